@@ -1,0 +1,49 @@
+"""The errors of refxla: one small family, typed by what went wrong.
+
+Every message says what is wrong, where (instruction, line of the HLO text), and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """The root of the family: catch this to catch whatever refxla raises on purpose."""
+
+
+class ParseError(Error):
+    """A text or a proto does not follow the grammar.
+
+    `line` and `column` count from 1, or are None where the source is not text.
+    """
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class InvalidProgramError(Error):
+    """A program follows the grammar and breaks a rule of HLO.
+
+    `constraint` is the label of the rule, such as "add_c1", where a labelled one was broken.
+    """
+
+    def __init__(self, message: str, constraint: str | None = None) -> None:
+        super().__init__(message)
+        self.constraint = constraint
+
+
+class UnsupportedError(Error):
+    """A valid program asks for something that is not implemented here; the message names it."""
+
+
+class InputError(Error):
+    """The values given to a program do not fit its parameters, or a file of values cannot be read."""
+
+
+class DeviceError(Error):
+    """No OpenCL device fits, or one failed; the message says how to get one."""
+
+
+class EvaluationError(Error):
+    """A valid program met a value that it may not meet while running (an infeed that is empty, say)."""

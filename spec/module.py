@@ -1,0 +1,299 @@
+"""Module, Computation, Instruction: an HLO program in memory.
+
+A module is a list of computations, one of them the entry. A computation is a list of instructions in an order where each
+comes after its operands; one of them is the root, whose value is the computation's. An instruction applies an
+operation to operands; what else it needs to know stands in `attributes`, by HLO's own names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .types import Shape
+
+
+@dataclass(frozen=True)
+class WindowDimension:
+    """One dimension of a window that slides over an array (convolution, reduce-window, select-and-scatter).
+
+    `size` elements, `stride` apart from one placing to the next; the base array is padded by `padding_low` and
+    `padding_high` (negative: cropped); its elements lie `base_dilation` apart, those of the window `window_dilation`
+    apart; `reversal` mirrors the window. In text: size, stride, pad, lhs_dilate, rhs_dilate, rhs_reversal.
+    """
+
+    size: int
+    stride: int = 1
+    padding_low: int = 0
+    padding_high: int = 0
+    base_dilation: int = 1
+    window_dilation: int = 1
+    reversal: bool = False
+
+
+Window = tuple[WindowDimension, ...]
+
+
+@dataclass(frozen=True)
+class ConvolutionDimensions:
+    """Which dimension of each array of a convolution is what; in text `dim_labels=b01f_01io->b01f`."""
+
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_input_feature: int
+    kernel_output_feature: int
+    kernel_spatial: tuple[int, ...]
+    output_batch: int
+    output_feature: int
+    output_spatial: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SliceDimension:
+    """One dimension of a slice: elements start, start + stride, ... below limit; in text `[start:limit:stride]`."""
+
+    start: int
+    limit: int
+    stride: int = 1
+
+
+@dataclass(frozen=True)
+class PaddingDimension:
+    """One dimension of a pad: elements added below, above (negative: removed) and between; in text `low_high_interior`."""
+
+    low: int
+    high: int
+    interior: int = 0
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where in a text something stands; line and column count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Where an instruction came from in the user's program: what `metadata={...}` says.
+
+    `other` keeps the fields that have no name here, as (name, text) pairs.
+    """
+
+    op_type: str = ""
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    other: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(eq=False)
+class Instruction:
+    """One operation applied to operands.
+
+    `attributes` holds what the operation declares (see `spec/ops/<op>.py`), by HLO's names, each value of the Python type
+    of the attribute's kind (`attributes.py`); called computations are among them. An attribute left out has its
+    default when read as `instruction.<name>`, or by `get`.
+    """
+
+    name: str
+    opcode: str
+    shape: Shape
+    operands: list[Instruction] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    metadata: Metadata | None = None
+    sharding: str | None = None  # verbatim, braces included
+    frontend_attributes: tuple[tuple[str, str], ...] = ()
+    backend_config: str | None = None  # verbatim
+    control_predecessors: list[Instruction] = field(default_factory=list)
+    position: Position | None = None  # in the text it was parsed from
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for names that are no field: the attributes of the operation.
+        if name.startswith("__") or name == "attributes":
+            raise AttributeError(name)
+        try:
+            return self.attributes[name]
+        except KeyError:
+            from .operation import default_of  # here, since operations are defined in terms of instructions
+
+            return default_of(self, name)
+
+    def __repr__(self) -> str:
+        operands = ", ".join(o.name for o in self.operands)
+        return f"<{self.name} = {self.shape} {self.opcode}({operands})>"
+
+    @property
+    def called(self) -> list[Computation]:
+        """The computations this instruction calls, in the order of its attributes."""
+        result: list[Computation] = []
+        for value in self.attributes.values():
+            if isinstance(value, Computation):
+                result.append(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Computation):
+                result.extend(value)
+        return result
+
+
+@dataclass(eq=False)
+class Computation:
+    """A function of HLO: instructions in an order where each follows its operands and control predecessors."""
+
+    name: str
+    instructions: list[Instruction] = field(default_factory=list)
+    root: Instruction | None = None
+    execution_thread: str | None = None
+    position: Position | None = None
+
+    def __repr__(self) -> str:
+        return f"<computation {self.name}: {len(self.instructions)} instructions>"
+
+    @property
+    def parameters(self) -> list[Instruction]:
+        """The parameter instructions, by their numbers."""
+        return sorted((i for i in self.instructions if i.opcode == "parameter"), key=lambda i: i.attributes["number"])
+
+    def users(self) -> dict[Instruction, list[Instruction]]:
+        """For each instruction those that have it as an operand (once each, in order)."""
+        result: dict[Instruction, list[Instruction]] = {i: [] for i in self.instructions}
+        for i in self.instructions:
+            for operand in dict.fromkeys(i.operands):
+                result[operand].append(i)
+        return result
+
+    def replace(self, replacements: dict[Instruction, Instruction]) -> None:
+        """Put `replacements[i]` in the place of each i, in all operands and the root; chains are followed.
+
+        The instructions replaced stay in the list: dead code elimination removes them.
+        """
+
+        def final(i: Instruction) -> Instruction:
+            while i in replacements:
+                i = replacements[i]
+            return i
+
+        for i in self.instructions:
+            i.operands = [final(o) for o in i.operands]
+            i.control_predecessors = [final(o) for o in i.control_predecessors]
+        self.root = final(self.root)
+
+
+@dataclass(eq=False)
+class Module:
+    """An HLO program: computations, each after those it calls, and the header's attributes.
+
+    `attributes` holds the header's other attributes by name, each as the text after `=` (`is_scheduled`: "true"), except
+    `input_output_alias` (see Alias), which passes must keep true, and `entry_computation_layout`, which is not
+    stored but printed from `entry_layout`.
+    """
+
+    name: str
+    computations: list[Computation] = field(default_factory=list)
+    entry: Computation | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+    aliases: tuple[Alias, ...] = ()
+    entry_layout: tuple[tuple[Shape, ...], Shape] | None = None  # parameters, result; None: as the entry says
+
+    def __repr__(self) -> str:
+        return f"<module {self.name}: {len(self.computations)} computations>"
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction of every computation."""
+        for computation in self.computations:
+            yield from computation.instructions
+
+    def clone(self) -> Module:
+        """A deep copy of computations and instructions; shapes, literals and other immutable values are shared."""
+        made: dict[Computation, Computation] = {}
+        for computation in self.computations:
+            made[computation] = clone_computation(computation, made.__getitem__)
+        return Module(
+            self.name,
+            list(made.values()),
+            made[self.entry],
+            dict(self.attributes),
+            self.aliases,
+            self.entry_layout,
+        )
+
+
+@dataclass(frozen=True)
+class Alias:
+    """One entry of `input_output_alias`: the result at `output_index` may live in the parameter's memory.
+
+    In text: `{output_index}: (parameter, {parameter_index}, kind)`; kind is "may-alias" or "must-alias".
+    """
+
+    output_index: tuple[int, ...]
+    parameter: int
+    parameter_index: tuple[int, ...] = ()
+    kind: str = "may-alias"
+
+
+def clone_computation(
+    computation: Computation, map_called: Callable[[Computation], Computation], name: str | None = None
+) -> Computation:
+    """A copy of a computation whose called computations are `map_called` of the original ones."""
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, Computation):
+            return map_called(value)
+        if isinstance(value, tuple) and value and isinstance(value[0], Computation):
+            return tuple(map_called(c) for c in value)
+        return value
+
+    made: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        made[i] = Instruction(
+            i.name,
+            i.opcode,
+            i.shape,
+            [made[o] for o in i.operands],
+            {k: mapped(v) for k, v in i.attributes.items()},
+            i.metadata,
+            i.sharding,
+            i.frontend_attributes,
+            i.backend_config,
+            [made[o] for o in i.control_predecessors],
+            i.position,
+        )
+    return Computation(
+        name or computation.name,
+        list(made.values()),
+        made[computation.root],
+        computation.execution_thread,
+        computation.position,
+    )
+
+
+def post_order(root: Instruction, more: Iterable[Instruction] = ()) -> list[Instruction]:
+    """The instructions that `root` (and `more`) depend on, each after its operands and control predecessors.
+
+    Iterative, so that a chain of a hundred thousand instructions is no problem; a cycle raises InvalidProgramError.
+    """
+    from .errors import InvalidProgramError
+
+    order: list[Instruction] = []
+    state: dict[Instruction, int] = {}  # 1: its operands are being visited, 2: done
+    for start in (root, *more):
+        stack = [start]
+        while stack:
+            i = stack[-1]
+            if state.get(i, 0) == 2:
+                stack.pop()
+                continue
+            state[i] = 1
+            waiting = [o for o in (*i.operands, *i.control_predecessors) if state.get(o, 0) != 2]
+            if not waiting:
+                state[i] = 2
+                order.append(i)
+                stack.pop()
+                continue
+            for o in reversed(waiting):
+                if state.get(o, 0) == 1:
+                    raise InvalidProgramError(f"{o.name} depends on itself (through {i.name}); break the cycle")
+                stack.append(o)
+    return order

@@ -1,0 +1,144 @@
+"""The registry: every file in `ops/` is one operation, and this is what such a file holds.
+
+A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` behind Python's keywords: `and_.py`) has
+
+    the docstring    its first line is the summary, the rest the semantics, in prose and formulas
+    OPCODE           HLO's name; left out where it is the file's name with `-` for `_`
+    INPUTS           {"lhs": "what it may be", ...} in order; a name that begins with `*` takes any number of operands
+    ATTRIBUTES       {"dimensions": Attribute(kind, default, meaning), ...}
+    CONSTRAINTS      {"C1": "the rule, as a sentence", ...}; `infer` breaks them by these labels
+    infer(instruction, *operand_shapes) -> Shape
+                     the shape of the result; raises by `require(condition, "C1", "what is wrong with these")`
+    evaluate(instruction, *operand_values) -> Value
+                     the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value
+    EXAMPLES         a tuple of Example
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from .attributes import REQUIRED, Attribute
+from .errors import Error, InvalidProgramError, UnsupportedError
+from .module import Instruction
+from .types import Shape
+
+
+class Violation(Error):
+    """A constraint is broken; the verifier turns it into an InvalidProgramError that says where."""
+
+    def __init__(self, label: str, message: str) -> None:
+        super().__init__(message)
+        self.label = label
+
+
+def require(condition: bool, label: str, message: str) -> None:
+    """Raise Violation(label, message) unless the condition holds."""
+    if not condition:
+        raise Violation(label, message)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A runnable example: an HLO module as text, inputs and expected results as text of literals.
+
+    `hlo` is a whole module, or the lines of its ENTRY computation alone. `inputs` and `expected` are literals as HLO
+    writes them behind their shapes ("f32[2] {1, 2}"); `expected` is compared by the accuracy contract.
+    """
+
+    hlo: str
+    inputs: tuple[str, ...]
+    expected: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of HLO, as its file in `ops/` defines it."""
+
+    opcode: str
+    summary: str
+    semantics: str
+    inputs: dict[str, str]
+    attributes: dict[str, Attribute]
+    constraints: dict[str, str]
+    infer: Callable[..., Shape]
+    evaluate: Callable[..., Any]
+    examples: tuple[Example, ...]
+    takes_run: bool  # whether evaluate calls computations
+
+    @property
+    def arity(self) -> int | None:
+        """The number of operands, or None where any number is allowed."""
+        return None if any(name.startswith("*") for name in self.inputs) else len(self.inputs)
+
+
+def _operation(file: ModuleType) -> Operation:
+    stem = file.__name__.rsplit(".", 1)[1]
+    summary, _, semantics = (file.__doc__ or "").strip().partition("\n")
+    return Operation(
+        opcode=getattr(file, "OPCODE", stem.rstrip("_").replace("_", "-")),
+        summary=summary,
+        semantics=inspect.cleandoc(semantics),
+        inputs=file.INPUTS,
+        attributes=getattr(file, "ATTRIBUTES", {}),
+        constraints=getattr(file, "CONSTRAINTS", {}),
+        infer=file.infer,
+        evaluate=file.evaluate,
+        examples=tuple(getattr(file, "EXAMPLES", ())),
+        takes_run="run" in inspect.signature(file.evaluate).parameters,
+    )
+
+
+@cache
+def operations() -> dict[str, Operation]:
+    """Every operation by its opcode, in alphabetical order."""
+    from . import ops
+
+    files = (importlib.import_module(f"{ops.__name__}.{m.name}") for m in pkgutil.iter_modules(ops.__path__))
+    found = {o.opcode: o for o in (_operation(f) for f in files)}
+    return dict(sorted(found.items()))
+
+
+def operation(opcode: str) -> Operation:
+    """The operation of that opcode; UnsupportedError if the specification has none."""
+    try:
+        return operations()[opcode]
+    except KeyError:
+        raise UnsupportedError(
+            f"operation {opcode!r} is not in the specification; those that are: {', '.join(operations())}"
+        ) from None
+
+
+def default_of(instruction: Instruction, name: str) -> Any:
+    """The default of an attribute that the instruction leaves out.
+
+    AttributeError if the operation has no attribute of that name, InvalidProgramError if it must be given.
+    """
+    declared = operation(instruction.opcode).attributes.get(name)
+    if declared is None:
+        raise AttributeError(f"{instruction.opcode} has no attribute {name!r}")
+    if declared.default is REQUIRED:
+        raise InvalidProgramError(f"{instruction.name}: {instruction.opcode} needs the attribute {name}")
+    return declared.default
+
+
+def make(
+    opcode: str, *operands: Instruction, name: str | None = None, shape: Shape | None = None, **attributes: Any
+) -> Instruction:
+    """A new instruction; its shape is inferred from the operands unless given.
+
+    The caller puts it into a computation behind its operands. Operations whose result does not follow from their operands
+    (parameter, constant, iota, convert, broadcast, reshape, ...) need `shape`. Raises Violation for a broken constraint.
+    """
+    made = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
+    if shape is None:
+        made.shape = operation(opcode).infer(made, *(o.shape for o in operands))
+    return made

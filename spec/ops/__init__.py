@@ -1,0 +1,1 @@
+"""One file for each operation of HLO; `operation.py` beside this folder says what such a file holds."""
