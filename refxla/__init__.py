@@ -1,0 +1,1 @@
+"""The XLA compiler made readable: HLO programs in, fused OpenCL kernels out."""

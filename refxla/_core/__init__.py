@@ -1,0 +1,1 @@
+"""The Cython core: shapes, fusion and memory over flat arrays."""

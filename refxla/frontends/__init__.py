@@ -1,0 +1,1 @@
+"""How programs come in: one file for each source."""

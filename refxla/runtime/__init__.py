@@ -1,0 +1,1 @@
+"""Devices, the compile cache, and the launch of compiled programs."""

@@ -1,0 +1,139 @@
+"""The package: what it is called, what it needs, and how its Cython core is built.
+
+Three folders become three import packages, so that no general name such as `spec` lands in anyone's site-packages:
+
+    spec/         ->  refxla_spec          what an HLO program means
+    refxla/       ->  refxla               the compiler
+    conformance/  ->  refxla_conformance   the proof that the second does what the first says
+
+Every `refxla/_core/*.pyx` is one extension module. REFXLA_CHECKED=1 builds them with Cython's bounds, wraparound and
+initialisation checks on, which is what the tests run; without it they are off, which is what users get.
+"""
+
+import os
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+FOLDERS = {"refxla_spec": "spec", "refxla": "refxla", "refxla_conformance": "conformance"}
+CHECKED = os.environ.get("REFXLA_CHECKED", "0") == "1"
+BUILD_KIND = "checked" if CHECKED else "release"
+
+
+def packages() -> list[str]:
+    """Every package to install, under its import name; a folder that is not there contributes none."""
+    found = []
+    for name, folder in FOLDERS.items():
+        if (ROOT / folder / "__init__.py").exists():
+            found += [name, *(f"{name}.{sub}" for sub in find_packages(str(ROOT / folder)))]
+    return found
+
+
+def extensions() -> list[Extension]:
+    """One extension for each .pyx of the core; the C that Cython writes goes under build/, never beside its source."""
+    sources = sorted((ROOT / "refxla" / "_core").glob("*.pyx"))
+    if not sources:
+        return []
+    from Cython.Build import cythonize
+
+    modules = [
+        Extension(f"refxla._core.{s.stem}", [str(s.relative_to(ROOT))], extra_compile_args=["-O2"]) for s in sources
+    ]
+    directives = {
+        "language_level": 3,
+        "boundscheck": CHECKED,
+        "wraparound": CHECKED,
+        "initializedcheck": CHECKED,
+        "cdivision": False,
+        "embedsignature": True,
+    }
+    return cythonize(modules, build_dir=f"build/cython-{BUILD_KIND}", compiler_directives=directives, quiet=True)
+
+
+class BuildCore(build_ext):
+    """build_ext that explains a missing Python.h, and never mistakes a release build for a checked one."""
+
+    def run(self) -> None:
+        header = Path(sysconfig.get_path("include")) / "Python.h"
+        if self.extensions and not header.exists():
+            raise SystemExit(
+                f"refxla: its core is compiled, and {header} is missing. On Debian or Ubuntu: apt install python3-dev gcc"
+            )
+        super().run()
+
+    def build_extension(self, ext: Extension) -> None:
+        # An extension is rebuilt when a source is newer than it; the kind of its last build is one more reason.
+        target = Path(self.get_ext_fullpath(ext.name))
+        stamp = ROOT / "build" / f"{target.name}.kind"
+        same = stamp.exists() and stamp.read_text() == BUILD_KIND
+        self.force, force = self.force or not same, self.force
+        try:
+            super().build_extension(ext)
+        finally:
+            self.force = force
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(BUILD_KIND)
+
+
+TEST = [
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "mpmath>=1.3",
+    "scikit-learn>=1.4",
+    # The oracle, XLA:CPU, is reached through jaxlib's private names: one exact version, tests skip on any other.
+    "jax==0.10.2; python_version >= '3.11'",
+    "jaxlib==0.10.2; python_version >= '3.11'",
+]
+DOCS = ["sphinx>=7", "myst-parser>=2", "furo"]
+BENCH = ["asv>=0.6", "virtualenv"]
+
+setup(
+    name="refxla",
+    version="0.1.0.dev0",
+    description="The XLA compiler made readable: HLO programs in, fused OpenCL kernels out",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Cython",
+        "Programming Language :: Python :: 3",
+        "Topic :: Software Development :: Compilers",
+    ],
+    python_requires=">=3.10",
+    packages=packages(),
+    package_dir=FOLDERS,
+    package_data={
+        "refxla": ["py.typed"],
+        "refxla_spec": ["py.typed"],
+        "refxla._core": ["*.pxd"],
+        "refxla.codegen": ["prelude/*.cl"],
+    },
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildCore},
+    zip_safe=False,
+    install_requires=[
+        "numpy>=1.26",
+        "ml_dtypes>=0.5",
+        "pyopencl[pocl]>=2024.1",
+        "protobuf>=5",
+        "rich>=13",
+        "platformdirs>=4",
+    ],
+    extras_require={
+        "jax": ["jax>=0.6"],
+        "tensorflow": ["tensorflow-cpu>=2.16"],
+        "test": TEST,
+        "docs": DOCS,
+        "bench": BENCH,
+        "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1"],
+    },
+    entry_points={"console_scripts": ["refxla = refxla.tools.cli:main"]},
+)
