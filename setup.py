@@ -40,7 +40,8 @@ def extensions() -> list[Extension]:
     from Cython.Build import cythonize
 
     modules = [
-        Extension(f"refxla._core.{s.stem}", [str(s.relative_to(ROOT))], extra_compile_args=["-O2"]) for s in sources
+        Extension(f"refxla._core.{source.stem}", [str(source.relative_to(ROOT))], extra_compile_args=["-O2"])
+        for source in sources
     ]
     directives = {
         "language_level": 3,
@@ -60,7 +61,7 @@ class BuildCore(build_ext):
         header = Path(sysconfig.get_path("include")) / "Python.h"
         if self.extensions and not header.exists():
             raise SystemExit(
-                f"refxla: its core is compiled, and {header} is missing. On Debian or Ubuntu: apt install python3-dev gcc"
+                f"refxla's core is compiled C, and {header} is missing; on Debian or Ubuntu: apt install python3-dev gcc"
             )
         super().run()
 
