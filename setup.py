@@ -61,7 +61,7 @@ class BuildCore(build_ext):
         header = Path(sysconfig.get_path("include")) / "Python.h"
         if self.extensions and not header.exists():
             raise SystemExit(
-                f"refxla's core is compiled C, and {header} is missing; on Debian or Ubuntu: apt install python3-dev gcc"
+                f"the core is compiled, and {header} is missing; on Debian or Ubuntu: apt install python3-dev gcc"
             )
         super().run()
 
