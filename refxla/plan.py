@@ -1,0 +1,182 @@
+"""The plan of a program: which kernels run, in what order, on which memory.
+
+A plan is what the scheduler and the memory planner make of an optimized module, and all that code generation and the
+runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns it into a flat list of numbers.
+
+    Fusion    a set of instructions that becomes one kernel (or the few stages of one, for a packed dot)
+    Kernel    OpenCL C for a fusion, with the arguments it takes and the number of work items
+    Buffer    a value in memory and where it lies
+    Step      Launch, Copy, Loop, Branch: what the runtime does, in order
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import Shape
+
+# The spaces a buffer can lie in.
+PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only
+RESULT = "result"  # memory that is handed to the caller
+CONSTANT = "constant"  # filled once, when the executable is made
+ARENA = "arena"  # one block for all temporaries, reused within a call
+WORKSPACE = "workspace"  # zeroed once; a kernel leaves it zeroed (counters of work groups that have finished)
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Instructions that run as one kernel.
+
+    `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs` are
+    the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
+    "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
+    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop.
+    """
+
+    name: str
+    kind: str
+    instructions: tuple[Instruction, ...]
+    inputs: tuple[Instruction, ...]
+    outputs: tuple[Instruction, ...]
+    hero: Instruction | None = None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One pointer argument of a kernel.
+
+    `role`: "input" (the value `instruction` is read), "output" (it is written), "scratch" (`bytes` of the arena, for the time
+    of the fusion's kernels: stages that name the same `scratch` share it) or "workspace" (see WORKSPACE).
+    `ctype` is the C type of an element. `updates` on an output names the input instruction whose value must already be
+    in the output's memory when the kernel starts, because the kernel writes only a part of it.
+    """
+
+    role: str
+    ctype: str
+    instruction: Instruction | None = None
+    bytes: int = 0
+    scratch: str = ""
+    updates: Instruction | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """OpenCL C for one launch.
+
+    `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)`, where a_n is the n-th argument, a pointer
+    `__global [const] ctype* restrict`. The function is called once for every `item` in [0, items): each call is one
+    chunk of the work. Any call may run beside any other.
+    """
+
+    name: str
+    body: str
+    arguments: tuple[Argument, ...]
+    items: int
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A value in memory: `index` is the number of the parameter or result, `offset` bytes into the space or into that."""
+
+    name: str
+    shape: Shape
+    bytes: int
+    space: str
+    index: int = 0
+    offset: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.space} {self.index}" if self.space in (PARAMETER, RESULT) else f"{self.space} +{self.offset}"
+        return f"{self.name}: {self.shape} at {where}, {self.bytes} bytes"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Run kernel number `kernel` on the buffers of these numbers (one for each of its arguments)."""
+
+    kernel: int
+    buffers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy one buffer to another of the same size."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Run `condition`; while the pred in buffer `predicate` is true, run `body` and `condition` again."""
+
+    condition: tuple[Step, ...]
+    predicate: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Run one of `branches`, chosen by buffer `index`: a pred (true: the first) or an s32 (out of range: the last)."""
+
+    index: int
+    branches: tuple[tuple[Step, ...], ...]
+
+
+Step = Launch | Copy | Loop | Branch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the runtime needs; see the module's docstring.
+
+    `parameters` and `results` give the shapes of the flattened arguments and results (tuples opened, in order);
+    `constants` the values (NumPy arrays) with their offset in the constant space.
+    """
+
+    name: str
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    parameters: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    constants: tuple[tuple[int, object], ...] = ()
+    constant_bytes: int = 0
+    arena_bytes: int = 0
+    workspace_bytes: int = 0
+    fusions: tuple[Fusion, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"plan {self.name}: {len(self.kernels)} kernels, arena {self.arena_bytes} bytes, "
+            f"constants {self.constant_bytes} bytes, workspace {self.workspace_bytes} bytes"
+        ]
+        lines += [f"  parameter {n}: {s}" for n, s in enumerate(self.parameters)]
+        lines += [f"  result {n}: {s}" for n, s in enumerate(self.results)]
+        lines += ["buffers"]
+        lines += [f"  b{n} {b}" for n, b in enumerate(self.buffers)]
+        lines += ["steps"]
+        lines += self._format(self.steps, 1)
+        return "\n".join(lines)
+
+    def _format(self, steps: tuple[Step, ...], depth: int) -> list[str]:
+        pad = "  " * depth
+        lines: list[str] = []
+        for step in steps:
+            match step:
+                case Launch(kernel, buffers):
+                    k = self.kernels[kernel]
+                    outs = [f"b{b}" for b, a in zip(buffers, k.arguments, strict=True) if a.role == "output"]
+                    ins = [f"b{b}" for b, a in zip(buffers, k.arguments, strict=True) if a.role != "output"]
+                    lines.append(f"{pad}{', '.join(outs)} = {k.name}({', '.join(ins)})  [{k.items} items]")
+                case Copy(source, target):
+                    lines.append(f"{pad}b{target} = copy(b{source})")
+                case Loop(condition, predicate, body):
+                    lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}"]
+                    lines += self._format(body, depth + 1)
+                case Branch(index, branches):
+                    lines.append(f"{pad}branch on b{index}")
+                    for n, branch in enumerate(branches):
+                        lines += [f"{pad} case {n}", *self._format(branch, depth + 1)]
+        return lines
