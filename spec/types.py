@@ -106,9 +106,9 @@ ELEMENT_TYPES: dict[str, ElementType] = _element_types()
 BY_NUMBER: dict[int, ElementType] = {t.number: t for t in ELEMENT_TYPES.values()}
 BY_DTYPE: dict[np.dtype, ElementType] = {t.dtype: t for t in ELEMENT_TYPES.values() if t.dtype is not None}
 
-PRED, S32, S64, U8, U32, U64, F32, F64, TUPLE, TOKEN, OPAQUE = (
+PRED, S32, S64, U8, U32, U64, F32, F64, C64, C128, TUPLE, TOKEN, OPAQUE = (
     ELEMENT_TYPES[name]
-    for name in ("pred", "s32", "s64", "u8", "u32", "u64", "f32", "f64", "tuple", "token", "opaque")
+    for name in ("pred", "s32", "s64", "u8", "u32", "u64", "f32", "f64", "c64", "c128", "tuple", "token", "opaque")
 )
 
 

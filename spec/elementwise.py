@@ -1,0 +1,91 @@
+"""What the elementwise operations share: their inputs, constraints and shape rules, one family for each arity.
+
+An elementwise operation computes each element of its result from the elements at the same index of its operands. A file
+in `ops/` names its family and the kinds of element types it takes:
+
+    INPUTS, CONSTRAINTS, infer = unary(FLOAT, COMPLEX)
+
+and adds its formula, its `evaluate` and its examples. Results have no layout: layouts do not belong to meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .attributes import VERBATIM, Attribute
+from .module import Instruction
+from .operation import require
+from .types import BY_DTYPE, ElementType, Shape
+
+PRED, SIGNED, UNSIGNED, FLOAT, COMPLEX = "pred", "signed", "unsigned", "float", "complex"
+INTEGER = (SIGNED, UNSIGNED)
+
+Family = tuple[dict[str, str], dict[str, str], Callable[..., Shape]]
+
+# What XLA lets elementary functions carry; the meaning here is the same for every mode.
+RESULT_ACCURACY = {
+    "result_accuracy": Attribute(VERBATIM, "", "the accuracy asked for, such as {mode=highest}; the contract holds anyway")
+}
+
+
+def _flat(kinds: tuple[str | tuple[str, ...], ...]) -> tuple[str, ...]:
+    return tuple(k for kind in kinds for k in ((kind,) if isinstance(kind, str) else kind))
+
+
+def _words(kinds: tuple[str, ...]) -> str:
+    return " or ".join(", ".join(kinds).rsplit(", ", 1))
+
+
+def same_dimensions(a: Shape, b: Shape) -> bool:
+    """Whether two array shapes agree in all but element type and layout."""
+    return a.is_array and b.is_array and a.dimensions == b.dimensions and a.is_dynamic == b.is_dynamic
+
+
+def unary(*kinds: str | tuple[str, ...], result: Callable[[ElementType], ElementType] | None = None) -> Family:
+    """INPUTS, CONSTRAINTS and infer of an operation with one operand.
+
+    `kinds` are the kinds of element types that it takes; `result` maps the operand's element type to the result's
+    (the same by default).
+    """
+    flat = _flat(kinds)
+    inputs = {"operand": f"array of {_words(flat)} type"}
+    constraints = {
+        "C1": f"the element type of operand is {_words(flat)}",
+        "C2": "the result has the dimensions of operand",
+    }
+
+    def infer(instruction: Instruction, operand: Shape) -> Shape:
+        require(operand.element_type.kind in flat, "C1", f"operand is {operand}; it must be {_words(flat)}")
+        shape = operand.without_layout()
+        return shape if result is None else shape.with_element_type(result(shape.element_type))
+
+    return inputs, constraints, infer
+
+
+def binary(*kinds: str | tuple[str, ...], result: ElementType | None = None) -> Family:
+    """INPUTS, CONSTRAINTS and infer of an operation with two operands of one shape; `result` as for `unary`."""
+    flat = _flat(kinds)
+    inputs = {"lhs": f"array of {_words(flat)} type", "rhs": "array of the same type and dimensions"}
+    constraints = {
+        "C1": f"the element type of lhs is {_words(flat)}",
+        "C2": "lhs and rhs have the same element type",
+        "C3": "lhs and rhs have the same dimensions; a scalar is not broadcast",
+        "C4": "the result has the dimensions of lhs",
+    }
+
+    def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
+        require(lhs.element_type.kind in flat, "C1", f"lhs is {lhs}; it must be {_words(flat)}")
+        require(lhs.element_type is rhs.element_type, "C2", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
+        require(same_dimensions(lhs, rhs), "C3", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
+        shape = lhs.without_layout()
+        return shape if result is None else shape.with_element_type(result)
+
+    return inputs, constraints, infer
+
+
+def by_kind(array, **functions: Callable) -> Callable:
+    """The function given for the kind of the array's element type; `integer` stands for signed and unsigned."""
+    kind = BY_DTYPE[array.dtype].kind
+    if kind in functions:
+        return functions[kind]
+    return functions["integer"] if kind in INTEGER else functions["other"]

@@ -1,0 +1,31 @@
+"""An argument of the computation, by its number.
+
+The value of `parameter(n)` is the n-th value that the computation is called with. Every computation numbers its parameters
+0, 1, ... without gaps. The instruction's own shape says what may be given.
+"""
+
+from ..attributes import PARAMETER_NUMBER, REQUIRED, VERBATIM, Attribute
+from ..errors import EvaluationError
+from ..operation import Example, require
+
+INPUTS = {}
+ATTRIBUTES = {
+    "number": Attribute(PARAMETER_NUMBER, REQUIRED, "which argument this is, from 0"),
+    "parameter_replication": Attribute(VERBATIM, "", "which leaves are the same on all replicas; no meaning here"),
+}
+CONSTRAINTS = {"C1": "number >= 0"}
+
+
+def infer(instruction):
+    require(instruction.number >= 0, "C1", f"the number is {instruction.number}")
+    return instruction.shape
+
+
+def evaluate(instruction):
+    raise EvaluationError(f"{instruction.name}: a parameter has a value only where its computation is called")
+
+
+EXAMPLES = (
+    Example("ROOT p = f32[2] parameter(0)", ("f32[2] {-0, nan}",), ("f32[2] {-0, nan}",)),
+    Example("p = s32[] parameter(0)\nROOT q = pred[0] parameter(1)", ("s32[] 7", "pred[0] {}"), ("pred[0] {}",)),
+)
