@@ -1,0 +1,64 @@
+"""A block of an array, whose place is known at run time only.
+
+    start[d] = clamp(0, start_indices[d], size[d] - slice_size[d])
+    result[i..] = operand[start[d] + i[d] ..]
+
+The start is clamped, so that the block always lies inside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attributes import INTS, REQUIRED, Attribute
+from ..indexing import block
+from ..module import Instruction
+from ..operation import Example, require
+from ..types import Shape
+
+INPUTS = {
+    "operand": "an array",
+    "*start_indices": "one integer scalar for each dimension of operand (or one array of them all)",
+}
+ATTRIBUTES = {"dynamic_slice_sizes": Attribute(INTS, REQUIRED, "the dimensions of the block")}
+CONSTRAINTS = {
+    "C1": "there is one integer start index for each dimension of operand, all of one type",
+    "C2": "there is one slice size for each dimension of operand, at least 0 and at most the dimension",
+}
+
+
+def infer(instruction: Instruction, operand: Shape, *start_indices: Shape) -> Shape:
+    check_start_indices(operand, start_indices)
+    sizes = instruction.dynamic_slice_sizes
+    inside = len(sizes) == operand.rank and all(0 <= s <= d for s, d in zip(sizes, operand.dimensions, strict=True))
+    require(inside, "C2", f"dynamic_slice_sizes is {sizes}, operand is {operand}")
+    return operand.with_dimensions(sizes)
+
+
+def check_start_indices(operand: Shape, start_indices: tuple[Shape, ...]) -> None:
+    """C1, of dynamic-update-slice too."""
+    given = ", ".join(map(str, start_indices))
+    if len(start_indices) == 1 and start_indices[0].rank == 1:
+        fits = start_indices[0].dimensions == (operand.rank,)
+    else:
+        fits = len(start_indices) == operand.rank and all(s.is_scalar for s in start_indices)
+    fits = fits and len({s.element_type for s in start_indices}) <= 1
+    fits = fits and all(s.element_type.is_integer for s in start_indices)
+    require(fits, "C1", f"operand is {operand}, the start indices are ({given})")
+
+
+def evaluate(instruction: Instruction, operand: np.ndarray, *start_indices: np.ndarray) -> np.ndarray:
+    return operand[block(operand.shape, start_indices, instruction.dynamic_slice_sizes)].copy()
+
+
+EXAMPLES = (
+    Example(
+        """x = s32[2,4] parameter(0)
+           i = s32[] parameter(1)
+           j = s32[] parameter(2)
+           ROOT r = s32[1,2] dynamic-slice(x, i, j), dynamic_slice_sizes={1,2}""",
+        ("s32[2,4] {{1,2,3,4},{5,6,7,8}}", "s32[] -3", "s32[] 3"),
+        ("s32[1,2] {{3,4}}",),
+        "both starts are clamped",
+    ),
+)

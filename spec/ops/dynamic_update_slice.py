@@ -1,0 +1,54 @@
+"""An array with one block replaced, whose place is known at run time only.
+
+start[d] = clamp(0, start_indices[d], size[d] - update_size[d])
+result[i..] = update[i[d] - start[d] ..] where that is an element of update, operand[i..] elsewhere
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..indexing import block
+from ..module import Instruction
+from ..operation import Example, require
+from ..types import Shape
+from .dynamic_slice import check_start_indices
+
+INPUTS = {
+    "operand": "an array",
+    "update": "the block to put in its place",
+    "*start_indices": "one integer scalar for each dimension of operand (or one array of them all)",
+}
+CONSTRAINTS = {
+    "C1": "there is one integer start index for each dimension of operand, all of one type",
+    "C2": "update has the element type and rank of operand, and is not larger in any dimension",
+}
+
+
+def infer(instruction: Instruction, operand: Shape, update: Shape, *start_indices: Shape) -> Shape:
+    fits = update.element_type is operand.element_type and update.rank == operand.rank
+    fits = fits and all(u <= d for u, d in zip(update.dimensions, operand.dimensions, strict=True))
+    require(fits, "C2", f"operand is {operand}, update is {update}")
+    check_start_indices(operand, start_indices)
+    return operand.with_dimensions(operand.dimensions)
+
+
+def evaluate(
+    instruction: Instruction, operand: np.ndarray, update: np.ndarray, *start_indices: np.ndarray
+) -> np.ndarray:
+    result = operand.copy()
+    result[block(operand.shape, start_indices, update.shape)] = update
+    return result
+
+
+EXAMPLES = (
+    Example(
+        """x = f32[4] parameter(0)
+           u = f32[2] parameter(1)
+           i = s32[] parameter(2)
+           ROOT r = f32[4] dynamic-update-slice(x, u, i)""",
+        ("f32[4] {1,2,3,4}", "f32[2] {8,9}", "s32[] 7"),
+        ("f32[4] {1,2,8,9}",),
+        "the start is clamped",
+    ),
+)

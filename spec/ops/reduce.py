@@ -1,0 +1,162 @@
+"""Dimensions combined away by a computation: sums, products, maxima, any of them on several arrays at once.
+
+    results[k..] = to_apply over all elements operands[k.., r..], r.. running over the dimensions reduced, and init_values
+
+to_apply takes N accumulated values and N elements and gives N accumulated values; it must be associative with init_values
+as its neutral element, since in which order and grouping it is applied is not part of the meaning. Here elements are
+combined in pairs of neighbours, in row-major order, and those in pairs again; the initial values come first. Floating-point
+sums and products are computed in a wider type and rounded once. The reduction of no elements is the initial values.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..accumulate import narrow, wide_type, widen
+from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
+from ..module import Computation, Instruction
+from ..numerics import type_of
+from ..operation import Example, require
+from ..types import Shape, Value
+from ..vectorize import Run, binary_opcode, run_vectorized
+
+INPUTS = {"*operands": "N arrays of equal dimensions", "*init_values": "N scalars of their element types"}
+ATTRIBUTES = {
+    "dimensions": Attribute(INTS, REQUIRED, "the dimensions that are reduced"),
+    "to_apply": Attribute(COMPUTATION, REQUIRED, "combines N accumulated values with N elements"),
+}
+CONSTRAINTS = {
+    "C1": "there is one initial value for each operand, a scalar",
+    "C2": "all operands have the same dimensions",
+    "C3": "dimensions are dimensions of the operands, none twice",
+    "C4": "to_apply takes 2 N scalars of the types of the initial values and then of the operands and gives N scalars",
+}
+
+
+def infer(instruction: Instruction, *shapes: Shape) -> Shape:
+    operands, inits = shapes[: len(shapes) // 2], shapes[len(shapes) // 2 :]
+    check_reducer(instruction.to_apply, operands, inits)
+    dimensions, rank = instruction.dimensions, operands[0].rank
+    inside = all(0 <= d < rank for d in dimensions) and len(set(dimensions)) == len(dimensions)
+    require(inside, "C3", f"dimensions is {dimensions}, the operands have rank {rank}")
+    kept = tuple(n for d, n in enumerate(operands[0].dimensions) if d not in dimensions)
+    return reduced_shape(instruction.to_apply, kept)
+
+
+def check_reducer(reducer: Computation, operands: tuple[Shape, ...], inits: tuple[Shape, ...]) -> None:
+    """C1, C2 and C4, which reduce-window shares."""
+    given = ", ".join(map(str, operands + inits))
+    fits = len(operands) > 0 and len(operands) == len(inits) and all(i.is_scalar for i in inits)
+    require(fits, "C1", f"the operands are ({given})")
+    require(len({o.dimensions for o in operands}) == 1, "C2", f"the operands are ({given})")
+    taken = [p.shape for p in reducer.parameters]
+    # XLA lets an accumulated value be wider than the element it takes in.
+    fits = len(taken) == 2 * len(inits) and all(t.is_scalar for t in taken)
+    require(fits, "C4", f"{reducer.name} takes ({', '.join(map(str, taken))}); {len(operands)} arrays are reduced")
+    results = reducer.root.shape.elements or (reducer.root.shape,)
+    fits = len(results) == len(inits) and all(
+        r.is_scalar and r.element_type is t.element_type is i.element_type
+        for r, t, i in zip(results, taken, inits, strict=False)
+    )
+    require(
+        fits, "C4", f"{reducer.name} gives {reducer.root.shape}; the initial values are {', '.join(map(str, inits))}"
+    )
+
+
+def reduced_shape(reducer: Computation, dimensions: tuple[int, ...]) -> Shape:
+    """The reducer's result, with each scalar an array of these dimensions."""
+    root = reducer.root.shape
+    if root.is_tuple:
+        return Shape.tuple_of(*(e.with_dimensions(dimensions) for e in root.elements))
+    return root.with_dimensions(dimensions)
+
+
+def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
+    operands, inits = values[: len(values) // 2], values[len(values) // 2 :]
+    reducer, dimensions = instruction.to_apply, tuple(sorted(instruction.dimensions))
+    kept = tuple(d for d in range(operands[0].ndim) if d not in dimensions)
+    sizes = tuple(operands[0].shape[d] for d in kept)
+    count = prod(operands[0].shape[d] for d in dimensions)
+
+    total = WIDE.get(binary_opcode(reducer))
+    if total is not None and operands[0].dtype != np.bool_:
+        wide = wide_type(type_of(operands[0]))
+        with np.errstate(all="ignore"):
+            result = total.reduce(widen(operands[0], wide), axis=dimensions)
+            return narrow(total(result, widen(inits[0], wide)), reducer.root.shape.element_type)
+
+    rows = [o.transpose(dimensions + kept).reshape(count, *sizes) for o in operands]
+    results = tuple(np.broadcast_to(i, sizes) for i in inits)
+    if count:
+        results = apply(reducer, results, _combine_pairs(reducer, rows, run), run)
+    return results if reducer.root.shape.is_tuple else results[0]
+
+
+# Reducers whose results overflow or round: computed in a wider type. All others give one of their operands, or bits.
+WIDE = {"add": np.add, "multiply": np.multiply}
+
+
+def apply(
+    reducer: Computation, accumulated: tuple[np.ndarray, ...], elements: tuple[np.ndarray, ...], run: Run
+) -> tuple[np.ndarray, ...]:
+    """The reducer at each position of N arrays of accumulated values and N arrays of elements."""
+    result = run_vectorized(reducer, *accumulated, *elements, run=run)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _combine_pairs(reducer: Computation, rows: list[np.ndarray], run: Run) -> tuple[np.ndarray, ...]:
+    """The rows of each array combined into one, neighbours first; an odd one at the end waits for the next round."""
+    current = tuple(rows)
+    while (count := len(current[0])) > 1:
+        even = count // 2 * 2
+        pairs = apply(reducer, tuple(r[0:even:2] for r in current), tuple(r[1:even:2] for r in current), run)
+        current = tuple(np.concatenate([p, r[even:].astype(p.dtype)]) for p, r in zip(pairs, current, strict=True))
+    return tuple(r[0] for r in current)
+
+
+EXAMPLES = (
+    Example(
+        """HloModule row_sums
+        add { a = f32[] parameter(0)
+              b = f32[] parameter(1)
+              ROOT c = f32[] add(a, b) }
+        ENTRY main { x = f32[2,3] parameter(0)
+                     zero = f32[] constant(0)
+                     ROOT r = f32[2] reduce(x, zero), dimensions={1}, to_apply=add }""",
+        ("f32[2,3] {{1,2,3},{4,5,6}}",),
+        ("f32[2] {6,15}",),
+    ),
+    Example(
+        """HloModule sum_of_nothing
+        add { a = s8[] parameter(0)
+              b = s8[] parameter(1)
+              ROOT c = s8[] add(a, b) }
+        ENTRY main { x = s8[0,2] parameter(0)
+                     init = s8[] constant(5)
+                     ROOT r = s8[2] reduce(x, init), dimensions={0}, to_apply=add }""",
+        ("s8[0,2] {}",),
+        ("s8[2] {5,5}",),
+        "no elements: the initial value",
+    ),
+    Example(
+        """HloModule smallest_and_where
+        smaller { a = f32[] parameter(0)
+                  i = s32[] parameter(1)
+                  b = f32[] parameter(2)
+                  j = s32[] parameter(3)
+                  first = pred[] compare(a, b), direction=LE
+                  value = f32[] select(first, a, b)
+                  where = s32[] select(first, i, j)
+                  ROOT r = (f32[], s32[]) tuple(value, where) }
+        ENTRY main { x = f32[4] parameter(0)
+                     at = s32[4] iota(), iota_dimension=0
+                     inf = f32[] constant(inf)
+                     zero = s32[] constant(0)
+                     ROOT r = (f32[], s32[]) reduce(x, at, inf, zero), dimensions={0}, to_apply=smaller }""",
+        ("f32[4] {3,1,2,1}",),
+        ("f32[] 1", "s32[] 1"),
+        "two operands at once",
+    ),
+)

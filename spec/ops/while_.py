@@ -1,0 +1,56 @@
+"""Apply a computation again and again, for as long as a condition on its result holds.
+
+    value = init; while condition(value): value = body(value); the result is value
+
+A condition that never turns false never ends.
+"""
+
+from __future__ import annotations
+
+from ..attributes import COMPUTATION, REQUIRED, Attribute
+from ..module import Instruction
+from ..operation import Example, require
+from ..types import PRED, Shape, Value
+from ..vectorize import Run
+
+INPUTS = {"init": "any value, in most programs a tuple"}
+ATTRIBUTES = {
+    "condition": Attribute(COMPUTATION, REQUIRED, "takes the value, says whether to go on: pred[]"),
+    "body": Attribute(COMPUTATION, REQUIRED, "takes the value, gives the next one"),
+}
+CONSTRAINTS = {
+    "C1": "the condition takes one parameter of the value's shape and gives pred[]",
+    "C2": "the body takes one parameter of the value's shape and gives that shape",
+}
+
+
+def infer(instruction: Instruction, init: Shape) -> Shape:
+    for label, called, result in (("C1", instruction.condition, Shape(PRED)), ("C2", instruction.body, init)):
+        taken = [p.shape for p in called.parameters]
+        fits = len(taken) == 1 and taken[0].compatible(init)
+        require(fits, label, f"{called.name} takes {', '.join(map(str, taken)) or 'nothing'}; the value is {init}")
+        given = called.root.shape
+        require(given.compatible(result), label, f"{called.name} gives {given}, not {result}")
+    return init
+
+
+def evaluate(instruction: Instruction, value: Value, *, run: Run) -> Value:
+    while run(instruction.condition, value):
+        value = run(instruction.body, value)
+    return value
+
+
+EXAMPLES = (
+    Example(
+        """HloModule double_until_large
+        body { x = s32[] parameter(0)
+               ROOT y = s32[] add(x, x) }
+        condition { x = s32[] parameter(0)
+                    limit = s32[] constant(100)
+                    ROOT p = pred[] compare(x, limit), direction=LT }
+        ENTRY main { x = s32[] parameter(0)
+                     ROOT r = s32[] while(x), condition=condition, body=body }""",
+        ("s32[] 3",),
+        ("s32[] 192",),
+    ),
+)

@@ -1,0 +1,118 @@
+"""Scalar computations applied to whole arrays, element by element at once.
+
+The computations that reduce, map, sort and scatter call are written for scalars: `add(f32[], f32[])`. Applying them one
+element at a time is what HLO says, and slow. A scalar computation made of elementwise operations alone means the
+same on arrays: *lifting* it to dimensions D gives every instruction the shape D and repeats every constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .module import Computation, Instruction
+from .types import Shape, Value
+
+Run = Callable[..., Value]
+
+ELEMENTWISE = frozenset(
+    "abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex convert copy "
+    "cosine cosh count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one "
+    "logistic maximum minimum mulhi multiply negate not or popcnt power real reduce-precision remainder "
+    "round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine "
+    "sinh sqrt subtract tan tanh xor".split()
+)
+RESHAPING = frozenset("bitcast broadcast copy reshape transpose reverse".split())  # the identity on a scalar
+STRUCTURAL = frozenset("parameter constant tuple get-tuple-element opt-barrier".split())
+CALLING = frozenset("call fusion map".split())
+
+
+def run_vectorized(computation: Computation, *arrays: np.ndarray, run: Run) -> Value:
+    """The computation applied at each position of arrays of equal dimensions.
+
+    Returns an array of those dimensions, or a tuple of them if the computation gives a tuple. A computation that
+    cannot be lifted (it holds a loop, say) is run once for each position.
+    """
+    dimensions = arrays[0].shape
+    lifted = lift(computation, dimensions)
+    if lifted is not None:
+        return run(lifted, *arrays)
+    shapes = computation.root.shape.elements or (computation.root.shape,)
+    results = [np.empty(dimensions, s.element_type.dtype) for s in shapes]
+    for position in np.ndindex(dimensions):
+        value = run(computation, *(a[position] for a in map(np.asarray, arrays)))
+        for result, v in zip(results, value if isinstance(value, tuple) else (value,), strict=True):
+            result[position] = v
+    return tuple(results) if computation.root.shape.is_tuple else results[0]
+
+
+def lift(computation: Computation, dimensions: tuple[int, ...]) -> Computation | None:
+    """The computation on arrays of these dimensions instead of scalars, or None if it is not elementwise."""
+    made: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        lifted = _lift(i, dimensions, made)
+        if lifted is None:
+            return None
+        made[i] = lifted
+    return Computation(computation.name, list(made.values()), made[computation.root])
+
+
+def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, Instruction]) -> Instruction | None:
+    opcode, attributes = i.opcode, i.attributes
+    if opcode in CALLING:
+        called = {k: lift(c, dimensions) for k, c in attributes.items() if isinstance(c, Computation)}
+        if None in called.values():
+            return None
+        attributes = {**attributes, **called}
+        if opcode == "map":  # a map over scalars is a call
+            opcode, attributes = "call", called
+    elif opcode == "constant":
+        attributes = {k: _repeat(v, dimensions) for k, v in attributes.items()}
+    elif opcode in RESHAPING and all(o.shape.rank == 0 for o in i.operands) and i.shape.rank == 0:
+        opcode, attributes = "copy", {}
+    elif opcode not in ELEMENTWISE and opcode not in STRUCTURAL:
+        return None
+    shape = _lift_shape(i.shape, dimensions)
+    if shape is None:
+        return None
+    return replace(
+        i,
+        opcode=opcode,
+        shape=shape,
+        operands=[made[o] for o in i.operands],
+        attributes=attributes,
+        control_predecessors=[made[o] for o in i.control_predecessors],
+    )
+
+
+def _lift_shape(shape: Shape, dimensions: tuple[int, ...]) -> Shape | None:
+    if shape.is_tuple:
+        elements = [_lift_shape(e, dimensions) for e in shape.elements]
+        return None if None in elements else Shape.tuple_of(*elements)
+    return shape.with_dimensions(dimensions) if shape.is_scalar else None
+
+
+def _repeat(value: Any, dimensions: tuple[int, ...]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_repeat(v, dimensions) for v in value)
+    return np.broadcast_to(value, dimensions) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def binary_opcode(computation: Computation) -> str | None:
+    """The opcode of a computation that is one binary operation on its two scalar parameters, in their order; else None.
+
+    Commutative operations are recognised with the parameters in either order.
+    """
+    root, parameters = computation.root, computation.parameters
+    if len(parameters) != 2 or len(root.operands) != 2 or root.called:
+        return None
+    in_order = root.operands == parameters
+    swapped = root.operands == parameters[::-1] and root.opcode in COMMUTATIVE
+    same_type = all(p.shape.element_type is root.shape.element_type for p in parameters)
+    return root.opcode if same_type and (in_order or swapped) else None
+
+
+COMMUTATIVE = frozenset("add multiply maximum minimum and or xor".split())
