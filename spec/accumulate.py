@@ -2,12 +2,13 @@
 
 The types, by that of the result:
 
-result     accumulated in
-f8 .. f32  f64
-f64        longdouble, where it is wider, and for contractions of at most LONG_DOUBLE_PRODUCTS products; else f64
-c64, c128  the complex type of the above
-integers   64-bit integers, whose low bits are the wrapped result; f64 where every partial sum is below 2**53
-pred       as integers; the result is whether the sum is not zero
+    The types, by that of the result:
+    result     accumulated in
+    f8 .. f32  f64
+    f64        longdouble, where it is wider, and for contractions of at most LONG_DOUBLE_PRODUCTS products; else f64
+    c64, c128  the complex type of the above
+    integers   64-bit integers, whose low bits are the wrapped result; f64 where every partial sum is below 2**53
+    pred       as integers; the result is whether the sum is not zero
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ Run = Callable[..., Value]
 
 ELEMENTWISE = frozenset(
     "abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex convert copy "
-    "cosine cosh count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one "
-    "logistic maximum minimum mulhi multiply negate not or popcnt power real reduce-precision remainder "
+    "cosine cosh count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite log "
+    "log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt power real reduce-precision remainder "
     "round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine "
     "sinh sqrt subtract tan tanh xor".split()
 )

@@ -1,6 +1,6 @@
 """The result of a computation on the operands.
 
-result = to_apply(arguments...)
+The operation is `to_apply(arguments...)`: nothing else happens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """An array with one block replaced, whose place is known at run time only.
 
-start[d] = clamp(0, start_indices[d], size[d] - update_size[d])
-result[i..] = update[i[d] - start[d] ..] where that is an element of update, operand[i..] elsewhere
+    start[d] = clamp(0, start_indices[d], size[d] - update_size[d])
+    result[i..] = update[i[d] - start[d] ..] where that is an element of update, operand[i..] elsewhere
+
+The start is clamped, so that the block always lies inside.
+
+The start is clamped, so that the block always lies inside.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Dimensions combined away by a computation: sums, products, maxima, any of them on several arrays at once.
 
-    results[k..] = to_apply over all elements operands[k.., r..], r.. running over the dimensions reduced, and init_values
+    results[k..] = init_values combined by to_apply with operands[k.., r..] for all r.., the dimensions reduced
 
-to_apply takes N accumulated values and N elements and gives N accumulated values; it must be associative with init_values
-as its neutral element, since in which order and grouping it is applied is not part of the meaning. Here elements are
-combined in pairs of neighbours, in row-major order, and those in pairs again; the initial values come first. Floating-point
-sums and products are computed in a wider type and rounded once. The reduction of no elements is the initial values.
+to_apply takes N accumulated values and N elements and gives N accumulated values. It must be associative and have
+init_values as its neutral element, since the order and grouping in which it is applied are not part of the meaning.
+Here elements are combined in pairs of neighbours, in row-major order, and those in pairs again; the initial values
+come first. Floating-point sums and products are computed in a wider type and rounded once. The reduction of no
+elements is the initial values.
 """
 
 from __future__ import annotations
