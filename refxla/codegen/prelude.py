@@ -1,0 +1,172 @@
+"""The prelude: refxla's own scalar functions in OpenCL C, and the choice of those a program needs.
+
+The functions live in `prelude/*.cl`, one file a subject. Each is written once for all the types it exists for: a line
+
+    //! T = f32 f64; I = s32 u32
+
+says that what follows, up to the next such line, is a template, to be written out for every combination. In it:
+
+    T, I              the C type of the element type (float, char); C for a complex one (float2, double2)
+    rx_name_T         the function of that type: rx_name_f32; RX_FMA_T is the primitive RX_FMA_F32
+    BITS_T UBITS_T    the signed and unsigned integer type as wide as T;  as_T, as_BITS_T, as_UBITS_T reinterpret bits
+    MANTISSA_T BIAS_T SIGN_T INF_T   the bits of T's mantissa, its exponent's bias, the bits of -0 and of infinity
+    U_I S_I           the unsigned and signed type as wide as I; WIDE_U_I the unsigned one of at least 32 bits
+    MIN_I MAX_I WIDTH_I LIMIT_I      the least and greatest I, its width in bits, and 2^n just above MAX_I as a T
+    K(name)           the constant `name` of coefficients.json, as a literal of type T
+    POLY(name, x)     the polynomial `name` of coefficients.json at x, by Horner's rule with one fma a step
+    1.5, 0x1p-3       floating literals take the suffix of T
+
+A real type T also names its complex type C (and the other way round).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+from .target import Target
+
+_FOLDER = Path(__file__).with_name("prelude")
+
+_CL_TYPES = {
+    "s8": "char", "s16": "short", "s32": "int", "s64": "long",
+    "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong",
+    "f32": "float", "f64": "double", "c64": "float2", "c128": "double2",
+}  # fmt: skip
+_COMPLEX_OF = {"f32": "c64", "f64": "c128"}
+_FLOAT_LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
+_FUNCTION = re.compile(r"^static inline [\w ]+?\b(rx_\w+)\(", re.MULTILINE)
+_CALL = re.compile(r"\brx_\w+")
+
+
+def functions(source: str, target: Target) -> str:
+    """The text of the prelude functions that `source` calls, directly or through each other, in an order that compiles.
+
+    Raises KeyError if the source names an rx_ function that neither it nor the prelude defines.
+    """
+    library = _library()
+    own = set(_FUNCTION.findall(source))
+    done: dict[str, str] = {}
+
+    def visit(text: str) -> None:
+        for name in _CALL.findall(text):
+            if name in done or name in own:
+                continue
+            body = library[name]
+            visit(body.replace(name, ""))
+            done[name] = body
+
+    visit(source)
+    return "\n".join(done.values())
+
+
+def names() -> frozenset[str]:
+    """The names of all functions of the prelude, such as rx_exponential_f32."""
+    return frozenset(_library())
+
+
+@cache
+def _library() -> dict[str, str]:
+    """Function name -> its text (comment above it included), templates written out."""
+    library: dict[str, str] = {}
+    for path in sorted(_FOLDER.glob("*.cl")):
+        for binding, text in _templates(path.read_text(encoding="utf-8")):
+            for function in _split(_instantiate(text, binding)):
+                library[_FUNCTION.search(function)[1]] = function
+    return library
+
+
+def _templates(text: str):
+    """The (binding, template) pairs of a file; a binding maps template words such as "T" to element type names."""
+    parts = re.split(r"^//!(.*)\n", text, flags=re.MULTILINE)
+    for header, body in zip(parts[1::2], parts[2::2], strict=True):
+        words, choices = [], []
+        for clause in header.split(";"):
+            word, types = clause.split("=")
+            words.append(word.strip())
+            choices.append(types.split())
+        for combination in product(*choices):
+            yield dict(zip(words, combination, strict=True)), body
+
+
+def _split(text: str) -> list[str]:
+    """One string for each function: what stands before it since the last one, and itself up to its closing brace."""
+    return [part.strip("\n") + "\n}\n" for part in re.split(r"^}\n", text, flags=re.MULTILINE) if "rx_" in part]
+
+
+def _instantiate(text: str, binding: dict[str, str]) -> str:
+    """Writes out a template for one binding of its words."""
+    words = dict(binding)
+    if "T" in words and words["T"] in _COMPLEX_OF:
+        words["C"] = _COMPLEX_OF[words["T"]]
+    macros: dict[str, str] = {}
+    for word, name in words.items():
+        macros |= _macros(word, name)
+
+    def replace(match: re.Match) -> str:
+        identifier = match[0]
+        if identifier in macros:
+            return macros[identifier]
+        if identifier.startswith("as_") and identifier[3:] in macros:
+            return "as_" + macros[identifier[3:]]
+        if identifier.startswith("rx_"):
+            return "_".join(words.get(part, part) for part in identifier.split("_"))
+        if identifier.startswith("RX_"):
+            return "_".join(words[part].upper() if part in words else part for part in identifier.split("_"))
+        return identifier
+
+    text = re.sub(r"\b[A-Za-z_]\w*", replace, text)
+    real = words.get("T")
+    if real:
+        text = _FLOAT_LITERAL.sub(lambda m: m[1] + ("f" if real == "f32" else ""), text)
+        text = re.sub(r"\bK\((\w+)\)", lambda m: _constant(real, m[1]), text)
+        text = re.sub(r"\bPOLY\((\w+), (\w+)\)", lambda m: _polynomial(real, m[1], m[2]), text)
+    return text
+
+
+def _macros(word: str, name: str) -> dict[str, str]:
+    """What a template word and the words derived from it stand for, when it is bound to the element type `name`."""
+    result = {word: _CL_TYPES[name]}
+    kind, bits = name[0], int(name[1:])
+    if kind == "f":
+        result[f"BITS_{word}"] = _CL_TYPES[f"s{bits}"]
+        result[f"UBITS_{word}"] = _CL_TYPES[f"u{bits}"]
+        mantissa = {32: 23, 64: 52}[bits]
+        bias, unsigned = 2 ** (bits - mantissa - 2) - 1, "u" + "l" * (bits == 64)
+        result[f"MANTISSA_{word}"], result[f"BIAS_{word}"] = str(mantissa), str(bias)
+        result[f"SIGN_{word}"] = hex(1 << bits - 1) + unsigned
+        result[f"INF_{word}"] = hex((2 * bias + 1) << mantissa) + unsigned
+    elif kind in "su":
+        low, high = (0, 2**bits - 1) if kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        suffix = {"s": "", "u": "u"}[kind] + ("l" if bits == 64 else "")
+        result[f"U_{word}"], result[f"S_{word}"] = _CL_TYPES[f"u{bits}"], _CL_TYPES[f"s{bits}"]
+        result[f"WIDE_U_{word}"] = _CL_TYPES[f"u{max(bits, 32)}"]
+        result[f"MIN_{word}"] = f"{low}{suffix}" if low == 0 else f"(-{high}{suffix} - 1)"
+        result[f"MAX_{word}"] = f"{high}{suffix}"
+        result[f"WIDTH_{word}"] = str(bits)
+        result[f"LIMIT_{word}"] = f"0x1p{bits if kind == 'u' else bits - 1}"
+    return result
+
+
+@cache
+def _coefficients() -> dict[str, dict[str, list[str] | str]]:
+    return json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
+
+
+def _constant(real: str, name: str) -> str:
+    return _literal(real, _coefficients()[real][name])
+
+
+def _literal(real: str, value: str) -> str:
+    text = value + ("f" if real == "f32" else "")
+    return f"({text})" if value.startswith("-") else text
+
+
+def _polynomial(real: str, name: str, x: str) -> str:
+    *lower, result = (_literal(real, c) for c in _coefficients()[real][name])
+    for c in reversed(lower):
+        result = f"RX_FMA_{real.upper()}({result}, {x}, {c})"
+    return result

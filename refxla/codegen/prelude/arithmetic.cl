@@ -1,0 +1,82 @@
+// Floating point beyond what C's operators say: NaN and signed zero in comparisons, rounding to integers, fmod.
+
+//! T = f32 f64
+
+// A NaN operand makes the result NaN; +0 is greater than -0.
+static inline T rx_maximum_T(T a, T b) {
+    T equal = as_T(as_UBITS_T(a) & as_UBITS_T(b));
+    return a > b ? a : a < b ? b : a == b ? equal : a + b;
+}
+
+static inline T rx_minimum_T(T a, T b) {
+    T equal = as_T(as_UBITS_T(a) | as_UBITS_T(b));
+    return a < b ? a : a > b ? b : a == b ? equal : a + b;
+}
+
+static inline T rx_clamp_T(T low, T x, T high) {
+    return rx_minimum_T(rx_maximum_T(low, x), high);
+}
+
+// NaN and both zeros are their own sign.
+static inline T rx_sign_T(T x) {
+    return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
+}
+
+static inline int rx_is_finite_T(T x) {
+    return (as_UBITS_T(x) & INF_T) != INF_T;
+}
+
+// Halves go away from zero. |x| minus its integer part is exact, so no half is made by rounding.
+static inline T rx_round_nearest_afz_T(T x) {
+    T magnitude = RX_FABS_T(x);
+    T whole = RX_TRUNC_T(magnitude);
+    return RX_COPYSIGN_T(magnitude - whole >= 0.5 ? whole + 1.0 : whole, x);
+}
+
+static inline T rx_rsqrt_T(T x) {
+    return 1.0 / RX_SQRT_T(x);
+}
+
+// An integer that orders as the total order of IEEE 754 does: -NaN < -inf < ... < -0 < +0 < ... < +NaN.
+static inline BITS_T rx_total_order_T(T x) {
+    BITS_T bits = as_BITS_T(x);
+    return bits ^ (BITS_T)((UBITS_T)(bits >> (8 * sizeof(T) - 1)) >> 1);
+}
+
+// x with its mantissa rounded to `mantissa` bits and its exponent limited to `exponent` bits: what is then too great
+// is infinite, and what is below the least normal number of that format is zero.
+static inline T rx_reduce_precision_T(T x, int exponent, int mantissa) {
+    UBITS_T sign = as_UBITS_T(x) & SIGN_T;
+    UBITS_T bits = as_UBITS_T(x) ^ sign;
+    int dropped = mantissa < MANTISSA_T ? MANTISSA_T - mantissa : 0;
+    UBITS_T half = dropped > 0 ? ((UBITS_T)1 << (dropped > 0 ? dropped - 1 : 0)) - 1 : 0;
+    UBITS_T even = dropped > 0 ? bits >> dropped & 1 : 0;
+    UBITS_T rounded = (bits + half + even) >> dropped << dropped;
+    int bias = (1 << (exponent - 1)) - 1;
+    int biased = (int)(rounded >> MANTISSA_T) - BIAS_T;
+    int narrow = bias < BIAS_T;
+    rounded = narrow & (biased > bias) ? INF_T : narrow & (biased <= -bias) ? 0 : rounded;
+    return x == x ? as_T(rounded | sign) : x;
+}
+
+// C's fmod: exact, with the sign of x. Long division of the mantissas, as many bits a step as the word has room for.
+static inline T rx_remainder_T(T x, T y) {
+    const UBITS_T implicit = (UBITS_T)1 << MANTISSA_T;
+    UBITS_T xbits = as_UBITS_T(x) & ~SIGN_T, ybits = as_UBITS_T(y) & ~SIGN_T;
+    int xexponent = (int)(xbits >> MANTISSA_T), yexponent = (int)(ybits >> MANTISSA_T);
+    ulong divisor = (ybits & (implicit - 1)) | (yexponent > 0 ? implicit : 0);
+    ulong rest = (xbits & (implicit - 1)) | (xexponent > 0 ? implicit : 0);
+    xexponent = xexponent > 0 ? xexponent : 1;
+    yexponent = yexponent > 0 ? yexponent : 1;
+    divisor = divisor == 0 ? 1 : divisor;
+    rest %= divisor;
+    for (int left = xexponent - yexponent; left > 0;) {
+        int step = left < 63 - MANTISSA_T ? left : 63 - MANTISSA_T;
+        rest = (rest << step) % divisor;
+        left = rest == 0 ? 0 : left - step;
+    }
+    T scaled = (T)rest * as_T((UBITS_T)(BIAS_T - MANTISSA_T) << MANTISSA_T) * as_T((UBITS_T)yexponent << MANTISSA_T);
+    T result = xbits < ybits ? RX_FABS_T(x) : scaled;
+    int invalid = (xbits >= INF_T) | (ybits > INF_T) | (ybits == 0);
+    return invalid ? as_T(INF_T | INF_T >> 1) : RX_COPYSIGN_T(result, x);
+}

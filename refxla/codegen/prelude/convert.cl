@@ -1,0 +1,88 @@
+// Conversions. Narrow floating-point types live in f32 registers and are rounded there, once, to nearest even.
+
+//! T = f32 f64; I = s8 s16 s32 s64
+
+// Towards zero; out of range gives the nearest integer there is, NaN gives 0.
+static inline I rx_convert_T_I(T x) {
+    return x >= LIMIT_I ? MAX_I : x < -LIMIT_I ? MIN_I : x == x ? (I)x : (I)0;
+}
+
+//! T = f32 f64; I = u8 u16 u32 u64
+
+static inline I rx_convert_T_I(T x) {
+    return x >= LIMIT_I ? MAX_I : x > 0.0 ? (I)x : (I)0;
+}
+
+//! T = f32
+
+// The bf16 nearest to x, as an f32. A NaN stays one: its sign and upper payload bits are kept, and it is made quiet.
+static inline float rx_round_bf16(float x) {
+    uint bits = as_uint(x);
+    uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+    return as_float(x == x ? rounded : (bits | 0x00400000u) & 0xffff0000u);
+}
+
+// The f16 nearest to x, as an f32. Below 2^-14 the spacing of f16 is 2^-24, which is that of f32 just above 0.5.
+static inline float rx_round_f16(float x) {
+    uint sign = as_uint(x) & 0x80000000u;
+    uint bits = as_uint(x) ^ sign;
+    uint normal = (bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u;
+    uint small = as_uint((as_float(bits) + 0.5) - 0.5);
+    uint nan = (bits | 0x00400000u) & 0xffffe000u;
+    uint finite = bits < 0x38800000u ? small : normal >= 0x47800000u ? 0x7f800000u : normal;
+    return as_float((bits > 0x7f800000u ? nan : finite) | sign);
+}
+
+static inline float rx_load_bf16(ushort bits) {
+    return as_float((uint)bits << 16);
+}
+
+static inline ushort rx_store_bf16(float x) {
+    return (ushort)(as_uint(x) >> 16);
+}
+
+// Shifting puts the f16 fields where f32 has its own, with an exponent too small by 112; the product corrects it, for
+// subnormals too.
+static inline float rx_load_f16(ushort bits) {
+    uint magnitude = ((uint)bits & 0x7fffu) << 13;
+    uint finite = as_uint(as_float(magnitude) * 0x1p112);
+    uint result = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite;
+    return as_float(result | ((uint)bits & 0x8000u) << 16);
+}
+
+// x is already one of f16's values (see rx_round_f16), so no rounding happens here.
+static inline ushort rx_store_f16(float x) {
+    uint magnitude = as_uint(x) & 0x7fffffffu;
+    uint finite = as_uint(as_float(magnitude) * 0x1p-112) >> 13;
+    uint special = 0x7c00u | ((magnitude >> 13) & 0x3ffu);
+    return (ushort)((magnitude >= 0x7f800000u ? special : finite) | (as_uint(x) >> 16 & 0x8000u));
+}
+
+//! T = f64
+
+// f64 to f32 with rounding to odd: a rounding that follows, to a type of at most 22 bits, is then as if it were the only.
+static inline float rx_odd_f64(double x) {
+    float nearest = (float)x;
+    int bits = as_int(nearest);
+    int step = RX_FABS_F64((double)nearest) > RX_FABS_F64(x) ? -1 : 1;
+    int inexact = ((double)nearest != x) & (x == x) & ((bits & 1) == 0);
+    return as_float(inexact ? bits + step : bits);
+}
+
+//! I = u32 u64
+
+// The same for an integer: its 24 leading bits, the last of them set if any that follows is.
+static inline float rx_odd_I(I a) {
+    int dropped = WIDTH_I - 24 - (int)rx_count_leading_zeros_I(a);
+    dropped = dropped > 0 ? dropped : 0;
+    I kept = a >> dropped;
+    kept |= (I)(kept << dropped != a);
+    return (float)kept * as_float((127 + dropped) << 23);
+}
+
+//! I = s32 s64
+
+static inline float rx_odd_I(I a) {
+    float magnitude = rx_odd_U_I((U_I)rx_abs_I(a));
+    return a < 0 ? -magnitude : magnitude;
+}

@@ -1,0 +1,132 @@
+// Integers: everything wraps, nothing traps, and shifts by the width or more push every bit out.
+
+//! I = s8 s16 s32 s64
+
+// The quotient rounded towards zero; -1 for a zero divisor; the smallest integer divided by -1 wraps to itself.
+static inline I rx_divide_I(I a, I b) {
+    I divisor = (b == 0) | ((a == MIN_I) & (b == -1)) ? (I)1 : b;
+    return b == 0 ? (I)-1 : (I)(a / divisor);
+}
+
+// What the quotient above leaves: the dividend for a zero divisor, 0 for a divisor of -1.
+static inline I rx_remainder_I(I a, I b) {
+    I divisor = (b == 0) | (b == -1) ? (I)1 : b;
+    return b == 0 ? a : (I)(a % divisor);
+}
+
+// Repeated squaring; a negative exponent gives 0, save for the bases 1 and -1.
+static inline I rx_power_I(I base, I exponent) {
+    WIDE_U_I square = (WIDE_U_I)base;
+    WIDE_U_I result = 1;
+    WIDE_U_I bits = exponent < 0 ? 0 : (WIDE_U_I)exponent;
+    for (; bits != 0; bits >>= 1) {
+        result = bits & 1 ? result * square : result;
+        square *= square;
+    }
+    I reciprocal = base == 1 ? (I)1 : base == -1 ? (I)(exponent & 1 ? -1 : 1) : (I)0;
+    return exponent < 0 ? reciprocal : (I)result;
+}
+
+static inline I rx_abs_I(I a) {
+    return a < 0 ? (I)(0 - (WIDE_U_I)a) : a;
+}
+
+static inline I rx_sign_I(I a) {
+    return (I)((a > 0) - (a < 0));
+}
+
+static inline I rx_shift_right_arithmetic_I(I a, I b) {
+    return (I)(a >> ((U_I)b < WIDTH_I ? (int)b : WIDTH_I - 1));
+}
+
+//! I = u8 u16 u32 u64
+
+static inline I rx_divide_I(I a, I b) {
+    return b == 0 ? MAX_I : (I)(a / (b == 0 ? (I)1 : b));
+}
+
+static inline I rx_remainder_I(I a, I b) {
+    return b == 0 ? a : (I)(a % (b == 0 ? (I)1 : b));
+}
+
+static inline I rx_power_I(I base, I exponent) {
+    WIDE_U_I square = base;
+    WIDE_U_I result = 1;
+    for (WIDE_U_I bits = exponent; bits != 0; bits >>= 1) {
+        result = bits & 1 ? result * square : result;
+        square *= square;
+    }
+    return (I)result;
+}
+
+static inline I rx_abs_I(I a) {
+    return a;
+}
+
+static inline I rx_sign_I(I a) {
+    return (I)(a != 0);
+}
+
+// The sign bit is the top bit, whatever the type says.
+static inline I rx_shift_right_arithmetic_I(I a, I b) {
+    return (I)((S_I)a >> (b < WIDTH_I ? (int)b : WIDTH_I - 1));
+}
+
+//! I = s8 s16 s32 s64 u8 u16 u32 u64
+
+static inline I rx_shift_left_I(I a, I b) {
+    return (U_I)b < WIDTH_I ? (I)((WIDE_U_I)a << (int)((U_I)b & (WIDTH_I - 1))) : (I)0;
+}
+
+static inline I rx_shift_right_logical_I(I a, I b) {
+    return (U_I)b < WIDTH_I ? (I)((U_I)a >> (int)((U_I)b & (WIDTH_I - 1))) : (I)0;
+}
+
+//! I = s8 s16 s32 u8 u16 u32
+
+static inline I rx_popcnt_I(I a) {
+    return (I)RX_POPCOUNT_U32((uint)(U_I)a);
+}
+
+static inline I rx_count_leading_zeros_I(I a) {
+    return (I)(RX_CLZ_U32((uint)(U_I)a) - (32 - WIDTH_I));
+}
+
+//! I = s64 u64
+
+static inline I rx_popcnt_I(I a) {
+    return (I)RX_POPCOUNT_U64((ulong)a);
+}
+
+static inline I rx_count_leading_zeros_I(I a) {
+    return (I)RX_CLZ_U64((ulong)a);
+}
+
+//! I = s8 s16 s32
+
+// The upper half of the double-width product.
+static inline I rx_mulhi_I(I a, I b) {
+    return (I)(((long)a * (long)b) >> WIDTH_I);
+}
+
+//! I = u8 u16 u32
+
+static inline I rx_mulhi_I(I a, I b) {
+    return (I)(((ulong)a * (ulong)b) >> WIDTH_I);
+}
+
+//! I = u64
+
+static inline I rx_mulhi_I(I a, I b) {
+    ulong a0 = a & 0xffffffffu, a1 = a >> 32, b0 = b & 0xffffffffu, b1 = b >> 32;
+    ulong middle = a1 * b0 + ((a0 * b0) >> 32);
+    ulong other = a0 * b1 + (middle & 0xffffffffu);
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+//! I = s64
+
+static inline I rx_mulhi_I(I a, I b) {
+    ulong high = rx_mulhi_u64((ulong)a, (ulong)b);
+    return (I)(high - (a < 0 ? (ulong)b : 0ul) - (b < 0 ? (ulong)a : 0ul));
+}

@@ -1,0 +1,329 @@
+"""One element of every elementwise HLO operation, as an OpenCL C expression.
+
+A value has two C types: that of its array in memory (`storage_type`) and that of a variable holding it
+(`register_type`). They differ where the device computes in a wider type: pred is a uchar in memory and an int that is 0
+or 1 in a register; f16, bf16 and the f8 types are raw bits in memory and an f32 in a register, which always holds a
+value that the narrow type has, so that each operation is computed in f32 and rounded once.
+
+What is more than an operator is a call of a function rx_<opcode>_<type> of the prelude: a function added there is an
+operation supported here.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+
+from . import prelude
+
+_SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
+_UNSIGNED = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
+_INTEGER = _SIGNED | _UNSIGNED
+_NARROW = {"f16": "ushort", "bf16": "ushort"}
+_FLOAT = {"f32": "float", "f64": "double"}
+_COMPLEX = {"c64": "float2", "c128": "double2"}
+_STORAGE = {"pred": "uchar"} | _INTEGER | _NARROW | _FLOAT | _COMPLEX
+_REGISTER = _STORAGE | {"pred": "int"} | dict.fromkeys(_NARROW, "float")
+_PART = {"c64": "f32", "c128": "f64"}
+_BITS = {name: 8 if name == "pred" else 16 if name == "bf16" else int(name[1:]) for name in _STORAGE}
+
+_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
+_PRED_INFIX = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&", "and": "&", "or": "|", "xor": "^"}
+_BITWISE = {"and", "or", "xor", "not"}
+_COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+# Operations that are one primitive of the target.
+_PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
+# Operations whose result is one of the operands, or a value that every format of at least that width has: nothing to
+# round again. (An integer near a f16 or bf16 value that is not one is below 2^10 or 2^8, and has few enough bits.)
+_KEEPS_FORMAT = {
+    "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
+    "remainder",
+}  # fmt: skip
+
+
+def storage_type(name: str) -> str:
+    """The C type of an element of HLO type `name` in memory; UnsupportedError if the generator has none."""
+    return _lookup(_STORAGE, name)
+
+
+def register_type(name: str) -> str:
+    """The C type of a variable that holds an element of HLO type `name`; UnsupportedError if the generator has none."""
+    return _lookup(_REGISTER, name)
+
+
+def load(name: str, place: str) -> str:
+    """The register value of the element of type `name` that lies at the C lvalue `place`, such as "x[i]"."""
+    if name in _NARROW:
+        return f"rx_load_{name}({place})"
+    if name == "pred":
+        return f"({place} != 0)"
+    _lookup(_STORAGE, name)
+    return place
+
+
+def store(name: str, value: str) -> str:
+    """The C expression to assign to memory so that it holds the register value `value` of type `name`."""
+    if name in _NARROW:
+        return f"rx_store_{name}({value})"
+    if name == "pred":
+        return f"(uchar)({value})"
+    _lookup(_STORAGE, name)
+    return value
+
+
+def expression(
+    opcode: str,
+    operand_types: Sequence[str],
+    result_type: str,
+    args: Sequence[str],
+    attributes: Mapping[str, Any] | None = None,
+) -> str:
+    """The C expression of one element of an elementwise operation, register values in and out.
+
+    `operand_types` and `result_type` are HLO element type names; `args` are C variable names, one per operand, and may
+    be repeated in the text. `attributes` are those of the instruction: `direction` and `type` of compare,
+    `exponent_bits` and `mantissa_bits` of reduce-precision.
+    Raises UnsupportedError, naming opcode and types, if there is no such expression.
+    """
+    operand_types, args, attributes = tuple(operand_types), tuple(args), attributes or {}
+    for name in (*operand_types, result_type):
+        _lookup(_STORAGE, name)
+    rule = _RULES.get(opcode)
+    text = rule(operand_types, result_type, args, attributes) if rule else _arithmetic(opcode, operand_types[0], args)
+    if text is None:
+        types = ", ".join(operand_types)
+        raise UnsupportedError(
+            f"{opcode} of ({types}) to {result_type} has no scalar code; convert the operands to a type that has"
+        )
+    return text
+
+
+def literal(name: str, value: Any) -> str:
+    """The exact C literal of a Python or NumPy scalar of HLO type `name`, as a register value.
+
+    NaNs keep sign and payload. The value must be one of the type's: nothing is rounded, save to the type's own format.
+    """
+    register_type(name)
+    if name == "pred":
+        return "1" if bool(value) else "0"
+    if name in _COMPLEX:
+        part = _PART[name]
+        value = np.complex128(value) if name == "c128" else np.complex64(value)
+        return f"({_COMPLEX[name]})({literal(part, value.real)}, {literal(part, value.imag)})"
+    if name in _INTEGER:
+        return _integer_literal(name, int(value))
+    if name == "f64":
+        bits = struct.unpack("<Q", np.float64(value).tobytes())[0]
+        return _float_literal(float(value), f"as_double(0x{bits:016x}ul)", "")
+    single = np.asarray(value).astype(np.float32)[()]
+    bits = struct.unpack("<I", single.tobytes())[0]
+    return _float_literal(float(single), f"as_float(0x{bits:08x}u)", "f")
+
+
+def _integer_literal(name: str, value: int) -> str:
+    suffix = ("u" if name in _UNSIGNED else "") + ("l" if name.endswith("64") else "")
+    if name in ("s32", "s64") and value == -(2 ** (_BITS[name] - 1)):
+        return f"({value + 1}{suffix} - 1)"  # the magnitude of the least integer is not a literal of its type
+    text = f"{value}{suffix}" if _BITS[name] >= 32 else f"({_INTEGER[name]}){value}"
+    return f"({text})" if value < 0 or _BITS[name] < 32 else text
+
+
+def _float_literal(value: float, as_bits: str, suffix: str) -> str:
+    if not math.isfinite(value):
+        return as_bits
+    mantissa, exponent = value.hex().split("p")
+    mantissa = mantissa.rstrip("0") if "." in mantissa else mantissa
+    text = f"{mantissa.rstrip('.')}p{exponent}{suffix}"
+    if text.startswith("0xp") or text.startswith("-0xp"):
+        text = text.replace("0xp", "0x0p")
+    return f"({text})" if text.startswith("-") else text
+
+
+def _lookup(table: Mapping[str, str], name: str) -> str:
+    if name not in table:
+        raise UnsupportedError(f"element type {name} has no scalar code; known are {', '.join(table)}")
+    return table[name]
+
+
+def _call(opcode: str, name: str, args: Sequence[str]) -> str | None:
+    """The call of the prelude's function for an operation on type `name`, None if the prelude has none."""
+    function = f"rx_{opcode.replace('-', '_')}_{name}"
+    return f"{function}({', '.join(args)})" if function in prelude.names() else None
+
+
+def _arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
+    """Operations whose operands and result have one type, which selects the rule."""
+    if name == "pred":
+        return f"({args[0]} {_PRED_INFIX[opcode]} {args[1]})" if opcode in _PRED_INFIX else None
+    if name in _INTEGER:
+        return _integer_arithmetic(opcode, name, args)
+    if name in _COMPLEX:
+        return _complex_arithmetic(opcode, name, args)
+    if name in _NARROW:
+        text = _float_arithmetic(opcode, "f32", args)
+        return text if text is None or opcode in _KEEPS_FORMAT else f"rx_round_{name}({text})"
+    return _float_arithmetic(opcode, name, args)
+
+
+def _integer_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
+    own = _INTEGER[name]
+    if opcode in ("maximum", "minimum"):
+        a, b = args
+        return f"({a} {'>' if opcode == 'maximum' else '<'} {b} ? {a} : {b})"
+    # Unsigned arithmetic of at least 32 bits wraps; signed arithmetic and what C promotes to int need not.
+    wide = "ulong" if _BITS[name] == 64 else "uint"
+    if opcode == "negate":
+        return f"({own})(0u - ({wide}){args[0]})"
+    if opcode in _INFIX and opcode != "divide":
+        return f"({own})(({wide}){args[0]} {_INFIX[opcode]} ({wide}){args[1]})"
+    return _call(opcode, name, args)
+
+
+def _float_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
+    if opcode in _BITWISE:
+        return None
+    if opcode in _INFIX:
+        return f"({args[0]} {_INFIX[opcode]} {args[1]})"
+    if opcode == "negate":
+        return f"(-{args[0]})"
+    if opcode in _PRIMITIVES:
+        return f"RX_{_PRIMITIVES[opcode]}_{name.upper()}({args[0]})"
+    return _call(opcode, name, args)
+
+
+def _complex_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
+    if opcode in ("add", "subtract"):
+        return f"({args[0]} {_INFIX[opcode]} {args[1]})"
+    if opcode == "negate":
+        return f"(-{args[0]})"
+    return _call(opcode, name, args)
+
+
+def _copy(types, result, args, attributes):
+    return args[0]
+
+
+def _not(types, result, args, attributes):
+    if result == "pred":
+        return f"({args[0]} ^ 1)"
+    return f"({_INTEGER[result]})(~{args[0]})" if result in _INTEGER else None
+
+
+def _select(types, result, args, attributes):
+    return f"({args[0]} ? {args[1]} : {args[2]})"
+
+
+def _clamp(types, result, args, attributes):
+    low, x, high = args
+    if result in _COMPLEX:
+        return None
+    if result in _INTEGER or result == "pred":
+        # minimum(maximum(low, x), high): high wins where the bounds cross.
+        lower = f"({low} > {x} ? {low} : {x})"
+        return f"({lower} < {high} ? {lower} : {high})"
+    return _call("clamp", "f64" if result == "f64" else "f32", args)
+
+
+def _compare(types, result, args, attributes):
+    (name, _), (a, b) = types, args
+    direction = attributes["direction"]
+    operator = _COMPARE[direction]
+    if name in _COMPLEX:
+        joined = {"EQ": "&", "NE": "|"}.get(direction)
+        return joined and f"(({a}.x {operator} {b}.x) {joined} ({a}.y {operator} {b}.y))"
+    if attributes.get("type") == "TOTALORDER" and (name in _FLOAT or name in _NARROW):
+        key = f"rx_total_order_{'f64' if name == 'f64' else 'f32'}"
+        a, b = f"{key}({a})", f"{key}({b})"
+    return f"({a} {operator} {b})"
+
+
+def _is_finite(types, result, args, attributes):
+    name = types[0]
+    return _call("is-finite", "f32" if name in _NARROW else name, args)
+
+
+def _complex(types, result, args, attributes):
+    return f"({_COMPLEX[result]})({args[0]}, {args[1]})" if result in _COMPLEX else None
+
+
+def _real(types, result, args, attributes):
+    return f"{args[0]}.x" if types[0] in _COMPLEX else args[0]
+
+
+def _imag(types, result, args, attributes):
+    return f"{args[0]}.y" if types[0] in _COMPLEX else literal(result, 0)
+
+
+def _abs(types, result, args, attributes):
+    if types[0] in _COMPLEX:
+        return _call("abs", types[0], args)
+    return _arithmetic("abs", types[0], args)
+
+
+def _reduce_precision(types, result, args, attributes):
+    exponent, mantissa = attributes["exponent_bits"], attributes["mantissa_bits"]
+    if result == "f64" or result == "f32" or result in _NARROW:
+        name = "f64" if result == "f64" else "f32"
+        return _call("reduce-precision", name, (args[0], str(exponent), str(mantissa)))
+    return None
+
+
+def _convert(types, result, args, attributes):
+    source, a = types[0], args[0]
+    if source == result:
+        return a
+    if source in _COMPLEX:
+        if result in _COMPLEX:
+            part = _FLOAT[_PART[result]]
+            return f"({_COMPLEX[result]})(({part}){a}.x, ({part}){a}.y)"
+        if result == "pred":
+            return f"(({a}.x != 0) | ({a}.y != 0))"
+        return _convert((_PART[source],), result, (f"{a}.x",), attributes)
+    if result in _COMPLEX:
+        return f"({_COMPLEX[result]})({_convert((source,), _PART[result], args, attributes)}, 0)"
+    if result == "pred":
+        return f"({a} != 0)"
+    if result in _INTEGER:
+        if source in _FLOAT or source in _NARROW:
+            return f"rx_convert_{'f64' if source == 'f64' else 'f32'}_{result}({a})"
+        return f"({_INTEGER[result]}){a}"
+    if result in _FLOAT:
+        return f"({_FLOAT[result]}){a}"
+    # To a narrow float: exactly into f32, or by rounding to odd, so that the one rounding that counts comes last.
+    if source in ("f64", "s32", "u32", "s64", "u64"):
+        return f"rx_round_{result}(rx_odd_{source}({a}))"
+    return f"rx_round_{result}((float){a})"
+
+
+def _bitcast_convert(types, result, args, attributes):
+    source = types[0]
+    if _BITS[source] != _BITS[result]:
+        return None
+    # An f16 or bf16 goes through its bits in memory; the other types are as wide in a register as in memory.
+    bits = store(source, args[0]) if source in _NARROW or source == "pred" else args[0]
+    if result in _NARROW or result == "pred":
+        place = bits if storage_type(source) == storage_type(result) else f"({storage_type(result)}){bits}"
+        return load(result, place)
+    return f"as_{storage_type(result)}({bits})"
+
+
+_RULES = {
+    "copy": _copy,
+    "not": _not,
+    "select": _select,
+    "clamp": _clamp,
+    "compare": _compare,
+    "is-finite": _is_finite,
+    "complex": _complex,
+    "real": _real,
+    "imag": _imag,
+    "abs": _abs,
+    "reduce-precision": _reduce_precision,
+    "convert": _convert,
+    "bitcast-convert": _bitcast_convert,
+}

@@ -1,0 +1,77 @@
+"""What the generated code may assume of a device, and how that device spells each primitive.
+
+Everything else in the generator writes `RX_FMA_F32(a, b, c)` and the like; this file alone knows what stands behind
+the name. On a CPU whose OpenCL compiler is clang (PoCL), OpenCL's own builtins live in a library that is compiled for
+another feature set, so a call to one is not inlined and stops vectorisation: clang's builtins are used there. On other
+devices the OpenCL builtins are the primitives; each of those used here is correctly rounded or exact by OpenCL's rules
+(sqrt and divide of f32 only with the option in `build_options`), so every device computes the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# name -> (arity, clang's builtin without its f32 suffix "f", OpenCL's builtin)
+_FLOAT_PRIMITIVES = {
+    "FMA": (3, "__builtin_fma", "fma"),
+    "SQRT": (1, "__builtin_sqrt", "sqrt"),
+    "FLOOR": (1, "__builtin_floor", "floor"),
+    "CEIL": (1, "__builtin_ceil", "ceil"),
+    "TRUNC": (1, "__builtin_trunc", "trunc"),
+    "RINT": (1, "__builtin_rint", "rint"),
+    "FABS": (1, "__builtin_fabs", "fabs"),
+    "COPYSIGN": (2, "__builtin_copysign", "copysign"),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of device, as far as code generation cares.
+
+    `kind` is "cpu" or "gpu"; `clang` says that its OpenCL compiler is a clang whose builtins are inlined;
+    `vector_bytes` is the width of a vector register; `compute_units` counts cores or multiprocessors; `fp64` and
+    `fp16` say which of OpenCL's optional types exist; `max_vector` is the widest explicit vector (in elements) that is
+    safe to write.
+    """
+
+    kind: str
+    clang: bool
+    vector_bytes: int
+    compute_units: int
+    fp64: bool
+    fp16: bool
+    max_vector: int
+
+    @property
+    def build_options(self) -> tuple[str, ...]:
+        """Options every program needs for its results to be those the specification promises."""
+        # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
+        return ("-cl-fp32-correctly-rounded-divide-sqrt",) if self.kind == "gpu" else ()
+
+    def primitives(self) -> str:
+        """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
+        lines = ["#pragma OPENCL FP_CONTRACT OFF"]
+        if self.fp64:
+            lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
+        for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():
+            parameters = ", ".join("abc"[:arity])
+            for suffix, bits in (("f", 32), ("", 64)):
+                if bits == 64 and not self.fp64:
+                    continue
+                function = clang + suffix if self.clang else opencl
+                lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
+        if self.clang:
+            # clang's clz is undefined at 0, where HLO says: the width.
+            lines += [
+                "#define RX_POPCOUNT_U32(a) ((uint)__builtin_popcount(a))",
+                "#define RX_POPCOUNT_U64(a) ((ulong)__builtin_popcountl(a))",
+                "#define RX_CLZ_U32(a) ((a) == 0u ? 32u : (uint)__builtin_clz(a))",
+                "#define RX_CLZ_U64(a) ((a) == 0ul ? 64ul : (ulong)__builtin_clzl(a))",
+            ]
+        else:
+            lines += [f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)]
+            lines += [f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)]
+        return "\n".join(lines) + "\n"
+
+
+DEFAULT_CPU = Target(kind="cpu", clang=True, vector_bytes=32, compute_units=2, fp64=True, fp16=False, max_vector=8)
