@@ -22,7 +22,8 @@ def parameters(seed: int = 0) -> list[np.ndarray]:
 
 def inputs(seed: int = 0, batch: int = BATCH) -> list[np.ndarray]:
     """Arguments of step.hlo, 27 in all: 8 parameters; Adam's means and mean squares of their gradients, as they stand
-    after some steps; the number of steps done s32[], images f32[batch,64,64,3] in [0, 1), labels s32[batch] in [0, 10)."""
+    after some steps; the number of steps done s32[]; images f32[batch,64,64,3] in [0, 1); labels s32[batch] in [0, 10).
+    """
     rng = np.random.default_rng((seed, 1))
     means = [rng.normal(0, 1e-2, s).astype(np.float32) for s in SHAPES]
     squares = [rng.uniform(1e-5, 1e-3, s).astype(np.float32) for s in SHAPES]

@@ -36,9 +36,9 @@ def step(parameters, means, squares, steps, images, labels):
     steps = steps + 1
     count = steps.astype(jnp.float32)
     rate = RATE * jnp.sqrt(1 - BETA2**count) / (1 - BETA1**count)
-    means = [m + (1 - BETA1) * (g - m) for m, g in zip(means, gradients)]
-    squares = [s + (1 - BETA2) * (g * g - s) for s, g in zip(squares, gradients)]
-    parameters = [p - rate * m / (jnp.sqrt(s) + EPSILON) for p, m, s in zip(parameters, means, squares)]
+    means = [m + (1 - BETA1) * (g - m) for m, g in zip(means, gradients, strict=True)]
+    squares = [s + (1 - BETA2) * (g * g - s) for s, g in zip(squares, gradients, strict=True)]
+    parameters = [p - rate * m / (jnp.sqrt(s) + EPSILON) for p, m, s in zip(parameters, means, squares, strict=True)]
     return parameters, means, squares, steps, value
 
 

@@ -28,8 +28,8 @@ def loss(parameters, images, labels):
 def step(parameters, momenta, images, labels):
     """(parameters, momenta, images, labels) -> (parameters, momenta, loss), the lists flattened in order."""
     value, gradients = jax.value_and_grad(loss)(parameters, images, labels)
-    momenta = [MOMENTUM * m + g for m, g in zip(momenta, gradients)]
-    return [p - RATE * m for p, m in zip(parameters, momenta)], momenta, value
+    momenta = [MOMENTUM * m + g for m, g in zip(momenta, gradients, strict=True)]
+    return [p - RATE * m for p, m in zip(parameters, momenta, strict=True)], momenta, value
 
 
 def predict(parameters, images):
