@@ -40,7 +40,7 @@ def test_proto_and_text_are_the_same_module():
 
 
 def test_an_abort_is_an_error_and_the_next_question_is_answered():
-    oracle.xla_parses(TEXT)
-    oracle._child.kill()
-    oracle._child.wait()
+    aborts = "HloModule m\nENTRY e { a = s32[4] parameter(0) ROOT b = s32[4] get-tuple-element(a), index=0 }"
+    with pytest.raises(oracle.OracleAborted, match="get-tuple-element"):
+        oracle.xla_parses(aborts)
     assert oracle.xla_parses(TEXT)

@@ -28,13 +28,7 @@ def train(epochs: int = 40, device: str | None = None) -> float:
             batch = order[start : start + BATCH]
             *state, loss = step(*state, images[batch], labels[batch])
     print(f"loss of the last batch: {float(loss):.4f}")
-    (predicted,) = results(predict(*state[:4], test_images))
-    return float(np.mean(predicted == test_labels))
-
-
-def results(value) -> list[np.ndarray]:
-    """A program's results as a list, also when it has just one."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    return float(np.mean(predict(*state[:4], test_images) == test_labels))
 
 
 if __name__ == "__main__":
