@@ -42,5 +42,5 @@ def test_proto_and_text_are_the_same_module():
 def test_an_abort_is_an_error_and_the_next_question_is_answered():
     aborts = "HloModule m\nENTRY e { a = s32[4] parameter(0) ROOT b = s32[4] get-tuple-element(a), index=0 }"
     with pytest.raises(oracle.OracleAborted, match="get-tuple-element"):
-        oracle.xla_parses(aborts)
+        oracle.xla_cpu(aborts, [np.arange(4, dtype=np.int32)])
     assert oracle.xla_parses(TEXT)
