@@ -196,9 +196,17 @@ class Module:
     attributes: dict[str, str] = field(default_factory=dict)
     aliases: tuple[Alias, ...] = ()
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None  # parameters, result; None: as the entry says
+    stack_frames: StackFrames | None = None
+    source: str | None = None  # the text it was parsed from, for error messages
 
     def __repr__(self) -> str:
         return f"<module {self.name}: {len(self.computations)} computations>"
+
+    def __str__(self) -> str:
+        """The HLO text."""
+        from .printer import print_module  # here, since the printer is defined in terms of modules
+
+        return print_module(self)
 
     def instructions(self) -> Iterator[Instruction]:
         """Every instruction of every computation."""
@@ -217,6 +225,8 @@ class Module:
             dict(self.attributes),
             self.aliases,
             self.entry_layout,
+            self.stack_frames,
+            self.source,
         )
 
 
@@ -231,6 +241,60 @@ class Alias:
     parameter: int
     parameter_index: tuple[int, ...] = ()
     kind: str = "may-alias"
+
+
+@dataclass(frozen=True)
+class StackFrames:
+    """The tables behind `stack_frame_id=N` of metadata: the stack of calls in the user's program that made an instruction.
+
+    All numbers in them count from 1, and 0 is none. A location holds what LOCATION names, a frame what FRAME names.
+    """
+
+    files: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    locations: tuple[tuple[int, ...], ...] = ()
+    frames: tuple[tuple[int, ...], ...] = ()
+
+    LOCATION = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+    FRAME = ("file_location_id", "parent_frame_id")
+
+    def source_of(self, frame: int) -> tuple[str, int] | None:
+        """The file and the line of a frame's number, or None where the tables do not say."""
+        try:
+            if frame < 1 or self.frames[frame - 1][0] < 1:
+                return None
+            location = self.locations[self.frames[frame - 1][0] - 1]
+            return (self.files[location[0] - 1], location[2]) if location[0] > 0 else None
+        except IndexError:
+            return None
+
+
+def order_computations(computations: list[Computation]) -> list[Computation]:
+    """The computations with each behind those it calls, otherwise in the order given.
+
+    Raises InvalidProgramError when one calls itself, directly or through others, which HLO does not have.
+    """
+    from .errors import InvalidProgramError
+
+    order: list[Computation] = []
+    state: dict[Computation, int] = {}  # 1: those it calls are being visited, 2: done
+    for start in computations:
+        stack = [start]
+        while stack:
+            c = stack[-1]
+            if state.get(c) is None:
+                state[c] = 1
+                called = [d for i in c.instructions for d in i.called if state.get(d) != 2]
+                for d in reversed(called):
+                    if state.get(d) == 1:
+                        raise InvalidProgramError(f"computation {d.name} calls itself (through {c.name})")
+                    stack.append(d)
+                continue
+            stack.pop()
+            if state[c] == 1:
+                state[c] = 2
+                order.append(c)
+    return order
 
 
 def clone_computation(

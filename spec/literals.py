@@ -1,0 +1,262 @@
+"""Literals: the text of values, exact in both directions.
+
+Reading rounds the decimal text once, to nearest, ties to even, into the element type; a finite text that overflows to
+infinity is an error. Writing uses the fewest digits that read back as the same value, so reading what was
+written gives the same bits, those of NaNs included: `nan` is the quiet NaN without payload, `nan(0x1)` the one
+with these mantissa bits, and a sign stands in front.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .errors import ParseError
+from .numerics import round_to
+from .types import BY_DTYPE, ElementType, Shape, Value
+
+ELIDED = (
+    "the text of this constant was elided ({...}), so its value is lost; print the program in full: "
+    "with JAX `lowered.compiler_ir('hlo').as_hlo_text(print_large_constants=True)`, with XLA dumps "
+    "`--xla_dump_large_constants`, or save it as a proto"
+)
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf(?:inity)?|nan(?:\(0[xX][0-9a-fA-F]+\))?)"
+_REAL = re.compile(_NUMBER)
+_COMPLEX = re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)|({_NUMBER})")
+_INTEGER = re.compile(r"[-+]?\d+")
+_PRED = re.compile(r"true|false|0|1")
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_PAYLOAD = re.compile(r"([-+]?)nan\(0x([0-9a-f]+)\)")
+
+
+def _is_ieee(dtype: np.dtype) -> bool:
+    """Whether the type has infinities, and so NaNs with payloads (f8e4m3fn, f8e5m2fnuz, ... have one NaN, or one per sign)."""
+    return bool(np.isinf(np.array(np.inf, dtype=np.float32).astype(dtype).astype(np.float64)))
+
+
+def _bits_type(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _nan(text: str, dtype: np.dtype) -> Any:
+    """The NaN of a type that a text like nan, -nan or -nan(0x12) stands for."""
+    found = _PAYLOAD.fullmatch(text)
+    value = np.array(-np.nan if text.startswith("-") else np.nan, np.float64).astype(dtype)
+    if found is None:
+        if not np.isnan(value):
+            raise ValueError("the type has no NaN")
+        return value
+    if not _is_ieee(dtype):
+        raise ValueError("the type has no NaN with a payload")
+    mantissa = int(ml_dtypes.finfo(dtype).nmant)
+    payload = int(found[2], 16)
+    if not 0 < payload < 1 << mantissa:
+        raise ValueError(f"a NaN's payload has {mantissa} bits and is not 0")
+    bits = int(value.view(_bits_type(dtype))) >> mantissa << mantissa | payload
+    return np.array(bits, _bits_type(dtype)).view(dtype)
+
+
+def _round(texts: list[str], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Decimal texts, and the doubles nearest to them, rounded into a narrower type as if from the text itself."""
+    below, above = (round_to(np.nextafter(exact, to), BY_DTYPE[dtype]) for to in (-np.inf, np.inf))
+    near_tie = np.nonzero((below.view(_bits_type(dtype)) != above.view(_bits_type(dtype))) & (exact != 0))[0]
+    for i in near_tie:
+        if not np.isfinite(exact[i]):
+            continue
+        error = Fraction(texts[i]) - Fraction(float(exact[i]))
+        if error:
+            exact[i] = np.nextafter(exact[i], np.inf if error > 0 else -np.inf)
+    return round_to(exact, BY_DTYPE[dtype])
+
+
+def _floats(texts: list[str], dtype: np.dtype) -> np.ndarray:
+    lowered = [t.lower() for t in texts] if any("N" in t or "I" in t for t in texts) else texts
+    nans = [i for i, t in enumerate(lowered) if "nan" in t]
+    doubles = np.array([0.0 if "nan" in t else float(t) for t in lowered] if nans else list(map(float, lowered)))
+    result = doubles.astype(dtype) if dtype.itemsize == 8 else _round(lowered, doubles, dtype)
+    lost = np.nonzero(~np.isfinite(result.astype(np.float64)) & np.isfinite(doubles))[0]
+    lost = lost.tolist() or np.nonzero(np.isinf(doubles) & ~np.isinf(result.astype(np.float64)))[0].tolist()
+    if not lost:
+        lost = [i for i in np.nonzero(np.isinf(doubles))[0] if "inf" not in lowered[i]]
+    if lost:
+        raise ValueError(f"{texts[lost[0]]} is out of range")
+    for i in nans:
+        result[i] = _nan(lowered[i], dtype)
+    return result
+
+
+def _integers(texts: list[str], element_type: ElementType) -> np.ndarray:
+    if any(len(t) > 21 for t in texts):
+        raise ValueError(f"{max(texts, key=len)[:21]}... is out of range")
+    values = list(map(int, texts))
+    signed = element_type.kind == "signed"
+    low, high = (
+        (-(1 << element_type.bits - 1), (1 << element_type.bits - 1) - 1)
+        if signed
+        else (
+            0,
+            (1 << element_type.bits) - 1,
+        )
+    )
+    for v in (min(values, default=low), max(values, default=high)):
+        if not low <= v <= high:
+            raise ValueError(f"{v} is out of range: {low} to {high}")
+    return np.array(values, np.int64 if signed else np.uint64).astype(element_type.dtype)
+
+
+def _elements(body: str, shape: Shape) -> tuple[np.ndarray, str]:
+    """The elements of a literal in order, and what is left of the text without them: its braces and commas."""
+    kind, dtype = shape.element_type.kind, shape.element_type.dtype
+    if kind == "complex":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        pairs = [(a or c, b or "0") for a, b, c in _COMPLEX.findall(body)]
+        values = np.empty(len(pairs), dtype)
+        values.real = _floats([real for real, _ in pairs], part)
+        values.imag = _floats([imaginary for _, imaginary in pairs], part)
+        rest = _COMPLEX.sub("", body)
+    elif kind == "float":
+        values, rest = _floats(_REAL.findall(body), dtype), _REAL.sub("", body)
+    elif kind == "pred":
+        words = _PRED.findall(body)
+        values, rest = np.array([w in ("true", "1") for w in words], dtype), _PRED.sub("", body)
+    else:
+        values, rest = _integers(_INTEGER.findall(body), shape.element_type), _INTEGER.sub("", body)
+    return values, "".join(rest.split())
+
+
+def _braces(dimensions: tuple[int, ...]) -> str:
+    """The braces and commas of a literal of these dimensions."""
+    text = ""
+    for d in reversed(dimensions):
+        text = "{" + ",".join([text] * d) + "}"
+    return text
+
+
+def parse_array(text: str, shape: Shape) -> np.ndarray:
+    """The value of a literal's text (`{ { 1, 2 }, { 3, 4 } }`, nested as the shape or all in one pair of braces).
+
+    Raises ParseError (without a place) when the text does not fit the shape.
+    """
+    body = _COMMENT.sub("", text)
+    if "..." in body:
+        raise ParseError(ELIDED)
+    try:
+        values, rest = _elements(body, shape)
+    except (ValueError, OverflowError) as problem:
+        raise ParseError(f"{shape.element_type} literal: {problem}") from None
+    stray = re.search(r"[^{},]+", rest)
+    if stray:
+        raise ParseError(f"{stray.group()[:30]!r} is no {shape.element_type} value")
+    if len(values) == shape.size and shape.size <= 1 << 28:
+        # For empty arrays all of {}, {{}, {}} say the same.
+        if rest in (_braces(shape.dimensions), "{" + "," * (shape.size - 1) + "}") or (
+            not shape.size and re.fullmatch(r"[{},]+", rest) and rest.count("{") == rest.count("}")
+        ):
+            return values.reshape(shape.dimensions)
+    if len(values) != shape.size:
+        raise ParseError(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
+    raise ParseError(f"the braces of the literal do not nest as {shape.without_layout()} needs")
+
+
+def _split(text: str) -> list[str]:
+    """The parts of a tuple's text at the commas outside of all brackets."""
+    parts, depth, start = [], 0, 0
+    for found in re.finditer(r"[(){},]", text):
+        bracket = found.group()
+        if bracket == "," and depth == 0:
+            parts.append(text[start : found.start()])
+            start = found.end()
+        elif bracket != ",":
+            depth += 1 if bracket in "({" else -1
+    return [*parts, text[start:]]
+
+
+def parse_value(text: str, shape: Shape) -> Value:
+    """The value that a text stands for under a shape: an array, or a tuple `(1, {2, 3})`; ParseError if it does not fit."""
+    if not shape.is_tuple:
+        if not shape.is_array:
+            raise ParseError(f"a literal cannot have the shape {shape}")
+        return parse_array(text, shape)
+    body = _COMMENT.sub("", text).strip()
+    if "..." in body:
+        raise ParseError(ELIDED)
+    if not (body.startswith("(") and body.endswith(")")):
+        raise ParseError(f"a literal of shape {shape} is written in parentheses")
+    parts = _split(body[1:-1]) if body[1:-1].strip() else []
+    if len(parts) != len(shape.elements):
+        raise ParseError(f"{shape} has {len(shape.elements)} elements, and the literal {len(parts)}")
+    return tuple(parse_value(part, element) for part, element in zip(parts, shape.elements, strict=True))
+
+
+def _small_float_text(value: Any, dtype: np.dtype) -> str:
+    """The fewest digits that read back as this value of a type of at most 16 bits."""
+    double = float(value)
+    for digits in range(1, 9):
+        text = f"{double:.{digits}g}"
+        if round_to(np.array([float(text)]), BY_DTYPE[dtype])[0] == value:
+            return text
+    return repr(double)
+
+
+def _float_texts(values: np.ndarray) -> list[str]:
+    dtype = values.dtype
+    if dtype.itemsize >= 4:
+        texts = [t[:-2] if t.endswith(".0") else t for t in values.astype("U32").tolist()]
+    else:
+        distinct, where = np.unique(values.view(_bits_type(dtype)), return_inverse=True)
+        known = [_small_float_text(v, dtype) for v in distinct.view(dtype)]
+        texts = [known[i] for i in where.tolist()]
+    with np.errstate(invalid="ignore"):  # (casting a signaling NaN)
+        nans = np.nonzero(np.isnan(values.astype(np.float64)))[0]
+    if len(nans):
+        bits_type = _bits_type(dtype)
+        mantissa, width = int(ml_dtypes.finfo(dtype).nmant), dtype.itemsize * 8
+        ieee = _is_ieee(dtype)
+        negative = np.array(-np.nan, np.float32).astype(dtype).view(bits_type)
+        positive = np.array(np.nan, np.float32).astype(dtype).view(bits_type)
+        for i in nans:
+            bits = int(values[i].view(bits_type))
+            sign = "-" if bits >> width - 1 and negative != positive else ""
+            payload = bits & (1 << mantissa) - 1
+            plain = not ieee or payload == 1 << mantissa - 1
+            texts[i] = f"{sign}nan" if plain else f"{sign}nan(0x{payload:x})"
+    return texts
+
+
+def _texts(values: np.ndarray) -> list[str]:
+    """The text of each element of a flat array."""
+    kind = values.dtype
+    if kind == np.bool_:
+        return ["true" if v else "false" for v in values.tolist()]
+    if kind.kind == "c":
+        parts = zip(_float_texts(values.real.copy()), _float_texts(values.imag.copy()), strict=True)
+        return [f"({real}, {imaginary})" for real, imaginary in parts]
+    if kind.kind in "iu":
+        return list(map(str, values.tolist()))
+    try:
+        ml_dtypes.iinfo(kind)
+        return [str(int(v)) for v in values]
+    except ValueError:
+        return _float_texts(values)
+
+
+def format_value(value: Value, limit: int | None = None) -> str:
+    """The text of a value without its shape; arrays of more than `limit` elements as `{...}`."""
+    if isinstance(value, tuple):
+        return "(" + ", ".join(format_value(v, limit) for v in value) + ")"
+    array = np.asarray(value)
+    if limit is not None and array.size > limit:
+        return "{...}"
+    texts = _texts(np.ascontiguousarray(array).reshape(-1))
+    if array.ndim == 0:
+        return texts[0]
+    if not array.size:
+        return _braces(array.shape)
+    for d in reversed(array.shape):
+        texts = ["{" + ", ".join(texts[i : i + d]) + "}" for i in range(0, len(texts), d)]
+    return texts[0]

@@ -1,0 +1,178 @@
+"""From a Module to HLO text, in the style in which XLA prints it: `%name = f32[2]{0} add(%a, %b), metadata={...}`.
+
+What is printed parses again to an equal module, here and in XLA; layouts are printed where a shape has one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import attributes as kinds
+from . import grammar
+from .lexer import escape
+from .literals import format_value
+from .module import (
+    Computation,
+    ConvolutionDimensions,
+    Instruction,
+    Metadata,
+    Module,
+    PaddingDimension,
+    SliceDimension,
+    StackFrames,
+    WindowDimension,
+)
+from .operation import operations
+from .types import Shape
+
+
+def print_module(module: Module, *, elide: int | None = None) -> str:
+    """The text of a module. Constants of more than `elide` elements become `{...}`, which does not parse again."""
+    parts = [_header(module)]
+    if module.stack_frames:
+        parts.append(_tables(module.stack_frames))
+    parts += [format_computation(c, entry=c is module.entry, elide=elide) for c in module.computations]
+    return "\n\n".join(parts) + "\n"
+
+
+def format_computation(computation: Computation, *, entry: bool = False, elide: int | None = None) -> str:
+    """The text of one computation, from its name to the closing brace."""
+    parameters = ", ".join(f"{p.name}: {_bare(p.shape)}" for p in computation.parameters)
+    lines = [f"{'ENTRY ' * entry}%{computation.name} ({parameters}) -> {_bare(computation.root.shape)} {{"]
+    for i in computation.instructions:
+        lines.append(f"  {'ROOT ' * (i is computation.root)}{format_instruction(i, elide=elide)}")
+    thread = f", execution_thread={escape(computation.execution_thread)}" if computation.execution_thread else ""
+    return "\n".join(lines) + "\n}" + thread
+
+
+def format_instruction(i: Instruction, *, elide: int | None = None) -> str:
+    """The text of one instruction, without ROOT and without a line's end."""
+    attributes = dict(i.attributes)
+    if i.opcode == "parameter":
+        inside = str(attributes.pop("number"))
+    elif i.opcode == "constant":
+        inside = format_value(attributes.pop("literal"), elide)
+    else:
+        inside = ", ".join(f"%{o.name}" for o in i.operands)
+    parts = [f"%{i.name} = {i.shape} {i.opcode}({inside})"]
+    parts += [f"{name}={_value(i, name, value)}" for name, value in attributes.items()]
+    if i.sharding is not None:
+        parts.append(f"sharding={i.sharding}")
+    if i.frontend_attributes:
+        parts.append(f"frontend_attributes={format_frontend_attributes(i.frontend_attributes)}")
+    if i.control_predecessors:
+        parts.append("control-predecessors={" + ", ".join(f"%{p.name}" for p in i.control_predecessors) + "}")
+    if i.metadata is not None:
+        parts.append(f"metadata={_metadata(i.metadata)}")
+    if i.backend_config is not None:
+        parts.append(f"backend_config={i.backend_config}")
+    return ", ".join(parts)
+
+
+def format_window(window: tuple[WindowDimension, ...]) -> str:
+    """`{size=3x3 stride=2x2 pad=1_1x0_0 ...}`; fields that have their default in all dimensions are left out."""
+    columns = (
+        ("size", [str(d.size) for d in window], None),
+        ("stride", [str(d.stride) for d in window], "1"),
+        ("pad", [f"{d.padding_low}_{d.padding_high}" for d in window], "0_0"),
+        ("lhs_dilate", [str(d.base_dilation) for d in window], "1"),
+        ("rhs_dilate", [str(d.window_dilation) for d in window], "1"),
+        ("rhs_reversal", [str(int(d.reversal)) for d in window], "0"),
+    )
+    shown = (f"{name}={'x'.join(v)}" for name, v, default in columns if any(t != default for t in v))
+    return "{" + " ".join(shown) + "}"
+
+
+def format_dim_labels(dims: ConvolutionDimensions) -> str:
+    """`b01f_01io->b01f`."""
+
+    def labels(first: str, at_first: int, second: str, at_second: int, spatial: tuple[int, ...]) -> str:
+        where = {at_first: first, at_second: second} | {d: str(n) for n, d in enumerate(spatial)}
+        return "".join(where[d] for d in sorted(where))
+
+    lhs = labels("b", dims.input_batch, "f", dims.input_feature, dims.input_spatial)
+    rhs = labels("i", dims.kernel_input_feature, "o", dims.kernel_output_feature, dims.kernel_spatial)
+    return f"{lhs}_{rhs}->{labels('b', dims.output_batch, 'f', dims.output_feature, dims.output_spatial)}"
+
+
+def _slice(s: SliceDimension) -> str:
+    return f"[{s.start}:{s.limit}" + (f":{s.stride}]" if s.stride != 1 else "]")
+
+
+def _padding(dims: tuple[PaddingDimension, ...]) -> str:
+    interior = any(d.interior for d in dims)
+    return "x".join(f"{d.low}_{d.high}" + (f"_{d.interior}" if interior else "") for d in dims)
+
+
+# How a value of each kind of `attributes.py` is written.
+_FORMATS = {
+    kinds.INT: str,
+    kinds.INTS: lambda v: "{" + ",".join(map(str, v)) + "}",
+    kinds.BOOL: lambda v: "true" if v else "false",
+    kinds.FLOAT: lambda v: repr(float(v)).removesuffix(".0"),
+    kinds.ENUM: str,
+    kinds.ENUMS: lambda v: "{" + ",".join(v) + "}",
+    kinds.STRING: escape,
+    kinds.VERBATIM: str,
+    kinds.SHAPE: str,
+    kinds.SHAPES: lambda v: "{" + ", ".join(map(str, v)) + "}",
+    kinds.COMPUTATION: lambda v: f"%{v.name}",
+    kinds.COMPUTATIONS: lambda v: "{" + ", ".join(f"%{c.name}" for c in v) + "}",
+    kinds.WINDOW: format_window,
+    kinds.CONVOLUTION: format_dim_labels,
+    kinds.SLICES: lambda v: "{" + ", ".join(map(_slice, v)) + "}",
+    kinds.PADDING: _padding,
+}
+
+
+def _value(i: Instruction, name: str, value: Any) -> str:
+    known = operations().get(i.opcode)
+    declared = known.attributes.get(name) if known else None
+    kind = declared.kind if declared else grammar.ATTRIBUTE_KINDS[name]
+    return _FORMATS[kind](value)
+
+
+def format_frontend_attributes(pairs: tuple[tuple[str, str], ...]) -> str:
+    """`{name="value",...}`."""
+    return "{" + ",".join(f"{name}={escape(value)}" for name, value in pairs) + "}"
+
+
+def _metadata(m: Metadata) -> str:
+    parts = [f"{n}={escape(getattr(m, n))}" for n in ("op_type", "op_name", "source_file") if getattr(m, n)]
+    if m.source_line:
+        parts.append(f"source_line={m.source_line}")
+    return "{" + " ".join([*parts, *(f"{name}={text}" for name, text in m.other)]) + "}"
+
+
+def _bare(shape: Shape) -> str:
+    return str(shape.without_layout())
+
+
+def _header(module: Module) -> str:
+    parts = [f"HloModule {module.name}"]
+    attributes = dict(module.attributes)
+    if "is_scheduled" in attributes:
+        parts.append(f"is_scheduled={attributes.pop('is_scheduled')}")
+    if module.aliases:
+        entries = ", ".join(
+            f"{_FORMATS[kinds.INTS](a.output_index)}: ({a.parameter}, {_FORMATS[kinds.INTS](a.parameter_index)}, {a.kind})"
+            for a in module.aliases
+        )
+        parts.append(f"input_output_alias={{ {entries} }}")
+    if module.entry_layout is not None:
+        parameters, result = module.entry_layout
+        parts.append(f"entry_computation_layout={{({', '.join(map(str, parameters))})->{result}}}")
+    return ", ".join([*parts, *(f"{name}={text}" for name, text in attributes.items())])
+
+
+def _tables(frames: StackFrames) -> str:
+    def rows(fields: tuple[str, ...], entries: tuple[tuple[int, ...], ...]) -> list[str]:
+        return ["{" + " ".join(f"{f}={v}" for f, v in zip(fields, e, strict=True)) + "}" for e in entries]
+
+    tables = {
+        "FileNames": [escape(f) for f in frames.files],
+        "FunctionNames": [escape(f) for f in frames.functions],
+        "FileLocations": rows(frames.LOCATION, frames.locations),
+        "StackFrames": rows(frames.FRAME, frames.frames),
+    }
+    return "\n\n".join("\n".join([title, *(f"{n} {r}" for n, r in enumerate(t, 1))]) for title, t in tables.items())
