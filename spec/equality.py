@@ -1,7 +1,7 @@
 """Whether two modules are the same program, written the same way, and if not, the first place where they differ.
 
-Names, order, shapes with layouts, values of literals bit by bit, and everything else that the text says count; positions
-and the source text do not, nor whether a default value is written out.
+Names, order, shapes with layouts, values of literals bit by bit, and everything else that the text says count;
+positions and the source text do not, nor whether a default value is written out.
 """
 
 from __future__ import annotations

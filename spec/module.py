@@ -1,7 +1,7 @@
 """Module, Computation, Instruction: an HLO program in memory.
 
-A module is a list of computations, one of them the entry. A computation is a list of instructions in an order where each
-comes after its operands; one of them is the root, whose value is the computation's. An instruction applies an
+A module is a list of computations, one of them the entry. A computation is a list of instructions in an order where
+each comes after its operands; one of them is the root, whose value is the computation's. An instruction applies an
 operation to operands; what else it needs to know stands in `attributes`, by HLO's own names.
 """
 
@@ -61,7 +61,7 @@ class SliceDimension:
 
 @dataclass(frozen=True)
 class PaddingDimension:
-    """One dimension of a pad: elements added below, above (negative: removed) and between; in text `low_high_interior`."""
+    """One dimension of a pad: elements added below, above (negative: removed), between; in text `low_high_interior`."""
 
     low: int
     high: int
@@ -94,8 +94,8 @@ class Metadata:
 class Instruction:
     """One operation applied to operands.
 
-    `attributes` holds what the operation declares (see `spec/ops/<op>.py`), by HLO's names, each value of the Python type
-    of the attribute's kind (`attributes.py`); called computations are among them. An attribute left out has its
+    `attributes` holds what the operation declares (see `spec/ops/<op>.py`), by HLO's names, each value of the Python
+    type of the attribute's kind (`attributes.py`); called computations are among them. An attribute left out has its
     default when read as `instruction.<name>`, or by `get`.
     """
 
@@ -185,8 +185,8 @@ class Computation:
 class Module:
     """An HLO program: computations, each after those it calls, and the header's attributes.
 
-    `attributes` holds the header's other attributes by name, each as the text after `=` (`is_scheduled`: "true"), except
-    `input_output_alias` (see Alias), which passes must keep true, and `entry_computation_layout`, which is not
+    `attributes` holds the header's other attributes by name, each as the text after `=` (`is_scheduled`: "true"),
+    except `input_output_alias` (see Alias), which passes must keep true, and `entry_computation_layout`, which is not
     stored but printed from `entry_layout`.
     """
 
@@ -245,7 +245,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class StackFrames:
-    """The tables behind `stack_frame_id=N` of metadata: the stack of calls in the user's program that made an instruction.
+    """The tables behind `stack_frame_id=N` of metadata: the calls in the user's program that made an instruction.
 
     All numbers in them count from 1, and 0 is none. A location holds what LOCATION names, a frame what FRAME names.
     """

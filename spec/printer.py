@@ -154,9 +154,9 @@ def _header(module: Module) -> str:
     if "is_scheduled" in attributes:
         parts.append(f"is_scheduled={attributes.pop('is_scheduled')}")
     if module.aliases:
+        index = _FORMATS[kinds.INTS]
         entries = ", ".join(
-            f"{_FORMATS[kinds.INTS](a.output_index)}: ({a.parameter}, {_FORMATS[kinds.INTS](a.parameter_index)}, {a.kind})"
-            for a in module.aliases
+            f"{index(a.output_index)}: ({a.parameter}, {index(a.parameter_index)}, {a.kind})" for a in module.aliases
         )
         parts.append(f"input_output_alias={{ {entries} }}")
     if module.entry_layout is not None:

@@ -1,12 +1,12 @@
 """The HLO text: `parse` and `print_module`, and the same for parts of a text.
 
-The lexical level stands in lexer.py, the grammar in parser.py, the other direction in printer.py, values in literals.py.
+The lexical level stands in lexer.py, the grammar in parser.py, the other direction in printer.py, values in
+literals.py.
 """
 
 from __future__ import annotations
 
 from .errors import Error
-from .lexer import Scanner
 from .literals import format_value, parse_value
 from .module import Module
 from .parser import Parser
@@ -27,8 +27,8 @@ __all__ = [
 def parse(text: str) -> Module:
     """The Module that an HLO text stands for: a whole module, one computation, or the lines of one.
 
-    Raises ParseError with line, column and a caret for what breaks the grammar, InvalidProgramError or UnsupportedError for
-    what the text already shows to break a rule or to be unknown here. `verify.verify` checks all other rules.
+    Raises ParseError with line, column and a caret for what breaks the grammar, InvalidProgramError or UnsupportedError
+    for what the text already shows to break a rule or to be unknown here. `verify.verify` checks all other rules.
     """
     return Parser(text).module()
 
