@@ -2,7 +2,7 @@
 
 The scanner holds a position and matches regular expressions there; blanks and comments (`/* */` and `//`) may stand
 before each match. There is no list of tokens: what a token is depends on where it stands (`2x3` is a window's size,
-`b01f` a label, `{...}` a layout, a literal, a set of attributes), so each rule of the grammar brings its own expression.
+`b01f` a label, `{...}` a layout, a literal, a set of attributes), so each rule of the grammar has its own expression.
 """
 
 from __future__ import annotations

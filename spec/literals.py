@@ -35,7 +35,7 @@ _PAYLOAD = re.compile(r"([-+]?)nan\(0x([0-9a-f]+)\)")
 
 
 def _is_ieee(dtype: np.dtype) -> bool:
-    """Whether the type has infinities, and so NaNs with payloads (f8e4m3fn, the fnuz types, ... have one per sign or one)."""
+    """Whether the type has infinities, and so NaNs with payloads (f8e4m3fn and the fnuz types have none)."""
     return bool(np.isinf(np.array(np.inf, dtype=np.float32).astype(dtype).astype(np.float64)))
 
 
@@ -177,7 +177,7 @@ def _split(text: str) -> list[str]:
 
 
 def parse_value(text: str, shape: Shape) -> Value:
-    """The value that a text of a shape stands for: an array, or a tuple `(1, {2, 3})`. ParseError if it does not fit."""
+    """The value that a text of a shape stands for: an array, or a tuple `(1, {2, 3})`. Else ParseError."""
     if not shape.is_tuple:
         if not shape.is_array:
             raise ParseError(f"a literal cannot have the shape {shape}")

@@ -141,7 +141,7 @@ class Parser:
         return tuple(result)
 
     def _stack_frames(self) -> StackFrames | None:
-        """The tables that metadata's stack_frame_id refers to; a row is its number, counting from 1, and its content."""
+        """The tables that metadata's stack_frame_id refers to; a row is its number, from 1 on, and its content."""
         s = self.scanner
         tables: dict[str, list[Any]] = {}
         while found := s.match(re.compile(r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[({=])")):
