@@ -24,7 +24,9 @@ Family = tuple[dict[str, str], dict[str, str], Callable[..., Shape]]
 
 # What XLA lets elementary functions carry; the meaning here is the same for every mode.
 RESULT_ACCURACY = {
-    "result_accuracy": Attribute(VERBATIM, "", "the accuracy asked for, such as {mode=highest}; the contract holds anyway")
+    "result_accuracy": Attribute(
+        VERBATIM, "", "the accuracy asked for, such as {mode=highest}; the contract holds anyway"
+    )
 }
 
 

@@ -1,8 +1,8 @@
 """The meaning of a program: each instruction's `evaluate`, in order.
 
-    run(module, args)                the value of the entry computation
-    steps(module, args)              the same one instruction at a time: yields (instruction, value)
-    run(module, args, trace=print)   calls trace(instruction, value) for every instruction of every computation that runs
+run(module, args)                the value of the entry computation
+steps(module, args)              the same one instruction at a time: yields (instruction, value)
+run(module, args, trace=print)   calls trace(instruction, value) for every instruction of every computation that runs
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from .types import BY_DTYPE, Shape, Value
 
 Trace = Callable[[Instruction, Value], Any]
 
-MAX_DEPTH = 150  # of computations that call each other; HLO has no recursion, so only a deep or broken program gets there
+MAX_DEPTH = (
+    150  # of computations that call each other; HLO has no recursion, so only a deep or broken program gets there
+)
 
 
 def run(module: Module, args: Sequence[Value], trace: Trace | None = None) -> Value:
     """The value of the entry computation on `args`, one for each of its parameters.
 
-    Raises InputError where the arguments do not fit the parameters, EvaluationError where a value cannot be computed, and
-    UnsupportedError where an operation has no meaning here.
+    Raises InputError where the arguments do not fit the parameters, EvaluationError where a value cannot be computed,
+    and UnsupportedError where an operation has no meaning here.
     """
     arguments = check_arguments(module.entry, args)
     return Interpreter(trace).run(module.entry, *arguments)
@@ -51,10 +53,12 @@ def check_arguments(computation: Computation, args: Sequence[Value]) -> tuple[Va
 
 
 def conform(value: Any, shape: Shape, where: str) -> Value:
-    """`value` as a value of that shape (lists become tuples, NumPy scalars arrays), or an InputError that names `where`."""
+    """`value` as a value of that shape (lists become tuples, scalars arrays), or an InputError that names `where`."""
     if shape.is_tuple:
         if not isinstance(value, (tuple, list)):
-            raise InputError(f"{where} is {shape}: give a tuple of {len(shape.elements)} values, not {_described(value)}")
+            raise InputError(
+                f"{where} is {shape}: give a tuple of {len(shape.elements)} values, not {_described(value)}"
+            )
         if len(value) != len(shape.elements):
             raise InputError(f"{where} is {shape}: give {len(shape.elements)} values, not {len(value)}")
         return tuple(

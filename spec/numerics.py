@@ -2,11 +2,11 @@
 
 Four rules say what every value is.
 
-1. Integers are modulo 2^bits: what overflows wraps. Division by zero gives all ones, the remainder by zero the dividend,
-   and the smallest signed integer divided by -1 is itself.
-2. Where IEEE 754 defines the result (+ - * / sqrt, rounding to integer, conversion, ...) it is the exact one rounded once,
-   to nearest, ties to even. The types below f32 are computed in f32 and rounded once to their own; for these operations
-   that is the same as rounding the exact result, since 24 bits are at least twice 11 bits and two more.
+1. Integers are modulo 2^bits: what overflows wraps. Division by zero gives all ones, the remainder by zero the
+   dividend, and the smallest signed integer divided by -1 is itself.
+2. Where IEEE 754 defines the result (+ - * / sqrt, rounding to integer, conversion, ...) it is the exact one rounded
+   once, to nearest, ties to even. The types below f32 are computed in f32 and rounded once to their own; for these
+   operations that is the same as rounding the exact result, since 24 bits are at least twice 11 bits and two more.
 3. Elementary functions are evaluated in a wider type and rounded once: everything up to f32 in f64, f64 in NumPy's
    longdouble (64 bits of mantissa on x86, 113 on most other machines; where it is no wider than f64, the last bit
    of an f64 result is the C library's). The complex types follow their component type.
@@ -37,7 +37,7 @@ def type_of(array: Array) -> ElementType:
 
 
 def widened(array: Array) -> Array:
-    """The array in the type that elementary functions are evaluated in: f64 up to f32, else longdouble; complex likewise."""
+    """The array in the type that elementary functions are evaluated in: f64 up to f32, longdouble for f64."""
     return np.asarray(array).astype(_WIDER.get(type_of(array), np.float64))
 
 
@@ -49,7 +49,7 @@ def component_type(element_type: ElementType) -> ElementType:
 def _rounded_to_odd(values: Array, dtype: Any) -> Array:
     """The values in a narrower IEEE type, by truncation with the last bit set where anything was cut off.
 
-    Rounding the result to a type that is at least two bits narrower still is then the same as rounding the value itself.
+    Rounding the result to a type that is two bits or more narrower still is then the same as rounding the value itself.
     """
     nearest = values.astype(dtype)
     back = nearest.astype(values.dtype)
@@ -150,8 +150,10 @@ def convert(array: Array, element_type: ElementType) -> Array:
         if element_type.kind == "pred":
             return np.asarray(_as_computed(array) != 0 if source.is_float else _whole_bytes(array) != 0)
         if element_type.is_complex:
-            return np.asarray(array.astype(element_type.dtype)) if source.is_complex else np.asarray(
-                convert(array, component_type(element_type)).astype(element_type.dtype)
+            return (
+                np.asarray(array.astype(element_type.dtype))
+                if source.is_complex
+                else np.asarray(convert(array, component_type(element_type)).astype(element_type.dtype))
             )
         if element_type.is_float:
             if source.is_float:
@@ -275,3 +277,69 @@ def make_complex(real: Array, imag: Array) -> Array:
     result = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
     result.real, result.imag = real, imag
     return result
+
+
+def as_signed(array: Array) -> Array:
+    """The bits of integers, as signed integers of the same width (int8 for narrower ones, the sign extended)."""
+    element_type = type_of(array)
+    if element_type.bits < 8:
+        places = np.int8(8 - element_type.bits)
+        return (as_unsigned(array) << places.view(np.uint8)).view(np.int8) >> places
+    return array.view(np.dtype(f"i{array.dtype.itemsize}"))
+
+
+def shift_left(bits: Array, amount: Array, width: int) -> Array:
+    """`bits` moved up by `amount` (read as unsigned) places; 0 where that is `width` or more. The caller wraps."""
+    places = as_unsigned(amount)
+    inside = places < width
+    return np.where(inside, np.left_shift(bits, np.where(inside, places, 0).astype(bits.dtype)), bits.dtype.type(0))
+
+
+def shift_right(bits: Array, amount: Array, width: int) -> Array:
+    """`bits` moved down by `amount` (read as unsigned) places; the sign of signed ones comes in above."""
+    places = as_unsigned(amount)
+    inside = places < width
+    beyond = bits >> bits.dtype.type(8 * bits.dtype.itemsize - 1) if bits.dtype.kind == "i" else bits.dtype.type(0)
+    return np.where(inside, np.right_shift(bits, np.where(inside, places, 0).astype(bits.dtype)), beyond)
+
+
+def multiply_high(a: Array, b: Array) -> Array:
+    """The upper half of the exact product of two integers, in their type."""
+    element_type = type_of(a)
+    if element_type.bits < 64:
+        wide = np.int64 if element_type.kind == "signed" else np.uint64
+        return wrap((a.astype(wide) * b.astype(wide)) >> wide(element_type.bits), element_type)
+    low_mask, half = np.uint64(2**32 - 1), np.uint64(32)
+    x, y = as_unsigned(a), as_unsigned(b)
+    x0, x1, y0, y1 = x & low_mask, x >> half, y & low_mask, y >> half
+    middle = x1 * y0 + ((x0 * y0) >> half)  # none of these sums can overflow
+    high = x1 * y1 + (middle >> half) + (((middle & low_mask) + x0 * y1) >> half)
+    if element_type.kind == "signed":  # an operand read as unsigned is too large by 2^64 where it is negative
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return np.asarray(high).view(a.dtype)
+
+
+def to_bits(array: Array) -> Array:
+    """All bits of an array, elements in row-major order, least significant first, as a flat array of bytes.
+
+    Elements below 8 bits lie next to each other; a last byte that they do not fill has zeros above.
+    """
+    element_type = type_of(array)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if element_type.bits >= 8:
+        return flat.view(np.uint8)
+    each = np.unpackbits(flat.view(np.uint8)[:, None], axis=1, bitorder="little")[:, : element_type.bits]
+    return np.packbits(each.reshape(-1), bitorder="little")
+
+
+def from_bits(data: Array, element_type: ElementType) -> Array:
+    """The flat array of that element type that has these bits (see `to_bits`); pred is whether a byte is not 0."""
+    if element_type.kind == "pred":
+        return data != 0
+    if element_type.bits >= 8:
+        return np.ascontiguousarray(data).view(element_type.dtype)
+    each = np.unpackbits(data, bitorder="little").reshape(-1, element_type.bits)
+    whole = np.packbits(each, axis=1, bitorder="little")[:, 0]
+    if element_type.kind == "signed":
+        return wrap(whole, element_type)
+    return whole.view(element_type.dtype) if element_type.is_float else whole.astype(element_type.dtype)

@@ -1,7 +1,7 @@
 """A value that the program states.
 
-In text the value stands where operands would: `constant({1, 2, inf})`. Floating-point numbers are rounded to the nearest
-value of the element type; integers must fit it.
+In text the value stands where operands would: `constant({1, 2, inf})`. Floating-point numbers are rounded to the
+nearest value of the element type; integers must fit it.
 """
 
 from ..attributes import LITERAL, REQUIRED, Attribute

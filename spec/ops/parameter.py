@@ -1,7 +1,7 @@
 """An argument of the computation, by its number.
 
-The value of `parameter(n)` is the n-th value that the computation is called with. Every computation numbers its parameters
-0, 1, ... without gaps. The instruction's own shape says what may be given.
+The value of `parameter(n)` is the n-th value that the computation is called with. Every computation numbers its
+parameters 0, 1, ... without gaps. The instruction's own shape says what may be given.
 """
 
 from ..attributes import PARAMETER_NUMBER, REQUIRED, VERBATIM, Attribute

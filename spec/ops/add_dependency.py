@@ -1,0 +1,25 @@
+"""The first operand itself, available only after the token that is the second."""
+
+from ..operation import Example, require
+from ..types import TOKEN
+
+INPUTS = {"operand": "value of any shape", "token": "token"}
+CONSTRAINTS = {"C1": "the second operand is a token", "C2": "the result has the shape of operand"}
+
+
+def infer(instruction, operand, token):
+    require(token.element_type is TOKEN, "C1", f"the second operand is {token}")
+    return operand.without_layout()
+
+
+def evaluate(instruction, operand, token):
+    return operand
+
+
+EXAMPLES = (
+    Example(
+        "x = s32[0] parameter(0)\na = token[] after-all()\nROOT y = s32[0] add-dependency(x, a)",
+        ("s32[0] {}",),
+        ("s32[0] {}",),
+    ),
+)

@@ -1,0 +1,61 @@
+"""The operand repeated along new dimensions.
+
+    result[j0, .., jm] = operand[j(dimensions[0]), .., j(dimensions[n-1])]
+
+`dimensions[d]` is the dimension of the result that dimension d of the operand becomes; it may name them in any
+order, and then the operand is transposed too. Along all other dimensions the result repeats. Dimensions of size 1
+are not stretched.
+"""
+
+import numpy as np
+
+from ..attributes import INTS, Attribute
+from ..operation import Example, require
+
+INPUTS = {"operand": "array of any element type"}
+ATTRIBUTES = {"dimensions": Attribute(INTS, (), "for each dimension of operand the one of the result")}
+CONSTRAINTS = {
+    "C1": "operand and the result are arrays of the same element type",
+    "C2": "dimensions has one entry for each dimension of operand",
+    "C3": "the entries of dimensions are different, and 0 <= dimensions[d] < rank of the result",
+    "C4": "dimension d of operand has the size of dimension dimensions[d] of the result",
+}
+
+
+def infer(instruction, operand):
+    shape, dimensions = instruction.shape, instruction.dimensions
+    same = operand.is_array and operand.element_type is shape.element_type
+    require(same, "C1", f"operand is {operand}, the result {shape}")
+    require(len(dimensions) == operand.rank, "C2", f"dimensions is {dimensions} and operand {operand}")
+    valid = len(set(dimensions)) == len(dimensions) and all(0 <= d < shape.rank for d in dimensions)
+    require(valid, "C3", f"dimensions is {dimensions} and the result {shape}")
+    sizes = tuple(shape.dimensions[d] for d in dimensions)
+    require(sizes == operand.dimensions, "C4", f"operand is {operand}; the result {shape} has {sizes} in {dimensions}")
+    return shape
+
+
+def evaluate(instruction, operand):
+    shape, dimensions = instruction.shape, instruction.dimensions
+    order = sorted(range(operand.ndim), key=dimensions.__getitem__)
+    sizes = [1] * shape.rank
+    for d, size in zip(dimensions, operand.shape, strict=True):
+        sizes[d] = size
+    return np.broadcast_to(operand.transpose(order).reshape(sizes), shape.dimensions)
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[2] parameter(0)\nROOT y = f32[2,3] broadcast(x), dimensions={0}",
+        ("f32[2] {nan, -0}",),
+        ("f32[2,3] {{nan, nan, nan}, {-0, -0, -0}}",),
+    ),
+    Example(
+        "x = s32[1,2] parameter(0)\nROOT y = s32[2,1] broadcast(x), dimensions={1,0}",
+        ("s32[1,2] {{1, 2}}",),
+        ("s32[2,1] {{1}, {2}}",),
+        "the dimensions change places",
+    ),
+    Example(
+        "x = pred[] parameter(0)\nROOT y = pred[0,2] broadcast(x), dimensions={}", ("pred[] true",), ("pred[0,2] {}",)
+    ),
+)

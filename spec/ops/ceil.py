@@ -1,0 +1,30 @@
+"""The smallest integer that is not below the operand.
+
+Special values: +-0, infinities and NaN stay what they are; from (-1, 0) comes -0.
+"""
+
+import numpy as np
+
+from .. import numerics
+from ..elementwise import FLOAT, unary
+from ..operation import Example
+
+INPUTS, CONSTRAINTS, infer = unary(FLOAT)
+
+
+def evaluate(instruction, operand):
+    return numerics.exact(np.ceil, operand)
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[6] parameter(0)\nROOT y = f32[6] ceil(x)",
+        ("f32[6] {1.5, -1.5, -0.25, -0, -inf, nan}",),
+        ("f32[6] {2, -1, -0, -0, -inf, nan}",),
+    ),
+    Example(
+        "x = bf16[2] parameter(0)\nROOT y = bf16[2] ceil(x)",
+        ("bf16[2] {0.00390625, 256}",),
+        ("bf16[2] {1, 256}",),
+    ),
+)

@@ -1,0 +1,58 @@
+"""The operand kept between a lower and an upper bound.
+
+    clamp(min, x, max) = minimum(maximum(x, min), max)
+
+So max wins where min > max, and the result is NaN where any of the three is. The bounds are of the operand's shape
+or scalars, which apply to every element.
+"""
+
+import numpy as np
+
+from .. import numerics
+from ..elementwise import same_dimensions
+from ..operation import Example, require
+
+INPUTS = {
+    "min": "array of the operand's element type, of its dimensions or a scalar",
+    "operand": "array of pred, integer or floating-point type",
+    "max": "as min",
+}
+CONSTRAINTS = {
+    "C1": "the element type of operand is not complex",
+    "C2": "min, operand and max have the same element type",
+    "C3": "min has the dimensions of operand or is a scalar",
+    "C4": "max has the dimensions of operand or is a scalar",
+    "C5": "the result has the shape of operand",
+}
+
+
+def infer(instruction, low, operand, high):
+    require(operand.is_array and not operand.element_type.is_complex, "C1", f"operand is {operand}")
+    same_type = low.element_type is operand.element_type is high.element_type
+    require(same_type, "C2", f"min is {low}, operand is {operand} and max is {high}; convert some of them")
+    require(low.is_scalar or same_dimensions(low, operand), "C3", f"min is {low} and operand is {operand}")
+    require(high.is_scalar or same_dimensions(high, operand), "C4", f"max is {high} and operand is {operand}")
+    return operand.without_layout()
+
+
+def evaluate(instruction, low, operand, high):
+    if operand.dtype == bool:
+        return (operand | low) & high
+    if numerics.type_of(operand).is_integer:
+        return numerics.integer(lambda x, a, b: np.minimum(np.maximum(x, a), b), operand, low, high)
+    return numerics.exact(lambda x, a, b: numerics.minimum(numerics.maximum(x, a), b), operand, low, high)
+
+
+EXAMPLES = (
+    Example(
+        "a = f32[] parameter(0)\nx = f32[5] parameter(1)\nb = f32[] parameter(2)\nROOT y = f32[5] clamp(a, x, b)",
+        ("f32[] -1", "f32[5] {-2, 0.5, inf, nan, -0}", "f32[] 1"),
+        ("f32[5] {-1, 0.5, 1, nan, -0}",),
+    ),
+    Example(
+        "a = s32[2] parameter(0)\nx = s32[2] parameter(1)\nb = s32[2] parameter(2)\nROOT y = s32[2] clamp(a, x, b)",
+        ("s32[2] {5, 0}", "s32[2] {1, 9}", "s32[2] {3, 4}"),
+        ("s32[2] {3, 4}",),
+        "the upper bound wins over a lower bound above it",
+    ),
+)

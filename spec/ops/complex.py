@@ -1,0 +1,47 @@
+"""A complex number from its real and imaginary parts.
+
+    complex(x, y) = x + i y
+
+Both parts keep all their bits: no arithmetic is done.
+"""
+
+from .. import numerics
+from ..elementwise import same_dimensions
+from ..operation import Example, require
+from ..types import C64, C128, F32, F64
+
+INPUTS = {
+    "lhs": "f32 or f64 array: the real parts",
+    "rhs": "array of the same type and dimensions: the imaginary parts",
+}
+CONSTRAINTS = {
+    "C1": "the element type of lhs is f32 or f64",
+    "C2": "lhs and rhs have the same element type",
+    "C3": "lhs and rhs have the same dimensions",
+    "C4": "the result is c64 for f32 and c128 for f64, with the dimensions of lhs",
+}
+
+
+def infer(instruction, lhs, rhs):
+    require(lhs.element_type in (F32, F64), "C1", f"lhs is {lhs}; convert it to f32 or f64")
+    require(lhs.element_type is rhs.element_type, "C2", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
+    require(same_dimensions(lhs, rhs), "C3", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
+    return lhs.without_layout().with_element_type(C64 if lhs.element_type is F32 else C128)
+
+
+def evaluate(instruction, lhs, rhs):
+    return numerics.make_complex(lhs, rhs)
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT z = c64[3] complex(x, y)",
+        ("f32[3] {1, -0, nan}", "f32[3] {-inf, 0, 2}"),
+        ("c64[3] {(1, -inf), (-0, 0), (nan, 2)}",),
+    ),
+    Example(
+        "x = f64[0] parameter(0)\ny = f64[0] parameter(1)\nROOT z = c128[0] complex(x, y)",
+        ("f64[0] {}", "f64[0] {}"),
+        ("c128[0] {}",),
+    ),
+)

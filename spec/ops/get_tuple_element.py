@@ -1,0 +1,39 @@
+"""The element of a tuple at a fixed index."""
+
+from ..attributes import INT, REQUIRED, Attribute
+from ..operation import Example, require
+
+INPUTS = {"operand": "tuple"}
+ATTRIBUTES = {"index": Attribute(INT, REQUIRED, "which element, from 0")}
+CONSTRAINTS = {
+    "C1": "operand is a tuple",
+    "C2": "0 <= index < number of elements of operand",
+    "C3": "the result has the shape of the element",
+}
+
+
+def infer(instruction, operand):
+    require(operand.is_tuple, "C1", f"operand is {operand}")
+    count = len(operand.elements)
+    require(0 <= instruction.index < count, "C2", f"index is {instruction.index}, the tuple has {count} elements")
+    return operand.elements[instruction.index]
+
+
+def evaluate(instruction, operand):
+    return operand[instruction.index]
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[] parameter(0)\ny = s32[0] parameter(1)\nt = (f32[], s32[0]) tuple(x, y)\n"
+        "ROOT e = s32[0] get-tuple-element(t), index=1",
+        ("f32[] 1", "s32[0] {}"),
+        ("s32[0] {}",),
+    ),
+    Example(
+        "t = (f32[], (s32[])) parameter(0)\nu = (s32[]) get-tuple-element(t), index=1\n"
+        "ROOT e = s32[] get-tuple-element(u), index=0",
+        ("(f32[], (s32[])) (nan, (7))",),
+        ("s32[] 7",),
+    ),
+)

@@ -1,0 +1,24 @@
+"""The operand itself, through which no optimization may look: neither what makes it nor what uses it moves across."""
+
+from ..operation import Example
+
+INPUTS = {"operand": "value of any shape"}
+CONSTRAINTS = {"C1": "the result has the shape of operand"}
+
+
+def infer(instruction, operand):
+    return operand.without_layout()
+
+
+def evaluate(instruction, operand):
+    return operand
+
+
+EXAMPLES = (
+    Example("x = f32[2] parameter(0)\nROOT y = f32[2] opt-barrier(x)", ("f32[2] {nan, -0}",), ("f32[2] {nan, -0}",)),
+    Example(
+        "x = (s32[], f32[0]) parameter(0)\nROOT y = (s32[], f32[0]) opt-barrier(x)",
+        ("(s32[], f32[0]) (3, {})",),
+        ("s32[] 3", "f32[0] {}"),
+    ),
+)

@@ -1,0 +1,71 @@
+"""The operand with a padding value around and between its elements.
+
+Along each dimension `interior` copies of the padding value come between neighbours, `low` before the first and
+`high` behind the last; negative low and high remove elements (after the interior padding). So
+
+    result[j] = operand[i] where j = low + i (interior + 1) for some i, padding_value elsewhere
+"""
+
+import numpy as np
+
+from ..attributes import PADDING, REQUIRED, Attribute
+from ..operation import Example, require
+
+INPUTS = {"operand": "array of any element type", "padding_value": "scalar of the same element type"}
+ATTRIBUTES = {"padding": Attribute(PADDING, REQUIRED, "low, high and interior for each dimension of operand")}
+CONSTRAINTS = {
+    "C1": "operand is an array and padding_value a scalar of the same element type",
+    "C2": "padding has one entry for each dimension of operand",
+    "C3": "interior >= 0",
+    "C4": "dimension d of the result has the size low + size + max(size - 1, 0) interior + high, which is >= 0",
+}
+
+
+def infer(instruction, operand, padding_value):
+    padding = instruction.padding
+    alike = operand.is_array and padding_value.is_scalar and operand.element_type is padding_value.element_type
+    require(alike, "C1", f"operand is {operand} and padding_value {padding_value}")
+    require(len(padding) == operand.rank, "C2", f"padding has {len(padding)} entries and operand is {operand}")
+    sizes = []
+    for d, (p, size) in enumerate(zip(padding, operand.dimensions, strict=True)):
+        require(p.interior >= 0, "C3", f"the interior padding of dimension {d} is {p.interior}")
+        sizes.append(p.low + size + max(size - 1, 0) * p.interior + p.high)
+        require(sizes[-1] >= 0, "C4", f"dimension {d} would have the size {sizes[-1]}")
+    return operand.with_dimensions(tuple(sizes))
+
+
+def evaluate(instruction, operand, padding_value):
+    padding = instruction.padding
+    sizes = [p.low + n + max(n - 1, 0) * p.interior + p.high for p, n in zip(padding, operand.shape, strict=True)]
+    result = np.full(sizes, padding_value, operand.dtype)
+    source, target = [], []
+    for p, n, size in zip(padding, operand.shape, sizes, strict=True):
+        step = p.interior + 1
+        first = max(0, -(p.low // step))  # the first i whose place low + i step is not negative
+        last = min(n, (size - p.low + step - 1) // step)  # behind the last i whose place is below size
+        count = max(0, last - first)
+        start = p.low + first * step
+        source.append(slice(first, first + count))
+        target.append(slice(start, start + count * step, step) if count else slice(0, 0))
+    result[tuple(target)] = operand[tuple(source)]
+    return result
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[2,2] parameter(0)\nz = f32[] parameter(1)\nROOT y = f32[3,4] pad(x, z), padding=1_0x0_1_1",
+        ("f32[2,2] {{1, 2}, {3, 4}}", "f32[] nan"),
+        ("f32[3,4] {{nan, nan, nan, nan}, {1, nan, 2, nan}, {3, nan, 4, nan}}",),
+    ),
+    Example(
+        "x = s32[4] parameter(0)\nz = s32[] parameter(1)\nROOT y = s32[4] pad(x, z), padding=-2_-1_1",
+        ("s32[4] {1, 2, 3, 4}", "s32[] 0"),
+        ("s32[4] {2, 0, 3, 0}",),
+        "negative padding cuts off the padding between elements too",
+    ),
+    Example(
+        "x = s8[0] parameter(0)\nz = s8[] parameter(1)\nROOT y = s8[2] pad(x, z), padding=1_1_3",
+        ("s8[0] {}", "s8[] -1"),
+        ("s8[2] {-1, -1}",),
+    ),
+)

@@ -1,0 +1,23 @@
+"""The number of bits that are set, in the operand's own type."""
+
+import numpy as np
+
+from .. import numerics
+from ..elementwise import INTEGER, unary
+from ..operation import Example
+
+INPUTS, CONSTRAINTS, infer = unary(INTEGER)
+
+
+def evaluate(instruction, operand):
+    return numerics.wrap(np.bitwise_count(numerics.as_unsigned(operand)), numerics.type_of(operand))
+
+
+EXAMPLES = (
+    Example(
+        "x = s32[4] parameter(0)\nROOT y = s32[4] popcnt(x)",
+        ("s32[4] {0, -1, 7, -2147483648}",),
+        ("s32[4] {0, 32, 3, 1}",),
+    ),
+    Example("x = u8[2] parameter(0)\nROOT y = u8[2] popcnt(x)", ("u8[2] {255, 128}",), ("u8[2] {8, 1}",)),
+)

@@ -1,0 +1,49 @@
+"""The first operand to the power of the second.
+
+    power(x, y) = x^y
+
+Floats as IEEE 754's pow: power(x, +-0) = 1 and power(1, y) = 1 for any x and y, NaN included; power(-1, +-inf) = 1;
+power(+-0, y) is +-0 or +-inf with the sign of x where y is an odd integer, otherwise +0 or inf; a negative x to a
+power that is no integer is NaN. Integers wrap; 0^0 = 1; a negative exponent gives 1 for x = 1, +-1 for x = -1,
+otherwise 0. Of complex numbers e^(y log x), with 1 for y = 0 and 0 for x = 0 and real y > 0.
+"""
+
+import numpy as np
+
+from .. import numerics
+from ..elementwise import COMPLEX, FLOAT, INTEGER, RESULT_ACCURACY, binary, by_kind
+from ..operation import Example
+
+INPUTS, CONSTRAINTS, infer = binary(INTEGER, FLOAT, COMPLEX)
+ATTRIBUTES = RESULT_ACCURACY
+
+
+def evaluate(instruction, lhs, rhs):
+    if numerics.type_of(lhs).is_integer:
+        return numerics.integer(numerics.power_integers, lhs, rhs)
+    return numerics.elementary(by_kind(lhs, complex=_complex, other=np.power), lhs, rhs)
+
+
+def _complex(x, y):
+    exponent = numerics.multiply_complex(y, np.log(np.where(x == 0, 1, x)))
+    power = np.where(x == 0, np.where((y.real > 0) & (y.imag == 0), 0, np.nan), np.exp(exponent))
+    return np.where(y == 0, 1, power)
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[6] parameter(0)\ny = f32[6] parameter(1)\nROOT z = f32[6] power(x, y)",
+        ("f32[6] {nan, 1, -1, -0, -0, -8}", "f32[6] {0, nan, inf, 3, -3, 0.5}"),
+        ("f32[6] {1, 1, 1, -0, -inf, nan}",),
+    ),
+    Example(
+        "x = f32[4] parameter(0)\ny = f32[4] parameter(1)\nROOT z = f32[4] power(x, y)",
+        ("f32[4] {2, 2, 10, 0}", "f32[4] {0.5, -149, 39, -2}"),
+        ("f32[4] {1.4142135, 1e-45, inf, inf}",),
+    ),
+    Example(
+        "x = s32[5] parameter(0)\ny = s32[5] parameter(1)\nROOT z = s32[5] power(x, y)",
+        ("s32[5] {3, 2, 2, -1, 0}", "s32[5] {4, 32, -1, -3, 0}"),
+        ("s32[5] {81, 0, 0, -1, 1}",),
+    ),
+)

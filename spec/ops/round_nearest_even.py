@@ -1,0 +1,30 @@
+"""The nearest integer; of two that are equally near, the even one.
+
+Special values: +-0, infinities and NaN stay what they are, and the sign stays when the result is zero.
+"""
+
+import numpy as np
+
+from .. import numerics
+from ..elementwise import FLOAT, unary
+from ..operation import Example
+
+INPUTS, CONSTRAINTS, infer = unary(FLOAT)
+
+
+def evaluate(instruction, operand):
+    return numerics.exact(np.rint, operand)
+
+
+EXAMPLES = (
+    Example(
+        "x = f32[6] parameter(0)\nROOT y = f32[6] round-nearest-even(x)",
+        ("f32[6] {0.5, 1.5, 2.5, -0.5, -1.5, nan}",),
+        ("f32[6] {0, 2, 2, -0, -2, nan}",),
+    ),
+    Example(
+        "x = f32[3] parameter(0)\nROOT y = f32[3] round-nearest-even(x)",
+        ("f32[3] {0.49999997, 8388609, inf}",),
+        ("f32[3] {0, 8388609, inf}",),
+    ),
+)

@@ -1,0 +1,50 @@
+"""One of two values, as pred says, element by element.
+
+    select(pred, on_true, on_false) = on_true where pred is true, on_false elsewhere
+
+The value not chosen has no effect, a NaN neither. A scalar pred chooses one whole array.
+"""
+
+import numpy as np
+
+from ..elementwise import same_dimensions
+from ..operation import Example, require
+from ..types import PRED
+
+INPUTS = {
+    "pred": "pred array of the dimensions of on_true, or a scalar",
+    "on_true": "array of any element type",
+    "on_false": "array of the same element type and dimensions",
+}
+CONSTRAINTS = {
+    "C1": "the element type of pred is pred",
+    "C2": "pred has the dimensions of on_true or is a scalar",
+    "C3": "on_true and on_false have the same element type and dimensions",
+    "C4": "the result has the shape of on_true",
+}
+
+
+def infer(instruction, pred, on_true, on_false):
+    require(pred.element_type is PRED, "C1", f"pred is {pred}; compare it with something")
+    require(pred.is_scalar or same_dimensions(pred, on_true), "C2", f"pred is {pred} and on_true is {on_true}")
+    alike = same_dimensions(on_true, on_false) and on_true.element_type is on_false.element_type
+    require(alike, "C3", f"on_true is {on_true} and on_false is {on_false}")
+    return on_true.without_layout()
+
+
+def evaluate(instruction, pred, on_true, on_false):
+    return np.where(pred, on_true, on_false)
+
+
+EXAMPLES = (
+    Example(
+        "p = pred[3] parameter(0)\nx = f32[3] parameter(1)\ny = f32[3] parameter(2)\nROOT z = f32[3] select(p, x, y)",
+        ("pred[3] {true, false, false}", "f32[3] {-0, nan, 3}", "f32[3] {nan, 2, inf}"),
+        ("f32[3] {-0, 2, inf}",),
+    ),
+    Example(
+        "p = pred[] parameter(0)\nx = s8[2] parameter(1)\ny = s8[2] parameter(2)\nROOT z = s8[2] select(p, x, y)",
+        ("pred[] false", "s8[2] {1, 2}", "s8[2] {-1, -128}"),
+        ("s8[2] {-1, -128}",),
+    ),
+)

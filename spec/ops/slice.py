@@ -1,0 +1,44 @@
+"""A part of the operand: along each dimension the elements from start up to limit (not included), `stride` apart.
+
+result[i0, .., in] = operand[start0 + i0 stride0, .., startn + in striden]
+"""
+
+import builtins
+
+from ..attributes import REQUIRED, SLICES, Attribute
+from ..operation import Example, require
+
+INPUTS = {"operand": "array of any element type"}
+ATTRIBUTES = {"slice": Attribute(SLICES, REQUIRED, "start, limit and stride for each dimension of operand")}
+CONSTRAINTS = {
+    "C1": "operand is an array",
+    "C2": "slice has one entry for each dimension of operand",
+    "C3": "0 <= start <= limit <= size of the dimension",
+    "C4": "stride >= 1",
+    "C5": "dimension d of the result has the size ceil((limit - start) / stride)",
+}
+
+
+def infer(instruction, operand):
+    parts = instruction.slice
+    require(operand.is_array, "C1", f"operand is {operand}")
+    require(len(parts) == operand.rank, "C2", f"slice has {len(parts)} entries and operand is {operand}")
+    for d, (part, size) in enumerate(zip(parts, operand.dimensions, strict=True)):
+        inside = 0 <= part.start <= part.limit <= size
+        require(inside, "C3", f"[{part.start}:{part.limit}] of dimension {d}, which has size {size}")
+        require(part.stride >= 1, "C4", f"the stride of dimension {d} is {part.stride}")
+    return operand.with_dimensions(tuple(-((p.start - p.limit) // p.stride) for p in parts))
+
+
+def evaluate(instruction, operand):
+    return operand[tuple(builtins.slice(p.start, p.limit, p.stride) for p in instruction.slice)]
+
+
+EXAMPLES = (
+    Example(
+        "x = s32[3,4] parameter(0)\nROOT y = s32[2,2] slice(x), slice={[1:3], [0:4:3]}",
+        ("s32[3,4] {{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}}",),
+        ("s32[2,2] {{4, 7}, {8, 11}}",),
+    ),
+    Example("x = f32[3] parameter(0)\nROOT y = f32[0] slice(x), slice={[3:3]}", ("f32[3] {1, 2, 3}",), ("f32[0] {}",)),
+)

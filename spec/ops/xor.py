@@ -1,0 +1,32 @@
+"""The logical exclusive or of pred; of integers that of every bit."""
+
+import numpy as np
+
+from .. import numerics
+from ..elementwise import INTEGER, PRED, binary
+from ..operation import Example
+
+INPUTS, CONSTRAINTS, infer = binary(PRED, INTEGER)
+
+
+def evaluate(instruction, lhs, rhs):
+    return np.bitwise_xor(lhs, rhs) if lhs.dtype == bool else numerics.integer(np.bitwise_xor, lhs, rhs)
+
+
+EXAMPLES = (
+    Example(
+        "x = pred[3] parameter(0)\ny = pred[3] parameter(1)\nROOT z = pred[3] xor(x, y)",
+        ("pred[3] {true, true, false}", "pred[3] {true, false, false}"),
+        ("pred[3] {false, true, false}",),
+    ),
+    Example(
+        "x = s8[2] parameter(0)\ny = s8[2] parameter(1)\nROOT z = s8[2] xor(x, y)",
+        ("s8[2] {-1, 12}", "s8[2] {5, 10}"),
+        ("s8[2] {-6, 6}",),
+    ),
+    Example(
+        "x = u32[0] parameter(0)\ny = u32[0] parameter(1)\nROOT z = u32[0] xor(x, y)",
+        ("u32[0] {}", "u32[0] {}"),
+        ("u32[0] {}",),
+    ),
+)
