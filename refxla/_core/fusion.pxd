@@ -1,0 +1,63 @@
+# The contract of the fusion scheduler: groups of nodes of a graph, each to be one kernel.
+
+from refxla._core.graph cimport (
+    Graph, N_CONTROL, N_ELEMENTWISE, N_HERO, N_INLINE, N_MOVEMENT, N_SOURCE,
+    R_BROADCAST, R_FULL, R_MEMORY, R_OTHER, R_PACKED, R_SAME, R_UPDATE, R_WINDOW,
+)
+
+cdef enum:  # kinds, in the order of graph.KINDS
+    K_LOOP = 0
+    K_REDUCTION = 1
+    K_DOT = 2
+    K_CONVOLUTION = 3
+    K_WINDOW = 4
+    K_SELECT = 5
+    K_SCATTER = 6
+    K_SORT = 7
+    K_UPDATE = 8
+    K_CONTROL = 9
+
+cdef class Costs:
+    cdef public double byte, flop, launch  # nanoseconds
+
+cdef class Group:
+    cdef public int number, kind
+    cdef public int space        # dimensions it runs over, as Graph.space; minus the signature for a reduction
+    cdef public int signature    # of a reduction
+    cdef public dict tags        # member -> tag: at which index it is evaluated
+    cdef public dict evaluations # member -> how often
+    cdef public set outputs      # members that are written to memory
+    cdef public list heroes
+    cdef public bint alive
+
+cdef class Scheduler:
+    cdef Graph g
+    cdef Costs costs
+    cdef public list groups
+    cdef public list member_of   # node -> numbers of the groups it is a member of
+    cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
+
+    cdef Group found(self, int p, int kind)
+    cdef void add(self, Group group, int p, int tag, double evaluations)
+    cdef void refuse(self, int p, Group group, int reason, double saved=*, double cost=*)
+    cdef visit(self, int p)
+    cdef int tag_of(self, Group group, int p, list edges)
+    cdef int user_of(self, int e)
+    cdef double evaluations_of(self, Group group, int p, list edges, int tag)
+    cdef int obstacle(self, Group group, int p, list edges)
+    cdef bint reaches(self, int start, int goal)
+    cdef bint closes_cycle(self, int host, users)
+    cdef place_elemental(self, int p, dict users, bint in_memory)
+    cdef bint can_output(self, Group group, int p, int tag)
+    cdef place_hero(self, int p, dict users, bint in_memory)
+    cdef int hero_obstacle(self, Group group, int p, int tag, list edges)
+    cdef bint needs_rows(self, Group group, int p)
+    cdef bint rows_fit(self, int p)
+    cdef host(self, Group group, int p, int tag)
+    cdef bint alike(self, Group a, Group b)
+    cdef bint independent(self, Group a, Group b)
+    cdef merge(self, Group into, Group other)
+    cdef bint mergeable(self, Group a, Group b)
+    cdef dict merge_users(self, int p, dict fits, dict users)
+    cdef merge_siblings(self)
+    cdef set aligned(self, Group group)

@@ -1,0 +1,501 @@
+"""The fusion scheduler: which instructions become one kernel.
+
+The nodes of a graph are visited from the results back, so that when a node is visited all who use its value have their
+group. The node then either
+
+    joins every group that uses it (its value never reaches memory; where there are several groups it is recomputed),
+    joins one group as one more of its outputs, or
+    founds a group of its own,
+
+whichever the cost model says is cheapest among those that the emitters can do. A group is a loop until a hero (a
+reduce, a dot, ...) joins it; the hero's users then are the epilogue of its kernel. At last, groups that run over the same
+space and read the same value are made one. Every edge that stays unfused is recorded with its reason.
+"""
+
+from refxla._core.graph import KINDS
+
+# Why a producer and a user are not in one kernel.
+REASONS = (
+    "the user needs it in memory: its emitter does not evaluate producers",
+    "several kernels use it, and computing it in each costs more than writing it once",
+    "computing it at every use costs more than writing it once",
+    "the kernel already has an operation that needs an emitter of its own",
+    "the user reads it at other indices than those it is computed at",
+    "fusing would make two kernels wait for each other",
+    "the kernel would be too large",
+    "it runs other computations",
+    "only changes of index and type are done while a dot or convolution packs its operands",
+    "its rows are too long or too few to be reduced one after the other",
+)
+cdef enum:
+    NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS
+
+cdef int LARGEST = 200  # members of a group
+cdef long long LONGEST_ROW = 16384  # elements of a row whose reductions follow each other in one kernel
+
+cdef enum:  # the tag of a member: at which index it is evaluated
+    FULL = 0    # the index that the group runs over
+    OTHER = -1  # any other; a positive tag is the signature of the kept dimensions of a reduction
+
+
+cdef class Costs:
+    """The cost model of a device: nanoseconds for a byte moved, an addition, a launch (whole device, vectorised)."""
+
+    def __init__(self, byte=0.03, flop=0.012, launch=3000.0):
+        self.byte = byte
+        self.flop = flop
+        self.launch = launch
+
+
+cdef class Group:
+    """One kernel to be: `tags` has its members, `outputs` those that are written to memory."""
+
+    def __init__(self, number, kind, space):
+        self.number = number
+        self.kind = kind
+        self.space = space
+        self.signature = 0
+        self.tags = {}
+        self.evaluations = {}
+        self.outputs = set()
+        self.heroes = []
+        self.alive = True
+
+
+cdef class Scheduler:
+    """One run over one graph; `schedule` below is the door."""
+
+    def __init__(self, Graph graph, Costs costs):
+        self.g = graph
+        self.costs = costs
+        self.groups = []
+        self.member_of = [[] for _ in range(graph.count)]
+        self.reasons = []
+        cdef int p
+        for p in range(graph.count - 1, -1, -1):
+            self.visit(p)
+        self.merge_siblings()
+
+    cdef Group found(self, int p, int kind):
+        cdef Group made = Group(len(self.groups), kind, self.g.space[p])
+        self.groups.append(made)
+        if kind:
+            made.heroes.append(p)
+            made.signature = self.g.signature[p]
+            if kind == K_UPDATE:
+                made.space = 0
+            elif kind == K_REDUCTION:
+                made.space = -made.signature
+        self.add(made, p, FULL if kind != K_REDUCTION else made.signature, self.g.elements[p])
+        made.outputs.add(p)
+        return made
+
+    cdef void add(self, Group group, int p, int tag, double evaluations):
+        group.tags[p] = tag
+        group.evaluations[p] = evaluations
+        self.member_of[p].append(group.number)
+
+    cdef void refuse(self, int p, Group group, int reason, double saved=0, double cost=0):
+        self.reasons.append((p, group.number, reason, saved, cost))
+
+    cdef visit(self, int p):
+        cdef Graph g = self.g
+        cdef int e, u, kind = g.group[p]
+        cdef bint in_memory = p in g.roots
+        if kind == N_SOURCE:
+            return
+        users = {}  # group number -> [edges]
+        for e in range(g.first_user[p], g.first_user[p + 1]):
+            u = g.user[e]
+            if g.relation[g.user_edge[e]] == R_MEMORY:
+                in_memory = True
+                for number in self.member_of[u]:
+                    self.refuse(p, self.groups[number], RUNS_OTHERS if g.group[u] == N_CONTROL else NEEDS_MEMORY)
+            for number in self.member_of[u]:
+                users.setdefault(number, []).append(g.user_edge[e])
+        if kind == N_INLINE:
+            if in_memory and g.instructions[p][0].opcode != "constant":
+                self.found(p, K_LOOP)
+            return
+        if not users and not in_memory:
+            return  # nobody wants it
+        if kind == N_CONTROL:
+            self.found(p, K_CONTROL)
+            for number in users:
+                self.refuse(p, self.groups[number], RUNS_OTHERS)
+        elif kind == N_HERO:
+            self.place_hero(p, users, in_memory)
+        else:
+            self.place_elemental(p, users, in_memory)
+
+    # -- what a group would make of a member ------------------------------------------------------------------
+
+    cdef int tag_of(self, Group group, int p, list edges):
+        """The tag that p gets in a group through the edges from its users there."""
+        cdef int e, u, tag, result = -2
+        for e in edges:
+            u = self.user_of(e)
+            if u not in group.tags:
+                continue
+            tag = group.tags[u]
+            if self.g.relation[e] == R_SAME:
+                pass
+            elif self.g.relation[e] == R_BROADCAST and tag == FULL:
+                tag = self.g.signature[u]
+            elif self.g.relation[e] == R_FULL and group.kind == K_REDUCTION and u in group.heroes:
+                tag = FULL
+            elif self.g.relation[e] == R_UPDATE and group.kind == K_UPDATE:
+                tag = FULL
+            else:
+                tag = OTHER
+            if result == -2:
+                result = tag
+            elif result != tag:
+                result = OTHER
+        return result
+
+    cdef int user_of(self, int e):
+        """The node that edge e belongs to (binary search in `first`)."""
+        cdef int low = 0, high = self.g.count - 1, middle
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.g.first[middle] <= e:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    cdef double evaluations_of(self, Group group, int p, list edges, int tag):
+        """How often p would be evaluated in a group."""
+        cdef double most = 0, now
+        cdef int e, u
+        if tag > 0 and group.kind == K_REDUCTION:
+            return self.g.elements[p]
+        for e in edges:
+            u = self.user_of(e)
+            if self.g.relation[e] in (R_FULL, R_WINDOW):
+                now = <double>self.g.elements[u] * self.g.window[u]
+            elif self.g.relation[e] == R_PACKED:
+                now = self.g.elements[p]
+            else:
+                now = group.evaluations[u]
+            most = max(most, now)
+        return min(most, 64.0) if self.g.elements[p] == 1 else most
+
+    cdef int obstacle(self, Group group, int p, list edges):
+        """Why the elemental node p cannot be evaluated inside a group; -1 if it can."""
+        cdef int e, u
+        if len(group.tags) >= LARGEST:
+            return TOO_LARGE
+        for e in edges:
+            u = self.user_of(e)
+            if self.g.relation[e] == R_MEMORY or not self.g.takes[u]:
+                return NEEDS_MEMORY
+            if self.g.relation[e] == R_PACKED and not self.g.light[p]:
+                return NOT_LIGHT
+        return -1
+
+    cdef bint reaches(self, int start, int goal):
+        """Whether a group needs, directly or not, what another makes."""
+        seen = {start}
+        stack = [start]
+        cdef Group group
+        while stack:
+            group = self.groups[stack.pop()]
+            for p in group.outputs:
+                for e in range(self.g.first_user[p], self.g.first_user[p + 1]):
+                    for number in self.member_of[self.g.user[e]]:
+                        if number == goal:
+                            return True
+                        if number not in seen and p not in (<Group>self.groups[number]).tags:
+                            seen.add(number)
+                            stack.append(number)
+        return False
+
+    cdef bint closes_cycle(self, int host, users):
+        """Whether another group that uses the node leads back to the host."""
+        return any(number != host and self.reaches(number, host) for number in users)
+
+    # -- placing ------------------------------------------------------------------------------------------------
+
+    cdef place_elemental(self, int p, dict users, bint in_memory):
+        cdef Graph g = self.g
+        cdef Group group
+        cdef double apart, inside = 0, work, read = 0, count
+        cdef int e, tag, why
+        fits = {}
+        for number, edges in users.items():
+            group = self.groups[number]
+            why = self.obstacle(group, p, edges)
+            if why >= 0:
+                self.refuse(p, group, why)
+                continue
+            tag = self.tag_of(group, p, edges)
+            fits[number] = (tag, self.evaluations_of(group, p, edges, tag))
+        if not in_memory and len(fits) == len(users):
+            if len(fits) > 1:
+                fits = self.merge_users(p, fits, users)
+            work = g.flops[p] * self.costs.flop
+            for e in range(g.first[p], g.first[p + 1]):
+                read += g.bytes[g.operand[e]] if g.group[g.operand[e]] != N_INLINE else 0
+            for tag, count in fits.values():
+                inside += work * count
+            inside += min(read, <double>g.bytes[p] * 2) * self.costs.byte * (len(fits) - 1)
+            apart = work * g.elements[p] + g.bytes[p] * self.costs.byte * (1 + len(fits)) + self.costs.launch
+            if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
+                apart -= self.costs.launch + g.bytes[p] * self.costs.byte  # as one more output of a kernel
+            if inside <= apart:
+                for number, (tag, count) in fits.items():
+                    self.add(self.groups[number], p, tag, count)
+                return
+            why = SHARED if len(fits) > 1 else AMPLIFIED
+            for number in fits:
+                self.refuse(p, self.groups[number], why, apart, inside)
+        for number, (tag, count) in fits.items():
+            group = self.groups[number]
+            if self.can_output(group, p, tag) and not self.closes_cycle(number, users):
+                self.add(group, p, tag, count)
+                group.outputs.add(p)
+                return
+        self.found(p, K_LOOP)
+
+    cdef bint can_output(self, Group group, int p, int tag):
+        """Whether a group's kernel can write p: it is evaluated once for each of its elements."""
+        if group.kind == K_REDUCTION:
+            return tag == group.signature or (tag == FULL and self.rows_fit(group.heroes[0]))
+        return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_SELECT)
+
+    cdef place_hero(self, int p, dict users, bint in_memory):
+        cdef Graph g = self.g
+        cdef Group group
+        cdef int tag, why
+        if g.feeds[p]:
+            for number, edges in users.items():
+                group = self.groups[number]
+                tag = self.tag_of(group, p, edges)
+                why = self.hero_obstacle(group, p, tag, edges)
+                if why < 0 and (len(users) > 1 or in_memory) and self.closes_cycle(number, users):
+                    why = CYCLE
+                if why >= 0:
+                    self.refuse(p, group, why)
+                    continue
+                self.host(group, p, tag)
+                if in_memory or len(users) > 1:
+                    group.outputs.add(p)
+                    for other in users:
+                        if other != number:
+                            self.refuse(p, self.groups[other], SHARED)
+                return
+        else:
+            for number in users:
+                self.refuse(p, self.groups[number], NEEDS_MEMORY)
+        self.found(p, g.kind[p])
+
+    cdef int hero_obstacle(self, Group group, int p, int tag, list edges):
+        """Why hero p cannot run in the kernel of a group that uses it; -1 if it can."""
+        cdef Graph g = self.g
+        cdef int signature = g.signature[p]
+        if len(group.tags) >= LARGEST:
+            return TOO_LARGE
+        if any(g.relation[e] in (R_MEMORY, R_PACKED, R_WINDOW) for e in edges):
+            return SECOND_HERO
+        if g.kind[p] != K_REDUCTION:
+            if group.kind != K_LOOP:
+                return SECOND_HERO
+            return -1 if tag == FULL and group.space == g.space[p] else INDEX
+        if group.kind == K_LOOP and tag == FULL and group.space == g.space[p]:
+            return -1  # what uses it becomes the epilogue
+        if tag != signature or tag <= 0:
+            return INDEX
+        if group.kind == K_REDUCTION:
+            if group.signature != signature:
+                return SECOND_HERO
+            # Another reduction of the same rows; between its users and it lie only values of the kept space, unless
+            # a full-space value needs it first: then the rows are walked again, which takes short rows.
+            return -1 if not self.needs_rows(group, p) or self.rows_fit(p) else ROWS
+        if group.kind != K_LOOP:
+            return SECOND_HERO
+        return -1 if self.rows_fit(p) else ROWS
+
+    cdef bint needs_rows(self, Group group, int p):
+        """Whether a full-space member of the group depends on p (through the kept space)."""
+        cdef Graph g = self.g
+        stack, seen = [p], {p}
+        while stack:
+            n = stack.pop()
+            for e in range(g.first_user[n], g.first_user[n + 1]):
+                u = g.user[e]
+                if u in group.tags and u not in seen:
+                    if group.tags[u] == FULL:
+                        return True
+                    seen.add(u)
+                    stack.append(u)
+        return False
+
+    cdef bint rows_fit(self, int p):
+        cdef Graph g = self.g
+        return g.is_row[p] and g.row_length[p] <= LONGEST_ROW
+
+    cdef host(self, Group group, int p, int tag):
+        """Make hero p a member; the group takes its kind."""
+        cdef Graph g = self.g
+        cdef int n
+        if g.kind[p] == K_REDUCTION:
+            if group.kind == K_LOOP:
+                if tag == FULL:  # the group ran over the kept space
+                    for n in list(group.tags):
+                        group.tags[n] = g.signature[p] if group.tags[n] == FULL else OTHER
+                group.signature = g.signature[p]
+                group.space = -group.signature
+            tag = g.signature[p]
+        group.kind = g.kind[p]
+        group.heroes.append(p)
+        self.add(group, p, tag, g.elements[p])
+
+    # -- making groups one ----------------------------------------------------------------------------------------
+
+    cdef bint alike(self, Group a, Group b):
+        """Whether two groups run over the same space in the same way."""
+        if a.kind != b.kind or len(a.tags) + len(b.tags) > LARGEST:
+            return False
+        if a.kind == K_LOOP:
+            return a.space == b.space
+        return a.kind == K_REDUCTION and a.signature == b.signature
+
+    cdef bint independent(self, Group a, Group b):
+        return not self.reaches(a.number, b.number) and not self.reaches(b.number, a.number)
+
+    cdef merge(self, Group into, Group other):
+        """Make two groups one. A member of both keeps its tag if they agree."""
+        for n, tag in other.tags.items():
+            self.member_of[n].remove(other.number)
+            if n in into.tags:
+                into.tags[n] = tag if into.tags[n] == tag else OTHER
+                into.evaluations[n] = max(into.evaluations[n], other.evaluations[n])
+            else:
+                self.add(into, n, tag, other.evaluations[n])
+        into.outputs |= other.outputs
+        into.heroes += [h for h in other.heroes if h not in into.heroes]
+        other.alive = False
+        other.tags = {}
+        other.outputs = set()
+
+    cdef bint mergeable(self, Group a, Group b):
+        if not (a.alive and b.alive and self.alike(a, b)):
+            return False
+        shared = [n for n in a.tags if n in b.tags]
+        if any(a.tags[n] != b.tags[n] and (n in a.outputs or n in b.outputs) for n in shared):
+            return False
+        return self.independent(a, b)
+
+    cdef dict merge_users(self, int p, dict fits, dict users):
+        """Make those groups one that use p at the index they run over, so that it is computed once."""
+        cdef Group a
+        hosts = [n for n, (tag, _) in fits.items() if tag == FULL or tag > 0]
+        if len(hosts) < 2:
+            return fits
+        a = self.groups[hosts[0]]
+        for number in hosts[1:]:
+            if self.mergeable(a, self.groups[number]):
+                self.merge(a, self.groups[number])
+                users[a.number] = list(dict.fromkeys(users[a.number] + users.pop(number)))
+                del fits[number]
+        tag = self.tag_of(a, p, users[a.number])
+        fits[a.number] = (tag, self.evaluations_of(a, p, users[a.number], tag))
+        return fits
+
+    cdef merge_siblings(self):
+        """Make groups one that read the same value of memory at the index they run over."""
+        cdef Graph g = self.g
+        cdef int p, e
+        for p in range(g.count):
+            if g.group[p] in (N_INLINE,) or g.elements[p] <= 1:
+                continue
+            readers = {}
+            for e in range(g.first_user[p], g.first_user[p + 1]):
+                for number in self.member_of[g.user[e]]:
+                    if p not in (<Group>self.groups[number]).tags:
+                        readers.setdefault(number, []).append(g.user_edge[e])
+            same = [n for n, edges in readers.items() if self.tag_of(self.groups[n], p, edges) == FULL]
+            while len(same) > 1:
+                a = self.groups[same.pop(0)]
+                for number in list(same):
+                    if self.mergeable(a, self.groups[number]):
+                        self.merge(a, self.groups[number])
+                        same.remove(number)
+
+
+    cdef set aligned(self, Group group):
+        """What a loop reads from memory at the index it runs over, and at no other."""
+        if group.kind != K_LOOP:
+            return set()
+        readers = {}
+        for n in group.tags:
+            for e in range(self.g.first[n], self.g.first[n + 1]):
+                if self.g.operand[e] not in group.tags:
+                    readers.setdefault(self.g.operand[e], []).append(e)
+        return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
+
+
+def schedule(Graph graph, Costs costs=None):
+    """Groups in an order in which they can run, and why edges are not fused.
+
+    Returns (groups, reasons): a list of (kind, heroes, members, outputs, aligned), members as node numbers in order and
+    `aligned` the nodes that a loop reads from memory only at the index it writes; and a list of (producer, index of the
+    user's group, text, ns if apart, ns if fused). Kind "control" stands for a node that runs other computations.
+    """
+    cdef Scheduler s = Scheduler(graph, costs or Costs())
+    cdef Group group
+    alive = [group for group in s.groups if group.alive]
+    makers = {}  # node -> the group that writes it
+    for group in alive:
+        for p in group.outputs:
+            makers[p] = group.number
+    needs = {}
+    for group in alive:
+        found = set()
+        for p in group.tags:
+            for e in range(graph.first[p], graph.first[p + 1]):
+                o = graph.operand[e]
+                if o not in group.tags and o in makers and makers[o] != group.number:
+                    found.add(makers[o])
+        needs[group.number] = found
+    order = in_order(needs, {group.number: min(group.outputs) for group in alive})
+    place = {number: at for at, number in enumerate(order)}
+    names = KINDS + ("control",)
+    result = []
+    for number in order:
+        group = s.groups[number]
+        result.append(
+            (names[group.kind], sorted(group.heroes), sorted(group.tags), sorted(group.outputs), s.aligned(group))
+        )
+    reasons = [
+        (p, place[number], REASONS[why], saved, cost)
+        for p, number, why, saved, cost in s.reasons
+        if number in place and p not in (<Group>s.groups[number]).tags
+    ]
+    return result, reasons
+
+
+cdef list in_order(dict needs, dict rank):
+    """The groups, each after those it needs; among those that are free, by their first output."""
+    import heapq
+
+    waiting = {n: len(found) for n, found in needs.items()}
+    users = {n: [] for n in needs}
+    for n, found in needs.items():
+        for m in found:
+            users[m].append(n)
+    free = [(rank[n], n) for n, count in waiting.items() if count == 0]
+    heapq.heapify(free)
+    order = []
+    while free:
+        _, n = heapq.heappop(free)
+        order.append(n)
+        for u in users[n]:
+            waiting[u] -= 1
+            if waiting[u] == 0:
+                heapq.heappush(free, (rank[u], u))
+    if len(order) != len(needs):
+        raise AssertionError("the schedule has a cycle: a fault of the fusion scheduler")
+    return order

@@ -1,0 +1,47 @@
+# The contract of a graph: one entry for each node in the first block, one for each edge in the second.
+
+cdef enum:  # group[n]
+    N_SOURCE = 0       # in memory already: a parameter, a constant array
+    N_INLINE = 1       # written out wherever it is used: a scalar or splat constant, an iota
+    N_ELEMENTWISE = 2
+    N_MOVEMENT = 3
+    N_HERO = 4         # has an emitter of its own: kind[n]
+    N_CONTROL = 5      # runs other computations
+
+cdef enum:  # relation[e]: how the user reads the operand when it is itself evaluated at some index
+    R_OTHER = 0        # at an index that is a function of that index
+    R_SAME = 1         # at the same index
+    R_BROADCAST = 2    # at the index without the dimensions that the broadcast adds: signature[user] says which
+    R_FULL = 3         # a reduce reads every element of its operand once
+    R_WINDOW = 4       # a reduce-window reads window[user] elements for each of its own
+    R_PACKED = 5       # a dot or convolution reads it while packing
+    R_UPDATE = 6       # the update of a dynamic-update-slice: every element once
+    R_MEMORY = 7       # it must be in memory
+
+cdef class Graph:
+    cdef public list instructions   # per node: its instructions, the operation first
+    cdef public dict node_of        # instruction -> node
+    cdef public dict spaces         # dimensions -> number
+    cdef public dict signatures     # (dimensions, kept dimensions) -> number
+    cdef public set roots           # nodes whose values the computation returns
+    cdef public int count
+    # per node
+    cdef public int[::1] group, kind
+    cdef public int[::1] space      # number of the result's dimensions
+    cdef public int[::1] signature  # of a reduce or broadcast: number of (full dimensions, kept dimensions)
+    cdef public int[::1] takes      # its emitter evaluates producers element by element
+    cdef public int[::1] feeds      # a hero whose result can feed elementwise users in its kernel
+    cdef public int[::1] light      # costs nothing but a change of index or type
+    cdef public int[::1] is_row     # a reduce over the innermost dimensions
+    cdef public long long[::1] elements, bytes
+    cdef public long long[::1] window      # elements combined for one element of the result
+    cdef public long long[::1] row_length
+    cdef public double[::1] flops   # per element
+    # edges: those of node n are first[n] .. first[n + 1]; users likewise by first_user
+    cdef public int[::1] first, operand, relation
+    cdef public int[::1] first_user, user, user_edge
+
+    cdef _fill(self, list edges)
+    cdef _node(self, int k, instruction)
+    cdef int _intern(self, dict table, key)
+    cdef int _relation(self, int k, instruction, int position, leaf)

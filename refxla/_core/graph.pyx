@@ -1,0 +1,188 @@
+"""A computation as flat arrays: what the fusion scheduler reads instead of objects.
+
+A node is an instruction that makes array values. The get-tuple-elements of a multi-output operation (a reduce of several
+operands, a while) belong to the operation's node; tuples are looked through. Nodes are numbered in the order of
+the computation, so operands have smaller numbers.
+"""
+
+import numpy as np
+
+from refxla.optable import CONTROL, ELEMENTWISE, HERO, MOVEMENT, SOURCE, STRUCTURE, row
+
+cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
+
+KINDS = ("loop", "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update")
+
+
+cdef class Graph:
+    """See the .pxd for the arrays. `instructions[n]` lists the instructions of node n, the operation first."""
+
+    def __init__(self, computation):
+        self.instructions = []
+        self.node_of = {}
+        self.spaces = {}
+        self.signatures = {}
+        self.roots = set()
+        edges = []
+        opened = {}  # tuple instruction -> its elements
+        parts = {}  # multi-output instruction -> node
+        for i in computation.instructions:
+            if i.opcode == "tuple":
+                opened[i] = i.operands
+                continue
+            if i.opcode == "get-tuple-element":
+                source = i.operands[0]
+                if source in opened:
+                    chosen = opened[source][i.index]
+                    if chosen in self.node_of:
+                        self.node_of[i] = self.node_of[chosen]
+                    elif chosen in opened:
+                        opened[i] = opened[chosen]
+                elif source in parts:
+                    self.node_of[i] = parts[source]
+                    self.instructions[parts[source]].append(i)
+                continue
+            if i.opcode in ("after-all", "add-dependency"):
+                continue
+            n = len(self.instructions)
+            self.instructions.append([i])
+            self.node_of[i] = n
+            if i.shape.is_tuple:
+                parts[i] = n
+            operands = []
+            for o in i.operands:
+                operands.extend(leaves_of(o, opened, self.node_of))
+            edges.append(operands)
+        self.roots = {self.node_of[leaf] for leaf in root_leaves(computation.root, opened) if leaf in self.node_of}
+        self._fill(edges)
+
+    cdef _fill(self, list edges):
+        cdef int n = len(self.instructions), k, at, o
+        self.count = n
+        self.group = np.zeros(n, np.int32)
+        self.kind = np.zeros(n, np.int32)
+        self.space = np.zeros(n, np.int32)
+        self.signature = np.zeros(n, np.int32)
+        self.takes = np.zeros(n, np.int32)
+        self.feeds = np.zeros(n, np.int32)
+        self.light = np.zeros(n, np.int32)
+        self.elements = np.zeros(n, np.int64)
+        self.bytes = np.zeros(n, np.int64)
+        self.window = np.ones(n, np.int64)
+        self.row_length = np.zeros(n, np.int64)
+        self.is_row = np.zeros(n, np.int32)
+        self.flops = np.zeros(n, np.float64)
+        self.first = np.zeros(n + 1, np.int32)
+        self.operand = np.zeros(max(1, sum(len(e) for e in edges)), np.int32)
+        self.relation = np.zeros(max(1, len(self.operand)), np.int32)
+        at = 0
+        for k in range(n):
+            self._node(k, self.instructions[k][0])
+            i = self.instructions[k][0]
+            self.first[k] = at
+            for position, leaf in enumerate(edges[k]):
+                o = self.node_of[leaf]
+                self.operand[at] = o
+                self.relation[at] = self._relation(k, i, position, leaf)
+                at += 1
+        self.first[n] = at
+        counts = np.bincount(np.asarray(self.operand)[:at], minlength=n) if at else np.zeros(n, np.int64)
+        self.first_user = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        self.user = np.zeros(max(1, at), np.int32)
+        self.user_edge = np.zeros(max(1, at), np.int32)
+        cdef int[::1] fill = np.asarray(self.first_user).copy()
+        for k in range(n):
+            for at in range(self.first[k], self.first[k + 1]):
+                o = self.operand[at]
+                self.user[fill[o]] = k
+                self.user_edge[fill[o]] = at
+                fill[o] += 1
+
+    cdef _node(self, int k, i):
+        r = row(i)
+        shape = i.shape.elements[0] if i.shape.is_tuple and i.shape.elements else i.shape
+        self.group[k] = GROUP[r.group]
+        self.elements[k] = shape.size if shape.is_array else 0
+        self.bytes[k] = i.shape.bytes
+        self.flops[k] = r.flops
+        self.space[k] = self._intern(self.spaces, shape.dimensions)
+        if r.group == HERO:
+            self.kind[k] = KINDS.index(r.kind)
+            self.takes[k] = r.fuses_operands
+            self.feeds[k] = r.fuses_users
+        else:
+            self.takes[k] = r.group in (ELEMENTWISE, MOVEMENT)
+        self.light[k] = i.opcode in ("reshape", "transpose", "broadcast", "convert", "slice", "copy", "reverse", "iota")
+        if i.opcode == "constant" and (self.elements[k] == 1 or is_splat(i.literal)):
+            self.group[k] = N_INLINE
+        elif i.opcode == "iota":
+            self.group[k] = N_INLINE
+        elif i.opcode == "broadcast" and self.group[self.node_of[i.operands[0]]] == N_INLINE:
+            self.group[k] = N_INLINE
+        elif i.opcode == "dynamic-update-slice":
+            # In place on its operand: a kernel over the update alone.
+            self.group[k] = N_HERO
+            self.kind[k] = KINDS.index("update")
+            self.elements[k] = i.operands[1].shape.size
+            self.takes[k] = 1
+        elif i.opcode == "reduce":
+            full = i.operands[0].shape
+            kept = tuple(d for d in range(full.rank) if d not in i.dimensions)
+            self.signature[k] = self._intern(self.signatures, (full.dimensions, kept))
+            self.window[k] = max(1, full.size) // max(1, self.elements[k])
+            self.row_length[k] = self.window[k]
+            self.is_row[k] = kept == tuple(range(len(kept)))
+        elif i.opcode == "reduce-window":
+            size = 1
+            for w in i.window:
+                size *= w.size
+            self.window[k] = size
+
+    cdef int _intern(self, dict table, key):
+        return table.setdefault(key, len(table) + 1)
+
+    cdef int _relation(self, int k, i, int position, leaf):
+        """How node k reads operand number `position`: at the index it is evaluated at, or how else."""
+        cdef int kind = self.kind[k]
+        if self.group[k] == N_HERO:
+            if i.opcode == "reduce":
+                return R_FULL if position < len(i.operands) // 2 else R_OTHER
+            if i.opcode == "dynamic-update-slice":
+                return R_MEMORY if position == 0 else (R_UPDATE if position == 1 else R_OTHER)
+            if i.opcode in ("dot", "convolution"):
+                return R_PACKED
+            if i.opcode == "reduce-window":
+                return R_WINDOW if position < len(i.operands) // 2 else R_OTHER
+            return R_MEMORY
+        if self.group[k] == N_CONTROL:
+            return R_MEMORY
+        if i.opcode == "broadcast":
+            self.signature[k] = self._intern(self.signatures, (i.shape.dimensions, tuple(i.dimensions)))
+            return R_BROADCAST
+        if self.group[k] == N_ELEMENTWISE and leaf.shape.dimensions == i.shape.dimensions:
+            return R_SAME
+        return R_OTHER
+
+
+cdef list leaves_of(i, dict opened, dict node_of):
+    """The array values behind an operand: itself, or the elements of a tuple, opened all the way."""
+    if i in node_of:
+        return [i]
+    if i in opened:
+        return [leaf for e in opened[i] for leaf in leaves_of(e, opened, node_of)]
+    return []
+
+
+cdef list root_leaves(i, dict opened):
+    if i in opened:
+        return [leaf for e in opened[i] for leaf in root_leaves(e, opened)]
+    return [i]
+
+
+def is_splat(array):
+    """Whether all elements of an array have the same bits (so that it is a scalar, broadcast)."""
+    if not isinstance(array, np.ndarray) or array.size == 0:
+        return False
+    flat = np.ascontiguousarray(array).reshape(-1)
+    raw = flat.view(np.uint8).reshape(flat.size, -1)
+    return bool((raw == raw[0]).all())
