@@ -2,7 +2,6 @@
 
 The types, by that of the result:
 
-    The types, by that of the result:
     result     accumulated in
     f8 .. f32  f64
     f64        longdouble, where it is wider, and for contractions of at most LONG_DOUBLE_PRODUCTS products; else f64

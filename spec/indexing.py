@@ -81,3 +81,23 @@ def block(
         start_indices = tuple(start_indices[0])
     starts = (int(clamped(s, d - n)) for s, d, n in zip(start_indices, dimensions, sizes, strict=True))
     return tuple(slice(start, start + n) for start, n in zip(starts, sizes, strict=True))
+
+
+def without(sizes: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of the dimensions that are not in dims."""
+    return tuple(s for d, s in enumerate(sizes) if d not in dims)
+
+
+def index_vectors(indices: np.ndarray, index_vector_dim: int) -> np.ndarray:
+    """The indices of a gather or scatter with their vectors along the last dimension, which is added if missing."""
+    if index_vector_dim == indices.ndim:
+        return indices[..., None]
+    return np.moveaxis(indices, index_vector_dim, -1)
+
+
+def batch_coordinates(batch: tuple[int, ...], dim: int, index_vector_dim: int) -> np.ndarray:
+    """At each place of the batch its coordinate along dimension `dim` of the indices, in which the vectors count."""
+    dim -= dim > index_vector_dim
+    shape = [1] * len(batch)
+    shape[dim] = batch[dim]
+    return np.broadcast_to(np.arange(batch[dim]).reshape(shape), batch)

@@ -56,13 +56,14 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
         require(equal, "C3", f"dimension {left} of {lhs} does not go with dimension {right} of {rhs}")
     dims = [lhs.dimensions[d] for d in lb + _free(lhs.rank, lb, lc)]
     dims += [rhs.dimensions[d] for d in _free(rhs.rank, rb, rc)]
-    return Shape(_result_type(instruction, lhs, rhs), tuple(dims))
+    return Shape(result_type(instruction, lhs, rhs), tuple(dims))
 
 
-def _result_type(instruction: Instruction, lhs: Shape, rhs: Shape) -> ElementType:
-    if instruction.shape.is_array:  # the preferred element type is not an attribute: it is the result's
+def result_type(instruction: Instruction, lhs: Shape, rhs: Shape) -> ElementType:
+    """The element type of a dot or convolution: what the instruction says, else the wider one of the operands'."""
+    if instruction.shape.is_array:
         return instruction.shape.element_type
-    return max(lhs.element_type, rhs.element_type, key=lambda t: (t.is_float, t.is_complex, t.bits))
+    return max(lhs.element_type, rhs.element_type, key=lambda t: (t.is_complex, t.is_float, t.bits))
 
 
 def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:

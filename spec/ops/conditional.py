@@ -1,0 +1,88 @@
+"""The result of one of several computations, chosen by an index.
+
+    result = branch_computations[branch_index](operand of that branch)
+
+An index outside takes the last branch. With a pred[] for index, true_computation and its operand come first and are
+taken when it holds. The other branches are not run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attributes import COMPUTATION, COMPUTATIONS, Attribute
+from ..module import Computation, Instruction
+from ..operation import Example, require
+from ..types import PRED, S32, Shape, Value
+from ..vectorize import Run
+
+INPUTS = {"branch_index": "pred[] or s32[]", "*branch_operands": "one value for each branch"}
+ATTRIBUTES = {
+    "branch_computations": Attribute(COMPUTATIONS, (), "the branches"),
+    "true_computation": Attribute(COMPUTATION, None, "for pred[]: the branch taken when it holds"),
+    "false_computation": Attribute(COMPUTATION, None, "for pred[]: the branch taken when it does not"),
+}
+CONSTRAINTS = {
+    "C1": "branch_index is pred[] with two branches, or s32[] with at least one",
+    "C2": "there is one operand for each branch, of the shape of its one parameter",
+    "C3": "all branches give the same shape",
+}
+
+
+def branches(instruction: Instruction) -> tuple[Computation, ...]:
+    """The branches in the order of their operands: for pred[] the one for true comes first."""
+    given = instruction.attributes.get("branch_computations", ())
+    return given or (instruction.true_computation, instruction.false_computation)
+
+
+def infer(instruction: Instruction, branch_index: Shape, *operands: Shape) -> Shape:
+    called = branches(instruction)
+    fits = None not in called and branch_index.is_scalar
+    fits = fits and (branch_index.element_type is S32 or branch_index.element_type is PRED and len(called) == 2)
+    require(fits, "C1", f"branch_index is {branch_index}, there are {len(called)} branches")
+    require(len(operands) == len(called), "C2", f"there are {len(operands)} operands for {len(called)} branches")
+    for branch, operand in zip(called, operands, strict=True):
+        taken = [p.shape for p in branch.parameters]
+        fits = len(taken) == 1 and taken[0].compatible(operand)
+        require(fits, "C2", f"{branch.name} takes ({', '.join(map(str, taken))}), its operand is {operand}")
+        given, first = branch.root.shape, called[0].root.shape
+        require(given.compatible(first), "C3", f"{branch.name} gives {given}, {called[0].name} gives {first}")
+    return called[0].root.shape
+
+
+def evaluate(instruction: Instruction, branch_index: np.ndarray, *operands: Value, run: Run) -> Value:
+    called = branches(instruction)
+    if branch_index.dtype == np.bool_:
+        chosen = 0 if branch_index else 1
+    else:
+        chosen = int(branch_index) if 0 <= branch_index < len(called) else len(called) - 1
+    return run(called[chosen], operands[chosen])
+
+
+EXAMPLES = (
+    Example(
+        """HloModule one_of_two
+        twice { x = s32[] parameter(0)
+                ROOT y = s32[] add(x, x) }
+        minus { x = s32[] parameter(0)
+                ROOT y = s32[] negate(x) }
+        ENTRY main { i = s32[] parameter(0)
+                     x = s32[] parameter(1)
+                     ROOT r = s32[] conditional(i, x, x), branch_computations={twice, minus} }""",
+        ("s32[] -1", "s32[] 21"),
+        ("s32[] -21",),
+        "an index outside takes the last branch",
+    ),
+    Example(
+        """HloModule if_then_else
+        twice { x = s32[] parameter(0)
+                ROOT y = s32[] add(x, x) }
+        minus { x = s32[] parameter(0)
+                ROOT y = s32[] negate(x) }
+        ENTRY main { p = pred[] parameter(0)
+                     x = s32[] parameter(1)
+                     ROOT r = s32[] conditional(p, x, x), true_computation=twice, false_computation=minus }""",
+        ("pred[] true", "s32[] 21"),
+        ("s32[] 42",),
+    ),
+)

@@ -1,0 +1,61 @@
+"""A scalar computation applied to the elements of arrays, at each index.
+
+    result[i..] = to_apply(operands[i..] ...)
+
+The result has the element type that to_apply gives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
+from ..module import Instruction
+from ..operation import Example, require
+from ..types import Shape
+from ..vectorize import Run, run_vectorized
+
+INPUTS = {"*operands": "arrays of equal dimensions"}
+ATTRIBUTES = {
+    "dimensions": Attribute(INTS, (), "all dimensions of the operands, in order"),
+    "to_apply": Attribute(COMPUTATION, REQUIRED, "takes one scalar for each operand, gives a scalar"),
+}
+CONSTRAINTS = {
+    "C1": "there is at least one operand, and all have the same dimensions",
+    "C2": "dimensions is 0, 1, ... up to the rank of the operands",
+    "C3": "to_apply takes a scalar of each operand's type and gives a scalar",
+}
+
+
+def infer(instruction: Instruction, *operands: Shape) -> Shape:
+    given = ", ".join(map(str, operands))
+    require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({given})")
+    dimensions = instruction.dimensions
+    fits = dimensions == tuple(range(operands[0].rank))
+    require(fits, "C2", f"dimensions is {dimensions}, the operands are ({given})")
+    called = instruction.to_apply
+    taken = [p.shape for p in called.parameters]
+    fits = len(taken) == len(operands) and called.root.shape.is_scalar
+    fits = fits and all(t.compatible(Shape(o.element_type)) for t, o in zip(taken, operands, strict=True))
+    takes = ", ".join(map(str, taken))
+    require(fits, "C3", f"{called.name} takes ({takes}) and gives {called.root.shape}; the operands are ({given})")
+    return called.root.shape.with_dimensions(operands[0].dimensions)
+
+
+def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> np.ndarray:
+    return run_vectorized(instruction.to_apply, *operands, run=run)
+
+
+EXAMPLES = (
+    Example(
+        """HloModule squares_plus_one
+        f { x = s32[] parameter(0)
+            one = s32[] constant(1)
+            y = s32[] multiply(x, x)
+            ROOT z = s32[] add(y, one) }
+        ENTRY main { x = s32[3] parameter(0)
+                     ROOT r = s32[3] map(x), dimensions={0}, to_apply=f }""",
+        ("s32[3] {1,2,3}",),
+        ("s32[3] {2,5,10}",),
+    ),
+)

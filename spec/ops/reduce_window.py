@@ -1,0 +1,116 @@
+"""A reduction over each placing of a window that slides over arrays: pooling, cumulative sums.
+
+For a placing o and an element k of the window, for each dimension d,
+
+    position[d] = o[d] * stride + k[d] * rhs_dilate - pad_low        in the array dilated by lhs_dilate
+    results[o..] = init_values combined by to_apply with operands[position.. / lhs_dilate] for all k..
+
+over those k for which each position is a multiple of lhs_dilate and lies inside the operands: padding and the gaps of
+dilation take no part. to_apply is associative with init_values as its neutral element, as in reduce. Here it is applied
+in row-major order of k. Floating-point sums and products are computed in a wider type and rounded once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..accumulate import narrow, wide_type, widen
+from ..attributes import COMPUTATION, REQUIRED, WINDOW, Attribute
+from ..indexing import window_count, window_slices
+from ..module import Instruction
+from ..numerics import type_of
+from ..operation import Example, require
+from ..types import Shape, Value
+from ..vectorize import Run, binary_opcode
+from .reduce import WIDE, apply, check_reducer, reduced_shape
+
+INPUTS = {"*operands": "N arrays of equal dimensions", "*init_values": "N scalars of their element types"}
+ATTRIBUTES = {
+    "window": Attribute(WINDOW, (), "one window dimension for each dimension of the operands"),
+    "to_apply": Attribute(COMPUTATION, REQUIRED, "combines N accumulated values with N elements"),
+}
+CONSTRAINTS = {
+    "C1": "there is one initial value for each operand, a scalar",
+    "C2": "all operands have the same dimensions",
+    "C3": "the window has one dimension for each of the operands'; sizes, strides and dilations are at least 1",
+    "C4": "to_apply takes 2 N scalars of the types of the initial values and then of the operands and gives N scalars",
+}
+
+
+def infer(instruction: Instruction, *shapes: Shape) -> Shape:
+    operands, inits = shapes[: len(shapes) // 2], shapes[len(shapes) // 2 :]
+    check_reducer(instruction.to_apply, operands, inits)
+    window = instruction.window
+    fits = len(window) == operands[0].rank
+    fits = fits and all(min(w.size, w.stride, w.base_dilation, w.window_dilation) >= 1 for w in window)
+    require(fits, "C3", f"the window is {window}, the operands have dimensions {operands[0].dimensions}")
+    counts = tuple(window_count(s, w) for s, w in zip(operands[0].dimensions, window, strict=True))
+    return reduced_shape(instruction.to_apply, counts)
+
+
+def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
+    operands, inits = values[: len(values) // 2], values[len(values) // 2 :]
+    reducer, window, sizes = instruction.to_apply, instruction.window, operands[0].shape
+    counts = tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
+
+    total = WIDE.get(binary_opcode(reducer))
+    if total is not None and operands[0].dtype != np.bool_:
+        wide = wide_type(type_of(operands[0]))
+        operands, inits = ([widen(v, wide) for v in side] for side in (operands, inits))
+    results = [np.full(counts, i) for i in inits]
+    with np.errstate(all="ignore"):
+        for k in np.ndindex(tuple(w.size for w in window)):
+            placings, elements = window_slices(window, k, sizes, counts)
+            so_far = tuple(r[placings] for r in results)
+            taken = tuple(o[elements] for o in operands)
+            if not so_far[0].size:
+                continue
+            if total is not None and taken[0].dtype != np.bool_:
+                combined = (total(*so_far, *taken),)
+            else:
+                combined = apply(reducer, so_far, taken, run)
+            for r, c in zip(results, combined, strict=True):
+                r[placings] = c
+    if total is not None and results[0].dtype != np.bool_:
+        results = [narrow(results[0], reducer.root.shape.element_type)]
+    return tuple(results) if reducer.root.shape.is_tuple else results[0]
+
+
+EXAMPLES = (
+    Example(
+        """HloModule max_pool
+        max { a = f32[] parameter(0)
+              b = f32[] parameter(1)
+              ROOT c = f32[] maximum(a, b) }
+        ENTRY main { x = f32[5] parameter(0)
+                     low = f32[] constant(-inf)
+                     ROOT r = f32[3] reduce-window(x, low), window={size=2 stride=2 pad=0_1}, to_apply=max }""",
+        ("f32[5] {1,3,2,5,4}",),
+        ("f32[3] {3,5,4}",),
+        "padding takes no part",
+    ),
+    Example(
+        """HloModule cumulative_sum
+        add { a = s32[] parameter(0)
+              b = s32[] parameter(1)
+              ROOT c = s32[] add(a, b) }
+        ENTRY main { x = s32[4] parameter(0)
+                     zero = s32[] constant(0)
+                     ROOT r = s32[4] reduce-window(x, zero), window={size=4 pad=3_0}, to_apply=add }""",
+        ("s32[4] {1,2,3,4}",),
+        ("s32[4] {1,3,6,10}",),
+    ),
+    Example(
+        """HloModule dilated_and_cropped
+        add { a = s32[] parameter(0)
+              b = s32[] parameter(1)
+              ROOT c = s32[] add(a, b) }
+        ENTRY main { x = s32[4] parameter(0)
+                     ten = s32[] constant(10)
+                     ROOT r = s32[4] reduce-window(x, ten), to_apply=add,
+                       window={size=2 pad=-1_0 lhs_dilate=2 rhs_dilate=2} }""",
+        ("s32[4] {1,2,3,4}",),
+        ("s32[4] {10,15,10,17}",),
+        "the dilated array is 1_2_3_4, cropped _2_3_4; gaps take no part, so some windows hold the initial value alone",
+    ),
+)
