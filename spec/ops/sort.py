@@ -1,0 +1,87 @@
+"""Arrays sorted along one dimension by a comparator, all of them in the order that it finds.
+
+Along `dimensions`, for each index in the other dimensions, the N operands are a list of N-tuples. The result has the
+same tuples in an order in which to_apply(next, previous) is false for all neighbours, where
+
+    to_apply(a0, b0, a1, b1, ...) says whether the tuple (a0, a1, ..) comes before (b0, b1, ..)
+
+It must be a strict weak order. Tuples of which neither comes before the other keep their order if is_stable; here
+they always do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attributes import BOOL, COMPUTATION, INTS, REQUIRED, Attribute
+from ..module import Instruction
+from ..operation import Example, require
+from ..sorting import sorted_order
+from ..types import PRED, Shape, Value
+from ..vectorize import Run
+
+INPUTS = {"*operands": "N arrays of equal dimensions"}
+ATTRIBUTES = {
+    "dimensions": Attribute(INTS, REQUIRED, "the one dimension to sort along"),
+    "is_stable": Attribute(BOOL, False, "whether equals keep their order"),
+    "to_apply": Attribute(COMPUTATION, REQUIRED, "takes N pairs of scalars, gives pred[]"),
+}
+CONSTRAINTS = {
+    "C1": "there is at least one operand, and all have the same dimensions",
+    "C2": "dimensions is one dimension of the operands",
+    "C3": "to_apply takes two scalars of each operand's type, operand by operand, and gives pred[]",
+}
+
+
+def infer(instruction: Instruction, *operands: Shape) -> Shape:
+    given = ", ".join(map(str, operands))
+    require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({given})")
+    dims = instruction.dimensions
+    require(len(dims) == 1 and 0 <= dims[0] < operands[0].rank, "C2", f"dimensions is {dims}; operands ({given})")
+    taken, result = [p.shape for p in instruction.to_apply.parameters], instruction.to_apply.root.shape
+    pairs = [Shape(o.element_type) for o in operands for _ in range(2)]
+    fits = len(taken) == len(pairs) and all(t.compatible(p) for t, p in zip(taken, pairs, strict=True))
+    fits = fits and result.compatible(Shape(PRED))
+    require(fits, "C3", f"{instruction.to_apply.name} takes {taken} and gives {result}; the operands are ({given})")
+    results = tuple(o.with_dimensions(o.dimensions) for o in operands)
+    return results[0] if len(results) == 1 else Shape.tuple_of(*results)
+
+
+def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> Value:
+    (dimension,) = instruction.dimensions
+    rows = [np.moveaxis(o, dimension, -1) for o in operands]
+    shape = rows[0].shape
+    flat = [r.reshape(-1, shape[-1]) if r.size else r.reshape(0, shape[-1]) for r in rows]
+    order = sorted_order(instruction.to_apply, flat, run)
+    taken = [np.take_along_axis(f, order, axis=1).reshape(shape) for f in flat]
+    results = tuple(np.moveaxis(t, -1, dimension) for t in taken)
+    return results[0] if len(results) == 1 else results
+
+
+EXAMPLES = (
+    Example(
+        """HloModule by_key
+        less { a = s32[] parameter(0)
+               b = s32[] parameter(1)
+               x = f32[] parameter(2)
+               y = f32[] parameter(3)
+               ROOT c = pred[] compare(a, b), direction=LT }
+        ENTRY main { k = s32[4] parameter(0)
+                     v = f32[4] parameter(1)
+                     ROOT r = (s32[4], f32[4]) sort(k, v), dimensions={0}, is_stable=true, to_apply=less }""",
+        ("s32[4] {3,1,3,-2}", "f32[4] {10,20,30,40}"),
+        ("s32[4] {-2,1,3,3}", "f32[4] {40,20,10,30}"),
+        "values follow their keys; equals keep their order",
+    ),
+    Example(
+        """HloModule descending
+        greater { a = f32[] parameter(0)
+                  b = f32[] parameter(1)
+                  ROOT c = pred[] compare(a, b), direction=GT, type=TOTALORDER }
+        ENTRY main { x = f32[5,1] parameter(0)
+                     ROOT r = f32[5,1] sort(x), dimensions={0}, to_apply=greater }""",
+        ("f32[5,1] {{-0},{nan},{0},{inf},{-1}}",),
+        ("f32[5,1] {{nan},{inf},{0},{-0},{-1}}",),
+        "the total order of IEEE 754",
+    ),
+)

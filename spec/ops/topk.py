@@ -1,0 +1,60 @@
+"""The k largest (or smallest) values along the last dimension, and where they stand.
+
+    values[b.., n] = operand[b.., indices[b.., n]]     for n in 0..k-1, in descending order (ascending if not largest)
+
+Of equal values the one with the lower index comes first. The order is the total order of IEEE 754: a NaN is larger than
+infinity, and 0 is larger than -0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attributes import BOOL, INT, REQUIRED, Attribute
+from ..module import Instruction
+from ..numerics import total_order_key, type_of
+from ..operation import Example, require
+from ..types import S32, Shape
+
+INPUTS = {"operand": "an array of integers or floating-point numbers"}
+ATTRIBUTES = {
+    "k": Attribute(INT, REQUIRED, "how many"),
+    "largest": Attribute(BOOL, True, "whether the largest ones, else the smallest"),
+}
+CONSTRAINTS = {
+    "C1": "operand is an array of integers or floating-point numbers, of rank at least 1",
+    "C2": "k is at least 0 and at most the size of the last dimension",
+}
+
+
+def infer(instruction: Instruction, operand: Shape) -> Shape:
+    ordered = operand.is_array and (operand.element_type.is_integer or operand.element_type.is_float)
+    require(ordered and operand.rank >= 1, "C1", f"operand is {operand}")
+    k = instruction.k
+    require(0 <= k <= operand.dimensions[-1], "C2", f"k is {k}, operand is {operand}")
+    values = operand.with_dimensions((*operand.dimensions[:-1], k))
+    return Shape.tuple_of(values, values.with_element_type(S32))
+
+
+def evaluate(instruction: Instruction, operand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keys = total_order_key(operand) if type_of(operand).is_float else operand
+    ranks = np.unique(keys, return_inverse=True)[1].reshape(operand.shape)
+    order = np.argsort(-ranks if instruction.largest else ranks, axis=-1, kind="stable")
+    indices = order[..., : instruction.k]
+    return np.take_along_axis(operand, indices, axis=-1), indices.astype(np.int32)
+
+
+EXAMPLES = (
+    Example(
+        """x = f32[2,4] parameter(0)
+           ROOT r = (f32[2,2], s32[2,2]) topk(x), k=2, largest=true""",
+        ("f32[2,4] {{1,3,2,3},{-inf,-0,nan,0}}",),
+        ("f32[2,2] {{3,3},{nan,0}}", "s32[2,2] {{1,3},{2,3}}"),
+    ),
+    Example(
+        """x = s32[3] parameter(0)
+           ROOT r = (s32[2], s32[2]) topk(x), k=2, largest=false""",
+        ("s32[3] {2,-1,-1}",),
+        ("s32[2] {-1,-1}", "s32[2] {1,2}"),
+    ),
+)
