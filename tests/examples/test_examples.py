@@ -1,0 +1,60 @@
+"""The committed examples: their text is sound, and what they compute is what XLA:CPU computes."""
+
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from agreement import assert_agree
+from refxla_spec import equality, interpreter, text, verify
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = sorted(EXAMPLES.glob("*/*.hlo"))
+RUN = [path for path in FILES if path.stem != "predict"]  # predict.hlo has no inputs of its own; train.py runs it
+LOOSE = {"resnet50": 512}  # fifty layers deep, its roundings add up
+
+
+def inputs(path: Path) -> list[np.ndarray]:
+    """What the program is run on, from the inputs.py beside it."""
+    return runpy.run_path(str(path.with_name("inputs.py")))["inputs"]()
+
+
+def eps(path: Path) -> float:
+    return LOOSE.get(path.parent.name, 32)
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+def test_all_examples_are_found():
+    assert len(FILES) == 11
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_text_is_small_sound_and_printed_as_it_was_read(path):
+    assert path.stat().st_size < 1_500_000
+    module = text.parse(path.read_text())
+    verify.verify(module)
+    assert equality.difference(text.parse(text.print_module(module)), module) is None
+
+
+@pytest.mark.parametrize("path", RUN, ids=name)
+def test_reference_agrees_with_xla(path):
+    oracle = pytest.importorskip("oracle")
+    hlo, arguments = path.read_text(), inputs(path)
+    assert_agree(interpreter.run(text.parse(hlo), arguments), oracle.xla_cpu(hlo, arguments), eps(path))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent.name != "cnn_tf"], ids=name)
+def test_jax_still_lowers_to_the_committed_text(path, tmp_path):
+    """make.py makes the file that is committed: nobody edited one without the other."""
+    pytest.importorskip("oracle")  # the text is that of one version of JAX
+    copy = shutil.copytree(path.parent, tmp_path / "example")
+    made = copy / path.name
+    made.unlink()
+    subprocess.run([sys.executable, "make.py"], cwd=copy, check=True, capture_output=True)
+    assert made.read_text() == path.read_text()

@@ -1,0 +1,26 @@
+"""Programs that nobody here wrote: parsed, verified, printed, interpreted, and held against XLA:CPU."""
+
+import pytest
+
+pytest.importorskip("jax")
+oracle = pytest.importorskip("oracle")
+
+from agreement import assert_agree  # noqa: E402
+from programs import PROGRAMS  # noqa: E402
+from refxla_spec import equality, interpreter, text, verify  # noqa: E402
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_text_is_read_and_written(program):
+    hlo = program.hlo()
+    module = text.parse(hlo)
+    verify.verify(module)
+    printed = text.print_module(module)
+    assert equality.difference(text.parse(printed), module) is None
+    assert oracle.xla_prints(printed) == oracle.xla_prints(hlo)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_reference_agrees_with_xla(program):
+    hlo, inputs = program.hlo(), program.inputs()
+    assert_agree(interpreter.run(text.parse(hlo), inputs), oracle.xla_cpu(hlo, inputs))
