@@ -7,8 +7,9 @@ run(module, args, trace=print)   calls trace(instruction, value) for every instr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -98,7 +99,8 @@ class Interpreter:
     def __init__(self, trace: Trace | None = None) -> None:
         self._trace = trace
         self._depth = 0
-        self._last_uses: dict[Computation, list[list[Instruction]]] = {}
+        # weak, since operations make computations that live for one call (see vectorize.py)
+        self._last_uses: MutableMapping[Computation, list[list[Instruction]]] = WeakKeyDictionary()
 
     def run(self, computation: Computation, *args: Value) -> Value:
         """The value of a computation on arguments that fit its parameters."""

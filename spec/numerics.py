@@ -260,6 +260,7 @@ def divide_complex(a: Array, b: Array) -> Array:
     zero = nan & (norm == 0) & ~(np.isnan(a.real) & np.isnan(a.imag))
     signed_infinity = np.copysign(infinity, b.real)
     real, imag = np.where(zero, signed_infinity * a.real, real), np.where(zero, signed_infinity * a.imag, imag)
+    nan &= ~zero
     a_infinite = nan & (np.isinf(a.real) | np.isinf(a.imag)) & np.isfinite(b.real) & np.isfinite(b.imag)
     ar, ai = box(a.real), box(a.imag)
     real = np.where(a_infinite, infinity * (ar * c + ai * d), real)

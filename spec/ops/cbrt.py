@@ -2,27 +2,21 @@
 
     cbrt(x) = the y with y^3 = x
 
-Special values: cbrt(+-0) = +-0, cbrt(+-inf) = +-inf, NaN gives NaN. Of a complex z the principal root: |z|^(1/3)
-e^(i arg(z) / 3).
+Special values: cbrt(+-0) = +-0, cbrt(+-inf) = +-inf, NaN gives NaN.
 """
 
 import numpy as np
 
 from .. import numerics
-from ..elementwise import COMPLEX, FLOAT, RESULT_ACCURACY, by_kind, unary
+from ..elementwise import FLOAT, RESULT_ACCURACY, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer = unary(FLOAT)
 ATTRIBUTES = RESULT_ACCURACY
 
 
 def evaluate(instruction, operand):
-    return numerics.elementary(by_kind(operand, complex=_complex, other=np.cbrt), operand)
-
-
-def _complex(z):
-    size, angle = np.cbrt(np.hypot(z.real, z.imag)), np.arctan2(z.imag, z.real) / 3
-    return numerics.make_complex(size * np.cos(angle), np.where(angle == 0, angle, size * np.sin(angle)))
+    return numerics.elementary(np.cbrt, operand)
 
 
 EXAMPLES = (

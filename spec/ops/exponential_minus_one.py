@@ -22,7 +22,8 @@ def evaluate(instruction, operand):
 
 def _complex(z):
     real = np.expm1(z.real) * np.cos(z.imag) - 2 * np.sin(z.imag / 2) ** 2
-    return numerics.make_complex(real, np.exp(z.real) * np.sin(z.imag))
+    imag = np.where(z.imag == 0, z.imag, np.exp(z.real) * np.sin(z.imag))  # for a = inf too
+    return numerics.make_complex(np.where(z.imag == 0, np.expm1(z.real), real), imag)
 
 
 EXAMPLES = (
