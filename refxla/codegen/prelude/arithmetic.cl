@@ -49,9 +49,9 @@ static inline T rx_reduce_precision_T(T x, int exponent, int mantissa) {
     UBITS_T sign = as_UBITS_T(x) & SIGN_T;
     UBITS_T bits = as_UBITS_T(x) ^ sign;
     int dropped = mantissa < MANTISSA_T ? MANTISSA_T - mantissa : 0;
-    UBITS_T half = dropped > 0 ? ((UBITS_T)1 << (dropped > 0 ? dropped - 1 : 0)) - 1 : 0;
+    UBITS_T halved = dropped > 0 ? ((UBITS_T)1 << (dropped > 0 ? dropped - 1 : 0)) - 1 : 0;
     UBITS_T even = dropped > 0 ? bits >> dropped & 1 : 0;
-    UBITS_T rounded = (bits + half + even) >> dropped << dropped;
+    UBITS_T rounded = (bits + halved + even) >> dropped << dropped;
     int bias = (1 << (exponent - 1)) - 1;
     int biased = (int)(rounded >> MANTISSA_T) - BIAS_T;
     int narrow = bias < BIAS_T;

@@ -1,0 +1,151 @@
+"""Computes coefficients.json, the constants and polynomials of the prelude: run it with mpmath installed.
+
+    python refxla/codegen/prelude/coefficients.py
+
+A polynomial is the weighted least-squares fit over Chebyshev nodes, in 80 digits, which is close to the best of its
+degree. Its first coefficients are rounded to the type one after the other, from the constant term on, each time with
+the rest fitted again, so that later coefficients make up for the rounding of earlier ones. The degree is the least that
+meets the tolerance, which is a bound on the error of the whole function, relative to its value, in units of 2^-p with p
+the precision of the type.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from mpmath import mp, mpf
+
+mp.dps = 80
+PRECISION = {"f32": 24, "f64": 53}
+
+
+def rounded(x: mpf, type_: str) -> mpf:
+    """The value of `type_` nearest to x (no subnormals, no overflow)."""
+    if x == 0:
+        return mpf(0)
+    shift = PRECISION[type_] - 1 - int(mp.floor(mp.log(abs(x), 2)))
+    return mp.nint(mp.ldexp(x, shift)) * mpf(2) ** -shift
+
+
+def hexadecimal(x: mpf) -> str:
+    mantissa, exponent = float(x).hex().split("p")
+    return mantissa.rstrip("0").rstrip(".") + "p" + exponent
+
+
+def least_squares(f: list[mpf], nodes: list[mpf], weights: list[mpf], first: int, last: int) -> list[mpf]:
+    """The c_k, first <= k <= last, that make sum c_k x^k closest to f over the nodes, by weighted least squares."""
+    matrix = mp.matrix([[w * x**k for k in range(first, last + 1)] for x, w in zip(nodes, weights, strict=True)])
+    right = mp.matrix([w * y for y, w in zip(f, weights, strict=True)])
+    return list(mp.lu_solve(matrix.T * matrix, matrix.T * right))
+
+
+def fit(f: Callable, low, high, weight: Callable, type_: str, tolerance: float) -> list[str]:
+    """The polynomial p for which weight(x) * |p(x) - f(x)| <= tolerance * 2^-precision on [low, high].
+
+    The functions are not asked for their value at 0.
+    """
+    low, high = mpf(low), mpf(high)
+    count = 101
+    nodes = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (k + 0.5) / count) for k in range(count)]
+    nodes = [x if abs(x) > mpf("1e-9") else mpf("1e-9") for x in nodes]
+    values, weights = [f(x) for x in nodes], [mpf(weight(x)) for x in nodes]
+    unit = mpf(2) ** -PRECISION[type_]
+
+    def error(coefficients):
+        differences = (mp.polyval(coefficients[::-1], x) - y for x, y in zip(nodes, values, strict=True))
+        return float(max(w * abs(d) for w, d in zip(weights, differences, strict=True)) / unit)
+
+    for degree in range(1, 40):
+        if error(least_squares(values, nodes, weights, 0, degree)) > tolerance:
+            continue
+        fixed: list[mpf] = []
+        tail: list[mpf] = []
+        for k in range(degree + 1):
+            if k < 4:
+                rest = [y - mp.polyval(fixed[::-1], x) if fixed else y for x, y in zip(nodes, values, strict=True)]
+                tail = least_squares(rest, nodes, weights, k, degree)
+            fixed.append(rounded(tail.pop(0), type_))
+        print(f"{type_} degree {degree}: error {error(fixed):.3f} units of 2^-p")
+        return [hexadecimal(c) for c in fixed]
+    raise ValueError("no degree up to 39 meets the tolerance")
+
+
+def split(x: mpf, type_: str, parts: int) -> list[str]:
+    """x as a sum of `parts` values of the type, each the rounding of what the ones before leave."""
+    result = []
+    for _ in range(parts):
+        head = rounded(x, type_)
+        result.append(hexadecimal(head))
+        x -= head
+    return result
+
+
+def polynomials(type_: str) -> dict[str, list[str]]:
+    """Each polynomial by its name; the comment is the identity it stands in."""
+    half_ln2 = mp.log(2) / 2 + mpf("0.001")
+    quarter_pi = (mp.pi / 4) ** 2 * mpf("1.001")
+    erf_limit = {"f32": 4, "f64": 6}[type_]
+    erf_centre = {"f32": 2, "f64": 3}[type_]
+    return {
+        # e^x = 1 + x + x^2 p(x)
+        "exp": fit(lambda x: (mp.expm1(x) - x) / x**2, -half_ln2, half_ln2, lambda x: abs(x), type_, 0.05),
+        # log(1 + x) = x + x^2 p(x)
+        "log": fit(lambda x: (mp.log1p(x) - x) / x**2, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, lambda x: abs(x), type_, 0.05),
+        # sin(x) = x + x^3 p(x^2);  cos(x) = 1 - x^2 / 2 + x^4 p(x^2)
+        "sin": fit(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, quarter_pi, lambda z: z, type_, 0.05),
+        "cos": fit(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, 0, quarter_pi, lambda z: z**2, type_, 0.05),
+        # atan(x) = x + x^3 p(x^2)
+        "atan": fit(lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 1, lambda z: z, type_, 0.1),
+        # asin(x) = x + x^3 p(x^2), |x| <= 1/2
+        "asin": fit(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 0.25, lambda z: z, type_, 0.1),
+        # sinh(x) = x + x^3 p(x^2), |x| <= 1/2
+        "sinh": fit(lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 0.25, lambda z: z, type_, 0.1),
+        # erf(x) = x + x p(x^2), |x| <= 1
+        "erf": fit(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 0, 1, lambda z: 1, type_, 0.1),
+        # erf(x) = 1 - e^p(x - centre), from 1 to where it is 1
+        "erf_tail": fit(
+            lambda t: mp.log(mp.erfc(t + erf_centre)),
+            1 - erf_centre,
+            erf_limit - erf_centre,
+            lambda t: mp.erfc(t + erf_centre),
+            type_,
+            0.1,
+        ),
+        # atanh(x) = x + x^3 (1/3 + x^2 p(x^2)), |x| <= (sqrt 2 - 1) / (sqrt 2 + 1), with 20 bits to spare
+        "atanh": fit(
+            lambda z: ((mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z - mpf(1) / 3) / z,
+            0,
+            mpf("0.02945"),
+            lambda z: z**2,
+            type_,
+            2.0**-8,
+        ),
+    }
+
+
+def constants(type_: str) -> dict[str, str]:
+    ln2, pi_2 = split(mp.log(2), type_, 3), split(mp.pi / 2, type_, 3)
+    third = split(mpf(1) / 3, type_, 2)
+    one = {
+        "log2_e": 1 / mp.log(2), "sqrt_half": mp.sqrt(0.5), "two_over_pi": 2 / mp.pi,
+        "erf_centre": mpf({"f32": 2, "f64": 3}[type_]), "erf_limit": mpf({"f32": 4, "f64": 6}[type_]),
+        "exp_overflow": mpf({"f32": 89, "f64": 710}[type_]), "exp_underflow": mpf({"f32": -104, "f64": -746}[type_]),
+        "expm1_underflow": mpf({"f32": -20, "f64": -40}[type_]),
+        "cosh_overflow": mpf({"f32": 90, "f64": 711}[type_]),
+        "inverse_epsilon": mpf(2) ** (PRECISION[type_] + 2),
+        "trig_limit": mpf(2) ** {"f32": 17, "f64": 30}[type_],
+    }  # fmt: skip
+    return {
+        **dict(zip(("ln2_high", "ln2_low", "ln2_lowest"), ln2, strict=True)),
+        **dict(zip(("pi_2_high", "pi_2_middle", "pi_2_low"), pi_2, strict=True)),
+        **dict(zip(("third_high", "third_low"), third, strict=True)),
+        **{name: hexadecimal(rounded(value, type_)) for name, value in one.items()},
+    }
+
+
+if __name__ == "__main__":
+    assert np.finfo(np.float64).nmant + 1 == PRECISION["f64"]
+    tables = {type_: {**constants(type_), **polynomials(type_)} for type_ in PRECISION}
+    text = json.dumps(tables, indent=1)
+    Path(__file__).with_suffix(".json").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,90 @@
+// The exponential and its relatives. x = n log 2 + r with |r| <= log(2) / 2, and e^r by a polynomial; what a rounding
+// on the way loses is carried along in a second, low part, so that the result is rounded about once.
+
+//! T = f32 f64
+
+static inline T rx_power_of_two_T(BITS_T n) {
+    return as_T((UBITS_T)(n + BIAS_T) << MANTISSA_T);
+}
+
+// x 2^n, rounded once even where it is subnormal, for -2 BIAS < n < 2 BIAS and 2^-1 < |x| < 2.
+static inline T rx_scale_T(T x, BITS_T n) {
+    BITS_T halved = n >> 1;
+    return x * rx_power_of_two_T(halved) * rx_power_of_two_T(n - halved);
+}
+
+// The r and *low of x = *n log 2 + r + *low. The first step of the reduction is exact.
+static inline T rx_exp_reduce_T(T x, BITS_T* n, T* low) {
+    T shifted = RX_FMA_T(x, K(log2_e), ROUND_T);
+    T whole = shifted - ROUND_T;
+    T high = RX_FMA_T(-whole, K(ln2_high), x);
+    T rest = -whole * K(ln2_low);
+    T r = high + rest;
+    *n = as_BITS_T(shifted) - as_BITS_T(ROUND_T);
+    *low = (high - r) + rest;
+    return r;
+}
+
+// e^r - 1 - r for the r and low of above.
+static inline T rx_exp_tail_T(T r, T low) {
+    return RX_FMA_T(r * r, POLY(exp, r), RX_FMA_T(low, r, low));
+}
+
+// e^(x + x_low) = 2^*n (result + *low), for x_low small beside x and x between exp_underflow and exp_overflow.
+static inline T rx_exp_parts_T(T x, T x_low, BITS_T* n, T* low) {
+    T r_low;
+    T r = rx_exp_reduce_T(x, n, &r_low);
+    T high = 1.0 + r;
+    *low = ((1.0 - high) + r) + rx_exp_tail_T(r, r_low + x_low);
+    return high;
+}
+
+static inline T rx_exponential_T(T x) {
+    T bounded = x > K(exp_overflow) ? K(exp_overflow) : x < K(exp_underflow) ? K(exp_underflow) : x;
+    BITS_T n;
+    T low;
+    T high = rx_exp_parts_T(bounded, 0.0, &n, &low);
+    return rx_scale_T(high + low, n);
+}
+
+// e^x - 1 = result + *low, for x above expm1_underflow and e^x below 2^BIAS 1.4.
+static inline T rx_expm1_parts_T(T x, BITS_T* n, T* low) {
+    T r_low;
+    T r = rx_exp_reduce_T(x, n, &r_low);
+    T scale = rx_power_of_two_T(*n > BIAS_T ? BIAS_T : *n);
+    T whole = scale - 1.0;
+    T rest = scale >= 1.0 ? (scale - whole) - 1.0 : scale - (whole + 1.0);
+    T high = RX_FMA_T(scale, r, whole);
+    *low = RX_FMA_T(scale, r, whole - high) + RX_FMA_T(scale, rx_exp_tail_T(r, r_low), rest);
+    return high;
+}
+
+static inline T rx_exponential_minus_one_T(T x) {
+    T bounded = x > K(exp_overflow) ? K(exp_overflow) : x < K(expm1_underflow) ? K(expm1_underflow) : x;
+    BITS_T n;
+    T low;
+    T high = rx_expm1_parts_T(bounded, &n, &low);
+    T result = (high + low) * (n > BIAS_T ? 2.0 : 1.0);
+    return x == 0.0 ? x : result;
+}
+
+// 1 / (1 + e^-x), as e^x / (1 + e^x) where x is negative, so that small results keep their precision.
+static inline T rx_logistic_T(T x) {
+    T magnitude = -RX_FABS_T(x);
+    T bounded = magnitude < K(exp_underflow) ? K(exp_underflow) : magnitude;
+    BITS_T n;
+    T low;
+    T sum = rx_exp_parts_T(bounded, 0.0, &n, &low);
+    T high = sum + low;
+    low = (sum - high) + low;
+    T scale = rx_power_of_two_T(n < -(BIAS_T / 2) ? -(BIAS_T / 2) : n);
+    T denominator = RX_FMA_T(scale, high, 1.0);
+    T denominator_low = RX_FMA_T(scale, high, 1.0 - denominator) + scale * low;
+    int negative = x < 0.0;
+    T numerator = negative ? high : 1.0;
+    T numerator_low = negative ? low : 0.0;
+    T inverse = 1.0 / denominator;
+    T quotient = numerator * inverse;
+    T rest = RX_FMA_T(-quotient, denominator, numerator) + RX_FMA_T(-quotient, denominator_low, numerator_low);
+    return rx_scale_T(RX_FMA_T(rest, inverse, quotient), negative ? n : 0);
+}

@@ -1,0 +1,174 @@
+// Trigonometric functions. x = n pi/2 + r, by three parts of pi/2 where n is moderate and by the bits of 2/pi that
+// matter where it is not; the low part of r is kept.
+
+//! T = f32
+
+// The reduction for |x| >= 2^9: *r + *low = x - n pi/2, and n modulo 4. x is an integer m of 24 bits times a power of
+// two, so those bits of 2/pi whose product with it is a multiple of 4 are left out, and 96 bits after them decide.
+static inline int rx_trig_reduce_large_f32(float x, float* r, float* low) {
+    const uint t0 = 0u, t1 = 0xa2f9836eu, t2 = 0x4e441529u, t3 = 0xfc2757d1u;
+    const uint t4 = 0xf534ddc0u, t5 = 0xdb629599u, t6 = 0x3c439041u, t7 = 0xfe5163abu;
+    uint bits = as_uint(x) & 0x7fffffffu;
+    uint position = (bits >> 23) - 120u;
+    uint word = position >> 5, shift = position & 31u;
+    uint w0 = word == 0 ? t0 : word == 1 ? t1 : word == 2 ? t2 : word == 3 ? t3 : t4;
+    uint w1 = word == 0 ? t1 : word == 1 ? t2 : word == 2 ? t3 : word == 3 ? t4 : t5;
+    uint w2 = word == 0 ? t2 : word == 1 ? t3 : word == 2 ? t4 : word == 3 ? t5 : t6;
+    uint w3 = word == 0 ? t3 : word == 1 ? t4 : word == 2 ? t5 : word == 3 ? t6 : t7;
+    ulong window = ((ulong)w0 << 32 | w1) << shift | (ulong)w2 >> (32u - shift);
+    ulong next = ((ulong)w2 << 32 | w3) << shift >> 32;
+    ulong m = (bits & 0x7fffffu) | 0x800000u;
+    ulong product = window * m + (next * m >> 32);
+    ulong quadrant = (product + 0x2000000000000000ul) >> 62;
+    long fraction = (long)(product - (quadrant << 62));
+    float head = (float)fraction;
+    float tail = (float)(fraction - (long)head) * 0x1p-62;
+    head *= 0x1p-62;
+    float high = head * K(pi_2_high);
+    float rest = RX_FMA_F32(head, K(pi_2_high), -high) + RX_FMA_F32(head, K(pi_2_middle), tail * K(pi_2_high));
+    float sum = high + rest;
+    float error = (high - sum) + rest;
+    int negative = x < 0.0;
+    *r = negative ? -sum : sum;
+    *low = negative ? -error : error;
+    return negative ? -(int)quadrant : (int)quadrant;
+}
+
+//! T = f64
+
+// As for f32, with 192 bits. A zero word stands before the bits of 2/pi.
+__constant ulong RX_TWO_OVER_PI[20] = {
+    0x0000000000000000ul, 0xa2f9836e4e441529ul, 0xfc2757d1f534ddc0ul, 0xdb6295993c439041ul,
+    0xfe5163abdebbc561ul, 0xb7246e3a424dd2e0ul, 0x06492eea09d1921cul, 0xfe1deb1cb129a73eul,
+    0xe88235f52ebb4484ul, 0xe99c7026b45f7e41ul, 0x3991d639835339f4ul, 0x9c845f8bbdf9283bul,
+    0x1ff897ffde05980ful, 0xef2f118b5a0a6d1ful, 0x6d367ecf27cb09b7ul, 0x4f463f669e5fea2dul,
+    0x7527bac7ebe5f17bul, 0x3d0739f78a5292eaul, 0x6bfb5fb11f8d5d08ul, 0x56033046fc7b6babul,
+};
+
+static inline int rx_trig_reduce_large_f64(double x, double* r, double* low) {
+    ulong bits = as_ulong(x) & ~SIGN_T;
+    int position = (int)(bits >> 52) - 1013;
+    position = bits < INF_T & position >= 0 ? position : 0;
+    int word = position >> 6, shift = position & 63;
+    ulong t0 = RX_TWO_OVER_PI[word], t1 = RX_TWO_OVER_PI[word + 1];
+    ulong t2 = RX_TWO_OVER_PI[word + 2], t3 = RX_TWO_OVER_PI[word + 3];
+    ulong w0 = t0 << shift | t1 >> 1 >> (63 - shift);
+    ulong w1 = t1 << shift | t2 >> 1 >> (63 - shift);
+    ulong w2 = t2 << shift | t3 >> 1 >> (63 - shift);
+    ulong m = (bits & 0xffffffffffffful) | 0x10000000000000ul;
+    ulong middle = w1 * m;
+    ulong below = middle + rx_mulhi_u64(w2, m);
+    ulong product = w0 * m + rx_mulhi_u64(w1, m) + (ulong)(below < middle);
+    ulong quadrant = (product + 0x2000000000000000ul) >> 62;
+    long fraction = (long)(product - (quadrant << 62));
+    double head = (double)fraction;
+    double tail = (double)(fraction - (long)head) + (double)below * 0x1p-64;
+    double whole = (head + tail) * 0x1p-62;
+    double part = ((head - (head + tail)) + tail) * 0x1p-62;
+    double high = whole * K(pi_2_high);
+    double rest = RX_FMA_F64(whole, K(pi_2_high), -high) + RX_FMA_F64(whole, K(pi_2_middle), part * K(pi_2_high));
+    double sum = high + rest;
+    double error = (high - sum) + rest;
+    int negative = x < 0.0;
+    *r = negative ? -sum : sum;
+    *low = negative ? -error : error;
+    return negative ? -(int)quadrant : (int)quadrant;
+}
+
+//! T = f32 f64
+
+// n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4; NaN for an infinite x.
+static inline int rx_trig_reduce_T(T x, T* r, T* low) {
+    T shifted = RX_FMA_T(x, K(two_over_pi), ROUND_T);
+    T n = shifted - ROUND_T;
+    T first = RX_FMA_T(-n, K(pi_2_high), x);
+    // first - n pi_2_middle, with what its rounding drops: pi_2_middle may cancel nearly all that is left.
+    T product = n * K(pi_2_middle);
+    T second = first - product;
+    T back = second - first;
+    T dropped = (first - (second - back)) - (product + back);
+    T rest = RX_FMA_T(-n, K(pi_2_low), dropped - RX_FMA_T(n, K(pi_2_middle), -product));
+    T sum = second + rest;
+    *r = sum;
+    *low = (second - sum) + rest;
+    int quadrant = (int)as_UBITS_T(shifted);
+    if (RX_FABS_T(x) > K(trig_limit)) {
+        quadrant = rx_trig_reduce_large_T(x, r, low);
+        *r = rx_is_finite_T(x) ? *r : NAN_T;
+    }
+    return quadrant;
+}
+
+// sin(r + low) for |r| <= pi/4.
+static inline T rx_sine_reduced_T(T r, T low) {
+    T z = r * r;
+    return r + RX_FMA_T(r * z, POLY(sin, z), RX_FMA_T(-0.5 * z, low, low));
+}
+
+static inline T rx_cosine_reduced_T(T r, T low) {
+    T z = r * r;
+    T halved = 0.5 * z;
+    T head = 1.0 - halved;
+    return head + (((1.0 - head) - halved) + RX_FMA_T(z * z, POLY(cos, z), -r * low));
+}
+
+static inline T rx_sine_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_T(x, &r, &low);
+    T value = n & 1 ? rx_cosine_reduced_T(r, low) : rx_sine_reduced_T(r, low);
+    return x == 0.0 ? x : n & 2 ? -value : value;
+}
+
+static inline T rx_cosine_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_T(x, &r, &low);
+    T value = n & 1 ? rx_sine_reduced_T(r, low) : rx_cosine_reduced_T(r, low);
+    return (n + 1) & 2 ? -value : value;
+}
+
+static inline T rx_tan_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_T(x, &r, &low);
+    T sine = rx_sine_reduced_T(r, low), cosine = rx_cosine_reduced_T(r, low);
+    T value = (n & 1 ? -cosine : sine) / (n & 1 ? sine : cosine);
+    return x == 0.0 ? x : value;
+}
+
+// The smaller of |x| and |y| over the greater, so that the polynomial sees [0, 1]; then the octant.
+static inline T rx_atan2_T(T y, T x) {
+    T a = RX_FABS_T(x), b = RX_FABS_T(y);
+    int steep = b > a;
+    T greater = steep ? b : a;
+    T smaller = steep ? a : b;
+    T quotient = greater == 0.0 ? 0.0 : smaller == INFINITY_T ? 1.0 : smaller / greater;
+    T z = quotient * quotient;
+    T angle = RX_FMA_T(quotient * z, POLY(atan, z), quotient);
+    angle = steep ? K(pi_2_high) - (angle - K(pi_2_middle)) : angle;
+    angle = as_BITS_T(x) < 0 ? 2.0 * K(pi_2_high) - (angle - 2.0 * K(pi_2_middle)) : angle;
+    return (x == x) & (y == y) ? RX_COPYSIGN_T(angle, y) : x + y;
+}
+
+static inline T rx_atan_T(T x) {
+    return rx_atan2_T(x, 1.0);
+}
+
+// asin |x|, above 1/2 as pi/2 - 2 asin(sqrt((1 - |x|) / 2)).
+static inline T rx_asin_T(T x) {
+    T a = RX_FABS_T(x);
+    int large = a > 0.5;
+    T z = large ? 0.5 * (1.0 - a) : a * a;
+    T s = large ? RX_SQRT_T(z) : a;
+    T angle = RX_FMA_T(s * z, POLY(asin, z), s);
+    return RX_COPYSIGN_T(large ? K(pi_2_high) - (2.0 * angle - K(pi_2_middle)) : angle, x);
+}
+
+static inline T rx_acos_T(T x) {
+    T a = RX_FABS_T(x);
+    int large = a > 0.5;
+    T z = large ? 0.5 * (1.0 - a) : a * a;
+    T s = large ? RX_SQRT_T(z) : a;
+    T angle = RX_FMA_T(s * z, POLY(asin, z), s);
+    T middle = K(pi_2_high) - (RX_COPYSIGN_T(angle, x) - K(pi_2_middle));
+    T end = x < 0.0 ? 2.0 * K(pi_2_high) - (2.0 * angle - 2.0 * K(pi_2_middle)) : 2.0 * angle;
+    return large ? end : x == x ? middle : x;
+}
