@@ -1,0 +1,31 @@
+"""What a program takes and gives: the check of each argument and the making of each result."""
+
+from libc.stdint cimport int32_t
+from numpy cimport dtype, ndarray, npy_intp
+
+from refxla._core.pool cimport Block
+
+cdef enum:
+    MAX_RANK = 32
+
+
+# One array that goes in or comes out.
+cdef struct Form:
+    int32_t rank
+    npy_intp dimensions[MAX_RANK]
+    size_t bytes
+
+
+cdef class Signature:
+    cdef readonly tuple parameter_names, parameter_shapes, result_shapes
+    cdef tuple parameter_types, result_types  # NumPy dtypes
+    cdef Form* parameters
+    cdef Form* results
+    cdef readonly int parameter_count, result_count
+
+    # The array that argument `value` of parameter `n` is: dense, aligned, of the parameter's type and shape; `value`
+    # itself where it is such an array. Raises InputError.
+    cdef ndarray argument(self, object value, int n)
+
+    # A new array for result `n`, in memory of the pool.
+    cdef ndarray result(self, int n)

@@ -1,0 +1,69 @@
+"""The executor: a plan as a flat list of numbers, and the loop that runs it on an OpenCL queue."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from refxla._core.arguments cimport Signature
+from refxla._core.opencl cimport Handle
+
+# How kernels reach memory.
+cdef enum Access:
+    HOST = 0  # host pointers are SVM pointers: arguments and results are used where they lie
+    SVM = 1  # memory from clSVMAlloc; arguments and results are copied
+    BUFFER = 2  # cl_mem objects, and sub-buffers for what lies inside a space; arguments and results are copied
+
+
+# One launch step. A step owns a kernel object of its own, so that an argument is set again only when it has changed.
+cdef struct Launch:
+    Handle kernel
+    size_t items
+    int32_t count  # pointer arguments
+    int32_t* buffers  # the number of each argument's buffer
+    void** current  # the pointer that each argument was last set to
+    int32_t number  # the kernel's number in the plan, for messages
+
+
+# A buffer whose address differs from call to call: it lies `offset` bytes into an argument or a result.
+cdef struct Moving:
+    int32_t buffer
+    int32_t index
+    bint result
+    int64_t offset
+
+
+cdef class Executor:
+    cdef readonly object plan
+    cdef readonly Signature signature
+    cdef object keep  # what must outlive the executor: program, queue, context
+    cdef list blocks  # host memory of the constants, the arena, the workspace
+    cdef object error  # what a signal handler raised during a call
+    cdef void* lock
+    cdef long owner  # the thread that holds the lock, or 0
+    cdef Access access
+    cdef Handle context, queue
+    cdef size_t local  # work items in a group; 0 leaves it to the device
+    cdef int64_t* code
+    cdef Launch* launches
+    cdef int32_t launch_count
+    cdef void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
+    cdef int64_t* size  # of each buffer, in bytes
+    cdef Moving* moving
+    cdef int32_t moving_count
+    cdef void** inputs  # of each argument, in this call: its data
+    cdef void** outputs  # of each result, in this call: its data
+    cdef void** staged_inputs  # where a device without access to host memory has the arguments
+    cdef void** staged_outputs
+    cdef list owned  # device memory to release: (is it a cl_mem, its address)
+    cdef int32_t failed  # the launch step that an error came from, or -1
+
+    cdef object root(self, size_t size, object content)
+    cdef object inside(self, object root, size_t offset, size_t size)
+    cdef int acquire(self) except -1
+    cdef int fail(self, int status) except -1
+    cdef int run(self) noexcept nogil
+    cdef int interpret(self) noexcept nogil
+    cdef int launch(self, Launch* step) noexcept nogil
+    cdef int copy(self, int64_t source, int64_t target) noexcept nogil
+    cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
+    cdef int move(self) noexcept nogil
+    cdef int fetch(self) noexcept nogil
+    cdef int interrupted(self) noexcept nogil

@@ -1,0 +1,488 @@
+"""The executor: a plan as a flat list of numbers, and the loop that runs it on an OpenCL queue.
+
+The steps of a plan become code for a machine with six instructions, whose only registers are its place in the code and
+the table of buffer addresses:
+
+    LAUNCH step                     enqueue a kernel
+    COPY source target              enqueue a copy from buffer to buffer
+    JUMP to
+    UNLESS buffer to                wait, then jump where the pred in a buffer is false
+    SWITCH buffer kind n to...      wait, then jump by a pred (kind 0) or an s32 (kind 1)
+    END
+
+No Python object is touched while it runs, and the GIL is free. The host waits for the device at the end of a call, and
+before that only to read a predicate.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_get_thread_ident,
+    PyThread_release_lock,
+    WAIT_LOCK,
+)
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+cimport numpy as np
+
+from refxla._core.opencl cimport SUCCESS, Handle, api, bind
+from refxla._core.arguments cimport Signature
+from refxla._core.pool cimport Block, take
+
+import numpy
+
+from refxla import plan as plans
+from refxla._core.opencl import status_name
+from refxla_spec.errors import DeviceError, Error
+
+np.import_array()
+
+cdef enum:
+    LAUNCH
+    COPY
+    JUMP
+    UNLESS
+    SWITCH
+    END
+
+cdef enum:
+    INTERRUPTED = 1  # beside OpenCL's status codes, which are 0 and negative
+    CHECK_SIGNALS_NS = 20_000_000
+
+_ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
+
+
+cdef class Executor:
+    """Runs a plan.
+
+    `entries` names, for each kernel of the plan, the function of the built `program` to launch and the value of its
+    first argument, `which`. `program`, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
+    (see Access), `local` the size of a work group, or 0. Raises DeviceError when the device refuses something.
+
+    Call it with the flattened arguments; it gives a tuple of new arrays. Calls from several threads run one at a time.
+    """
+
+    def __cinit__(self):
+        self.blocks = []
+        self.owned = []
+        self.failed = -1
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError
+
+    def __init__(self, plan, entries, program, queue, context, access="host", local=1):
+        bind()
+        if self.code != NULL:
+            raise TypeError("an executor is initialised once")
+        self.plan = plan
+        self.keep = (program, queue, context)
+        self.access = _ACCESS[access]
+        self.queue = <Handle> <uintptr_t> queue.int_ptr
+        self.context = <Handle> <uintptr_t> context.int_ptr
+        self.local = local
+        names = [f"argument {n}" for n in range(len(plan.parameters))]
+        for buffer in plan.buffers:
+            if buffer.space == plans.PARAMETER and buffer.offset == 0:
+                names[buffer.index] = f"argument {buffer.index} ({buffer.name})"
+        self.signature = Signature(plan.parameters, names, plan.results)
+        self.place()
+        self.assemble(entries, program)
+
+    def __dealloc__(self):
+        cdef int32_t n
+        if self.launches != NULL:
+            for n in range(self.launch_count):
+                if self.launches[n].kernel != NULL:
+                    api.release_kernel(self.launches[n].kernel)
+                free(self.launches[n].buffers)
+                free(self.launches[n].current)
+        for is_buffer, pointer in reversed(self.owned or ()):
+            if is_buffer:
+                api.release_buffer(<Handle> <uintptr_t> pointer)
+            else:
+                api.svm_free(self.context, <void*> <uintptr_t> pointer)
+        free(self.launches)
+        free(self.code)
+        free(self.address)
+        free(self.size)
+        free(self.moving)
+        free(self.inputs)
+        free(self.outputs)
+        free(self.staged_inputs)
+        free(self.staged_outputs)
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
+
+    # Setting up ------------------------------------------------------------------------------------------------------
+
+    def place(self):
+        """Make the memory that lasts from call to call, fill in the constants, and give each buffer its address."""
+        cdef int32_t n
+        plan = self.plan
+        count = len(plan.buffers)
+        self.address = <void**> table(count, sizeof(void*))
+        self.size = <int64_t*> table(count, sizeof(int64_t))
+        self.moving = <Moving*> table(count, sizeof(Moving))
+        self.inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
+        self.outputs = <void**> table(self.signature.result_count, sizeof(void*))
+        self.staged_inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
+        self.staged_outputs = <void**> table(self.signature.result_count, sizeof(void*))
+        constants = numpy.zeros(plan.constant_bytes, numpy.uint8)
+        for offset, value in plan.constants:
+            raw = numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
+            constants[offset : offset + raw.size] = raw
+        roots = {
+            (plans.CONSTANT, 0): self.root(plan.constant_bytes, constants),
+            (plans.ARENA, 0): self.root(plan.arena_bytes, None),
+            (plans.WORKSPACE, 0): self.root(plan.workspace_bytes, numpy.zeros(plan.workspace_bytes, numpy.uint8)),
+        }
+        if self.access != HOST:
+            for n in range(self.signature.parameter_count):
+                roots[plans.PARAMETER, n] = self.root(self.signature.parameters[n].bytes, None)
+                self.staged_inputs[n] = <void*> <uintptr_t> roots[plans.PARAMETER, n]
+            for n in range(self.signature.result_count):
+                roots[plans.RESULT, n] = self.root(self.signature.results[n].bytes, None)
+                self.staged_outputs[n] = <void*> <uintptr_t> roots[plans.RESULT, n]
+        for n, buffer in enumerate(plan.buffers):
+            self.size[n] = buffer.bytes
+            index = buffer.index if buffer.space in (plans.PARAMETER, plans.RESULT) else 0
+            if (buffer.space, index) in roots:
+                self.address[n] = <void*> <uintptr_t> self.inside(roots[buffer.space, index], buffer.offset, buffer.bytes)
+            else:
+                self.moving[self.moving_count] = Moving(n, index, buffer.space == plans.RESULT, buffer.offset)
+                self.moving_count += 1
+
+    cdef object root(self, size_t size, object content):
+        """The address (or cl_mem) of new memory that the executor owns, holding `content` (bytes as an array) if given."""
+        cdef int32_t status = SUCCESS
+        cdef const uint8_t[:] source
+        cdef void* data
+        cdef Block block
+        if self.access == HOST:
+            block = take(size)
+            self.blocks.append(block)
+            data = block.data
+            if content is not None and size:
+                source = content
+                memcpy(data, &source[0], size)
+            return <uintptr_t> data
+        size = max(size, 64)
+        if self.access == SVM:
+            data = api.svm_alloc(self.context, 1, size, 0)
+        else:
+            data = api.create_buffer(self.context, 1, size, NULL, &status)
+        if data == NULL:
+            raise DeviceError(f"the device gives no {size} bytes of memory ({status_name(status)}); use smaller arrays")
+        self.owned.append((self.access == BUFFER, <uintptr_t> data))
+        if content is not None and content.size:
+            source = content
+            if self.access == SVM:
+                status = api.svm_copy(self.queue, 1, data, &source[0], content.size, 0, NULL, NULL)
+            else:
+                status = api.write_buffer(self.queue, data, 1, 0, content.size, &source[0], 0, NULL, NULL)
+            if status != SUCCESS:
+                raise DeviceError(f"constants cannot be copied to the device: {status_name(status)}")
+        return <uintptr_t> data
+
+    cdef object inside(self, object root, size_t offset, size_t size):
+        """The address of `size` bytes at `offset` of a root; under BUFFER, a sub-buffer."""
+        cdef int32_t status = SUCCESS
+        cdef size_t region[2]
+        cdef Handle part
+        if self.access != BUFFER:
+            return root + offset
+        region[0], region[1] = offset, max(size, 1)
+        part = api.create_sub_buffer(<Handle> <uintptr_t> root, 0, 0x1220, region, &status)
+        if status != SUCCESS:
+            raise DeviceError(
+                f"the device has no buffers inside buffers at offset {offset} ({status_name(status)}); choose another device"
+            )
+        self.owned.append((True, <uintptr_t> part))
+        return <uintptr_t> part
+
+    def assemble(self, entries, program):
+        """Make the launch steps and the code."""
+        cdef int32_t n, a, status, which, base
+        cdef Launch* launch
+        code = []
+        steps = []
+        assemble(self.plan, self.plan.steps, code, steps)
+        code.append(END)
+        self.code = <int64_t*> table(len(code), sizeof(int64_t))
+        for n in range(len(code)):
+            self.code[n] = code[n]
+        self.launches = <Launch*> table(len(steps), sizeof(Launch))
+        self.launch_count = len(steps)
+        for n, step in enumerate(steps):
+            kernel = self.plan.kernels[step.kernel]
+            launch = &self.launches[n]
+            function, which = entries[step.kernel]
+            base = 0
+            if len(step.buffers) != len(kernel.arguments):
+                raise ValueError(f"kernel {kernel.name} takes {len(kernel.arguments)} buffers, not {len(step.buffers)}")
+            launch.number = step.kernel
+            launch.items = kernel.items
+            launch.count = len(step.buffers)
+            launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))
+            launch.current = <void**> table(launch.count, sizeof(void*))
+            for a in range(launch.count):
+                launch.buffers[a] = step.buffers[a]
+            status = SUCCESS
+            launch.kernel = api.create_kernel(<Handle> <uintptr_t> program.int_ptr, function.encode(), &status)
+            if status == SUCCESS:
+                status = api.set_kernel_arg(launch.kernel, 0, sizeof(int32_t), &which)
+            if status == SUCCESS:
+                status = api.set_kernel_arg(launch.kernel, 1, sizeof(int32_t), &base)
+            if status != SUCCESS:
+                raise DeviceError(f"kernel {kernel.name} ({function}) cannot be made: {status_name(status)}")
+
+    # Calls -----------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *arguments):
+        cdef Signature signature = self.signature
+        cdef list held = []
+        cdef list results = []
+        cdef int n, status
+        if len(arguments) != signature.parameter_count:
+            raise signature.wrong_count(len(arguments))
+        for n in range(signature.parameter_count):
+            held.append(signature.argument(arguments[n], n))
+        # All Python objects are made before the lock is taken: no code of the user runs under it.
+        for n in range(signature.result_count):
+            results.append(signature.result(n))
+        self.acquire()
+        try:
+            for n in range(signature.parameter_count):
+                self.inputs[n] = np.PyArray_DATA(<np.ndarray> held[n])
+            for n in range(signature.result_count):
+                self.outputs[n] = np.PyArray_DATA(<np.ndarray> results[n])
+            with nogil:
+                status = self.run()
+            if status != SUCCESS:
+                self.fail(status)
+        finally:
+            self.owner = 0
+            PyThread_release_lock(self.lock)
+        return tuple(results)
+
+    cdef int acquire(self) except -1:
+        cdef long here = PyThread_get_thread_ident()
+        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+            if self.owner == here:
+                raise Error("an executable cannot be called from a signal handler that runs during its own call")
+            with nogil:
+                PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.owner = here
+        return 0
+
+    cdef int fail(self, int status) except -1:
+        """Raise what ended the run."""
+        if status == INTERRUPTED:
+            error, self.error = self.error, None
+            raise error
+        where = ""
+        if self.failed >= 0:
+            where = f"kernel {self.plan.kernels[self.launches[self.failed].number].name} of "
+        raise DeviceError(f"{where}{self.plan.name} failed on the device: {status_name(status)}")
+
+    cdef int run(self) noexcept nogil:
+        """Run the code, then wait for the queue; OpenCL's status, or INTERRUPTED."""
+        cdef int status
+        self.failed = -1
+        status = self.move()
+        if status == SUCCESS:
+            status = self.interpret()
+        if status == SUCCESS and self.access != HOST:
+            status = self.fetch()
+        cdef int ended = api.finish(self.queue)
+        return status if status != SUCCESS else ended
+
+    cdef int interpret(self) noexcept nogil:
+        cdef int64_t* code = self.code
+        cdef int64_t at = 0
+        cdef int64_t target
+        cdef int status = SUCCESS
+        cdef uint8_t pred
+        cdef int32_t index
+        cdef timespec now
+        cdef int64_t checked
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        checked = now.tv_sec * 1_000_000_000 + now.tv_nsec
+        while True:
+            if code[at] == LAUNCH:
+                status = self.launch(&self.launches[code[at + 1]])
+                if status != SUCCESS:
+                    self.failed = code[at + 1]
+                    return status
+                at += 2
+            elif code[at] == COPY:
+                status = self.copy(code[at + 1], code[at + 2])
+                if status != SUCCESS:
+                    return status
+                at += 3
+            elif code[at] == JUMP:
+                target = code[at + 1]
+                if target < at:  # a loop's next iteration: time to see whether the user wants to stop
+                    clock_gettime(CLOCK_MONOTONIC, &now)
+                    if now.tv_sec * 1_000_000_000 + now.tv_nsec - checked > CHECK_SIGNALS_NS:
+                        if self.interrupted():
+                            return INTERRUPTED
+                        clock_gettime(CLOCK_MONOTONIC, &now)
+                        checked = now.tv_sec * 1_000_000_000 + now.tv_nsec
+                at = target
+            elif code[at] == UNLESS:
+                status = self.read(code[at + 1], &pred, 1)
+                if status != SUCCESS:
+                    return status
+                at = at + 3 if pred else code[at + 2]
+            elif code[at] == SWITCH:
+                if code[at + 2] == 0:
+                    status = self.read(code[at + 1], &pred, 1)
+                    index = 0 if pred else 1
+                else:
+                    status = self.read(code[at + 1], &index, 4)
+                    if index < 0 or index >= code[at + 3]:
+                        index = code[at + 3] - 1
+                if status != SUCCESS:
+                    return status
+                at = code[at + 4 + index]
+            else:
+                return SUCCESS
+
+    cdef int launch(self, Launch* step) noexcept nogil:
+        cdef int32_t n
+        cdef int status
+        cdef void* pointer
+        for n in range(step.count):
+            pointer = self.address[step.buffers[n]]
+            if pointer != step.current[n]:
+                if self.access == BUFFER:
+                    status = api.set_kernel_arg(step.kernel, n + 2, sizeof(Handle), &pointer)
+                else:
+                    status = api.set_kernel_arg_svm(step.kernel, n + 2, pointer)
+                if status != SUCCESS:
+                    return status
+                step.current[n] = pointer
+        return api.enqueue_kernel(
+            self.queue, step.kernel, 1, NULL, &step.items, &self.local if self.local else NULL, 0, NULL, NULL
+        )
+
+    cdef int copy(self, int64_t source, int64_t target) noexcept nogil:
+        cdef size_t size = self.size[source]
+        if self.access == BUFFER:
+            return api.copy_buffer(self.queue, self.address[source], self.address[target], 0, 0, size, 0, NULL, NULL)
+        return api.svm_copy(self.queue, 0, self.address[target], self.address[source], size, 0, NULL, NULL)
+
+    cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil:
+        """Wait for the queue and read the first bytes of a buffer."""
+        cdef int status
+        if self.access == HOST:
+            status = api.finish(self.queue)
+            memcpy(target, self.address[buffer], size)
+            return status
+        if self.access == SVM:
+            return api.svm_copy(self.queue, 1, target, self.address[buffer], size, 0, NULL, NULL)
+        return api.read_buffer(self.queue, self.address[buffer], 1, 0, size, target, 0, NULL, NULL)
+
+    cdef int move(self) noexcept nogil:
+        """Give the buffers in arguments and results their addresses, or copy the arguments to the device."""
+        cdef int32_t n
+        cdef int status
+        cdef size_t size
+        for n in range(self.moving_count):
+            self.address[self.moving[n].buffer] = self.moving[n].offset + <char*> (
+                self.outputs[self.moving[n].index] if self.moving[n].result else self.inputs[self.moving[n].index]
+            )
+        if self.access != HOST:
+            for n in range(self.signature.parameter_count):
+                size = self.signature.parameters[n].bytes
+                if size == 0:
+                    continue
+                if self.access == SVM:
+                    status = api.svm_copy(self.queue, 0, self.staged_inputs[n], self.inputs[n], size, 0, NULL, NULL)
+                else:
+                    status = api.write_buffer(
+                        self.queue, self.staged_inputs[n], 0, 0, size, self.inputs[n], 0, NULL, NULL
+                    )
+                if status != SUCCESS:
+                    return status
+        return SUCCESS
+
+    cdef int fetch(self) noexcept nogil:
+        """Copy the results from the device."""
+        cdef int32_t n
+        cdef int status
+        cdef size_t size
+        for n in range(self.signature.result_count):
+            size = self.signature.results[n].bytes
+            if size == 0:
+                continue
+            if self.access == SVM:
+                status = api.svm_copy(self.queue, 0, self.outputs[n], self.staged_outputs[n], size, 0, NULL, NULL)
+            else:
+                status = api.read_buffer(self.queue, self.staged_outputs[n], 0, 0, size, self.outputs[n], 0, NULL, NULL)
+            if status != SUCCESS:
+                return status
+        return SUCCESS
+
+    cdef int interrupted(self) noexcept nogil:
+        """Let Python's signal handlers run. Gives 1 when one of them raised (Control-C does), and keeps its error."""
+        with gil:
+            try:
+                PyErr_CheckSignals()
+            except BaseException as error:
+                self.error = error
+                return 1
+            return 0
+
+
+cdef void* table(size_t count, size_t size) except NULL:
+    """Zeroed memory for `count` elements."""
+    cdef void* memory = calloc(max(count, 1), size)
+    if memory == NULL:
+        raise MemoryError
+    return memory
+
+
+def assemble(plan, steps, code: list, launches: list) -> None:
+    """Append the code of `steps` to `code`, and each of their launches to `launches`."""
+    for step in steps:
+        if isinstance(step, plans.Launch):
+            if plan.kernels[step.kernel].items > 0:
+                code += [LAUNCH, len(launches)]
+                launches.append(step)
+        elif isinstance(step, plans.Copy):
+            size = plan.buffers[step.source].bytes
+            if size != plan.buffers[step.target].bytes:
+                raise ValueError(f"a copy from b{step.source} to b{step.target}, which are of different sizes")
+            if size > 0:
+                code += [COPY, step.source, step.target]
+        elif isinstance(step, plans.Loop):
+            start = len(code)
+            assemble(plan, step.condition, code, launches)
+            code += [UNLESS, step.predicate, None]
+            hole = len(code) - 1
+            assemble(plan, step.body, code, launches)
+            code += [JUMP, start]
+            code[hole] = len(code)
+        elif isinstance(step, plans.Branch):
+            kind = 0 if plan.buffers[step.index].shape.element_type.kind == "pred" else 1
+            count = len(step.branches)
+            code += [SWITCH, step.index, kind, count] + [None] * count
+            holes = len(code) - count
+            ends = []
+            for n, branch in enumerate(step.branches):
+                code[holes + n] = len(code)
+                assemble(plan, branch, code, launches)
+                code += [JUMP, None]
+                ends.append(len(code) - 1)
+            for end in ends:
+                code[end] = len(code)
+        else:
+            raise TypeError(f"{step!r} is no step of a plan")

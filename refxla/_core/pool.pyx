@@ -1,0 +1,163 @@
+"""Memory that is handed out as arrays and comes back when they die.
+
+A result of a call lies in a Block, which is the base object of the array that the caller gets: the memory returns to the
+pool when the array and all views of it are gone, and only then. Fresh pages cost more than most arithmetic (the kernel
+clears each one when it is first touched), so what was used once is kept for the next call.
+
+Free blocks are kept in one list for each size class, four classes to an octave. All functions run under the GIL.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport free
+
+cdef extern from "stdlib.h" nogil:
+    int posix_memalign(void** pointer, size_t alignment, size_t size)
+
+cdef extern from "sys/mman.h" nogil:
+    int madvise(void* address, size_t length, int advice)
+    int MADV_HUGEPAGE
+
+cdef extern from "unistd.h" nogil:
+    long sysconf(int name)
+    int _SC_PHYS_PAGES
+    int _SC_PAGESIZE
+
+cdef enum:
+    CLASSES = 4 * 44  # 64 bytes to 2**50
+    LINE = 64
+    PAGE = 4096
+    HUGE_PAGE = 2097152
+
+cdef void* _free[CLASSES]  # the heads of lists that are linked through the first word of each free block
+cdef size_t _kept = 0  # bytes in these lists
+cdef size_t _live = 0  # bytes in blocks that are out
+cdef size_t _limit = max(<size_t> 256 << 20, <size_t> sysconf(_SC_PHYS_PAGES) * <size_t> sysconf(_SC_PAGESIZE) // 4)
+
+cdef int i
+for i in range(CLASSES):
+    _free[i] = NULL
+
+
+cdef inline size_t capacity(int order) noexcept nogil:
+    return (<size_t> (4 + (order & 3)) << (order >> 2)) * 16
+
+
+cdef inline int order_of(size_t size) noexcept nogil:
+    """The smallest class that holds `size` bytes."""
+    cdef int order = 0
+    while capacity(order + 4) <= size:
+        order += 4
+    while capacity(order) < size:
+        order += 1
+    return order
+
+
+@cython.freelist(64)
+@cython.no_gc
+cdef class Block:
+    def __cinit__(self):
+        self.data = NULL
+        self.size = 0
+        self.order = -1
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            give_back(self.data, self.order)
+
+    @property
+    def address(self) -> int:
+        """The address of the first byte."""
+        return <uintptr_t> self.data
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
+
+
+cdef Block take(size_t size):
+    global _kept, _live
+    cdef int order = order_of(size)
+    cdef size_t room
+    if order >= CLASSES:
+        raise MemoryError(f"{size} bytes are more than an address space holds")
+    room = capacity(order)
+    cdef Block block = Block.__new__(Block)
+    cdef void* data = _free[order]
+    if data != NULL:
+        _free[order] = (<void**> data)[0]
+        _kept -= room
+    else:
+        data = fresh(room)
+        if data == NULL and _kept:
+            trim()
+            data = fresh(room)
+        if data == NULL:
+            raise MemoryError(f"no memory for {size} bytes")
+    block.data = data
+    block.size = size
+    block.order = order
+    _live += room
+    return block
+
+
+cdef void* fresh(size_t room) noexcept:
+    cdef void* data = NULL
+    cdef size_t alignment = LINE if room < 16 * PAGE else PAGE if room < 2 * HUGE_PAGE else HUGE_PAGE
+    if posix_memalign(&data, alignment, room):
+        return NULL
+    if alignment == HUGE_PAGE:
+        madvise(data, room, MADV_HUGEPAGE)  # advice: where it is not taken, the pages are small
+    return data
+
+
+cdef void give_back(void* data, int order) noexcept:
+    global _kept, _live
+    cdef size_t room = capacity(order)
+    _live -= room
+    if _kept + room > _limit:
+        trim()  # sizes that were wanted once: start again rather than choose among them
+    if room > _limit:
+        free(data)
+        return
+    (<void**> data)[0] = _free[order]
+    _free[order] = data
+    _kept += room
+
+
+cpdef size_t trim() noexcept:
+    """Return all memory that no array uses to the system. Gives the number of bytes."""
+    global _kept
+    cdef int order
+    cdef void* data
+    cdef size_t released = _kept
+    for order in range(CLASSES):
+        while _free[order] != NULL:
+            data = _free[order]
+            _free[order] = (<void**> data)[0]
+            free(data)
+    _kept = 0
+    return released
+
+
+def allocate(size: int) -> Block:
+    """A block of `size` bytes with undefined contents, as the buffer of an array (`np.frombuffer(block, ...)`)."""
+    return take(size)
+
+
+def usage() -> tuple[int, int]:
+    """(bytes in blocks that are alive, bytes kept for later)."""
+    return _live, _kept
+
+
+def set_limit(limit: int) -> int:
+    """Set how many bytes may be kept for later (a quarter of the machine's memory at the start). Gives the old limit."""
+    global _limit
+    cdef size_t old = _limit
+    _limit = limit
+    if _kept > _limit:
+        trim()
+    return old
