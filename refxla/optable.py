@@ -1,7 +1,7 @@
 """One row for each operation that the compiler knows: how the scheduler and the passes may treat it.
 
-The meaning of an operation stands in `spec/ops/`; here stands only what making it fast needs. An opcode without a row is
-one that the compiler cannot run (`row` raises UnsupportedError).
+The meaning of an operation stands in `spec/ops/`; here stands only what making it fast needs. An opcode without a row
+is one that the compiler cannot run (`row` raises UnsupportedError).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Row:
     """What the compiler knows about one operation.
 
     `flops`: rough cost of one element of the result in units of one vectorised addition (of a hero: of one combined
-    element). `commutative`, `associative`: of the exact operation on integers and pred; for floats associativity does not
-    hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
+    element). `commutative`, `associative`: of the exact operation on integers and pred; for floats associativity does
+    not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
     evaluates producers element by element; `fuses_users`: whether its result can feed elementwise users in
     the same kernel.
     """
@@ -49,7 +49,9 @@ def _rows() -> dict[str, Row]:
     rows += [Row(o, ELEMENTWISE, 1, True, True) for o in ("add", "multiply", "and", "or", "xor", "maximum", "minimum")]
     cheap = "abs ceil clamp compare complex convert copy floor imag is-finite negate not real select subtract sign"
     rows += [Row(o, ELEMENTWISE, 1) for o in cheap.split()]
-    shifts = "shift-left shift-right-arithmetic shift-right-logical round-nearest-afz round-nearest-even bitcast-convert"
+    shifts = (
+        "shift-left shift-right-arithmetic shift-right-logical round-nearest-afz round-nearest-even bitcast-convert"
+    )
     rows += [Row(o, ELEMENTWISE, 2) for o in shifts.split()]
     rows += [Row(o, ELEMENTWISE, 4) for o in ("popcnt", "count-leading-zeros", "mulhi", "reduce-precision")]
     rows += [Row(o, ELEMENTWISE, 6) for o in ("divide", "sqrt", "rsqrt", "remainder")]

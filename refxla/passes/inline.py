@@ -1,0 +1,82 @@
+"""Call inlining: a call, a fusion or a map becomes the instructions of the computation it calls.
+
+A fusion in a program is some other compiler's decision; this one makes its own. A map's computation works on scalars;
+inlined, it works on arrays, and its constants are broadcast.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.operation import make
+
+from .dead_code import called_first, sort
+
+INLINED = {"call": "to_apply", "fusion": "calls", "map": "to_apply"}
+
+
+def run(module: Module) -> int:
+    """Inline everywhere, callees first, so that one walk is enough. Returns the number of calls inlined."""
+    module.computations = called_first(module.entry)
+    return sum(_inline(computation) for computation in module.computations)
+
+
+def _inline(computation: Computation) -> int:
+    calls = [i for i in computation.instructions if i.opcode in INLINED]
+    replacements: dict[Instruction, Instruction] = {}
+    for call in calls:
+        callee = call.attributes[INLINED[call.opcode]]
+        copies: dict[Instruction, Instruction] = {}
+        for i in callee.instructions:
+            if i.opcode == "parameter":
+                copies[i] = call.operands[i.attributes["number"]]
+            else:
+                copies[i] = _copy(i, copies, call)
+        replacements[call] = copies[callee.root]
+    if calls:
+        _replace_everywhere(computation, replacements)
+    return len(calls)
+
+
+def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruction) -> Instruction:
+    made = Instruction(
+        f"{call.name}.{i.name}",
+        i.opcode,
+        i.shape,
+        [copies[o] for o in i.operands],
+        dict(i.attributes),
+        i.metadata or call.metadata,
+        i.sharding,
+        i.frontend_attributes,
+        i.backend_config,
+    )
+    if call.opcode != "map" or not i.shape.is_array:
+        return made
+    made.shape = call.shape.with_element_type(i.shape.element_type)
+    if i.opcode in ("constant", "iota"):
+        made.shape = i.shape
+        wide = call.shape.with_element_type(i.shape.element_type)
+        return make("broadcast", made, name=f"{made.name}.map", shape=wide, dimensions=())
+    return made
+
+
+def _replace_everywhere(computation: Computation, replacements: dict[Instruction, Instruction]) -> None:
+    """Like Computation.replace, for replacements that are not in the computation's list yet."""
+
+    def final(i: Instruction) -> Instruction:
+        while i in replacements:
+            i = replacements[i]
+        return i
+
+    reached = set(computation.instructions)
+    stack = [computation.root, *computation.instructions, *replacements.values()]
+    done: set[Instruction] = set()
+    while stack:
+        i = stack.pop()
+        if i in done:
+            continue
+        done.add(i)
+        i.operands = [final(o) for o in i.operands]
+        i.control_predecessors = [final(o) for o in i.control_predecessors if final(o) in reached]
+        stack.extend(i.operands)
+    computation.root = final(computation.root)
+    sort(computation)

@@ -1,0 +1,477 @@
+"""From an optimized module to a plan: fusions, kernels, steps, and memory.
+
+For each computation that runs by itself (the entry, the bodies and conditions of loops, the branches of conditionals)
+the scheduler groups instructions; each group becomes kernels and a launch of each. Meanwhile every value gets a
+block: a piece of memory with the steps between which it is needed. Blocks are shared where a value may be updated in
+place: the state of a loop, the operand of a dynamic-update-slice or scatter that nobody reads later, an input of a
+loop kernel that is read only at the index that is written. The memory planner then gives each block of the arena its
+offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import Shape
+
+from . import plan as p
+from ._core.fusion import Costs, schedule
+from ._core.graph import Graph
+from ._core.memory import assign
+
+ALIGNMENT = 64
+Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
+
+
+@dataclass(eq=False)
+class Block:
+    """A piece of memory: where it lies, and the first and last step at which it is needed."""
+
+    name: str
+    shape: Shape
+    bytes: int
+    space: str = p.ARENA
+    index: int = 0
+    offset: int = 0
+    start: int = 0
+    end: int = -1
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An edge that was not fused: who makes the value, which kernel reads it, why, and what the cost model said
+    (ns)."""
+
+    producer: Instruction
+    user: str
+    reason: str
+    apart: float
+    fused: float
+
+
+@dataclass
+class Planned:
+    """A plan, and what `explain` tells about how it came about."""
+
+    plan: p.Plan
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def make_plan(module: Module, emit: Emit, costs: Costs | None = None) -> Planned:
+    """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels."""
+    return _Planner(module, emit, costs or Costs()).planned()
+
+
+class _Planner:
+    def __init__(self, module: Module, emit: Emit, costs: Costs) -> None:
+        self.module, self.emit, self.costs = module, emit, costs
+        self.time = 0
+        self.blocks: list[Block] = []
+        self.number: dict[Block, int] = {}
+        self.kernels: list[p.Kernel] = []
+        self.fusions: list[p.Fusion] = []
+        self.refusals: list[Refusal] = []
+        self.constants: dict[tuple[str, tuple[int, ...], bytes], Block] = {}
+        self.constant_values: list[tuple[int, np.ndarray]] = []
+        self.constant_bytes = self.workspace_bytes = 0
+
+    def planned(self) -> Planned:
+        entry = self.module.entry
+        values: dict[Instruction, Block] = {}
+        for n, i in enumerate(entry.parameters):
+            values[i] = self.block(i.name, i.shape, p.PARAMETER, index=n)
+        frame = _Frame(self, entry, values, owned=set())
+        steps = frame.run()
+        results = root_leaves(entry)
+        taken: set[Block] = set()
+        for n, leaf in enumerate(results):
+            block = frame.values[leaf]
+            if block.space == p.ARENA and block not in taken:
+                block.space, block.index = p.RESULT, n
+            else:
+                target = self.block(f"result.{n}", leaf.shape, p.RESULT, index=n)
+                self.copy(steps, block, target)
+                block = target
+            taken.add(block)
+        return Planned(self.finish(steps, results), self.refusals)
+
+    # -- memory -----------------------------------------------------------------------------------------------
+
+    def block(self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None) -> Block:
+        made = Block(name, shape, shape.bytes if bytes is None else bytes, space, index)
+        made.start = self.time
+        self.number[made] = len(self.blocks)
+        self.blocks.append(made)
+        return made
+
+    def constant(self, i: Instruction) -> Block:
+        array = np.ascontiguousarray(i.literal)
+        key = (str(array.dtype), array.shape, array.tobytes())
+        if key not in self.constants:
+            made = self.block(i.name, i.shape, p.CONSTANT)
+            made.offset = self.constant_bytes
+            self.constant_values.append((made.offset, array))
+            self.constant_bytes += _aligned(made.bytes)
+            self.constants[key] = made
+        return self.constants[key]
+
+    def touch(self, block: Block) -> int:
+        """Note that the step being planned uses the block; returns its number."""
+        block.end = max(block.end, self.time)
+        return self.number[block]
+
+    def copy(self, steps: list[p.Step], source: Block, target: Block) -> None:
+        if source is not target and source.bytes:
+            steps.append(p.Copy(self.touch(source), self.touch(target)))
+            self.time += 1
+
+    def finish(self, steps: list[p.Step], results: Sequence[Instruction]) -> p.Plan:
+        arena = [b for b in self.blocks if b.space == p.ARENA]
+        columns = ([b.start for b in arena], [b.end for b in arena], [b.bytes for b in arena])
+        offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
+        for b, offset in zip(arena, offsets, strict=True):
+            b.offset = int(offset)
+        return p.Plan(
+            self.module.name,
+            tuple(self.kernels),
+            tuple(p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks),
+            tuple(steps),
+            tuple(i.shape for i in self.module.entry.parameters),
+            tuple(i.shape for i in results),
+            tuple(self.constant_values),
+            self.constant_bytes,
+            int(total),
+            self.workspace_bytes,
+            tuple(self.fusions),
+        )
+
+
+class _Frame:
+    """One computation being planned: the blocks of its values, and who may still read them.
+
+    `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
+    time: the state of the loop whose body it is.
+    """
+
+    def __init__(
+        self, planner: _Planner, computation: Computation, values: dict[Instruction, Block], owned: set[Block]
+    ) -> None:
+        self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
+        self.graph = Graph(computation)
+        self.groups, reasons = schedule(self.graph, planner.costs)
+        self.roots = root_leaves(computation)
+        self.names = [self._name(n) for n in range(len(self.groups))]
+        for producer, group, reason, apart, fused in reasons:
+            made = self.graph.instructions[producer][0]
+            planner.refusals.append(Refusal(made, self.names[group], reason, apart, fused))
+        self.aliases = self._aliases()
+        self.last_use = self._last_uses()
+        self.steps: list[p.Step] = []
+        self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
+
+    def _name(self, n: int) -> str:
+        kind, heroes, _, outputs, _ = self.groups[n]
+        first = self.graph.instructions[heroes[-1] if heroes else outputs[0]][0]
+        return first.name if kind == "control" else f"{kind}.{first.name}"
+
+    def _aliases(self) -> dict[Instruction, Instruction]:
+        """Values that are others under another shape: a reshape or copy alone in its group needs no kernel."""
+        found: dict[Instruction, Instruction] = {}
+        for kind, _, members, outputs, _ in self.groups:
+            i = self.graph.instructions[outputs[0]][0]
+            if kind == "loop" and members == outputs and len(members) == 1 and i.opcode in ("reshape", "copy"):
+                if self.graph.group[self.graph.node_of[i.operands[0]]] != 1:  # not one that is never in memory
+                    found[i] = i.operands[0]
+        return found
+
+    def base(self, i: Instruction) -> Instruction:
+        while i in self.aliases:
+            i = self.aliases[i]
+        return i
+
+    def _last_uses(self) -> dict[Instruction, int]:
+        """For each value in memory the number of the last group that reads it; roots are read after all."""
+        last: dict[Instruction, int] = {}
+        for n, group in enumerate(self.groups):
+            for i in self.inputs(group):
+                last[self.base(i)] = n
+        for i in self.roots:
+            last[self.base(i)] = len(self.groups)
+        return last
+
+    def inputs(self, group: tuple) -> list[Instruction]:
+        """The values a group reads from memory, in order of first use."""
+        kind, _, members, _, _ = group
+        inside = {i for m in members for i in self.graph.instructions[m]}
+        found: dict[Instruction, None] = {}
+        for m in members:
+            for o in self.graph.instructions[m][0].operands:
+                for leaf in o.operands if o.opcode == "tuple" else (o,):
+                    if kind == "control" or (leaf not in inside and not self.is_inline(leaf)):
+                        found[leaf] = None
+        return list(found)
+
+    def is_inline(self, i: Instruction) -> bool:
+        """Whether a value is written out wherever it is used (a scalar or splat constant, an iota)."""
+        return self.graph.group[self.graph.node_of[i]] == 1
+
+    # -- values and their blocks --------------------------------------------------------------------------------
+
+    def block_of(self, i: Instruction) -> Block:
+        """The block a value lies in; constants get theirs when first asked for."""
+        i = self.base(i)
+        if i not in self.values and i.opcode == "constant":
+            self.values[i] = self.planner.constant(i)
+        return self.values[i]
+
+    def dies(self, i: Instruction, group: int) -> bool:
+        """Whether nobody reads a value after that group, and its memory is this computation's to use again."""
+        block = self.block_of(i)
+        return self.last_use[self.base(i)] <= group and block in self.owned
+
+    def new_block(self, i: Instruction) -> Block:
+        if i in self.targets:
+            block = self.targets[i]
+        else:
+            block = self.planner.block(i.name, i.shape)
+            self.owned.add(block)
+        self.values[i] = block
+        return block
+
+    # -- the walk ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> list[p.Step]:
+        for n, group in enumerate(self.groups):
+            outputs = group[3]
+            first = self.graph.instructions[outputs[0]][0]
+            if group[0] == "control":
+                self.loop(n, first) if first.opcode == "while" else self.branch(n, first)
+            elif first in self.aliases:
+                continue
+            else:
+                self.launch(n, group)
+        for i in self.roots:
+            self.values[i] = self.block_of(i)
+            self.planner.touch(self.values[i])
+        return self.steps
+
+    def launch(self, n: int, group: tuple) -> None:
+        """A group's kernels, and the launch of each."""
+        fusion = self.fusion(n, group)
+        planner = self.planner
+        planner.fusions.append(fusion)
+        scratch: dict[str, Block] = {}
+        kernels = planner.emit(fusion)
+        updated = {a.instruction: a.updates for k in kernels for a in k.arguments if a.role == "output" and a.updates}
+        for i in fusion.outputs:
+            self.values[i] = self.output(n, group, fusion, i, updated.get(i))
+        for kernel in kernels:
+            numbers = []
+            for a in kernel.arguments:
+                if a.role == "scratch":
+                    if a.scratch not in scratch:
+                        shape = Shape.array("u8", (a.bytes,))
+                        scratch[a.scratch] = planner.block(f"{fusion.name}.{a.scratch}", shape)
+                    block = scratch[a.scratch]
+                elif a.role == "workspace":
+                    block = planner.block(f"{kernel.name}.workspace", Shape.array("u8", (a.bytes,)), p.WORKSPACE)
+                    block.offset = planner.workspace_bytes
+                    planner.workspace_bytes += _aligned(a.bytes)
+                else:
+                    block = self.block_of(a.instruction)
+                numbers.append(planner.touch(block))
+            planner.kernels.append(kernel)
+            if kernel.items:
+                self.steps.append(p.Launch(len(planner.kernels) - 1, tuple(numbers)))
+            planner.time += 1
+
+    def fusion(self, n: int, group: tuple) -> p.Fusion:
+        kind, heroes, members, outputs, _ = group
+        inside: dict[Instruction, None] = {}
+        for m in members:
+            for o in self.graph.instructions[m][0].operands:
+                if self.is_inline(o):
+                    inside.update(dict.fromkeys(_with_operands(o)))
+            inside.update(dict.fromkeys(self.graph.instructions[m]))
+        written = []
+        for m in outputs:
+            for i in self.graph.instructions[m]:
+                if i.shape.is_array and i in self.last_use:
+                    written.append(i)
+        hero = self.graph.instructions[heroes[0]][0] if heroes else None
+        inputs = tuple(dict.fromkeys(self.inputs(group)))
+        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero)
+
+    def output(self, n: int, group: tuple, fusion: p.Fusion, i: Instruction, updated: Instruction | None) -> Block:
+        """The block an output is written to: a new one, or one that may be overwritten."""
+        if updated is not None:
+            source = self.block_of(updated)
+            reads_again = any(o is updated for m in fusion.instructions if m is not i for o in m.operands)
+            if self.dies(updated, n) and not reads_again and i not in self.targets:
+                return source
+            target = self.new_block(i)
+            if source is not target:
+                self.planner.copy(self.steps, source, target)
+            return target
+        if i in self.targets or len(fusion.outputs) > 1:
+            return self.new_block(i)
+        for node in group[4]:  # read only at the index that is written
+            for candidate in fusion.inputs:
+                if self.graph.node_of[candidate] == node and self.dies(candidate, n):
+                    block = self.block_of(candidate)
+                    if block.bytes == i.shape.bytes and candidate.shape.element_type == i.shape.element_type:
+                        return block
+        return self.new_block(i)
+
+    def loop(self, n: int, i: Instruction) -> None:
+        """A while: its state lives in blocks that the body reads and writes anew."""
+        planner = self.planner
+        body, condition = i.body, i.condition
+        init = i.operands[0].operands
+        inside = state_values(body)
+        roots = root_leaves(body)
+        state: list[Block] = []
+        owned: set[Block] = set()
+        given = [self.block_of(value) for value in init]
+        for k, value in enumerate(init):
+            source = given[k]
+            if inside.get(k) is roots[k]:  # the same at every turn
+                state.append(source)
+                continue
+            if self.dies(value, n) and given.count(source) == 1:
+                block = source
+            else:
+                block = planner.block(f"{i.name}.{k}", value.shape)
+                planner.copy(self.steps, source, block)
+            owned.add(block)
+            state.append(block)
+        begin = planner.time
+        known = len(planner.blocks)
+        test = _Frame(planner, condition, _bind(condition, state), set())
+        test_steps = test.run()
+        predicate = planner.touch(test.block_of(test.roots[0]))
+        planner.time += 1
+        turn = _Frame(planner, body, _bind(body, state), owned)
+        turn.aim(state)
+        turn_steps = turn.run()
+        self.write_back(turn, turn_steps, state)
+        for block in planner.blocks[:known]:
+            if block.end >= begin or block in owned:
+                block.end = planner.time
+        for block in state:
+            planner.touch(block)
+        self.steps.append(p.Loop(tuple(test_steps), predicate, tuple(turn_steps)))
+        planner.time += 1
+        for k, block in enumerate(state):
+            self.owned |= {block} if block in owned else set()
+            for gte in self.elements(i, k):
+                self.values[gte] = block
+
+    def elements(self, i: Instruction, k: int) -> list[Instruction]:
+        """The get-tuple-element of index k, if anybody reads it."""
+        return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
+
+    def aim(self, state: Sequence[Block]) -> None:
+        """Let a loop's body write its results into the state, where no later kernel reads the old value."""
+        inside = state_values(self.computation)
+        makers = {self.base(i): n for n, g in enumerate(self.groups) for m in g[3] for i in self.graph.instructions[m]}
+        bases = [self.base(root) for root in self.roots]
+        for k, made in enumerate(bases):
+            old = inside.get(k)
+            if made in self.targets or made not in makers or bases.count(made) > 1:
+                continue
+            n = makers[made]
+            if self.groups[n][0] in ("control", "update", "scatter") or made.shape.bytes != state[k].bytes:
+                continue
+            aligned = old is not None and self.graph.node_of[old] in self.groups[n][4] and len(self.groups[n][3]) == 1
+            last = -1 if old is None else self.last_use.get(old, -1)
+            if last < n or (last == n and aligned):
+                self.targets[made] = state[k]
+                self.owned.discard(state[k])
+
+    def write_back(self, turn: _Frame, steps: list[p.Step], state: Sequence[Block]) -> None:
+        """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
+        planner = self.planner
+        moves = [(turn.block_of(r), s) for r, s in zip(turn.roots, state, strict=True) if turn.block_of(r) is not s]
+        safe = []
+        for source, target in moves:
+            if source in state and any(target is not source and t is source for _, t in moves):
+                between = planner.block(f"{target.name}.next", target.shape)
+                planner.copy(steps, source, between)
+                source = between
+            safe.append((source, target))
+        for source, target in safe:
+            planner.copy(steps, source, target)
+
+    def branch(self, n: int, i: Instruction) -> None:
+        """A conditional: each branch writes the same blocks."""
+        planner = self.planner
+        index = planner.touch(self.block_of(i.operands[0]))
+        results = [planner.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
+        begin, known = planner.time, len(planner.blocks)
+        planner.time += 1
+        branches = []
+        for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
+            frame = _Frame(planner, called, _bind(called, [self.block_of(o) for o in operand.operands]), set())
+            frame.aim_fresh(results)
+            steps = frame.run()
+            for leaf, target in zip(frame.roots, results, strict=True):
+                planner.copy(steps, frame.block_of(leaf), target)
+            branches.append(tuple(steps))
+        for block in planner.blocks[:known]:
+            if block.end >= begin:
+                block.end = planner.time
+        for block in results:
+            planner.touch(block)
+        self.owned.update(results)
+        self.steps.append(p.Branch(index, tuple(branches)))
+        planner.time += 1
+        for k, block in enumerate(results):
+            for gte in self.elements(i, k):
+                self.values[gte] = block
+
+    def aim_fresh(self, results: Sequence[Block]) -> None:
+        """Let a branch's kernels write the results' blocks."""
+        made_here = {i for g in self.groups if g[0] not in ("control", "update", "scatter") for m in g[3]
+                     for i in self.graph.instructions[m]}  # fmt: skip
+        for root, block in zip(self.roots, results, strict=True):
+            made = self.base(root)
+            if made in made_here and made not in self.targets and made.shape.bytes == block.bytes:
+                self.targets[made] = block
+
+
+def root_leaves(computation: Computation) -> list[Instruction]:
+    """The array values a computation returns."""
+    root = computation.root
+    return list(root.operands) if root.opcode == "tuple" else [root]
+
+
+def state_values(computation: Computation) -> dict[int, Instruction]:
+    """By element number, how a computation of one tuple parameter reads that element."""
+    parameter = computation.parameters[0]
+    return {
+        i.index: i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is parameter
+    }
+
+
+def branch_computations(i: Instruction) -> tuple[Computation, ...]:
+    """The computations of a conditional, in the order of its operands."""
+    if "true_computation" in i.attributes:
+        return (i.true_computation, i.false_computation)
+    return i.branch_computations
+
+
+def _bind(computation: Computation, blocks: Sequence[Block]) -> dict[Instruction, Block]:
+    return {i: blocks[k] for k, i in state_values(computation).items()}
+
+
+def _with_operands(i: Instruction) -> list[Instruction]:
+    """An inline value with what it is made of: a broadcast constant with its constant."""
+    return [x for o in i.operands for x in _with_operands(o)] + [i]
+
+
+def _aligned(size: int) -> int:
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
