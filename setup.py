@@ -37,10 +37,17 @@ def extensions() -> list[Extension]:
     sources = sorted((ROOT / "refxla" / "_core").glob("*.pyx"))
     if not sources:
         return []
+    import numpy
     from Cython.Build import cythonize
 
     modules = [
-        Extension(f"refxla._core.{source.stem}", [str(source.relative_to(ROOT))], extra_compile_args=["-O2"])
+        Extension(
+            f"refxla._core.{source.stem}",
+            [str(source.relative_to(ROOT))],
+            include_dirs=[numpy.get_include()],
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            extra_compile_args=["-O2"],
+        )
         for source in sources
     ]
     directives = {
@@ -115,7 +122,7 @@ setup(
         "refxla": ["py.typed"],
         "refxla_spec": ["py.typed"],
         "refxla._core": ["*.pxd"],
-        "refxla.codegen": ["prelude/*.cl"],
+        "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
     },
     ext_modules=extensions(),
     cmdclass={"build_ext": BuildCore},
