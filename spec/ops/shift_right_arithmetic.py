@@ -1,8 +1,7 @@
-"""The bits of the first operand moved down by the second; copies of the highest bit come in above, for unsigned types
-too.
+"""The bits of the first operand moved down by the second; copies of the highest bit come in above.
 
-The amount is read as an unsigned integer; where it is the width of the type or more, every bit of the result is the
-highest bit of the first operand.
+That holds for unsigned types too. The amount is read as an unsigned integer; where it is the width of the type or
+more, every bit of the result is the highest bit of the first operand.
 """
 
 from .. import numerics

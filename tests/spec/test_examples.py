@@ -1,0 +1,42 @@
+"""Every example of every operation, through the parser and the interpreter."""
+
+import numpy as np
+import pytest
+from refxla_spec.compare import bits_equal
+from refxla_spec.interpreter import run
+from refxla_spec.operation import operations
+from refxla_spec.text import format_literal, parse, parse_literal
+
+EXAMPLES = [
+    pytest.param(example, id=f"{operation.opcode}-{number}")
+    for operation in operations().values()
+    for number, example in enumerate(operation.examples)
+]
+
+
+def leaves(value):
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example(example):
+    module, inputs = parse(example.hlo), [parse_literal(i) for i in example.inputs]
+    with np.errstate(all="raise"):  # no NumPy warning may escape, and nothing depend on the caller's settings
+        result = run(module, inputs)
+    got = leaves(result)
+    expected = leaves(tuple(parse_literal(e) for e in example.expected))
+    assert len(got) == len(expected)
+    for g, e in zip(got, expected, strict=True):
+        assert bits_equal(g, e), f"{format_literal(g)} instead of {format_literal(e)}"
+
+
+def test_every_operation_has_examples():
+    without = [o.opcode for o in operations().values() if not o.examples]
+    assert not without, f"these have none: {without}"
+
+
+def test_every_operation_says_what_it_means():
+    for o in operations().values():
+        assert o.summary.endswith((".", ":")), f"{o.opcode}: the summary is {o.summary!r}"
+        assert o.constraints, f"{o.opcode} states no constraint"
+        assert list(o.constraints) == [f"C{n + 1}" for n in range(len(o.constraints))], o.opcode
