@@ -23,6 +23,7 @@ from ._core.graph import Graph
 from ._core.memory import assign
 
 ALIGNMENT = 64
+INLINE, IN_MEMORY = 1, 7  # N_INLINE and R_MEMORY of _core/graph.pxd
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
 
 
@@ -183,7 +184,7 @@ class _Frame:
         for kind, _, members, outputs, _ in self.groups:
             i = self.graph.instructions[outputs[0]][0]
             if kind == "loop" and members == outputs and len(members) == 1 and i.opcode in ("reshape", "copy"):
-                if self.graph.group[self.graph.node_of[i.operands[0]]] != 1:  # not one that is never in memory
+                if not self.is_inline(i.operands[0]):
                     found[i] = i.operands[0]
         return found
 
@@ -204,19 +205,24 @@ class _Frame:
 
     def inputs(self, group: tuple) -> list[Instruction]:
         """The values a group reads from memory, in order of first use."""
-        kind, _, members, _, _ = group
+        members = group[2]
         inside = {i for m in members for i in self.graph.instructions[m]}
         found: dict[Instruction, None] = {}
         for m in members:
-            for o in self.graph.instructions[m][0].operands:
-                for leaf in o.operands if o.opcode == "tuple" else (o,):
-                    if kind == "control" or (leaf not in inside and not self.is_inline(leaf)):
-                        found[leaf] = None
+            for leaf, in_memory in self.operands(m):
+                if leaf not in inside and (in_memory or not self.is_inline(leaf)):
+                    found[leaf] = None
         return list(found)
+
+    def operands(self, node: int) -> list[tuple[Instruction, bool]]:
+        """The array values a node reads, and whether it must find them in memory."""
+        i, first = self.graph.instructions[node][0], self.graph.first[node]
+        values = [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
+        return [(leaf, self.graph.relation[first + k] == IN_MEMORY) for k, leaf in enumerate(values)]
 
     def is_inline(self, i: Instruction) -> bool:
         """Whether a value is written out wherever it is used (a scalar or splat constant, an iota)."""
-        return self.graph.group[self.graph.node_of[i]] == 1
+        return self.graph.group[self.graph.node_of[i]] == INLINE
 
     # -- values and their blocks --------------------------------------------------------------------------------
 
@@ -292,8 +298,8 @@ class _Frame:
         kind, heroes, members, outputs, _ = group
         inside: dict[Instruction, None] = {}
         for m in members:
-            for o in self.graph.instructions[m][0].operands:
-                if self.is_inline(o):
+            for o, in_memory in self.operands(m):
+                if self.is_inline(o) and not in_memory:
                     inside.update(dict.fromkeys(_with_operands(o)))
             inside.update(dict.fromkeys(self.graph.instructions[m]))
         written = []
