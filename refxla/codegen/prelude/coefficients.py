@@ -112,14 +112,14 @@ def polynomials(type_: str) -> dict[str, list[str]]:
             type_,
             0.1,
         ),
-        # atanh(x) = x + x^3 (1/3 + x^2 p(x^2)), |x| <= (sqrt 2 - 1) / (sqrt 2 + 1), with 20 bits to spare
+        # atanh(x) = x + x^3 (1/3 + x^2 p(x^2)), |x| <= (sqrt 2 - 1) / (sqrt 2 + 1), with 13 bits to spare
         "atanh": fit(
             lambda z: ((mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z - mpf(1) / 3) / z,
             0,
             mpf("0.02945"),
             lambda z: z**2,
             type_,
-            2.0**-8,
+            2.0**-13,
         ),
     }
 

@@ -13,12 +13,12 @@ static inline T rx_scale_T(T x, BITS_T n) {
     return x * rx_power_of_two_T(halved) * rx_power_of_two_T(n - halved);
 }
 
-// The r and *low of x = *n log 2 + r + *low. The first step of the reduction is exact.
-static inline T rx_exp_reduce_T(T x, BITS_T* n, T* low) {
+// The r and *low of x + x_low = *n log 2 + r + *low, for x_low small beside x. The first step of the reduction is exact.
+static inline T rx_exp_reduce_T(T x, T x_low, BITS_T* n, T* low) {
     T shifted = RX_FMA_T(x, K(log2_e), ROUND_T);
     T whole = shifted - ROUND_T;
     T high = RX_FMA_T(-whole, K(ln2_high), x);
-    T rest = -whole * K(ln2_low);
+    T rest = RX_FMA_T(-whole, K(ln2_low), x_low);
     T r = high + rest;
     *n = as_BITS_T(shifted) - as_BITS_T(ROUND_T);
     *low = (high - r) + rest;
@@ -33,9 +33,9 @@ static inline T rx_exp_tail_T(T r, T low) {
 // e^(x + x_low) = 2^*n (result + *low), for x_low small beside x and x between exp_underflow and exp_overflow.
 static inline T rx_exp_parts_T(T x, T x_low, BITS_T* n, T* low) {
     T r_low;
-    T r = rx_exp_reduce_T(x, n, &r_low);
+    T r = rx_exp_reduce_T(x, x_low, n, &r_low);
     T high = 1.0 + r;
-    *low = ((1.0 - high) + r) + rx_exp_tail_T(r, r_low + x_low);
+    *low = ((1.0 - high) + r) + rx_exp_tail_T(r, r_low);
     return high;
 }
 
@@ -50,7 +50,7 @@ static inline T rx_exponential_T(T x) {
 // e^x - 1 = result + *low, for x above expm1_underflow and e^x below 2^BIAS 1.4.
 static inline T rx_expm1_parts_T(T x, BITS_T* n, T* low) {
     T r_low;
-    T r = rx_exp_reduce_T(x, n, &r_low);
+    T r = rx_exp_reduce_T(x, 0.0, n, &r_low);
     T scale = rx_power_of_two_T(*n > BIAS_T ? BIAS_T : *n);
     T whole = scale - 1.0;
     T rest = scale >= 1.0 ? (scale - whole) - 1.0 : scale - (whole + 1.0);

@@ -57,6 +57,11 @@ static inline T rx_power_T(T x, T y) {
     return (y == 0.0) | (x == 1.0) ? 1.0 : result;
 }
 
+// One step of Newton's iteration for y = 1 / cbrt(x).
+static inline T rx_cbrt_step_T(T y, T x) {
+    return RX_FMA_T(y * K(third_high), RX_FMA_T(-(x * y) * y, y, 1.0), y);
+}
+
 // 1 / cbrt(x) by Newton's iteration from a guess that divides the exponent by -3, then x times its square, corrected by
 // what the cube of that leaves.
 static inline T rx_cbrt_T(T x) {
@@ -65,10 +70,8 @@ static inline T rx_cbrt_T(T x) {
     T scaled = subnormal ? a * 0x1p54 : a;
     uint leading = (uint)(as_UBITS_T(scaled) >> (8 * sizeof(T) - 32));
     T y = as_T((UBITS_T)((sizeof(T) == 4 ? 0x54a2fa8cu : 0x553ef0ffu) - leading / 3u) << (8 * sizeof(T) - 32));
-    for (int i = 0; i < (sizeof(T) == 4 ? 3 : 4); i++) {
-        T error = RX_FMA_T(-(scaled * y) * y, y, 1.0);
-        y = RX_FMA_T(y * K(third_high), error, y);
-    }
+    y = rx_cbrt_step_T(rx_cbrt_step_T(rx_cbrt_step_T(y, scaled), scaled), scaled);
+    y = sizeof(T) == 4 ? y : rx_cbrt_step_T(y, scaled);
     T root = scaled * y * y;
     T square = root * root;
     T square_low = RX_FMA_T(root, root, -square);
