@@ -1,0 +1,55 @@
+"""Each feature brought from a given mean and variance to 0 and 1, then scaled and shifted.
+
+With c the index of an element in the dimension feature_index,
+
+    result[i..] = scale[c] * (operand[i..] - mean[c]) / sqrt(variance[c] + epsilon) + offset[c]
+
+It is computed in a wider type and rounded once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..accumulate import narrow
+from ..module import Instruction
+from ..numerics import type_of
+from ..operation import Example
+from ..types import Shape
+from . import batch_norm_training as training
+
+INPUTS = {
+    "operand": "a floating-point array",
+    "scale": "one value for each feature",
+    "offset": "one value for each feature",
+    "mean": "one value for each feature",
+    "variance": "one value for each feature",
+}
+ATTRIBUTES = training.ATTRIBUTES
+CONSTRAINTS = training.CONSTRAINTS
+
+
+def infer(instruction: Instruction, operand: Shape, scale: Shape, offset: Shape, mean: Shape, variance: Shape) -> Shape:
+    training.check(instruction, operand, scale, offset, mean, variance)
+    return operand.with_dimensions(operand.dimensions)
+
+
+def evaluate(instruction: Instruction, operand: np.ndarray, *features: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        x, (scale, offset, mean, variance), _ = training.wide_view(instruction, operand, *features)
+        result = scale * (x - mean) / np.sqrt(variance + x.dtype.type(instruction.epsilon)) + offset
+        return narrow(result, type_of(operand))
+
+
+EXAMPLES = (
+    Example(
+        """x = f32[2,1] parameter(0)
+           s = f32[1] parameter(1)
+           o = f32[1] parameter(2)
+           m = f32[1] parameter(3)
+           v = f32[1] parameter(4)
+           ROOT r = f32[2,1] batch-norm-inference(x, s, o, m, v), epsilon=0.5, feature_index=1""",
+        ("f32[2,1] {{1},{5}}", "f32[1] {3}", "f32[1] {1}", "f32[1] {1}", "f32[1] {3.5}"),
+        ("f32[2,1] {{1},{7}}",),
+    ),
+)
