@@ -1,0 +1,43 @@
+"""From a fusion to its kernels: the emitter for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+
+from refxla_spec.errors import UnsupportedError
+
+from ..plan import Fusion, Kernel
+from .target import Target
+
+# kind -> (module, function); each function is (fusion, target) -> tuple[Kernel, ...]
+EMITTERS = {
+    "loop": ("loop", "emit"),
+    "update": ("loop", "emit_update"),
+    "reduction": ("reduction", "emit"),
+    "dot": ("dot", "emit"),
+    "convolution": ("convolution", "emit"),
+    "reduce-window": ("reduce_window", "emit"),
+    "select-and-scatter": ("select_and_scatter", "emit"),
+    "scatter": ("scatter", "emit"),
+    "sort": ("sort", "emit"),
+}
+# Kinds whose elements a loop can compute one by one.
+ELEMENTAL = {"dot", "convolution", "reduce-window", "select-and-scatter"}
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernels of a fusion, to be launched in order. Raises UnsupportedError for what has no emitter."""
+    return _emitter(fusion)(fusion, target)
+
+
+def _emitter(fusion: Fusion) -> Callable[[Fusion, Target], tuple[Kernel, ...]]:
+    module, function = EMITTERS.get(fusion.kind, (None, None))
+    if module is None or find_spec(f"{__package__}.{module}") is None:
+        if fusion.kind in ELEMENTAL:
+            module, function = EMITTERS["loop"]
+        else:
+            name = fusion.hero.name if fusion.hero is not None else fusion.name
+            raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
+    return getattr(import_module(f"{__package__}.{module}"), function)

@@ -1,0 +1,325 @@
+"""Symbolic indices: integers that the generated code computes, simplified by what is known of their ranges.
+
+An Index is a sum  c0 + c1 * a1 + c2 * a2 + ...  of atoms with integer factors. An atom is a C variable with a range, or
+the quotient or remainder of an index by a positive constant. Equal indices compare equal, so that an element that two
+consumers ask for is computed once; `str(index)` is C.
+
+    i, j = variable("i", 0, 3), variable("j", 0, 4)
+    str(linearize((i, j), (4, 5)))          "5 * i + j"
+    delinearize(i * 5 + j, (2, 10))         the indices of the same element in another shape
+    (i * 5 + j) // 5                        i, since j < 5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import gcd, prod
+
+_INT_LIMIT = 2**31  # below it, in every partial sum, C's int is enough
+
+
+class Atom:
+    """A C variable (`operation` ""), or `index` "/" or "%" the positive constant `divisor`; low <= value <= high."""
+
+    __slots__ = ("operation", "name", "index", "divisor", "low", "high", "_hash")
+
+    def __init__(self, operation: str, name: str, index: Index | None, divisor: int, low: int, high: int) -> None:
+        self.operation, self.name, self.index, self.divisor = operation, name, index, divisor
+        self.low, self.high = low, high
+        self._hash = hash((operation, name, index, divisor))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Atom)
+            and self._hash == other._hash
+            and self.operation == other.operation
+            and self.name == other.name
+            and self.divisor == other.divisor
+            and self.index == other.index
+        )
+
+    def __str__(self) -> str:
+        if not self.operation:
+            return self.name
+        unsigned, suffix = ("uint", "u") if self.index.fits_int else ("ulong", "ul")
+        own = "int" if self.index.fits_int else "long"
+        # No dividend is negative, and unsigned division by a constant is the cheaper one.
+        return f"({own})(({unsigned})({self.index}) {self.operation} {self.divisor}{suffix})"
+
+
+class Index:
+    """An immutable integer expression with low <= value <= high; see the module's docstring."""
+
+    def __init__(self, terms: tuple[tuple[Atom, int], ...], constant: int) -> None:
+        self.terms, self.constant = terms, constant
+        self.low = constant + sum(c * (a.low if c > 0 else a.high) for a, c in terms)
+        self.high = constant + sum(c * (a.high if c > 0 else a.low) for a, c in terms)
+        self._hash = hash((frozenset(terms), constant))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Index)
+            and self._hash == other._hash
+            and self.constant == other.constant
+            and dict(self.terms) == dict(other.terms)
+        )
+
+    def __repr__(self) -> str:
+        return f"<index {self} in {self.low}..{self.high}>"
+
+    @property
+    def is_constant(self) -> bool:
+        return self.low == self.high
+
+    @cached_property
+    def fits_int(self) -> bool:
+        """Whether C's int holds the value and every partial sum."""
+        size = abs(self.constant) + sum(abs(c) * max(abs(a.low), abs(a.high)) for a, c in self.terms)
+        return size < _INT_LIMIT
+
+    @cached_property
+    def divisions(self) -> int:
+        """How many divisions the C text holds."""
+        return sum(1 + a.index.divisions for a, _ in self.terms if a.operation)
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The names of the C variables in it."""
+        names: set[str] = set()
+        for atom, _ in self.terms:
+            names |= atom.index.variables if atom.operation else {atom.name}
+        return frozenset(names)
+
+    def factor(self, name: str) -> int | None:
+        """By how much the value grows when variable `name` grows by one; None where it is not one number."""
+        total = 0
+        for atom, c in self.terms:
+            if atom.operation and name in atom.index.variables:
+                return None
+            if not atom.operation and atom.name == name:
+                total += c
+        return total
+
+    def __str__(self) -> str:
+        cast = "" if self.fits_int else "(long)"
+        text = ""
+        for atom, c in self.terms:
+            size = f"{cast}{atom}" if abs(c) == 1 else f"{abs(c)} * {cast}{atom}"
+            text += (" - " if c < 0 else " + ") + size
+        if self.constant or not text:
+            text += f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}{'' if self.fits_int else 'l'}"
+        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return self if other == 0 else Index(self.terms, self.constant + other)
+        if not other.terms:
+            return self + other.constant
+        if not self.terms:
+            return other + self.constant
+        factors = dict(self.terms)
+        for atom, c in other.terms:
+            factors[atom] = factors.get(atom, 0) + c
+        return _sum(factors, self.constant + other.constant)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Index:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return constant(0)
+        return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Index:
+        return self * -1
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + (-other)
+
+    def __rsub__(self, other: int) -> Index:
+        return -self + other
+
+    def __floordiv__(self, divisor: int) -> Index:
+        """Division that rounds down, by a positive constant."""
+        if divisor == 1:
+            return self
+        whole, rest, unit = self._split(divisor)
+        # self = whole * divisor + rest, and rest = unit * inner + something in 0..unit-1
+        if rest.low // divisor == rest.high // divisor:
+            return whole + rest.low // divisor
+        inner = rest._quotient_terms(unit)
+        return whole + _divided(inner, divisor // unit)
+
+    def __mod__(self, divisor: int) -> Index:
+        """The remainder in 0..divisor-1 by a positive constant."""
+        if divisor == 1:
+            return constant(0)
+        _, rest, unit = self._split(divisor)
+        if rest.low // divisor == rest.high // divisor:
+            return rest - rest.low // divisor * divisor
+        inner = rest._quotient_terms(unit)
+        return _remainder(inner, divisor // unit) * unit + (rest - inner * unit)
+
+    def _split(self, divisor: int) -> tuple[Index, Index, int]:
+        """(whole, rest, unit): self = whole * divisor + rest; what of rest is no multiple of unit lies in 0..unit-1.
+
+        unit divides the divisor, and is the largest such number found.
+        """
+        whole, factors = {}, {}
+        for atom, c in self.terms:
+            if c % divisor == 0:
+                whole[atom] = c // divisor
+            else:
+                factors[atom] = c
+        rest = Index(tuple(factors.items()), self.constant % divisor)
+        quotient = _sum(whole, self.constant // divisor)
+        best = 1
+        for candidate in {gcd(c, divisor) for c in factors.values()}:
+            for unit in (candidate, gcd(candidate, divisor)):
+                if unit > best:
+                    small = rest - rest._quotient_terms(unit) * unit
+                    if small.low >= 0 and small.high < unit:
+                        best = unit
+        return quotient, rest, best
+
+    def _quotient_terms(self, unit: int) -> Index:
+        """The sum of the terms that are multiples of `unit`, and of the constant's multiple, divided by it."""
+        return Index(tuple((a, c // unit) for a, c in self.terms if c % unit == 0), self.constant // unit)
+
+
+def constant(value: int) -> Index:
+    """The index that is always `value`."""
+    return Index((), value)
+
+
+def variable(name: str, low: int, high: int) -> Index:
+    """The C variable `name` of type int, known to lie in low..high."""
+    if low == high:
+        return constant(low)
+    return Index(((Atom("", name, None, 0, low, high), 1),), 0)
+
+
+def _sum(factors: dict[Atom, int], number: int) -> Index:
+    """The sum of atoms with factors, quotients joined with the remainders that complete them:
+
+    k * (x % c) + k * c * (x / c) = k * x,   and   k * (x % c) + k * c * (x / c % d) = k * (x % (c * d)).
+    """
+    for atom in [a for a in factors if a.operation == "%"]:
+        k, c, x = factors[atom], atom.divisor, atom.index
+        if k == 0:
+            continue
+        quotient = x // c
+        single = _single(quotient)
+        for other, factor in factors.items():
+            if factor != k * c or not other.operation:
+                continue
+            if other == single:
+                joined = x * k
+            elif other.operation == "%" and other.index == quotient:
+                joined = (x % (c * other.divisor)) * k
+            else:
+                continue
+            rest = {a: f for a, f in factors.items() if a is not atom and a is not other}
+            return _sum(rest, number) + joined
+    return Index(tuple((a, c) for a, c in factors.items() if c), number)
+
+
+def _atom(operation: str, index: Index, divisor: int) -> Atom:
+    if operation == "/":
+        return Atom("/", "", index, divisor, index.low // divisor, index.high // divisor)
+    return Atom("%", "", index, divisor, 0, divisor - 1)
+
+
+def _single(index: Index) -> Atom | None:
+    """The atom that the index is, if it is one."""
+    if index.constant == 0 and len(index.terms) == 1 and index.terms[0][1] == 1:
+        return index.terms[0][0]
+    return None
+
+
+def _divided(x: Index, divisor: int) -> Index:
+    """x / divisor as an atom, for an x that is not simpler; dividends are made non-negative."""
+    if divisor == 1:
+        return x
+    if x.low // divisor == x.high // divisor:
+        return constant(x.low // divisor)
+    atom = _single(x)
+    if atom is not None and atom.operation == "/":
+        return _divided(atom.index, atom.divisor * divisor)
+    if atom is not None and atom.operation == "%" and atom.divisor % divisor == 0:
+        return (atom.index // divisor) % (atom.divisor // divisor)
+    if x.low < 0:
+        shift = -(x.low // divisor)
+        return Index(((_atom("/", x + shift * divisor, divisor), 1),), -shift)
+    return Index(((_atom("/", x, divisor), 1),), 0)
+
+
+def _remainder(x: Index, divisor: int) -> Index:
+    """x % divisor as an atom, for an x that is not simpler; dividends are made non-negative."""
+    if divisor == 1:
+        return constant(0)
+    if x.low // divisor == x.high // divisor:
+        return x - x.low // divisor * divisor
+    atom = _single(x)
+    if atom is not None and atom.operation == "%" and atom.divisor % divisor == 0:
+        return atom.index % divisor
+    if x.low < 0:
+        x = x - x.low // divisor * divisor
+    return Index(((_atom("%", x, divisor), 1),), 0)
+
+
+def linearize(indices: Sequence[Index], dimensions: Sequence[int]) -> Index:
+    """The row-major position of an element in a dense array of these dimensions."""
+    result = constant(0)
+    step = 1
+    for index, size in zip(reversed(indices), reversed(dimensions), strict=True):
+        result = result + index * step
+        step *= size
+    return result
+
+
+def delinearize(position: Index, dimensions: Sequence[int]) -> tuple[Index, ...]:
+    """The indices of the element at a row-major position of a dense array; the position must lie inside."""
+    if prod(dimensions) == 0:
+        return (constant(0),) * len(dimensions)
+    result: list[Index] = []
+    outermost = next((d for d, n in enumerate(dimensions) if n != 1), 0)
+    step = 1
+    for d in reversed(range(len(dimensions))):
+        size = dimensions[d]
+        quotient = position // step
+        result.append(constant(0) if size == 1 else quotient if d == outermost else quotient % size)
+        step *= size
+    return tuple(reversed(result))
+
+
+def at_least(index: Index, bound: int) -> bool | str:
+    """Whether index >= bound: True, False, or the C condition."""
+    if index.low >= bound:
+        return True
+    return False if index.high < bound else f"{index} >= {bound}"
+
+
+def below(index: Index, bound: int) -> bool | str:
+    """Whether index < bound: True, False, or the C condition."""
+    if index.high < bound:
+        return True
+    return False if index.low >= bound else f"{index} < {bound}"
+
+
+def all_of(*conditions: bool | str) -> bool | str:
+    """The conjunction of conditions as `below` and `at_least` give them."""
+    if any(c is False for c in conditions):
+        return False
+    texts = list(dict.fromkeys(c for c in conditions if c is not True))
+    return " & ".join(f"({t})" for t in texts) if len(texts) > 1 else texts[0] if texts else True

@@ -1,0 +1,310 @@
+"""The kernel of kind "loop": every element of the outputs by itself, in loops that clang vectorises.
+
+The dimensions of the outputs become as few nested loops as all reads allow (`_groups`): an elementwise chain is one
+loop. On a CPU an item is a chunk of the elements, the innermost loop runs along memory; where a read runs across memory
+(a transpose), the loops go in tiles whose cache lines stay in the cache. A concatenate is split into one nest for each
+operand. On a GPU an item is one element.
+
+Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from refxla_spec.module import Instruction
+
+from ..plan import Argument, Fusion, Kernel
+from . import scalar
+from .block import Block
+from .expressions import Elements, is_elementwise, type_name, update_starts
+from .indexing import Index, delinearize, linearize, variable
+from .target import Target
+
+CHUNK = 16384  # elements that one item computes, for cheap elements
+NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
+MAX_SEGMENTS = 64
+TILE = 16  # rows and columns of a tile of a transpose: one cache line of f32
+
+Indices = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A box of the outputs' index space, computed by one nest of loops."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.sizes)
+
+
+# Emits the statements that compute and store the elements at these indices.
+Body = Callable[[Elements, Indices, Block], None]
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a fusion whose outputs all have the same dimensions."""
+    dimensions = fusion.outputs[0].shape.dimensions
+
+    def body(e: Elements, indices: Indices, block: Block) -> None:
+        for output in fusion.outputs:
+            own = indices
+            if output.shape.dimensions != dimensions:
+                own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
+            e.store(output, own, block)
+
+    return (_kernel(fusion, target, _segments(fusion, dimensions), body, {}),)
+
+
+def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a dynamic-update-slice that writes only its update; the operand's value is there already.
+
+    Where the update itself reads the operand, the items could see each other's writes: then every element is written.
+    """
+    hero = fusion.hero
+    operand, update = hero.operands[:2]
+    if fusion.outputs != (hero,):
+        return emit(fusion, target)
+
+    def body(e: Elements, indices: Indices, block: Block) -> None:
+        starts = e.run(update_starts(e, hero, block), block)
+        place = tuple(x + s for x, s in zip(indices, starts, strict=True))
+        e.bind(hero, place, e.value(update, indices, block))
+        e.store(hero, place, block)
+
+    segment = Segment((0,) * update.shape.rank, update.shape.dimensions)
+    kernel = _kernel(fusion, target, [segment], body, {hero: operand})
+    if any(a.instruction is operand and a.role == "input" for a in kernel.arguments):
+        return emit(fusion, target)
+    return (kernel,)
+
+
+def _kernel(
+    fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body, updates: dict[Instruction, Instruction]
+) -> Kernel:
+    segments = [s for s in segments if s.size]
+    probes = [_Nest(fusion, target, s, body) for s in segments]
+    read = {instruction for p in probes for instruction, _ in p.accesses}
+    inputs = [i for i in fusion.inputs if i in read]
+    pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
+    elements = Elements(fusion, target, pointers)
+    block = Block()
+    # A little work is one item; each nest then runs in turn.
+    single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= CHUNK
+    items = 0
+    for n, nest in enumerate(probes):
+        if single:
+            with block.scope():
+                nest.emit(elements, block, "0", nest.items)
+            items = 1
+        elif len(probes) == 1:
+            nest.emit(elements, block, "item", 1)
+            items = nest.items
+        else:
+            with block.scope(f"{'else ' if n else ''}if (item < {items + nest.items})"):
+                nest.emit(elements, block, f"(item - {items})", 1)
+            items += nest.items
+    arguments = [Argument("input", scalar.storage_type(type_name(i)), i) for i in inputs]
+    arguments += [
+        Argument("output", scalar.storage_type(type_name(o)), o, updates=updates.get(o)) for o in fusion.outputs
+    ]
+    return Kernel(fusion.name, block.text(), tuple(arguments), items)
+
+
+def _segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
+    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands."""
+    whole = Segment((0,) * len(dimensions), dimensions)
+    found = _root_concatenate(fusion, dimensions)
+    if found is None or len(found.operands) > MAX_SEGMENTS:
+        return [whole]
+    (axis,) = found.attributes["dimensions"]
+    segments, offset = [], 0
+    for operand in found.operands:
+        size = operand.shape.dimensions[axis]
+        offsets = tuple(offset if d == axis else 0 for d in range(len(dimensions)))
+        segments.append(Segment(offsets, operand.shape.dimensions))
+        offset += size
+    return segments
+
+
+def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
+    members, seen = set(fusion.instructions), set()
+    waiting = [o for o in fusion.outputs if o.shape.dimensions == dimensions]
+    while waiting:
+        i = waiting.pop()
+        if i in seen or i not in members:
+            continue
+        seen.add(i)
+        if i.opcode == "concatenate":
+            return i
+        if is_elementwise(i):
+            waiting += [o for o in i.operands if o.shape.dimensions == dimensions]
+    return None
+
+
+class _Nest:
+    """The loops over one segment: how its dimensions are grouped, and into how many items they fall."""
+
+    def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body) -> None:
+        self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
+        self.groups = self._choose_groups()
+        elements, _ = self._probe(self.groups)
+        self.accesses, self.turns = elements.accesses, elements.turns
+        self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
+        self.tiled = self._transposed_group()
+        self.chunk = max(1, CHUNK // self.turns)
+        if target.kind == "gpu":
+            self.items = segment.size
+        elif self.tiled is not None:
+            self.items = -(-self._tiles() // self._tiles_per_item())
+        elif self.sizes[-1] >= self.chunk:
+            self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
+        else:
+            self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
+
+    def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
+        """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
+        if turns > 1:
+            name = e.names.fresh("n")
+            with block.scope(f"for (int {name} = 0; {name} < {turns}; ++{name})"):
+                self._emit_item(e, block, name)
+        else:
+            self._emit_item(e, block, item)
+
+    def _emit_item(self, e: Elements, block: Block, item: str) -> None:
+        at = e.names.fresh("n")
+        block.line(f"const int {at} = {item};")
+        number = variable(at, 0, self.items - 1)
+        if self.target.kind == "gpu":
+            self._emit_body(e, block, delinearize(number, self.sizes))
+        elif self.tiled is not None:
+            self._emit_tiles(e, block, number)
+        elif self.sizes[-1] >= self.chunk:
+            parts = -(-self.sizes[-1] // self.chunk)
+            outer = delinearize(number // parts, self.sizes[:-1])
+            with _range(e, block, number % parts, self.chunk, self.sizes[-1]) as inner:
+                self._emit_body(e, block, (*outer, inner))
+        else:
+            count = prod(self.sizes[:-1])
+            with _range(e, block, number, self._rows_per_item(), count) as row:
+                with _range(e, block, variable("", 0, 0), self.sizes[-1], self.sizes[-1]) as inner:
+                    self._emit_body(e, block, (*delinearize(row, self.sizes[:-1]), inner))
+
+    def _emit_tiles(self, e: Elements, block: Block, number: Index) -> None:
+        sizes = self.sizes
+        counts = self._tile_counts()
+        with _range(e, block, number, self._tiles_per_item(), self._tiles()) as tile:
+            at = list(delinearize(tile, counts))
+            with _range(e, block, at[self.tiled], TILE, sizes[self.tiled]) as row:
+                at[self.tiled] = row
+                with _range(e, block, at[-1], TILE, sizes[-1]) as column:
+                    at[-1] = column
+                    self._emit_body(e, block, tuple(at))
+
+    def _emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
+        self.body(e, self._indices(self.groups, at), block)
+
+    def _rows_per_item(self) -> int:
+        return max(1, self.chunk // self.sizes[-1])
+
+    def _tile_counts(self) -> list[int]:
+        return [-(-n // TILE) if d in (self.tiled, len(self.sizes) - 1) else n for d, n in enumerate(self.sizes)]
+
+    def _tiles(self) -> int:
+        return prod(self._tile_counts())
+
+    def _tiles_per_item(self) -> int:
+        return max(1, self.chunk // TILE**2)
+
+    def _indices(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> Indices:
+        """The output indices of the element at these indices of the groups."""
+        result: list[Index] = []
+        for group, index in zip(groups, at, strict=True):
+            inside = delinearize(index, [self.segment.sizes[d] for d in group])
+            result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
+        return tuple(result)
+
+    def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[Elements, int]:
+        """Emits one element into nowhere: the Elements that did it, and how many index divisions that took."""
+        pointers = {i: i.name for i in (*self.fusion.inputs, *self.fusion.outputs)}
+        e, block = Elements(self.fusion, self.target, pointers), Block()
+        sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
+        at = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(sizes)]
+        self.body(e, self._indices(groups, at), block)
+        text = block.text()
+        return e, text.count("(int)((uint)") + text.count("(long)((ulong)")
+
+    def _choose_groups(self) -> list[list[int]]:
+        """The dimensions, neighbours joined where that takes no division more: outermost first."""
+        dims = [d for d, n in enumerate(self.segment.sizes) if n != 1]
+        if len(dims) <= 1:
+            return [list(range(len(self.segment.sizes)))]
+        # Dimensions of size 1 go with what stands before them.
+        groups: list[list[int]] = []
+        for d, n in enumerate(self.segment.sizes):
+            if groups and (n == 1 or groups[-1] and all(self.segment.sizes[k] == 1 for k in groups[-1])):
+                groups[-1].append(d)
+            else:
+                groups.append([d])
+        joined = [[d for g in groups for d in g]]
+        best = self._probe(groups)[1]
+        if self._probe(joined)[1] <= best:
+            return joined
+        at = len(groups) - 2
+        while at >= 0:
+            trial = groups[:at] + [groups[at] + groups[at + 1]] + groups[at + 2 :]
+            divisions = self._probe(trial)[1]
+            if divisions <= best:
+                groups, best = trial, divisions
+            at -= 1
+        while len(groups) > 1 and prod(self.segment.sizes[d] for d in groups[-1]) < NARROW:
+            groups = groups[:-2] + [groups[-2] + groups[-1]]
+        return groups
+
+    def _transposed_group(self) -> int | None:
+        """The group along which a read runs through memory that runs across it in the innermost group, if any."""
+        inner = f"g{len(self.sizes) - 1}"
+        for _, position in self.accesses:
+            step = position.factor(inner)
+            if step is None or abs(step) < TILE:
+                continue
+            for n in reversed(range(len(self.sizes) - 1)):
+                if position.factor(f"g{n}") in (1, -1) and self.sizes[n] >= 4:
+                    return n
+        return None
+
+
+class _range:
+    """A loop over part number `part` of `size` elements of 0..limit-1, the last part being shorter; gives the index."""
+
+    def __init__(self, e: Elements, block: Block, part: Index, size: int, limit: int) -> None:
+        name = e.names.fresh("i")
+        c_type = "int" if limit < 2**31 - size else "long"
+        begin = part * size
+        if part.is_constant and size >= limit:
+            head = f"for ({c_type} {name} = 0; {name} < {limit}; ++{name})"
+        elif size == 1:
+            block.line(f"const {c_type} {name} = {begin};")
+            head = ""
+        else:
+            first, last = e.names.fresh("b"), e.names.fresh("e")
+            block.line(f"const {c_type} {first} = {begin};")
+            whole = f"{first} + {size}"
+            if limit % size:
+                whole = f"{whole} < {limit} ? {whole} : {limit}"
+            block.line(f"const {c_type} {last} = {whole};")
+            head = f"for ({c_type} {name} = {first}; {name} < {last}; ++{name})"
+        self._scope = block.scope(head)
+        self._index = variable(name, 0, limit - 1) if limit > 1 or size > 1 else variable(name, 0, 0)
+
+    def __enter__(self) -> Index:
+        self._scope.__enter__()
+        return self._index
+
+    def __exit__(self, *error) -> None:
+        self._scope.__exit__(*error)

@@ -1,0 +1,92 @@
+"""Runs one fusion, made from HLO text, on PoCL: what the tests of the emitters share."""
+
+from functools import cache
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from refxla_spec import interpreter
+from refxla_spec.module import Module
+from refxla_spec.text import parse
+
+from refxla.codegen.emit import emit
+from refxla.codegen.expressions import MAX_LITERALS
+from refxla.codegen.program import Program, program
+from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.plan import Fusion, Kernel
+
+
+@cache
+def queue() -> cl.CommandQueue:
+    """A queue on PoCL, which every test machine has."""
+    for platform in cl.get_platforms():
+        if platform.name == "Portable Computing Language":
+            return cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+    pytest.fail("no PoCL: pip install pyopencl[pocl]")
+
+
+def fusion_of(module: Module, kind: str = "loop") -> Fusion:
+    """The whole entry computation as one fusion."""
+    root = module.entry.root
+    outputs = tuple(root.operands) if root.opcode == "tuple" else (root,)
+    instructions = [i for i in module.entry.instructions if i.opcode != "parameter"]
+    instructions = [i for i in instructions if root.opcode != "tuple" or i is not root]
+    large = [i for i in instructions if i.opcode == "constant" and i.shape.size > MAX_LITERALS]
+    hero = next((i for i in instructions if i.opcode in (kind, "dynamic-update-slice", "reduce")), None)
+    members = tuple(i for i in instructions if i not in large)
+    return Fusion("fusion", kind, members, (*module.entry.parameters, *large), outputs, None if kind == "loop" else hero)
+
+
+class Compiled:
+    """A fusion's kernels, built; called with the module's arguments it returns the outputs."""
+
+    def __init__(self, fusion: Fusion, target: Target = DEFAULT_CPU) -> None:
+        self.fusion = fusion
+        self.kernels: tuple[Kernel, ...] = emit(fusion, target)
+        self.program: Program = program(self.kernels, target)
+        built = cl.Program(queue().context, self.program.source).build(list(target.build_options))
+        self._kernels = {name: cl.Kernel(built, name) for name, _ in self.program.entries}
+        self._memory: dict[str, np.ndarray] = {}
+
+    def __call__(self, *args: np.ndarray) -> tuple[np.ndarray, ...]:
+        values = dict(zip([i for i in self.fusion.inputs if i.opcode == "parameter"], args, strict=True))
+        values |= {i: np.asarray(i.attributes["literal"]) for i in self.fusion.inputs if i.opcode == "constant"}
+        values = {i: np.ascontiguousarray(v) for i, v in values.items()}
+        outputs = {o: np.empty(o.shape.dimensions, o.shape.element_type.dtype) for o in self.fusion.outputs}
+        for kernel in self.kernels:
+            for a in kernel.arguments:
+                if a.updates is not None:
+                    outputs[a.instruction][...] = values[a.updates]
+        self.launch(values, outputs)
+        return tuple(outputs[o] for o in self.fusion.outputs)
+
+    def launch(self, values: dict, outputs: dict) -> None:
+        """Runs the kernels on arrays that are there already."""
+        for n, (kernel, (name, which)) in enumerate(zip(self.kernels, self.program.entries, strict=True)):
+            if kernel.items == 0:
+                continue
+            arrays = []
+            for m, a in enumerate(kernel.arguments):
+                if a.role in ("scratch", "workspace"):
+                    key = a.scratch or f"{n}.{m}"
+                    arrays.append(self._memory.setdefault(key, np.zeros(max(1, a.bytes), np.uint8)))
+                else:
+                    arrays.append((outputs if a.role == "output" else values)[a.instruction])
+            pointers = [cl.SVM(np.atleast_1d(a).view(np.uint8)) if a.size else None for a in arrays]
+            self._kernels[name](queue(), (kernel.items,), (1,), np.int32(which), np.int32(0), *pointers)
+        queue().finish()
+
+
+def check(text: str, *args: np.ndarray, kind: str = "loop", exact: bool = True, rtol: float = 1e-6) -> Compiled:
+    """Compiles the program, runs it and compares with the specification's interpreter."""
+    module = parse(text)
+    compiled = Compiled(fusion_of(module, kind))
+    expected = interpreter.run(module, args)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for got, want in zip(compiled(*args), expected, strict=True):
+        if exact:
+            np.testing.assert_array_equal(got, want)
+        else:
+            scale = np.max(np.abs(want.astype(np.complex128)), initial=1)
+            np.testing.assert_allclose(got.astype(np.complex128), want.astype(np.complex128), rtol, rtol * scale)
+    return compiled
