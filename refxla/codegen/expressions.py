@@ -443,7 +443,6 @@ _RULES: dict[str, Callable[[Elements, Instruction, Indices, Block], Rule]] = {
 }
 
 
-
 def is_elementwise(instruction: Instruction) -> bool:
     """Whether an element of the result depends on the elements of the operands at its own indices alone."""
     return instruction.opcode in _THROUGH or instruction.opcode not in _RULES

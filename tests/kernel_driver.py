@@ -34,7 +34,9 @@ def fusion_of(module: Module, kind: str = "loop") -> Fusion:
     large = [i for i in instructions if i.opcode == "constant" and i.shape.size > MAX_LITERALS]
     hero = next((i for i in instructions if i.opcode in (kind, "dynamic-update-slice", "reduce")), None)
     members = tuple(i for i in instructions if i not in large)
-    return Fusion("fusion", kind, members, (*module.entry.parameters, *large), outputs, None if kind == "loop" else hero)
+    return Fusion(
+        "fusion", kind, members, (*module.entry.parameters, *large), outputs, None if kind == "loop" else hero
+    )
 
 
 class Compiled:

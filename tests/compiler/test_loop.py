@@ -1,0 +1,381 @@
+"""Loop kernels against the specification's interpreter."""
+
+import numpy as np
+import pytest
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.text import parse
+
+from kernel_driver import Compiled, check, fusion_of
+
+rng = np.random.default_rng(1)
+
+
+def f32(*sizes):
+    return rng.standard_normal(sizes).astype(np.float32)
+
+
+def s32(*sizes, low=-100, high=100):
+    return rng.integers(low, high, sizes).astype(np.int32)
+
+
+ADD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
+MAX = "max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }"
+GE = "ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }"
+
+
+def entry(lines: str, computations: str = "") -> str:
+    return f"HloModule m\n{computations}\nENTRY main {{\n{lines}\n}}"
+
+
+# name -> (program, arguments)
+EXACT = {
+    "chain": (
+        """x = f32[5,7] parameter(0)
+        y = f32[5,7] parameter(1)
+        a = f32[5,7] add(x, y)
+        b = f32[5,7] multiply(a, a)
+        c = f32[5,7] maximum(b, x)
+        ROOT r = (f32[5,7], f32[5,7]) tuple(c, a)""",
+        (f32(5, 7), f32(5, 7)),
+    ),
+    "scalar": ("x = f32[] parameter(0)\nROOT r = f32[] add(x, x)", (f32(),)),
+    "empty": ("x = f32[0,3] parameter(0)\nROOT r = f32[0,3] add(x, x)", (f32(0, 3),)),
+    "broadcasts": (
+        """x = f32[6,50,3] parameter(0)
+        y = f32[50] parameter(1)
+        z = f32[6,3] parameter(2)
+        s = f32[] parameter(3)
+        b = f32[6,50,3] broadcast(y), dimensions={1}
+        c = f32[6,50,3] broadcast(z), dimensions={0,2}
+        d = f32[6,50,3] broadcast(s), dimensions={}
+        e = f32[6,50,3] multiply(b, c)
+        f = f32[6,50,3] multiply(d, x)
+        ROOT r = f32[6,50,3] add(e, f)""",
+        (f32(6, 50, 3), f32(50), f32(6, 3), f32()),
+    ),
+    "iota": (
+        """a = s32[40,50] iota(), iota_dimension=0
+        b = f32[40,50] iota(), iota_dimension=1
+        c = f32[40,50] convert(a)
+        ROOT r = f32[40,50] subtract(b, c)""",
+        (),
+    ),
+    "constants": (
+        """a = f32[2,3] constant({{1,-2,nan},{inf,1e-45,-0}})
+        b = s64[6] constant({10,8,6,4,2,0})
+        c = f32[2,3] parameter(0)
+        d = s64[2,3] reshape(b)
+        e = f32[2,3] convert(d)
+        f = f32[2,3] add(e, c)
+        g = f32[2,3] constant({{7,7,7},{7,7,7}})
+        h = f32[2,3] multiply(f, g)
+        ROOT r = (f32[2,3], f32[2,3]) tuple(a, h)""",
+        (f32(2, 3),),
+    ),
+    "reshapes": (
+        """x = f32[4,6,10] parameter(0)
+        a = f32[24,10] reshape(x)
+        b = f32[24,10] negate(a)
+        c = f32[8,30] reshape(b)
+        d = f32[8,1,30] reshape(c)
+        e = f32[240] reshape(d)
+        ROOT r = f32[16,15] reshape(e)""",
+        (f32(4, 6, 10),),
+    ),
+    "transpose": (
+        """x = f32[70,3,45] parameter(0)
+        a = f32[45,70,3] transpose(x), dimensions={2,0,1}
+        ROOT r = f32[45,70,3] add(a, a)""",
+        (f32(70, 3, 45),),
+    ),
+    "slices": (
+        """x = f32[20,30] parameter(0)
+        a = f32[7,10] slice(x), slice={[3:17:2], [0:30:3]}
+        b = f32[7,10] reverse(a), dimensions={1}
+        ROOT r = f32[7,10] add(a, b)""",
+        (f32(20, 30),),
+    ),
+    "pad": (
+        """x = f32[9,8] parameter(0)
+        z = f32[] parameter(1)
+        n = f32[9,8] negate(x)
+        ROOT r = f32[12,23] pad(n, z), padding=2_1x-2_3_2""",
+        (f32(9, 8), f32()),
+    ),
+    "pad away": (
+        """x = f32[3] parameter(0)
+        z = f32[] parameter(1)
+        ROOT r = f32[4] pad(x, z), padding=-3_4""",
+        (f32(3), f32()),
+    ),
+    "concatenate": (
+        """x = f32[4,3] parameter(0)
+        y = f32[4,5] parameter(1)
+        e = f32[4,0] parameter(2)
+        c = f32[4,11] concatenate(x, y, e, x), dimensions={1}
+        ROOT r = f32[4,11] negate(c)""",
+        (f32(4, 3), f32(4, 5), f32(4, 0)),
+    ),
+    "concatenate inside": (
+        """x = f32[4,30] parameter(0)
+        y = f32[5,30] parameter(1)
+        c = f32[13,30] concatenate(x, y, x), dimensions={0}
+        p = s32[13,30] iota(), iota_dimension=1
+        q = f32[13,30] convert(p)
+        d = f32[13,30] add(c, q)
+        ROOT t = f32[30,13] transpose(d), dimensions={1,0}""",
+        (f32(4, 30), f32(5, 30)),
+    ),
+    "select": (
+        """x = f32[30] parameter(0)
+        y = f32[30] parameter(1)
+        p = pred[30] compare(x, y), direction=LT
+        s = f32[30] select(p, x, y)
+        n = pred[30] not(p)
+        ROOT r = (f32[30], pred[30]) tuple(s, n)""",
+        (f32(30), f32(30)),
+    ),
+    "clamp by scalars": (
+        """x = f32[30] parameter(0)
+        l = f32[] constant(-0.5)
+        h = f32[] parameter(1)
+        ROOT r = f32[30] clamp(l, x, h)""",
+        (f32(30), np.float32(0.75)),
+    ),
+    "gather rows": (
+        """x = f32[50,8] parameter(0)
+        i = s32[12,1] parameter(1)
+        ROOT r = f32[12,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+            index_vector_dim=1, slice_sizes={1,8}""",
+        (f32(50, 8), s32(12, 1, low=-5, high=60)),
+    ),
+    "gather blocks": (
+        """x = f32[9,8,7] parameter(0)
+        i = s64[2,5,4] parameter(1)
+        ROOT r = f32[5,3,4,2] gather(x, i), offset_dims={1,3}, collapsed_slice_dims={2}, start_index_map={2,0},
+            index_vector_dim=0, slice_sizes={3,2,1}""",
+        (f32(9, 8, 7), s32(2, 5, 4, low=-3, high=11).astype(np.int64)),
+    ),
+    "gather batches": (
+        """x = f32[5,8,4] parameter(0)
+        i = u8[4,5] parameter(1)
+        ROOT r = f32[4,5,2] gather(x, i), offset_dims={2}, collapsed_slice_dims={}, start_index_map={1},
+            operand_batching_dims={0,2}, start_indices_batching_dims={1,0}, index_vector_dim=2, slice_sizes={1,2,1}""",
+        (f32(5, 8, 4), rng.integers(0, 9, (4, 5)).astype(np.uint8)),
+    ),
+    "dynamic-slice": (
+        """x = f32[9,40] parameter(0)
+        i = s32[] parameter(1)
+        j = s32[] parameter(2)
+        ROOT r = f32[3,40] dynamic-slice(x, i, j), dynamic_slice_sizes={3,40}""",
+        (f32(9, 40), np.int32(8), np.int32(3)),
+    ),
+    "dynamic-update-slice": (
+        """x = f32[9,40] parameter(0)
+        u = f32[4,6] parameter(1)
+        i = s32[] parameter(2)
+        j = s32[] parameter(3)
+        v = f32[4,6] negate(u)
+        y = f32[9,40] add(x, x)
+        ROOT r = f32[9,40] dynamic-update-slice(y, v, i, j)""",
+        (f32(9, 40), f32(4, 6), np.int32(-3), np.int32(37)),
+    ),
+    "narrow floats": (
+        """x = bf16[33] parameter(0)
+        y = f16[33] parameter(1)
+        a = bf16[33] multiply(x, x)
+        b = bf16[33] add(a, x)
+        c = f16[33] convert(b)
+        d = f16[33] subtract(y, c)
+        ROOT r = (bf16[33], f16[33]) tuple(b, d)""",
+        None,
+    ),
+    "complex": (
+        """x = f32[10] parameter(0)
+        y = f32[10] parameter(1)
+        z = c64[10] complex(x, y)
+        c = c64[] constant((1.5,-2))
+        b = c64[10] broadcast(c), dimensions={}
+        w = c64[10] add(z, b)
+        re = f32[10] real(w)
+        im = f32[10] imag(w)
+        ROOT r = (c64[10], f32[10], f32[10]) tuple(w, re, im)""",
+        (f32(10), f32(10)),
+    ),
+    "bitcast to bytes": (
+        "x = f32[5] parameter(0)\nROOT r = u8[5,4] bitcast-convert(x)",
+        (f32(5),),
+    ),
+    "bitcast from bytes": (
+        "x = u8[5,8] parameter(0)\nROOT r = f64[5] bitcast-convert(x)",
+        (rng.integers(0, 120, (5, 8)).astype(np.uint8),),
+    ),
+    "bitcast halves": ("x = f32[5] parameter(0)\nROOT r = bf16[5,2] bitcast-convert(x)", (f32(5),)),
+    "integer dot": (
+        """x = s32[4,5,6] parameter(0)
+        y = s32[5,7,4] parameter(1)
+        d = s32[4,6,7] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={1},
+            rhs_contracting_dims={0}
+        ROOT r = s32[4,6,7] negate(d)""",
+        (s32(4, 5, 6), s32(5, 7, 4)),
+    ),
+    "dot of nothing": (
+        """x = f32[4,0] parameter(0)
+        y = f32[0,7] parameter(1)
+        ROOT d = f32[4,7] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+        (f32(4, 0), f32(0, 7)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(name):
+    lines, args = EXACT[name]
+    text = entry(lines)
+    if args is None:
+        types = [p.shape for p in parse(text).entry.parameters]
+        args = tuple(rng.standard_normal(t.dimensions).astype(t.element_type.dtype) for t in types)
+    check(text, *args)
+
+
+SUMS = {
+    "dot": (
+        entry(
+            """x = f32[4,30] parameter(0)
+            y = f32[30,7] parameter(1)
+            d = f32[4,7] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+            ROOT r = f32[4,7] add(d, d)"""
+        ),
+        (f32(4, 30), f32(30, 7)),
+    ),
+    "complex dot": (
+        entry(
+            """x = c64[4,3] parameter(0)
+            y = c64[3,4] parameter(1)
+            ROOT d = c64[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+        ),
+        (f32(4, 3) + 1j * f32(4, 3), f32(3, 4) + 1j * f32(3, 4)),
+    ),
+    "half dot": (
+        entry(
+            """x = f16[4,3] parameter(0)
+            y = f16[3,4] parameter(1)
+            ROOT d = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+        ),
+        (f32(4, 3).astype(np.float16), f32(3, 4).astype(np.float16)),
+    ),
+    "convolution": (
+        entry(
+            """x = f32[2,9,8,4] parameter(0)
+            w = f32[3,2,2,6] parameter(1)
+            ROOT r = f32[2,5,15,6] convolution(x, w), window={size=3x2 stride=2x1 pad=1_1x-1_3 lhs_dilate=1x2
+                rhs_dilate=1x2 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f, feature_group_count=2"""
+        ),
+        (f32(2, 9, 8, 4), f32(3, 2, 2, 6)),
+    ),
+    "filter gradient": (
+        entry(
+            """x = f32[4,6,6] parameter(0)
+            w = f32[2,4,8] parameter(1)
+            ROOT r = f32[2,5,8] convolution(x, w), window={size=2}, dim_labels=b0f_0io->b0f,
+                batch_group_count=2, feature_group_count=1"""
+        ).replace("w = f32[2,4,8]", "w = f32[2,6,8]"),
+        (f32(4, 6, 6), f32(2, 6, 8)),
+    ),
+    "pooling": (
+        entry(
+            """x = f32[2,9,9,3] parameter(0)
+            z = f32[] constant(0)
+            n = f32[2,9,9,3] multiply(x, x)
+            ROOT r = f32[2,5,5,3] reduce-window(n, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
+                to_apply=add""",
+            ADD,
+        ),
+        (f32(2, 9, 9, 3),),
+    ),
+    "cumulative sum": (
+        entry(
+            """x = f32[40] parameter(0)
+            z = f32[] constant(0)
+            ROOT r = f32[40] reduce-window(x, z), window={size=40 pad=39_0}, to_apply=add""",
+            ADD,
+        ),
+        (f32(40),),
+    ),
+    "pooling gradient": (
+        entry(
+            """x = f32[2,9,8,3] parameter(0)
+            g = f32[2,4,5,3] parameter(1)
+            z = f32[] constant(0)
+            ROOT r = f32[2,9,8,3] select-and-scatter(x, g, z), window={size=1x3x2x1 stride=1x2x2x1
+                pad=0_0x0_0x1_1x0_0}, select=ge, scatter=add""",
+            ADD + GE,
+        ),
+        (f32(2, 9, 8, 3), f32(2, 4, 5, 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(name):
+    text, args = SUMS[name]
+    check(text, *args, exact=False)
+
+
+def test_chunks_and_tails():
+    for n in (1, 16384, 16385, 100_003):
+        check(entry(f"x = f32[{n}] parameter(0)\nROOT r = f32[{n}] multiply(x, x)"), f32(n))
+    check(entry("x = f32[7,16390] parameter(0)\nROOT r = f32[7,16390] reverse(x), dimensions={0}"), f32(7, 16390))
+    check(entry("x = f32[300,200] parameter(0)\nROOT r = f32[200,300] transpose(x), dimensions={1,0}"), f32(300, 200))
+
+
+def test_a_chain_is_one_loop_without_divisions():
+    text = entry("x = f32[40,50,60] parameter(0)\nROOT r = f32[40,50,60] add(x, x)")
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert kernel.body.count("for (") == 1 and "%" not in kernel.body and " / " not in kernel.body
+
+
+def test_long_chains_need_no_recursion():
+    n = 5000
+    lines = ["x0 = f32[4] parameter(0)"] + [f"x{k + 1} = f32[4] negate(x{k})" for k in range(n)]
+    from refxla.codegen.emit import emit
+    from refxla.codegen.target import DEFAULT_CPU
+
+    module = parse(entry("\n".join([*lines, f"ROOT r = f32[4] add(x{n}, x{n})"])))
+    (kernel,) = emit(fusion_of(module), DEFAULT_CPU)
+    assert kernel.body.count("\n") > n
+
+
+def test_update_in_place_writes_the_slice_alone():
+    text = entry(
+        """x = f32[9,40] parameter(0)
+        u = f32[4,6] parameter(1)
+        i = s32[] parameter(2)
+        v = f32[4,6] negate(u)
+        ROOT r = f32[9,40] dynamic-update-slice(x, v, i, i)"""
+    )
+    compiled = check(text, f32(9, 40), f32(4, 6), np.int32(3), kind="update")
+    (kernel,) = compiled.kernels
+    (output,) = (a for a in kernel.arguments if a.role == "output")
+    assert output.updates.name == "x"
+    assert [a.instruction.name for a in kernel.arguments if a.role == "input"] == ["u", "i"]
+
+
+def test_update_that_reads_its_operand_writes_everything():
+    text = entry(
+        """x = f32[9] parameter(0)
+        i = s32[] parameter(1)
+        s = f32[4] slice(x), slice={[2:6]}
+        v = f32[4] negate(s)
+        ROOT r = f32[9] dynamic-update-slice(x, v, i)"""
+    )
+    compiled = check(text, f32(9), np.int32(3), kind="update")
+    assert all(a.updates is None for k in compiled.kernels for a in k.arguments)
+
+
+def test_a_reduce_is_no_element():
+    text = entry(
+        "x = f32[9] parameter(0)\nz = f32[] constant(0)\nROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add", ADD
+    )
+    with pytest.raises(UnsupportedError, match="reduce"):
+        Compiled(fusion_of(parse(text)))
