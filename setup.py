@@ -11,6 +11,7 @@ initialisation checks on, which is what the tests run; without it they are off, 
 """
 
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -62,7 +63,11 @@ def extensions() -> list[Extension]:
 
 
 class BuildCore(build_ext):
-    """build_ext that explains a missing Python.h, and never mistakes a release build for a checked one."""
+    """build_ext that uses every core, explains a missing Python.h, and takes no release build for a checked one."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def run(self) -> None:
         header = Path(sysconfig.get_path("include")) / "Python.h"
@@ -70,18 +75,10 @@ class BuildCore(build_ext):
             raise SystemExit(
                 f"the core is compiled, and {header} is missing; on Debian or Ubuntu: apt install python3-dev gcc"
             )
+        # An extension is rebuilt when a source is newer than it; another kind of build is one more reason.
+        stamp = ROOT / "build" / f"kind-{sys.implementation.cache_tag}"
+        self.force = self.force or not stamp.exists() or stamp.read_text() != BUILD_KIND
         super().run()
-
-    def build_extension(self, ext: Extension) -> None:
-        # An extension is rebuilt when a source is newer than it; the kind of its last build is one more reason.
-        target = Path(self.get_ext_fullpath(ext.name))
-        stamp = ROOT / "build" / f"{target.name}.kind"
-        same = stamp.exists() and stamp.read_text() == BUILD_KIND
-        self.force, force = self.force or not same, self.force
-        try:
-            super().build_extension(ext)
-        finally:
-            self.force = force
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(BUILD_KIND)
 
