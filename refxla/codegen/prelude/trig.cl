@@ -10,20 +10,31 @@ static inline int rx_trig_reduce_large_f32(float x, float* r, float* low) {
     const uint t4 = 0xf534ddc0u, t5 = 0xdb629599u, t6 = 0x3c439041u, t7 = 0xfe5163abu;
     uint bits = as_uint(x) & 0x7fffffffu;
     uint position = (bits >> 23) - 120u;
-    uint word = position >> 5, shift = position & 31u;
-    uint w0 = word == 0 ? t0 : word == 1 ? t1 : word == 2 ? t2 : word == 3 ? t3 : t4;
-    uint w1 = word == 0 ? t1 : word == 1 ? t2 : word == 2 ? t3 : word == 3 ? t4 : t5;
-    uint w2 = word == 0 ? t2 : word == 1 ? t3 : word == 2 ? t4 : word == 3 ? t5 : t6;
-    uint w3 = word == 0 ? t3 : word == 1 ? t4 : word == 2 ? t5 : word == 3 ? t6 : t7;
-    ulong window = ((ulong)w0 << 32 | w1) << shift | (ulong)w2 >> (32u - shift);
-    ulong next = ((ulong)w2 << 32 | w3) << shift >> 32;
-    ulong m = (bits & 0x7fffffu) | 0x800000u;
-    ulong product = window * m + (next * m >> 32);
-    ulong quadrant = (product + 0x2000000000000000ul) >> 62;
-    long fraction = (long)(product - (quadrant << 62));
-    float head = (float)fraction;
-    float tail = (float)(fraction - (long)head) * 0x1p-62;
-    head *= 0x1p-62;
+    uint shift = position & 31u;
+    // The words from number position / 32 on, by the bits of that number, which is at most 4. (A chain of comparisons
+    // with 0, 1, 2, ... becomes a switch in LLVM, and a loop with a switch is not vectorised.)
+    int bit0 = (position & 32u) != 0, bit1 = (position & 64u) != 0, bit2 = (position & 128u) != 0;
+    uint u0 = bit0 ? t1 : t0, u1 = bit0 ? t2 : t1, u2 = bit0 ? t3 : t2;
+    uint u3 = bit0 ? t4 : t3, u4 = bit0 ? t5 : t4, u5 = bit0 ? t6 : t5;
+    uint w0 = bit2 ? t4 : bit1 ? u2 : u0;
+    uint w1 = bit2 ? t5 : bit1 ? u3 : u1;
+    uint w2 = bit2 ? t6 : bit1 ? u4 : u2;
+    uint w3 = bit2 ? t7 : bit1 ? u5 : u3;
+    uint a0 = w0 << shift | w1 >> 1 >> (31 - shift);
+    uint a1 = w1 << shift | w2 >> 1 >> (31 - shift);
+    uint a2 = w2 << shift | w3 >> 1 >> (31 - shift);
+    uint m = (bits & 0x7fffffu) | 0x800000u;
+    uint below = a1 * m;
+    uint product_low = below + rx_mulhi_u32(a2, m);
+    uint product = a0 * m + rx_mulhi_u32(a1, m) + (product_low < below ? 1u : 0u);
+    // Two bits of quadrant, then the fraction of one: split into floats that hold their bits exactly.
+    uint quadrant = (product + 0x20000000u) >> 30;
+    int fraction = (int)(product - (quadrant << 30));
+    float middle = (float)(int)((uint)(fraction & 0xff) << 16 | product_low >> 16) * 0x1p-46;
+    float lower = middle + (float)(int)(product_low & 0xffffu) * 0x1p-62;
+    float top = (float)(fraction & ~0xff) * 0x1p-30;
+    float head = top + lower;
+    float tail = (top - head) + lower;
     float high = head * K(pi_2_high);
     float rest = RX_FMA_F32(head, K(pi_2_high), -high) + RX_FMA_F32(head, K(pi_2_middle), tail * K(pi_2_high));
     float sum = high + rest;
