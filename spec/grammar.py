@@ -42,6 +42,7 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "exponent_bits": a.INT,
     "mantissa_bits": a.INT,
     "iota_dimension": a.INT,
+    "inferred_dimension": a.INT,
     "index": a.INT,
     "dim_labels": a.CONVOLUTION,
     "feature_group_count": a.INT,

@@ -196,6 +196,8 @@ def parse_value(text: str, shape: Shape) -> Value:
 def _small_float_text(value: Any, dtype: np.dtype) -> str:
     """The fewest digits that read back as this value of a type of at most 16 bits."""
     double = float(value)
+    if double == 0:
+        return "-0.0" if np.signbit(double) else "0"  # (XLA reads -0 as an integer, and loses the sign)
     for digits in range(1, 9):
         text = f"{double:.{digits}g}"
         if round_to(np.array([float(text)]), BY_DTYPE[dtype])[0] == value:
@@ -206,7 +208,7 @@ def _small_float_text(value: Any, dtype: np.dtype) -> str:
 def _float_texts(values: np.ndarray) -> list[str]:
     dtype = values.dtype
     if dtype.itemsize >= 4:
-        texts = [t[:-2] if t.endswith(".0") else t for t in values.astype("U32").tolist()]
+        texts = [t[:-2] if t.endswith(".0") and t != "-0.0" else t for t in values.astype("U32").tolist()]
     else:
         distinct, where = np.unique(values.view(_bits_type(dtype)), return_inverse=True)
         known = [_small_float_text(v, dtype) for v in distinct.view(dtype)]

@@ -55,7 +55,7 @@ def format_instruction(i: Instruction, *, elide: int | None = None) -> str:
     else:
         inside = ", ".join(f"%{o.name}" for o in i.operands)
     parts = [f"%{i.name} = {i.shape} {i.opcode}({inside})"]
-    parts += [f"{name}={_value(i, name, value)}" for name, value in attributes.items()]
+    parts += [f"{name}={_value(i, name, value)}" for name, value in attributes.items() if value is not None]
     if i.sharding is not None:
         parts.append(f"sharding={i.sharding}")
     if i.frontend_attributes:

@@ -11,8 +11,8 @@ Structure, checked here:
     S7  input_output_alias and entry_computation_layout refer to what the entry has, with the same shapes
     S8  an instruction has as many operands, and the attributes, that its operation declares
 
-Then each operation's `infer` is run on the shapes of the operands: it checks the operation's own constraints, and what it
-gives must be the stated shape but for the layout.
+Then each operation's `infer` is run on the shapes of the operands: it checks the operation's own constraints, and what
+it gives must be the stated shape but for the layout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .types import Shape
 
 def verify(module: Module) -> None:
     """Check every rule. Raises InvalidProgramError for the first that is broken, UnsupportedError for an operation that
-    the specification does not have; the message says where, and shows the line of the text the module was parsed from."""
+    the specification does not have; the message says where, and shows the line of the text it was parsed from."""
     _Verifier(module).module_rules()
 
 

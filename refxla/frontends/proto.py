@@ -1,0 +1,457 @@
+"""HloModuleProto in and out: XLA's serialized form of a program.
+
+A proto says all that the text says but for notes to the compiler in the module's header (replica_count, num_partitions,
+allow_spmd_sharding_propagation_to_...), which have no place in an HloModuleProto.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from refxla_spec import grammar
+from refxla_spec.attributes import REQUIRED, Attribute
+from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError
+from refxla_spec.lexer import escape, suggestion, unescape
+from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, StackFrames, order_computations
+from refxla_spec.operation import operations
+from refxla_spec.types import Shape
+
+from .hlo_schema import ENUMS, HloModuleProto, HloProto
+from .proto_attributes import SINGLE, SPECIAL, field_of, read, write
+from .proto_values import literal_from, literal_to, shape_from, shape_to, sharding_from, sharding_to
+
+# The attributes that hold the computations an operation calls, in the order of called_computation_ids.
+_CALLED = {
+    "while": ("body", "condition"),
+    "select-and-scatter": ("select", "scatter"),
+    "fusion": ("calls",),
+    "async-start": ("calls",),
+    "async-update": ("calls",),
+    "async-done": ("calls",),
+    "custom-call": ("called_computations",),
+}
+_READ_OTHERWISE = {
+    "name", "opcode", "shape", "metadata", "literal", "id", "operand_ids", "control_predecessor_ids",
+    "called_computation_ids", "sharding", "backend_config", "frontend_attributes",
+}  # fmt: skip
+# What a reader may leave out: notes on the origin, flags that repeat others, and an old spelling of the groups.
+_LEFT_OUT = {"original_value", "constrain_layout", "replica_groups"}
+
+
+def from_proto(data: bytes) -> Module:
+    """The Module of a serialized HloModuleProto, or of an HloProto around one.
+
+    Raises ParseError for bytes that are no such proto or contradict themselves, UnsupportedError for what the IR has no
+    place for. The rules of HLO are not checked here: `refxla_spec.verify` does.
+    """
+    message = _decode(data)
+    try:
+        return _Reader(message).module()
+    except (IndexError, OverflowError, ValueError) as problem:
+        raise ParseError(f"the proto contradicts itself: {problem}") from None
+
+
+def to_proto(module: Module) -> bytes:
+    """A module as a serialized HloModuleProto. Arrays without a layout get the row-major one, and instructions of
+    different computations that share a name different ones: XLA insists on both.
+
+    Raises UnsupportedError for what a proto has no place for.
+    """
+    return _Writer(module).module().SerializeToString(deterministic=True)
+
+
+def is_proto(data: bytes) -> bool:
+    """Whether bytes look like a proto that `from_proto` reads, and not like text."""
+    try:
+        _decode(data)
+    except ParseError:
+        return False
+    return True
+
+
+def _decode(data: bytes) -> Any:
+    """The HloModuleProto in the bytes, which may be wrapped; the one that has instructions is meant."""
+    for kind in (HloModuleProto, HloProto):
+        try:
+            message = kind.FromString(bytes(data))
+        except (DecodeError, RecursionError):
+            continue
+        message = message.hlo_module if kind is HloProto else message
+        if any(c.instructions for c in message.computations):
+            return message
+    raise ParseError(
+        f"these {len(data)} bytes are no HloModuleProto or HloProto with a program in it (truncated, or not a proto?)"
+    )
+
+
+class _Reader:
+    def __init__(self, message: Any) -> None:
+        self.message = message
+        self.operations = operations()
+        self.computations: dict[int, Computation] = {}
+
+    def module(self) -> Module:
+        m = self.message
+        for c in m.computations:
+            if c.id in self.computations:
+                raise ParseError(f"two computations have the id {c.id}")
+            self.computations[c.id] = Computation(c.name, execution_thread=c.execution_thread or None)
+        sequences = {s.key: list(s.value.instruction_ids) for s in m.schedule.sequences}
+        for c in m.computations:
+            self.fill(self.computations[c.id], c, sequences.get(c.id))
+        if m.entry_computation_id not in self.computations:
+            raise ParseError(f"the entry computation has the id {m.entry_computation_id}, and no computation has it")
+        module = Module(m.name, entry=self.computations[m.entry_computation_id])
+        try:
+            module.computations = order_computations(list(self.computations.values()))
+        except InvalidProgramError as problem:
+            raise ParseError(str(problem)) from None
+        if m.HasField("host_program_shape"):
+            shape = m.host_program_shape
+            module.entry_layout = tuple(shape_from(p) for p in shape.parameters), shape_from(shape.result)
+        module.aliases = tuple(self.alias(e) for e in m.input_output_alias.entries)
+        if m.HasField("schedule"):
+            module.attributes["is_scheduled"] = "true"
+        if m.buffer_donor.entries:
+            donors = (f"({d.parameter_number}, {{{_joined(d.parameter_shape_index)}}})" for d in m.buffer_donor.entries)
+            module.attributes["buffer_donor"] = "{ " + ", ".join(donors) + " }"
+        if m.frontend_attributes.map:
+            pairs = (f"{e.key}={escape(e.value)}" for e in m.frontend_attributes.map)
+            module.attributes["frontend_attributes"] = "{" + ",".join(pairs) + "}"
+        module.stack_frames = self.stack_frames(m.stack_frame_index)
+        return module
+
+    def alias(self, entry: Any) -> Alias:
+        if entry.kind not in (1, 2):
+            raise ParseError(f"the kind of an input_output_alias is {entry.kind}")
+        output, index = tuple(entry.output_shape_index), tuple(entry.parameter_shape_index)
+        return Alias(output, entry.parameter_number, index, ENUMS["kind"][entry.kind])
+
+    def stack_frames(self, index: Any) -> StackFrames | None:
+        locations = (tuple(getattr(e, f) for f in StackFrames.LOCATION) for e in index.file_locations)
+        frames = (tuple(getattr(e, f) for f in StackFrames.FRAME) for e in index.stack_frames)
+        tables = StackFrames(tuple(index.file_names), tuple(index.function_names), tuple(locations), tuple(frames))
+        return None if tables == StackFrames() else tables
+
+    def fill(self, computation: Computation, message: Any, sequence: list[int] | None) -> None:
+        """Read the instructions of a computation; in the order of its schedule, if it has one."""
+        by_id = {i.id: i for i in message.instructions}
+        if len(by_id) != len(message.instructions):
+            raise ParseError(f"two instructions of computation {message.name} have the same id")
+        order = list(by_id)
+        if sequence is not None:
+            if sorted(sequence) != sorted(order):
+                raise ParseError(f"the schedule of computation {message.name} does not have each instruction once")
+            order = sequence
+        made: dict[int, Instruction] = {}
+        for number in order:
+            made[number] = self.instruction(by_id[number], made)
+        if message.root_id not in made:
+            raise ParseError(f"computation {message.name} has no root: no instruction has the id {message.root_id}")
+        computation.instructions = list(made.values())
+        computation.root = made[message.root_id]
+
+    def instruction(self, m: Any, made: dict[int, Instruction]) -> Instruction:
+        if not grammar.is_opcode(m.opcode):
+            raise ParseError(f"{m.name}: HLO has no opcode {m.opcode!r}{suggestion(m.opcode, grammar.OPCODES)}")
+        for number in (*m.operand_ids, *m.control_predecessor_ids):
+            if number not in made:
+                raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
+        try:
+            i = Instruction(m.name, m.opcode, shape_from(m.shape), [made[n] for n in m.operand_ids])
+            i.attributes = self.attributes(m, i)
+            i.metadata = _metadata_from(m.metadata) if m.metadata.ByteSize() else None
+            i.sharding = sharding_from(m.sharding) if m.HasField("sharding") else None
+        except (ParseError, UnsupportedError) as problem:
+            raise type(problem)(f"{m.name}: {problem}") from None
+        i.frontend_attributes = tuple((e.key, e.value) for e in m.frontend_attributes.map)
+        i.backend_config = _config_text(m.backend_config) if m.backend_config else None
+        i.control_predecessors = [made[n] for n in m.control_predecessor_ids]
+        return i
+
+    def attributes(self, m: Any, i: Instruction) -> dict[str, Any]:
+        present = {f.name for f, v in m.ListFields() if not _says_nothing(f.name, v)}
+        result = self.called(m, i)
+        if i.opcode == "constant":
+            result["literal"] = literal_from(m.literal, i.shape)
+        declared = self.declared(i.opcode, present)
+        seen = set(_READ_OTHERWISE | _LEFT_OUT)
+        for name, attribute in declared.items():
+            path = field_of(i.opcode, name)
+            if path is None or name in result:
+                continue
+            top = path.partition(".")[0]
+            seen.add(top)
+            if name in SPECIAL and top not in present:
+                value = None
+            else:
+                value = read(m, path, name, attribute.kind)
+            if name in SINGLE and value is None:
+                continue
+            if name == "type" and value == _comparison_type(i):
+                value = None
+            if attribute.default is REQUIRED:
+                value = () if value is None and name in ("slice", "padding", "window") else value
+            elif value in (None, "") or value == attribute.default:
+                continue
+            if value is not None:
+                result[name] = value
+        unknown = sorted(present - seen)
+        if unknown:
+            raise UnsupportedError(f"the field {unknown[0]} of {i.opcode} in a proto is not implemented")
+        return result
+
+    def declared(self, opcode: str, present: set[str]) -> dict[str, Attribute]:
+        """The attributes to look for: what the operation declares, else whatever the fields that are set may mean."""
+        known = self.operations.get(opcode)
+        result = dict(known.attributes) if known else {}
+        for name, kind in grammar.ATTRIBUTE_KINDS.items():
+            path = field_of(opcode, name)
+            if name in result or path is None or path.partition(".")[0] not in present:
+                continue
+            if known and any((field_of(opcode, n) or "").partition(".")[0] == path.partition(".")[0] for n in result):
+                continue
+            if name in SINGLE:
+                continue
+            result[name] = Attribute(kind, None, "")
+        if opcode == "parameter":
+            result.setdefault("number", Attribute("int", REQUIRED, ""))
+        return result
+
+    def called(self, m: Any, i: Instruction) -> dict[str, Any]:
+        """The attributes that hold called computations."""
+        called = []
+        for number in m.called_computation_ids:
+            if number not in self.computations:
+                raise ParseError(f"calls the computation of id {number}, and there is none")
+            called.append(self.computations[number])
+        if not called:
+            return {}
+        names = _CALLED.get(i.opcode, ("to_apply",))
+        if i.opcode == "conditional":
+            if i.operands and str(i.operands[0].shape.element_type) == "pred" and len(called) == 2:
+                names = ("true_computation", "false_computation")
+            else:
+                return {"branch_computations": tuple(called)}
+        if names == ("called_computations",):
+            return {"called_computations": tuple(called)}
+        if len(called) != len(names):
+            raise ParseError(f"{i.opcode} calls {len(called)} computations; it has {' and '.join(names)}")
+        return dict(zip(names, called, strict=True))
+
+
+def _says_nothing(field: str, value: Any) -> bool:
+    """Whether a field that is set says the same as one that is not."""
+    if field in ("feature_group_count", "batch_group_count"):
+        return value in (0, 1)
+    if field == "precision_config":
+        return not any(value.operand_precision) and not value.algorithm
+    if field == "custom_call_api_version":
+        return value in (0, 1)
+    if field == "window":
+        return not value.dimensions
+    return hasattr(value, "ByteSize") and not value.ByteSize() and field != "padding_config"
+
+
+def _comparison_type(i: Instruction) -> str | None:
+    """The type of a comparison that text leaves out."""
+    kind = i.operands[0].shape.element_type.kind if i.operands else ""
+    return {"signed": "SIGNED", "float": "FLOAT", "complex": "FLOAT"}.get(kind, "UNSIGNED")
+
+
+_METADATA_NUMBERS = (
+    "source_end_line",
+    "source_column",
+    "source_end_column",
+    "stack_frame_id",
+    "size_of_generated_code_in_bytes",
+    "size_of_memory_working_set_in_bytes",
+)
+_METADATA_STRINGS = ("deduplicated_name", "scheduling_name")
+
+
+def _metadata_from(m: Any) -> Metadata:
+    other = [(name, str(getattr(m, name))) for name in _METADATA_NUMBERS[:3] if getattr(m, name)]
+    if m.profile_type:
+        other.append(("profile_type", "{" + _joined(m.profile_type) + "}"))
+    other += [(name, escape(getattr(m, name))) for name in _METADATA_STRINGS if getattr(m, name)]
+    other += [(name, str(getattr(m, name))) for name in _METADATA_NUMBERS[3:] if getattr(m, name)]
+    return Metadata(m.op_type, m.op_name, m.source_file, m.source_line, tuple(other))
+
+
+def _metadata_to(metadata: Metadata, m: Any) -> None:
+    m.op_type, m.op_name, m.source_file = metadata.op_type, metadata.op_name, metadata.source_file
+    m.source_line = metadata.source_line
+    for name, text in metadata.other:
+        if name in _METADATA_NUMBERS and text.isdecimal():
+            setattr(m, name, int(text))
+        elif name in _METADATA_STRINGS and text.startswith('"'):
+            setattr(m, name, unescape(text))
+        elif name == "profile_type":
+            m.profile_type.extend(int(n) for n in re.findall(r"\d+", text))
+        else:
+            raise UnsupportedError(f"the field {name}={text} of metadata is not implemented in protos")
+
+
+def _joined(values: Any) -> str:
+    return ",".join(map(str, values))
+
+
+def _config_text(raw: bytes) -> str:
+    """A backend_config as text has it: a JSON object as it is, anything else quoted."""
+    text = raw.decode("utf-8", "surrogateescape")
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return text if is_object else escape(text)
+
+
+def _config_bytes(text: str) -> bytes:
+    return (unescape(text) if text.startswith('"') else text).encode("utf-8", "surrogateescape")
+
+
+class _Writer:
+    def __init__(self, source: Module) -> None:
+        self.source = source
+        self.operations = operations()
+        self.names: set[str] = set()
+        # As XLA numbers them: computations from 0 on, and an instruction's place below its computation's number.
+        self.computation_ids = {c: n for n, c in enumerate(source.computations)}
+        self.ids = {
+            i: number << 32 | n for c, number in self.computation_ids.items() for n, i in enumerate(c.instructions)
+        }
+
+    def module(self) -> Any:
+        source, m = self.source, HloModuleProto()
+        m.name, m.entry_computation_name = source.name, source.entry.name
+        m.entry_computation_id = self.computation_ids[source.entry]
+        fused = {c for i in source.instructions() if i.opcode == "fusion" for c in i.called}
+        for c in source.computations:
+            self.computation(c, m.computations.add(), c in fused)
+        parameters, result = source.entry_layout or (
+            tuple(p.shape for p in source.entry.parameters),
+            source.entry.root.shape,
+        )
+        _program_shape(parameters, result, [p.name for p in source.entry.parameters], m.host_program_shape)
+        for a in source.aliases:
+            m.input_output_alias.entries.add(
+                output_shape_index=a.output_index,
+                parameter_number=a.parameter,
+                parameter_shape_index=a.parameter_index,
+                kind=ENUMS["kind"].index(a.kind),
+            )
+        if source.attributes.get("is_scheduled") == "true":
+            for c in source.computations:
+                if c not in fused:
+                    sequence = m.schedule.sequences.add(key=self.computation_ids[c])
+                    sequence.value.instruction_ids.extend(self.ids[i] for i in c.instructions)
+        donors = source.attributes.get("buffer_donor", "")
+        for parameter, index in re.findall(r"\(\s*(\d{1,18})\s*,\s*\{([\d,\s]*)\}\s*\)", donors):
+            m.buffer_donor.entries.add(
+                parameter_number=int(parameter), parameter_shape_index=[int(n) for n in re.findall(r"\d+", index)]
+            )
+        self.frontend_attributes(_pairs(source.attributes.get("frontend_attributes", "")), m.frontend_attributes)
+        if source.stack_frames:
+            self.stack_frames(source.stack_frames, m.stack_frame_index)
+        return m
+
+    def stack_frames(self, tables: StackFrames, m: Any) -> None:
+        m.file_names.extend(tables.files)
+        m.function_names.extend(tables.functions)
+        for row in tables.locations:
+            m.file_locations.add(**dict(zip(tables.LOCATION, row, strict=True)))
+        for row in tables.frames:
+            m.stack_frames.add(**dict(zip(tables.FRAME, row, strict=True)))
+
+    def computation(self, c: Computation, m: Any, is_fused: bool) -> None:
+        m.name, m.id, m.root_id = c.name, self.computation_ids[c], self.ids[c.root]
+        m.is_fusion_computation, m.execution_thread = is_fused, c.execution_thread or ""
+        parameters = c.parameters
+        _program_shape([p.shape for p in parameters], c.root.shape, [p.name for p in parameters], m.program_shape)
+        for i in c.instructions:
+            try:
+                self.instruction(i, m.instructions.add())
+            except Error as problem:
+                raise type(problem)(f"{i.name}: {problem}") from None
+            except (TypeError, ValueError) as problem:
+                raise InvalidProgramError(f"{i.name} cannot be written to a proto: {problem}") from None
+
+    def instruction(self, i: Instruction, m: Any) -> None:
+        m.name, m.opcode, m.id = self.unique(i.name), i.opcode, self.ids[i]
+        shape_to(i.shape, m.shape)
+        m.operand_ids.extend(self.ids[o] for o in i.operands)
+        m.control_predecessor_ids.extend(self.ids[o] for o in i.control_predecessors)
+        m.called_computation_ids.extend(self.computation_ids[c] for c in _called_in_order(i))
+        if i.metadata is not None:
+            _metadata_to(i.metadata, m.metadata)
+        if i.sharding is not None:
+            sharding_to(i.sharding, m.sharding)
+        self.frontend_attributes(i.frontend_attributes, m.frontend_attributes)
+        if i.backend_config is not None:
+            m.backend_config = _config_bytes(i.backend_config)
+        known = self.operations.get(i.opcode)
+        declared = known.attributes if known else {}
+        # Of defaults those are written that the proto's own default, zero, would contradict.
+        values = {n: a.default for n, a in declared.items() if a.default is not REQUIRED and a.default}
+        values = {n: v for n, v in values.items() if field_of(i.opcode, n) and n not in SINGLE} | i.attributes
+        if i.opcode == "dot":
+            m.dot_dimension_numbers.SetInParent()  # there even if no dimension is named
+        if i.opcode == "custom-call":
+            values.setdefault("api_version", None)
+            values["api_version"] = values["api_version"] or "API_VERSION_ORIGINAL"
+        for name, value in values.items():
+            if name == "literal":
+                literal_to(value, i.shape, m.literal)
+            elif value is None or value == "" or _holds_computations(value):
+                continue
+            elif (path := field_of(i.opcode, name)) is not None:
+                write(m, path, name, value)
+            elif name not in grammar.ANNOTATIONS:
+                raise UnsupportedError(f"the attribute {name} of {i.opcode} is not implemented in protos")
+
+    def unique(self, name: str) -> str:
+        """The name, or where another computation has an instruction of this name already, name.1, name.2, ..."""
+        result, n = name, 0
+        while result in self.names:
+            n += 1
+            result = f"{name}.{n}"
+        self.names.add(result)
+        return result
+
+    def frontend_attributes(self, pairs: tuple[tuple[str, str], ...], m: Any) -> None:
+        for key, value in pairs:
+            m.map.add(key=key, value=value)
+
+
+def _holds_computations(value: Any) -> bool:
+    return isinstance(value, Computation) or (
+        isinstance(value, tuple) and bool(value) and isinstance(value[0], Computation)
+    )
+
+
+def _called_in_order(i: Instruction) -> list[Computation]:
+    names = _CALLED.get(i.opcode, ())
+    if i.opcode == "conditional":
+        names = ("true_computation", "false_computation", "branch_computations")
+    if len(names) < 2:
+        return i.called
+    values = [i.attributes[n] for n in names if i.attributes.get(n)]
+    return [c for v in values for c in (v if isinstance(v, tuple) else (v,))]
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs of a header's frontend_attributes."""
+    from refxla_spec.parser import Parser
+
+    return Parser(text)._frontend_attributes() if text else ()
+
+
+def _program_shape(parameters: Any, result: Shape, names: list[str], m: Any) -> None:
+    for p in parameters:
+        shape_to(p, m.parameters.add())
+    shape_to(result, m.result)
+    m.parameter_names.extend(names)
