@@ -25,7 +25,7 @@ ELEMENTWISE = frozenset(
     "round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine "
     "sinh sqrt subtract tan tanh xor".split()
 )
-RESHAPING = frozenset("bitcast broadcast copy reshape transpose reverse".split())  # the identity on a scalar
+RESHAPING = frozenset("bitcast broadcast copy reshape transpose reverse".split())  # a scalar keeps its bits
 STRUCTURAL = frozenset("parameter constant tuple get-tuple-element opt-barrier".split())
 CALLING = frozenset("call fusion map".split())
 
@@ -72,7 +72,8 @@ def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, I
     elif opcode == "constant":
         attributes = {k: _repeat(v, dimensions) for k, v in attributes.items()}
     elif opcode in RESHAPING and all(o.shape.rank == 0 for o in i.operands) and i.shape.rank == 0:
-        opcode, attributes = "copy", {}
+        # A scalar's bitcast may change its type; of the same type it is the identity too.
+        opcode, attributes = "bitcast-convert" if opcode == "bitcast" else "copy", {}
     elif opcode not in ELEMENTWISE and opcode not in STRUCTURAL:
         return None
     shape = _lift_shape(i.shape, dimensions)

@@ -37,6 +37,10 @@ class Program:
         """The program as HLO text."""
         return lower(self.function, *self.arguments)
 
+    def optimized_hlo(self) -> str:
+        """What XLA:CPU made of the program: fused, laid out and scheduled."""
+        return jax.jit(self.function, keep_unused=True).lower(*self.arguments).compile().as_text()
+
     def inputs(self) -> list[np.ndarray]:
         """The arguments, in the order of the entry computation's parameters."""
         return list(self.arguments)

@@ -20,6 +20,19 @@ def test_text_is_read_and_written(program):
     assert oracle.xla_prints(printed) == oracle.xla_prints(hlo)
 
 
+@pytest.mark.parametrize("program", PROGRAMS[::2], ids=str)
+def test_what_xla_made_of_it_means_the_same(program):
+    """XLA:CPU's optimized text: fusions, layouts, metadata with stack frames, backend configurations."""
+    optimized = program.optimized_hlo()
+    module = text.parse(optimized)
+    verify.verify(module)
+    printed = text.print_module(module)
+    assert equality.difference(text.parse(printed), module) is None
+    assert oracle.xla_prints(printed) == oracle.xla_prints(optimized)
+    if "custom-call" not in optimized:
+        assert_agree(interpreter.run(module, program.inputs()), oracle.xla_cpu(program.hlo(), program.inputs()))
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_reference_agrees_with_xla(program):
     hlo, inputs = program.hlo(), program.inputs()
