@@ -1,0 +1,190 @@
+"""The kernels of kind "dot": a sum of products as matrix product, with what is computed before and after it.
+
+Any dimension numbers become result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n], where g counts the batches,
+m and n the free dimensions of lhs and rhs, and k the contracted ones in the order in which they are listed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from refxla_spec.module import Instruction
+
+from ..plan import Fusion, Kernel
+from . import loop
+from .block import Block
+from .elemental import type_name
+from .expressions import Elements
+from .indexing import Index, constant, delinearize, variable
+from .matmul import LOCAL_TERMS, MAX_ROWS, Indices, Product, Run, kernels
+from .packing import (
+    VECTORS,
+    accumulation_type,
+    direct_access,
+    input_argument,
+    inputs_of,
+    scratch_argument,
+    to_accumulation,
+)
+from .target import Target
+
+TINY = 2048  # products up to which plain loops are as quick
+MAX_TERMS = 1536  # of k in a block: a panel of 16 columns of f32 is then 96 KB
+DIRECT_COLUMNS = 1 << 16  # elements up to which a left side that lies along m is read as it is
+COPY_ELEMENTS = 16384  # elements that an item of the copy of the left side computes
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernels of a dot with its producers and consumers.
+
+    The outputs are elementwise in the dot, or reshapes of what is. Types without vectors of their own, and tiny
+    products, become plain loops.
+    """
+    hero = fusion.hero
+    numbers = DotDimensions(hero)
+    name = accumulation_type(type_name(hero))
+    small = hero.shape.size * numbers.k <= max(TINY, 0)
+    if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
+        return loop.emit(fusion, target)
+    rows = DotRows(fusion, target, numbers, name)
+    return kernels(
+        Product(
+            fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
+            rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True),
+        )
+    )  # fmt: skip
+
+
+class DotDimensions:
+    """The dimension numbers of a dot as those of a matrix product: sizes, and indices for g, m, n and k."""
+
+    def __init__(self, hero: Instruction) -> None:
+        a = hero.attributes
+        self.lhs, self.rhs = hero.operands[0].shape.dimensions, hero.operands[1].shape.dimensions
+        self.lhs_batch, self.rhs_batch = a.get("lhs_batch_dims", ()), a.get("rhs_batch_dims", ())
+        self.lhs_contracting, self.rhs_contracting = (
+            a.get("lhs_contracting_dims", ()),
+            a.get("rhs_contracting_dims", ()),
+        )
+        self.lhs_free = [d for d in range(len(self.lhs)) if d not in (*self.lhs_batch, *self.lhs_contracting)]
+        self.rhs_free = [d for d in range(len(self.rhs)) if d not in (*self.rhs_batch, *self.rhs_contracting)]
+        self.groups = prod(self.lhs[d] for d in self.lhs_batch)
+        self.m = prod(self.lhs[d] for d in self.lhs_free)
+        self.n = prod(self.rhs[d] for d in self.rhs_free)
+        self.k = prod(self.lhs[d] for d in self.lhs_contracting)
+
+    def left(self, g: Index, m: Index, k: Index) -> Indices:
+        """The indices of lhs."""
+        return _place(self.lhs, (self.lhs_batch, g), (self.lhs_free, m), (self.lhs_contracting, k))
+
+    def right(self, g: Index, k: Index, n: Index) -> Indices:
+        """The indices of rhs."""
+        return _place(self.rhs, (self.rhs_batch, g), (self.rhs_free, n), (self.rhs_contracting, k))
+
+    def result(self, g: Index, m: Index, n: Index) -> Indices:
+        """The indices of the dot itself."""
+        batch = delinearize(g, [self.lhs[d] for d in self.lhs_batch])
+        rows = delinearize(m, [self.lhs[d] for d in self.lhs_free])
+        return (*batch, *rows, *delinearize(n, [self.rhs[d] for d in self.rhs_free]))
+
+
+def _place(sizes: tuple[int, ...], *groups: tuple) -> Indices:
+    indices: list[Index] = [constant(0)] * len(sizes)
+    for dims, position in groups:
+        for d, index in zip(dims, delinearize(position, [sizes[d] for d in dims]), strict=True):
+            indices[d] = index
+    return tuple(indices)
+
+
+class DotRows:
+    """The rows of lhs: where they lie if that will do, or copied to scratch memory.
+
+    The copy is [g][m][k] or, where lhs lies along m, [g][m / 6][k][m % 6]: either way it is written in the order it is
+    read.
+    """
+
+    STRIP = 6
+
+    def __init__(self, fusion: Fusion, target: Target, numbers: DotDimensions, name: str) -> None:
+        self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
+        # An item that packs its own panels (few rows) should hold little at a time.
+        self.most_terms = min(numbers.k, MAX_TERMS if numbers.m > 2 * MAX_ROWS else LOCAL_TERMS)
+        self.blocks = max(1, -(-numbers.k // self.most_terms))
+        self.operand = fusion.hero.operands[0]
+        self.element = VECTORS[name][0]
+        m, k = numbers.m, numbers.k
+        self.access = direct_access(fusion, target, self.operand, self._indices("g", "m", "k"), name)
+        along_m = self.access is not None and self.access.position.factor("m") == 1
+        if self.access is not None:
+            step = self.access.position.factor("k")
+            if step is None or (abs(step) > 64 and m * k > DIRECT_COLUMNS and m > 1):
+                self.access = None
+        if self.access is not None:
+            self.strip, self.step = 0, self.access.position.factor("k")
+        else:
+            self.strip = self.STRIP if along_m else 1
+            self.step = self.strip
+        self.strips = -(-m // self.strip) if self.strip else 0
+
+    def _indices(self, g: str, m: str, k: str) -> Indices:
+        n = self.numbers
+        return n.left(variable(g, 0, n.groups - 1), variable(m, 0, n.m - 1), variable(k, 0, n.k - 1))
+
+    def pointer(self) -> tuple[Instruction | None, int]:
+        if self.access is not None:
+            return self.access.instruction, 0
+        return None, self.numbers.groups * self.strips * self.strip * self.numbers.k
+
+    def stage(self) -> Kernel | None:
+        if self.access is not None:
+            return None
+        n, strip = self.numbers, self.strip
+        inputs = inputs_of(self.fusion, [self.operand])
+        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        per_item = max(1, COPY_ELEMENTS // (strip * max(1, n.k)))
+        total = n.groups * self.strips
+        block = Block()
+        with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {total}; ++s)"):
+            s = variable("s", 0, total - 1)
+            g = s // self.strips
+            with block.scope(f"for (int k = 0; k < {n.k}; ++k)"):
+                with block.scope(f"for (int u = 0; u < {strip}; ++u)" if strip > 1 else ""):
+                    k, u = variable("k", 0, n.k - 1), variable("u", 0, strip - 1)
+                    row = s % self.strips * strip + u
+                    if row.high >= n.m:  # the last strip repeats the last row
+                        block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
+                        row = variable("m", 0, n.m - 1)
+                    value = to_accumulation(e, self.operand, n.left(g, row, k), self.name, block)
+                    block.line(f"a{len(inputs)}[{(s * n.k + k) * strip + u}] = {value};")
+        scratch = scratch_argument(self.fusion, "left", self.name, self.pointer()[1])
+        arguments = (*map(input_argument, inputs), scratch)
+        return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-total // per_item))
+
+    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        if self.blocks == 1:
+            self.first = constant(0)
+            return self.first, str(self.numbers.k)
+        block.line(f"const int first_term = {number} * {self.most_terms};")
+        rest = f"{self.numbers.k} - first_term"
+        block.line(f"const int terms = {self.most_terms} < {rest} ? {self.most_terms} : {rest};")
+        self.first = variable("first_term", 0, self.numbers.k - 1)
+        return self.first, "terms"
+
+    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        n = self.numbers
+        g = variable("g", 0, n.groups - 1)
+        cast = f"(__global const {self.element}*)" if self.access is not None else ""
+        for i in range(rows):
+            row = first + i
+            block.line(f"const int m{i} = {row} < {n.m} ? {row} : {n.m - 1};")
+            m = variable(f"m{i}", 0, n.m - 1)
+            if self.access is not None:
+                at = n.left(g, m, self.first)
+                position = direct_access(self.fusion, self.target, self.operand, at, self.name).position
+            else:
+                position = ((g * self.strips + m // self.strip) * n.k + self.first) * self.strip + m % self.strip
+            block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position});")
+
+    def runs(self, block: Block, rows: int, run: Run) -> None:
+        terms = str(self.numbers.k) if self.blocks == 1 else "terms"
+        run([f"row{i}" for i in range(rows)], terms, "0", None)

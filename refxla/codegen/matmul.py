@@ -1,0 +1,466 @@
+"""The blocked matrix product behind dot and convolution.
+
+    result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
+
+A tile of rows x columns of the result lives in vector registers while k runs; each of its elements is one chain of
+multiply-adds over k in order, whatever the blocks are, so that the bits do not depend on them. Around it:
+
+    item    a block of rows and columns of one g, whose sums stay in private memory
+    block   of k, as long as what it reads of `right` stays in the cache; the next one reloads the sums
+    panel   of right: as many columns as a tile has, next to each other for each k, so that they load as vectors
+
+The panels are made by a stage before (`packed`), by the item for itself where no other item needs them (`local`), or
+are read where they lie (`direct`). The rows of left come as pointers with a constant step along k, from a `Rows`: those
+of a matrix for dot, those of windows for convolution. After the last block the item evaluates the fusion's outputs on
+its sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from refxla_spec.module import Instruction
+
+from ..plan import Fusion, Kernel
+from .block import Block
+from .elemental import type_name
+from .expressions import Elements
+from .indexing import Index, constant, delinearize, linearize, variable
+from .packing import (
+    VECTORS,
+    direct_access,
+    from_accumulation,
+    input_argument,
+    inputs_of,
+    output_argument,
+    scratch_argument,
+    to_accumulation,
+    vector_type,
+)
+from .target import Target
+
+ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
+MAX_ROWS, MAX_COLUMNS = 96, 64  # of an item's block: 24 KB of f32 sums
+LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32
+PACK_ELEMENTS = 16384  # elements that an item of a packing stage copies
+SPAN = 64  # terms of k that a transposing copy takes at a time
+
+Indices = tuple[Index, ...]
+# Emits the inner loop: pointers to the rows, the number of terms, how many terms of the block come before them, and the
+# C conditions of the rows that take part (None: all do).
+Run = Callable[[Sequence[str], str, str, "Sequence[str] | None"], None]
+
+
+class Rows(Protocol):
+    """Where the rows of the left side lie. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
+
+    step: int  # elements from one term to the next
+    blocks: int  # into which k falls
+    most_terms: int  # in a block
+    element: str  # the C type of the elements
+
+    def pointer(self) -> tuple[Instruction | None, int]:
+        """The input that holds them, or None and the number of elements of the scratch memory that does."""
+
+    def stage(self) -> Kernel | None:
+        """The kernel that fills the scratch memory."""
+
+    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        """Declares what block `number` of k needs; returns its first term and the number of its terms."""
+
+    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        """Declares what the rows first, first + 1, ... of pointer `source` need."""
+
+    def runs(self, block: Block, rows: int, run: Run) -> None:
+        """Calls `run` for stretches that cover the block's terms in order."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The part of the result that lives in registers: `rows` times `vectors` vectors of accumulation type `name`."""
+
+    rows: int
+    vectors: int
+    name: str
+
+    @property
+    def lanes(self) -> int:
+        return VECTORS[self.name][1]
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def vector(self) -> str:
+        return vector_type(self.name)
+
+    def accumulators(self) -> list[str]:
+        return [f"c{i}_{v}" for i in range(self.rows) for v in range(self.vectors)]
+
+
+def choose_tile(m: int, n: int, name: str) -> Tile:
+    """The tile for a result of m x n: 12 accumulators of the 16 registers, in the shape that wastes least."""
+    lanes = VECTORS[name][1]
+    if n <= lanes:
+        return Tile(min(m, 12), 1, name)
+    vectors = {1: 8, 2: 4, 3: 4}.get(m, 2)
+    return Tile(min(m, 6), min(vectors, -(-n // lanes)), name)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction as matrix product, for each of `groups`; `name` is the accumulation type.
+
+    `right(g, k, n)` gives the indices of the right operand, `result(g, m, n)` those of the hero and the C condition
+    under which that element exists (True: always).
+    """
+
+    fusion: Fusion
+    target: Target
+    name: str
+    groups: int
+    m: int
+    n: int
+    k: int
+    rows: Rows
+    right_operand: Instruction
+    right: Callable[[Index, Index, Index], Indices]
+    result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
+
+    def right_access(self):
+        """The Access of the right side as plain loads, in variables g, k and n, or None."""
+        g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
+        return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How a Product is cut: the tile, rows and columns of an item's block, and where the panels come from."""
+
+    tile: Tile
+    rows: int
+    columns: int
+    panels: str  # "packed", "local" or "direct"
+
+
+def choose_blocking(p: Product) -> Blocking:
+    """The blocks for a product: large enough to reuse what is read, small enough for all cores to have work."""
+    tile = choose_tile(p.m, p.n, p.name)
+    panels = -(-p.n // tile.columns)
+    rows = min(_round_up(p.m, tile.rows), MAX_ROWS // tile.rows * tile.rows)
+    if p.m <= 2 * MAX_ROWS and panels * p.groups >= 4 * p.target.compute_units:
+        rows = _round_up(p.m, tile.rows)  # no second item then reads the same columns
+    columns = min(panels, max(1, MAX_COLUMNS // tile.columns)) * tile.columns
+    wanted = min(p.groups * p.m * p.n * p.k // ITEM_WORK, 4 * p.target.compute_units)
+    while p.groups * -(-p.m // rows) * -(-p.n // columns) < wanted:
+        if columns > tile.columns:
+            columns = _round_up(columns // 2, tile.columns)
+        elif rows > 2 * tile.rows:
+            rows = _round_up(rows // 2, tile.rows)
+        else:
+            break
+    access = p.right_access()
+    streams = access is not None and access.position.factor("n") == 1 and access.position.factor("k") is not None
+    if streams and p.n >= tile.columns and (p.m <= 12 or _near(access.position.factor("k"), p)):
+        return Blocking(tile, rows, columns, "direct")
+    return Blocking(tile, rows, columns, "local" if p.m <= rows and p.rows.most_terms <= 4 * LOCAL_TERMS else "packed")
+
+
+def _near(step: int, p: Product) -> bool:
+    """Whether rows of the right side that lie `step` apart are read as well as panels."""
+    return step <= 256 and p.k <= LOCAL_TERMS and p.n % VECTORS[p.name][1] == 0
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def kernels(p: Product) -> tuple[Kernel, ...]:
+    """The stages of a product: what fills the scratch memory of either side, and the product itself."""
+    b = choose_blocking(p)
+    stages = [p.rows.stage(), _pack_stage(p, b) if b.panels == "packed" else None]
+    return (*(s for s in stages if s is not None), _Main(p, b).kernel())
+
+
+def _panel_elements(p: Product, b: Blocking) -> int:
+    return p.groups * _round_up(p.n, b.tile.columns) * p.k
+
+
+def _pack_stage(p: Product, b: Blocking) -> Kernel:
+    """The kernel that copies the right side to panels: scratch[g][panel][k][column], zero beyond the last column."""
+    width = b.tile.columns
+    panels = -(-p.n // width)
+    rows = max(1, min(p.k, PACK_ELEMENTS // (panels * width)))  # of k, for an item
+    chunks = -(-p.k // rows)
+    inputs = inputs_of(p.fusion, [p.right_operand])
+    e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
+    block = Block()
+    block.line(f"const int g = item / {chunks};")
+    block.line(f"const int first = item % {chunks} * {rows};")
+    block.line(f"const int terms = {_least(str(rows), f'{p.k} - first')};")
+    first = variable("first", 0, p.k - 1)
+    g = variable("g", 0, p.groups - 1)
+
+    def place(panel: Index, t: Index) -> Index:
+        return ((g * panels + panel) * p.k + first + t) * width
+
+    out = f"a{len(inputs)}"
+    _copy_panels(
+        p, b, e, block, (constant(0), str(panels), panels), first, "terms", rows, lambda j, t: (out, place(j, t))
+    )
+    arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, _panel_elements(p, b))]
+    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups * chunks)
+
+
+def _copy_panels(
+    p: Product,
+    b: Blocking,
+    e: Elements,
+    block: Block,
+    panels: tuple[Index, str, int],
+    first: Index,
+    terms: str,
+    most_terms: int,
+    place: Callable[[Index, Index], tuple[str, Index]],
+) -> None:
+    """Emits the copy of `terms` terms of k from `first` on to panels.
+
+    `panels` is (the first one, the C text of how many, their largest number); place(panel, term), both counted from 0,
+    gives the pointer and position of a panel's row.
+    """
+    width = b.tile.columns
+    panel0, count, most = panels
+    j = variable("j", 0, most - 1)
+    t = variable("t", 0, most_terms - 1)
+    g = variable("g", 0, p.groups - 1)
+    access = p.right_access()
+    along_k = access is not None and access.position.factor("k") == 1 and access.position.factor("n") != 1
+
+    def element(n: Index) -> None:
+        k = e.names.fresh("k")
+        block.line(f"const int {k} = {first + t};")
+        right = p.right(g, variable(k, 0, p.k - 1), n)
+        value = to_accumulation(e, p.right_operand, right, p.name, block)
+        pointer, position = place(j, t)
+        block.line(f"{pointer}[{position} + u] = {value};")
+
+    def columns(inner: Callable[[Index], None]) -> None:
+        """A loop over the columns of panel j, zeros where there are none; `inner` emits one column's copy."""
+        n = variable("n", 0, p.n - 1)
+        exact = p.n % width == 0
+        column = (panel0 + j) * width
+        if not exact:
+            with block.scope(f"if ({column} + {width} > {p.n})"):
+                with block.scope(f"for (int u = 0; u < {width}; ++u)"):
+                    block.line(f"const int n = {column} + u;")
+                    with block.scope(f"if (n < {p.n})"):
+                        inner(n)
+                    with block.scope("else"):
+                        zero(inner)
+        with block.scope("" if exact else "else"):
+            with block.scope(f"for (int u = 0; u < {width}; ++u)"):
+                block.line(f"const int n = {column} + u;")
+                inner(n)
+
+    def zero(inner: Callable[[Index], None]) -> None:
+        pointer, position = place(j, t)
+        if inner is element:
+            block.line(f"{pointer}[{position} + u] = 0;")
+        else:
+            with block.scope(f"for (int t = t0; t < {_least(f't0 + {SPAN}', terms)}; ++t)"):
+                block.line(f"{pointer}[{position} + u] = 0;")
+
+    def stretch(n: Index) -> None:
+        with block.scope(f"for (int t = t0; t < {_least(f't0 + {SPAN}', terms)}; ++t)"):
+            element(n)
+
+    with block.scope(f"for (int j = 0; j < {count}; ++j)"):
+        if along_k:
+            with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
+                columns(stretch)
+        else:
+            with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
+                columns(element)
+
+
+def _least(a: str, b: str) -> str:
+    return f"({a} < {b} ? {a} : {b})"
+
+
+class _Main:
+    """The kernel of a product, without the stages before it."""
+
+    def __init__(self, p: Product, b: Blocking) -> None:
+        self.p, self.b, self.tile = p, b, b.tile
+        self.block = Block()
+        self.panels = -(-p.n // self.tile.columns)
+        self.item_panels = b.columns // self.tile.columns
+        self.row_blocks = -(-p.m // b.rows)
+        self.column_blocks = -(-p.n // b.columns)
+        self.width = b.columns // self.tile.lanes  # vectors in a row of the item's sums
+        self.g = variable("g", 0, p.groups - 1)
+        self._name_arguments()
+
+    def _name_arguments(self) -> None:
+        p, fusion = self.p, self.p.fusion
+        inputs = set(inputs_of(fusion, fusion.outputs, fusion.hero))
+        left, left_elements = p.rows.pointer()
+        inputs |= {left} if left is not None else set()
+        self.access = p.right_access() if self.b.panels == "direct" else None
+        if self.b.panels == "direct":
+            inputs.add(self.access.instruction)
+        elif self.b.panels == "local":
+            inputs |= set(inputs_of(fusion, [p.right_operand]))
+        read = [i for i in fusion.inputs if i in inputs]
+        values = [*read, *fusion.outputs]
+        self.arguments = [*map(input_argument, read), *map(output_argument, fusion.outputs)]
+        self.e = Elements(fusion, p.target, {i: f"a{n}" for n, i in enumerate(values)})
+        self.left = f"a{values.index(left)}" if left is not None else self._scratch("left", left_elements)
+        if self.b.panels == "direct":
+            self.right = f"a{values.index(self.access.instruction)}"
+        elif self.b.panels == "packed":
+            self.right = self._scratch("right", _panel_elements(p, self.b))
+        else:
+            self.right = "panels"
+
+    def _scratch(self, which: str, elements: int) -> str:
+        self.arguments.append(scratch_argument(self.p.fusion, which, self.p.name, elements))
+        return f"a{len(self.arguments) - 1}"
+
+    def kernel(self) -> Kernel:
+        p, b, tile, block = self.p, self.b, self.tile, self.block
+        element, _ = VECTORS[p.name]
+        block.line(f"typedef {tile.vector} __attribute__((aligned(sizeof({element})))) vector;  // at any address")
+        block.line(f"const int first_row = item % {self.row_blocks} * {b.rows};")
+        block.line(f"const int first_column = item / {self.row_blocks} % {self.column_blocks} * {b.columns};")
+        block.line(f"const int g = item / {self.row_blocks * self.column_blocks};")
+        block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
+        block.line(f"const int columns = {_least(str(b.columns), f'{p.n} - first_column')};")
+        block.line(f"{tile.vector} sums[{b.rows * self.width}];")
+        local_terms = min(p.rows.most_terms, p.k)
+        if b.panels == "local":
+            block.line(f"{element} panels[{b.columns * local_terms}] __attribute__((aligned(64)));")
+        head = f"for (int part = 0; part < {p.rows.blocks}; ++part)" if p.rows.blocks > 1 else ""
+        with block.scope(head):
+            first, terms = p.rows.open_block(block, "part" if p.rows.blocks > 1 else "0")
+            if b.panels == "local":
+                self._pack_local(first, terms, local_terms)
+            count = f"(columns + {tile.columns - 1}) / {tile.columns}"
+            with block.scope(f"for (int j = 0; j < {count}; ++j)"):
+                self._declare_panel(first, local_terms)
+                with block.scope(f"for (int i = 0; i < rows; i += {tile.rows})"):
+                    self._tile(terms)
+        self._epilogue()
+        items = p.groups * self.row_blocks * self.column_blocks
+        return Kernel(p.fusion.name, block.text(), tuple(self.arguments), items)
+
+    def _pack_local(self, first: Index, terms: str, most: int) -> None:
+        width, block = self.tile.columns, self.block
+        block.line(f"const int panel0 = first_column / {width};")
+        panel0 = variable("panel0", 0, self.panels - 1)
+        count = f"(columns + {width - 1}) / {width}"
+        _copy_panels(
+            self.p, self.b, self.e, block, (panel0, count, self.item_panels), first, terms, most,
+            lambda j, t: ("panels", (j * most + t) * width),
+        )  # fmt: skip
+
+    def _declare_panel(self, first: Index, local_terms: int) -> None:
+        """Declares `b`, the first row of panel j of the block, and sets the distance of its rows."""
+        p, tile, block = self.p, self.tile, self.block
+        element, _ = VECTORS[p.name]
+        j = variable("j", 0, self.item_panels - 1)
+        self.right_step = tile.columns
+        if self.b.panels == "local":
+            self.space = ""
+            block.line(f"const {element}* const b = panels + {j * (local_terms * tile.columns)};")
+            return
+        self.space = "__global "
+        if self.b.panels == "packed":
+            panel = variable("first_column", 0, p.n - 1) // tile.columns + j
+            position = ((self.g * self.panels + panel) * p.k + first) * tile.columns
+            block.line(f"__global const {element}* const b = {self.right} + {position};")
+            return
+        # The last panel may begin before its place, so that it ends where the rows do.
+        block.line(f"const int wanted = first_column + j * {tile.columns};")
+        block.line(f"const int n = {_least('wanted', str(p.n - tile.columns))};")
+        at = p.right(self.g, first, variable("n", 0, p.n - 1))
+        position = direct_access(p.fusion, p.target, p.right_operand, at, p.name).position
+        self.right_step = self.access.position.factor("k")
+        block.line(f"__global const {element}* const b = (__global const {element}*){self.right} + ({position});")
+
+    def _tile(self, terms: str) -> None:
+        p, tile, block = self.p, self.tile, self.block
+        places = {f"c{i}_{v}": f"sums[(i + {i}) * {self.width} + j * {tile.vectors} + {v}]"
+                  for i in range(tile.rows) for v in range(tile.vectors)}  # fmt: skip
+        for c in places:
+            start = f"part == 0 ? ({tile.vector})(0) : {places[c]}" if p.rows.blocks > 1 else f"({tile.vector})(0)"
+            block.line(f"{tile.vector} {c} = {start};")
+        first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
+        p.rows.open_tile(block, self.left, first, tile.rows)
+        p.rows.runs(block, tile.rows, self._run)
+        for c, place in places.items():
+            block.line(f"{place} = {c};")
+
+    def _run(self, pointers: Sequence[str], terms: str, before: str, taking: Sequence[str] | None) -> None:
+        tile, block, step = self.tile, self.block, self.p.rows.step
+        element, _ = VECTORS[tile.name]
+        with block.scope():
+            for i, pointer in enumerate(pointers):
+                block.line(f"__global const {self.p.rows.element}* const p{i} = {pointer};")
+            at = "b" if before == "0" else f"b + ({before}) * {self.right_step}"
+            block.line(f"{self.space}const {element}* const q = {at};")
+            if taking is not None:
+                for c in tile.accumulators():
+                    block.line(f"const {tile.vector} kept_{c} = {c};")
+            with block.scope(f"for (int k = 0; k < {terms}; ++k)"):
+                for v in range(tile.vectors):
+                    place = f"q + k * {self.right_step} + {v * tile.lanes}"
+                    block.line(f"const {tile.vector} b{v} = *({self.space}const vector*)({place});")
+                for i in range(tile.rows):
+                    index = "k" if step == 1 else f"k * {step}"
+                    block.line(f"const {tile.vector} x{i} = ({tile.vector})(({element})p{i}[{index}]);")
+                    for v in range(tile.vectors):
+                        c = f"c{i}_{v}"
+                        block.line(f"{c} = rx_multiply_add_vector_{tile.name}(x{i}, b{v}, {c});")
+            if taking is not None:
+                for i in range(tile.rows):
+                    kept = " ".join(f"c{i}_{v} = kept_c{i}_{v};" for v in range(tile.vectors))
+                    with block.scope(f"if (!({taking[i]}))"):
+                        block.line(kept)
+
+    def _epilogue(self) -> None:
+        p, b, tile, block, e = self.p, self.b, self.tile, self.block, self.e
+        hero = p.fusion.hero
+        element, _ = VECTORS[p.name]
+        block.line(f"{element}* const sum = ({element}*)sums;")
+        short = p.n % tile.columns
+        if b.panels == "direct" and short:
+            # The last panel began early: move its own columns to their place.
+            start = (self.panels - 1) * tile.columns
+            with block.scope(f"if (first_column + columns == {p.n})"):
+                with block.scope("for (int i = 0; i < rows; ++i)"):
+                    with block.scope(f"for (int j = 0; j < {short}; ++j)"):
+                        row = f"sum[i * {b.columns} + {start} - first_column + j"
+                        block.line(f"{row}] = {row} + {tile.columns - short}];")
+        m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n - 1)
+        indices, condition = p.result(self.g, m, n)
+        position = linearize(indices, hero.shape.dimensions)
+        loops = [("i", "rows", "m", "first_row"), ("j", "columns", "n", "first_column")]
+        if position.factor("m") == 1 and position.factor("n") != 1:
+            loops.reverse()
+        (a, a_end, a_name, a_first), (c, c_end, c_name, c_first) = loops
+        with block.scope(f"for (int {a} = 0; {a} < {a_end}; ++{a})"):
+            block.line(f"const int {a_name} = {a_first} + {a};")
+            with block.scope(f"for (int {c} = 0; {c} < {c_end}; ++{c})"):
+                block.line(f"const int {c_name} = {c_first} + {c};")
+                with block.scope("" if condition is True else f"if ({condition})"):
+                    value = from_accumulation(e, type_name(hero), p.name, f"sum[i * {b.columns} + j]", block)
+                    e.bind(hero, indices, value)
+                    for output in p.fusion.outputs:
+                        own = indices
+                        if output.shape.dimensions != hero.shape.dimensions:
+                            own = delinearize(position, output.shape.dimensions)
+                        e.store(output, own, block)

@@ -1,0 +1,115 @@
+"""How an operand of a matrix product is read: where it lies in memory, or copied into the order that the product wants.
+
+An operand that is an input, seen through transposes, slices, broadcasts and the like, is read where it is if its
+elements lie at a constant distance along the contraction. All else (fused arithmetic, a narrow type, a bad order) is
+first computed into scratch memory by a stage of its own, in the type of the accumulators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
+
+from ..plan import Argument, Fusion
+from . import scalar
+from .block import Block
+from .elemental import type_name
+from .expressions import Elements
+from .indexing import Index
+from .target import Target
+
+# accumulation type -> the C type of an element, the lanes of a 32-byte vector
+VECTORS = {"f32": ("float", 8), "f64": ("double", 4), "u32": ("uint", 8), "u64": ("ulong", 4)}
+
+
+def vector_type(name: str) -> str:
+    """The C vector type of accumulation type `name`, such as float8."""
+    element, lanes = VECTORS[name]
+    return f"{element}{lanes}"
+
+
+def accumulation_type(result: str) -> str | None:
+    """The vectorised accumulation type for a dot or convolution of that result type; None if there is none.
+
+    Integers accumulate in unsigned ones, which hold the same bits: sums and products wrap around.
+    """
+    if result in ("f16", "bf16", "f32"):
+        return "f32"
+    if result == "f64":
+        return "f64"
+    if result[0] in "su" and result[1:].isdigit():
+        return "u64" if result[1:] == "64" else "u32"
+    return None
+
+
+def to_accumulation(e: Elements, instruction: Instruction, indices: Sequence[Index], name: str, block: Block) -> str:
+    """The C expression of an operand's element, converted to accumulation type `name`."""
+    value, own = e.value(instruction, indices, block), type_name(instruction)
+    if own == name:
+        return value
+    signed = name.replace("u", "s") if own.startswith("s") else name  # sign extension comes before wrapping
+    if own != signed:
+        value = scalar.expression("convert", (own,), signed, (value,))
+    return f"({VECTORS[name][0]})({value})" if signed != name else value
+
+
+def from_accumulation(e: Elements, result: str, name: str, value: str, block: Block) -> str:
+    """The C variable with an accumulated value in the result's register type, rounded once or with its low bits."""
+    if name[0] == "u":
+        return e.assign(result, f"({scalar.register_type(result)})({value})", block)
+    text = value if result == name else scalar.expression("convert", (name,), result, (value,))
+    return e.assign(result, text, block)
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of an input in memory: the input, and the position in it."""
+
+    instruction: Instruction
+    position: Index
+
+
+def direct_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index], name: str):
+    """The Access that reads the operand's element, if that is a plain load of accumulation type `name`; else None."""
+    if scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
+        return None
+    e, block = Elements(fusion, target, {i: "x" for i in fusion.inputs}), Block()
+    e.value(operand, indices, block)
+    if len(e.accesses) != 1 or block.text().count("\n") != 1:
+        return None
+    ((instruction, position),) = e.accesses
+    return Access(instruction, position)
+
+
+_SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u64": ("long", "ulong")}
+
+
+def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:
+    """The inputs that the roots read, in the fusion's order; `stop` and what is behind it are not visited."""
+    inputs, seen, waiting = set(fusion.inputs), set(), list(roots)
+    while waiting:
+        i = waiting.pop()
+        if i in seen or i is stop:
+            continue
+        seen.add(i)
+        if i not in inputs:
+            waiting.extend(i.operands)
+    return [i for i in fusion.inputs if i in seen]
+
+
+def input_argument(instruction: Instruction) -> Argument:
+    """The argument by which a kernel reads an instruction's value."""
+    return Argument("input", scalar.storage_type(type_name(instruction)), instruction)
+
+
+def output_argument(instruction: Instruction) -> Argument:
+    """The argument by which a kernel writes an instruction's value."""
+    return Argument("output", scalar.storage_type(type_name(instruction)), instruction)
+
+
+def scratch_argument(fusion: Fusion, which: str, name: str, elements: int) -> Argument:
+    """Scratch memory named `which` for that many elements of accumulation type `name`."""
+    ctype, lanes = VECTORS[name]
+    return Argument("scratch", ctype, bytes=elements * (32 // lanes), scratch=f"{fusion.name}.{which}")

@@ -1,0 +1,208 @@
+"""The fast dot against NumPy, by the bound of a sum, and bit for bit against its elementwise form."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_driver import Compiled, fusion_of
+from refxla_spec.text import parse
+
+from refxla.codegen import dot, matmul
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
+          "s32": np.int32, "u16": np.uint16, "s64": np.int64, "c64": np.complex64}  # fmt: skip
+
+
+def braces(values) -> str:
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def shape(name: str, dims) -> str:
+    return f"{name}[{','.join(map(str, dims))}]"
+
+
+def dot_text(lhs, rhs, lb=(), rb=(), lc=(), rc=(), name="f32", result=None) -> str:
+    """A module of one dot."""
+    free = [d for d in range(len(lhs)) if d not in (*lb, *lc)], [d for d in range(len(rhs)) if d not in (*rb, *rc)]
+    out = [*(lhs[d] for d in lb), *(lhs[d] for d in free[0]), *(rhs[d] for d in free[1])]
+    numbers = ", ".join(
+        f"{key}={braces(dims)}"
+        for key, dims in (
+            ("lhs_batch_dims", lb),
+            ("rhs_batch_dims", rb),
+            ("lhs_contracting_dims", lc),
+            ("rhs_contracting_dims", rc),
+        )
+    )
+    return f"""HloModule m
+    ENTRY main {{
+      a = {shape(name, lhs)} parameter(0)
+      b = {shape(name, rhs)} parameter(1)
+      ROOT c = {shape(result or name, out)} dot(a, b), {numbers}
+    }}"""
+
+
+def random(name: str, dims, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(DTYPES[name])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, dims, dtype=dtype, endpoint=True)
+    if dtype.kind == "c":
+        return (rng.standard_normal(dims) + 1j * rng.standard_normal(dims)).astype(dtype)
+    return rng.standard_normal(dims).astype(dtype)
+
+
+def same_bits(got: np.ndarray, want: np.ndarray) -> None:
+    np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+
+
+def agrees_with_loop(text: str, *args: np.ndarray, kind: str = "dot") -> np.ndarray:
+    """Runs the fast form and the elementwise form; their bits are equal. Returns the first output."""
+    module = parse(text)
+    fast, plain = Compiled(fusion_of(module, kind)), Compiled(fusion_of(module, "loop"))
+    assert "rx_multiply_add_vector" in "".join(k.body for k in fast.kernels), "this is not the fast form"
+    results = fast(*args)
+    for got, want in zip(results, plain(*args), strict=True):
+        same_bits(np.atleast_1d(got), np.atleast_1d(want))
+    return results[0]
+
+
+@pytest.fixture(autouse=True)
+def no_tiny_products(monkeypatch):
+    """Small shapes, too, take the fast form."""
+    monkeypatch.setattr(dot, "TINY", -1)
+
+
+@st.composite
+def dots(draw):
+    """Operand dimensions and dimension numbers of a dot, up to two dimensions of each role, in any order."""
+    sizes = st.lists(st.integers(1, 7), max_size=2)
+    batch, contracting, m, n = (draw(sizes) for _ in range(4))
+    sides = []
+    for free in (m, n):
+        roles = [("b", d) for d in range(len(batch))] + [("c", d) for d in range(len(contracting))]
+        roles += [("f", d) for d in range(len(free))]
+        roles = draw(st.permutations(roles))
+        dims = [{"b": batch, "c": contracting, "f": free}[role][d] for role, d in roles]
+        where = [
+            [roles.index((role, d)) for d in range(len(group))] for role, group in (("b", batch), ("c", contracting))
+        ]
+        sides.append((dims, *where))
+    (lhs, lb, lc), (rhs, rb, rc) = sides
+    return lhs, rhs, lb, rb, lc, rc
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16"]), st.booleans())
+def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(numbers, name, small_blocks):
+    lhs, rhs = numbers[:2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dot, "TINY", -1)
+        if small_blocks:  # many blocks, and copies of either side
+            patch.setattr(matmul, "MAX_ROWS", 12)
+            patch.setattr(dot, "MAX_TERMS", 3)
+            patch.setattr(dot, "LOCAL_TERMS", 2)
+            patch.setattr(dot, "DIRECT_COLUMNS", 0)
+        agrees_with_loop(dot_text(*numbers, name=name), random(name, lhs), random(name, rhs, 1))
+
+
+MATRICES = [
+    (100, 33, 70),
+    (1, 50, 300),
+    (3, 20, 90),
+    (5, 40, 33),
+    (200, 17, 5),
+    (13, 300, 1),
+    (97, 2000, 19),
+    (200, 1600, 20),
+]
+
+
+@pytest.mark.parametrize("transposed", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("m, k, n", MATRICES)
+def test_matrices(m, k, n, transposed):
+    left, right = transposed
+    lhs, rhs = ((m, k), (k, n))
+    lhs, lc = (lhs, 1) if left == "n" else (lhs[::-1], 0)
+    rhs, rc = (rhs, 0) if right == "n" else (rhs[::-1], 1)
+    a, b = random("f32", lhs), random("f32", rhs, 1)
+    got = agrees_with_loop(dot_text(lhs, rhs, lc=(lc,), rc=(rc,)), a, b)
+    a, b = (a if left == "n" else a.T).astype(np.float64), (b if right == "n" else b.T).astype(np.float64)
+    bound = k * np.finfo(np.float32).eps * (abs(a) @ abs(b))
+    assert (abs(got - a @ b) <= bound).all()
+
+
+@pytest.mark.parametrize(
+    "name, result",
+    [("s8", "s32"), ("s8", "s8"), ("u16", "u16"), ("s64", "s64"), ("bf16", "f32"), ("f16", "f16"), ("f64", "f64")],
+)
+def test_types(name, result):
+    text = dot_text((20, 70), (70, 33), lc=(1,), rc=(0,), name=name, result=result)
+    a, b = random(name, (20, 70)), random(name, (70, 33), 1)
+    got = agrees_with_loop(text, a, b)
+    if DTYPES[name] in (np.int8, np.uint16, np.int64):
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(got, (a.astype(DTYPES[result]) @ b.astype(DTYPES[result])))
+    else:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        eps = np.finfo(np.float32 if name != "f64" else np.float64).eps
+        rounding = float(ml_dtypes.finfo(DTYPES[result]).eps)
+        bound = 71 * eps * (abs(a) @ abs(b)) + rounding * abs(a @ b)
+        assert (abs(got.astype(np.float64) - a @ b) <= bound).all()
+
+
+def test_complex_products_are_plain_loops():
+    text = dot_text((3, 4), (4, 5), lc=(1,), rc=(0,), name="c64")
+    a, b = random("c64", (3, 4)), random("c64", (4, 5), 1)
+    (got,) = Compiled(fusion_of(parse(text), "dot"))(a, b)
+    np.testing.assert_allclose(got, a @ b, rtol=1e-5)
+
+
+def test_producers_and_consumers_live_in_the_kernels_of_the_dot():
+    text = """HloModule m
+    ENTRY main {
+      a = bf16[5,40,7] parameter(0)
+      w = f32[30,7] parameter(1)
+      bias = f32[30] parameter(2)
+      res = f32[200,30] parameter(3)
+      s = f32[] parameter(4)
+      r = bf16[200,7] reshape(a)
+      c = f32[200,7] convert(r)
+      sb = f32[200,7] broadcast(s), dimensions={}
+      scaled = f32[200,7] multiply(c, sb)
+      wt = f32[7,30] transpose(w), dimensions={1,0}
+      d = f32[200,30] dot(scaled, wt), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      bb = f32[200,30] broadcast(bias), dimensions={1}
+      pre = f32[200,30] add(d, bb)
+      zero = f32[] constant(0)
+      zeros = f32[200,30] broadcast(zero), dimensions={}
+      relu = f32[200,30] maximum(pre, zeros)
+      sum = f32[200,30] add(relu, res)
+      half = bf16[200,30] convert(sum)
+      out = bf16[5,40,30] reshape(half)
+      ROOT t = (bf16[5,40,30], f32[200,30]) tuple(out, pre)
+    }"""
+    a, w, bias, res, s = (
+        random("bf16", (5, 40, 7)),
+        random("f32", (30, 7)),
+        random("f32", (30,)),
+        random("f32", (200, 30)),
+        np.float32(0.3),
+    )
+    agrees_with_loop(text, a, w, bias, res, s)
+
+
+@pytest.mark.parametrize("dims", [(0, 4, 5), (3, 0, 5), (3, 4, 0)])
+def test_empty(dims):
+    m, k, n = dims
+    text = dot_text((m, k), (k, n), lc=(1,), rc=(0,))
+    (got,) = Compiled(fusion_of(parse(text), "dot"))(np.ones((m, k), np.float32), np.ones((k, n), np.float32))
+    np.testing.assert_array_equal(got, np.zeros((m, n), np.float32))
+
+
+def test_infinities_and_nans_go_where_the_sum_takes_them():
+    a, b = random("f32", (40, 30)), random("f32", (30, 40), 1)
+    a[3, 4], a[5, 6], b[7, 8], b[9, 1] = np.inf, np.nan, -np.inf, np.nan
+    agrees_with_loop(dot_text((40, 30), (30, 40), lc=(1,), rc=(0,)), a, b)
