@@ -1,0 +1,154 @@
+"""OpenCL C into a built program that is ready to launch, through the cache on disk.
+
+Two kinds of device. Most give their compiled program as bytes and take them back. PoCL does too, but compiles each
+kernel a second time to make them general; what it compiles for launching lies in files in its own directory, so those
+files are kept instead: the next process puts them back, and neither compiles nor links anything.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refxla_spec.errors import DeviceError
+
+from . import cache
+from .devices import Device, pocl_directory
+
+_pocl_lock = threading.Lock()  # which files a program makes is seen by what is new in the directory
+_SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
+
+
+def build(
+    device: Device, raw: Any, source: str, entries: Iterable[tuple[str, int]] = (), items: Iterable[int] = ()
+) -> Any:
+    """The program built for `raw`, one of the device's `raws`, as a pyopencl object.
+
+    `entries` are the (function, which) that will be launched, and `items` the sizes of those launches: what a device
+    puts off until the first launch is then done here. Raises DeviceError with the compiler's log.
+    """
+    options = " ".join(device.target.build_options)
+    if device.kind == "simulator":
+        options += " -Drestrict="  # Oclgrind stops at what its compiler makes of restrict in an inlined function
+    store = cache.cache()
+    name = cache.key("program", source, options, raw.platform.name, raw.name, raw.version, raw.driver_version)
+    kept = store.get(name)
+    if device.platform != "Portable Computing Language":
+        return _with_binary(device, raw, source, options, store, name, kept)
+    with _pocl_lock:
+        directory = pocl_directory()
+        if directory is not None and kept is not None:
+            _unpack(kept, directory)
+        before = _programs(directory)
+        program = compile_source(device.context, raw, source, options)
+        _finish(device, raw, program, {function for function, _ in entries}, max(items, default=1))
+        if directory is not None and kept is None:
+            new = _programs(directory) - before
+            if new:
+                store.put(name, _pack(directory, new))
+        return program
+
+
+def compile_source(context: Any, raw: Any, source: str, options: str = "") -> Any:
+    """Compile, without any cache of ours or pyopencl's. Raises DeviceError with the compiler's log."""
+    import pyopencl as cl
+    from pyopencl import _cl
+
+    program = _cl._Program(context, source)
+    try:
+        program._build(options.encode(), [raw])
+    except cl.Error as error:
+        log = program.get_build_info(raw, cl.program_build_info.LOG) or str(error)
+        raise DeviceError(
+            f"the OpenCL compiler of {raw.name.strip()} refuses a generated program, which is an error of refxla's; "
+            f"please report it with this:\n{_excerpt(log, source)}"
+        ) from error
+    return program
+
+
+def _excerpt(log: str, source: str, limit: int = 2000) -> str:
+    """The compiler's first errors, with the line of the source that the first is about."""
+    errors = [line for line in log.splitlines() if "error" in line]
+    text = "\n".join(errors or log.splitlines())[:limit]
+    place = re.search(r":(\d+):\d+: (?:fatal )?error", log)
+    lines = source.splitlines()
+    if place and 0 < int(place[1]) <= len(lines):
+        text += f"\nline {place[1]}: {lines[int(place[1]) - 1].strip()}"
+    return text
+
+
+def _with_binary(
+    device: Device, raw: Any, source: str, options: str, store: cache.Cache, name: str, kept: bytes | None
+) -> Any:
+    import pyopencl as cl
+    from pyopencl import _cl
+
+    if kept is not None:
+        try:
+            program = _cl._Program(device.context, [raw], [kept])
+            program._build(options.encode(), [raw])
+            return program
+        except cl.Error:  # another version of the driver than it says, perhaps
+            store.drop(name)
+    program = compile_source(device.context, raw, source, options)
+    try:
+        binaries = program.get_info(cl.program_info.BINARIES)
+    except cl.Error:
+        return program  # a device may keep its binaries to itself
+    mine = [b for b in binaries if b]
+    if len(mine) == 1:
+        store.put(name, bytes(mine[0]))
+    return program
+
+
+# PoCL ----------------------------------------------------------------------------------------------------------------
+
+
+def _finish(device: Device, raw: Any, program: Any, functions: set[str], items: int) -> None:
+    """Launch each kernel once with a `which` that no case has, which makes PoCL compile it and does nothing else."""
+    import pyopencl as cl
+
+    queue = device.queue(raw)
+    nothing = cl.SVM(np.zeros(64, np.uint8))
+    for function in sorted(functions):
+        kernel = cl.Kernel(program, function)
+        kernel.set_arg(0, np.int32(-1))
+        kernel.set_arg(1, np.int32(0))
+        for n in range(2, kernel.num_args):
+            kernel.set_arg(n, nothing)
+        for size in {1, items if items > _SMALL_GRID else 1}:
+            cl.enqueue_nd_range_kernel(queue, kernel, (size,), (1,))
+    queue.finish()
+
+
+def _programs(directory: Path | None) -> set[Path]:
+    """PoCL's directories of one program each, relative to its own."""
+    if directory is None or not directory.is_dir():
+        return set()
+    return {path.relative_to(directory) for path in directory.glob("??/*") if path.is_dir()}
+
+
+def _pack(directory: Path, programs: set[Path]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for program in sorted(programs):
+            for path in sorted((directory / program).rglob("*")):
+                if path.is_file():
+                    archive.write(path, path.relative_to(directory).as_posix())
+    return out.getvalue()
+
+
+def _unpack(content: bytes, directory: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for member in archive.infolist():
+            path = directory / member.filename
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(member))

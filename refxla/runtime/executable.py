@@ -1,0 +1,133 @@
+"""A compiled program that is called with arrays and gives arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.launch import Executor
+from ..codegen.program import Program
+from ..plan import Branch, Copy, Launch, Loop, Plan, Step
+from .build import build
+from .devices import Device
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes a program needs: `constants`, `arena` and `workspace` as long as it lives, the rest for each call."""
+
+    parameters: int
+    results: int
+    constants: int
+    arena: int
+    workspace: int
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {getattr(self, name):,} bytes" for name in self.__dataclass_fields__)
+
+
+class Executable:
+    """A plan on a device.
+
+    Call it with the flattened arguments (NumPy arrays, or anything with `__array__`, `__dlpack__` or the buffer
+    protocol; Python numbers for 0-d parameters) of exactly the parameters' types and shapes. It returns the tuple of
+    results as new NumPy arrays. On a CPU device arguments are read where they lie when they are dense and aligned.
+
+    It may be called from several threads, which then take turns. Raises InputError for arguments that do not fit, and
+    DeviceError when the device fails. KeyboardInterrupt is answered between the iterations of a `while`.
+    """
+
+    def __init__(self, plan: Plan, program: Program, device: Device) -> None:
+        self.plan = plan
+        self.program = program
+        self.device = device
+        self._raw, self._raw_reason = choose_raw(plan, device)
+        built = build(device, self._raw, program.source, program.entries, [k.items for k in plan.kernels])
+        self._executor = Executor(
+            plan,
+            program.entries,
+            built,
+            device.queue(self._raw),
+            device.context,
+            device.access,
+            0 if device.kind == "gpu" else 1,
+        )
+
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        return self._executor(*arrays)
+
+    @property
+    def opencl(self) -> str:
+        """The OpenCL C of all kernels."""
+        return self.program.source
+
+    @property
+    def memory(self) -> Memory:
+        """How many bytes the program needs, by what they are for."""
+        plan = self.plan
+        return Memory(
+            parameters=sum(s.bytes for s in plan.parameters),
+            results=sum(s.bytes for s in plan.results),
+            constants=plan.constant_bytes,
+            arena=plan.arena_bytes,
+            workspace=plan.workspace_bytes,
+        )
+
+    @property
+    def device_reason(self) -> str:
+        """Why the program runs where it does."""
+        return "; ".join(reason for reason in (self.device.why, self._raw_reason) if reason)
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.plan.name}: {len(self.plan.kernels)} kernels on {self.device.name}>"
+
+
+# What a launch costs, in microseconds, as measured on two cores with PoCL 3.0.
+_START_US = 12.0  # to wake the threads and to hear from them, for each wait
+_LAUNCH_US = 2.0  # for each launch
+_BYTES_PER_US = 8e3  # what one core reads and writes
+_ITEM_US = 2.0  # what an item of a kernel with many items takes at least: emitters make them of some 20 us
+
+
+def choose_raw(plan: Plan, device: Device) -> tuple[Any, str]:
+    """Which of the device's pyopencl devices runs a plan, and why.
+
+    PoCL has one that uses all cores and one that runs in the calling thread and so starts in a tenth of the time. The
+    second is taken when splitting the work would save less than starting it costs. A loop counts as one iteration.
+    """
+    if device.small is None:
+        return device.raw, ""
+    saved, cost = _gain(plan, plan.steps, 1 - 1 / max(1, device.compute_units))
+    cost += _START_US
+    if saved > cost:
+        return device.raw, f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
+    return device.small, f"in the calling thread: more cores would save {saved:.0f} us a call and cost {cost:.0f} us"
+
+
+def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, float]:
+    """(microseconds saved, microseconds spent) by running steps on all cores; `share` is what all but one core do."""
+    saved = cost = 0.0
+    parts: tuple[tuple[Step, ...], ...]
+    for step in steps:
+        match step:
+            case Launch(kernel, buffers):
+                items = plan.kernels[kernel].items
+                size = sum(plan.buffers[b].bytes for b in set(buffers))
+                if items > 1:
+                    saved += max(size / _BYTES_PER_US, items * _ITEM_US) * min(share, 1 - 1 / items)
+                cost += _LAUNCH_US
+                continue
+            case Copy():
+                continue
+            case Loop(condition, _, body):
+                parts = (condition, body)
+                cost += _START_US
+            case Branch(_, branches):
+                parts = branches
+                cost += _START_US
+        for part in parts:
+            more_saved, more_cost = _gain(plan, part, share)
+            saved, cost = saved + more_saved, cost + more_cost
+    return saved, cost
