@@ -17,9 +17,9 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 from refxla_spec.verify import verify
 
 STRUCTURED = (
-    "batch-norm-grad batch-norm-inference batch-norm-training call conditional convolution custom-call dot "
-    "dynamic-slice dynamic-update-slice fusion gather map reduce reduce-window rng-bit-generator scatter "
-    "select-and-scatter sort topk while"
+    "batch-norm-grad batch-norm-inference batch-norm-training call cholesky conditional convolution custom-call domain "
+    "dot dynamic-slice dynamic-update-slice fft fusion gather get-dimension-size map partition-id reduce reduce-window "
+    "replica-id rng-bit-generator scatter select-and-scatter sort topk triangular-solve while"
 ).split()
 
 
@@ -735,3 +735,57 @@ def test_custom_call():
         np.testing.assert_array_equal(run(hlo, x)[0], [2, 4])
     finally:
         del custom_call._targets["test_twice"]
+
+
+# linear algebra, Fourier transforms
+
+
+@pytest.mark.parametrize("element_type", ["f32", "f64", "c64"])
+@pytest.mark.parametrize("lower", ["true", "false"])
+def test_cholesky(element_type, lower):
+    a = values(np.random.default_rng(0), element_type, (2, 5, 5))
+    a = (a @ a.swapaxes(-1, -2).conj() + 5 * np.eye(5)).astype(a.dtype)
+    hlo = f"""a = {element_type}[2,5,5] parameter(0)
+              ROOT r = {element_type}[2,5,5] cholesky(a), lower={lower}"""
+    (got,), (want,) = run(hlo, a), xla(hlo, a)
+    want = np.tril(want) if lower == "true" else np.triu(want)
+    assert np.abs(got - want).max() <= 50 * np.finfo(a.dtype).eps * np.abs(a).max()
+    back = got @ got.swapaxes(-1, -2).conj() if lower == "true" else got.swapaxes(-1, -2).conj() @ got
+    assert np.abs(back - a).max() <= 50 * np.finfo(a.dtype).eps * np.abs(a).max()
+
+
+@pytest.mark.parametrize("transpose", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize("lower", ["true", "false"])
+@pytest.mark.parametrize("left", ["true", "false"])
+@pytest.mark.parametrize("unit", ["true", "false"])
+def test_triangular_solve(transpose, lower, left, unit):
+    rng = np.random.default_rng(0)
+    dims = (2, 4, 3) if left == "true" else (2, 3, 4)
+    for element_type in ("f32", "c64"):
+        a, b = values(rng, element_type, (2, 4, 4)), values(rng, element_type, dims)
+        a += 4 * np.eye(4, dtype=a.dtype)
+        hlo = f"""a = {element_type}[2,4,4] parameter(0)
+                  b = {shape(element_type, dims)} parameter(1)
+                  ROOT r = {shape(element_type, dims)} triangular-solve(a, b), left_side={left}, lower={lower},
+                    unit_diagonal={unit}, transpose_a={transpose}"""
+        (got,), (want,) = run(hlo, a, b), xla(hlo, a, b)
+        assert np.abs(got - want).max() <= 200 * np.finfo(a.dtype).eps * np.abs(want).max()
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("length", [(8,), (7,), (4, 6), (3, 4, 5)])
+def test_fft(kind, length):
+    half = (*length[:-1], length[-1] // 2 + 1)
+    before = {"RFFT": ("f32", length), "IRFFT": ("c64", half)}.get(kind, ("c64", length))
+    after = {"RFFT": ("c64", half), "IRFFT": ("f32", length)}.get(kind, ("c64", length))
+    dims = (2, *before[1])
+    x = values(np.random.default_rng(0), before[0], dims)
+    if kind == "IRFFT":  # of what a real array gives: other operands have no result that they are the RFFT of
+        x = np.fft.rfftn(np.random.default_rng(0).standard_normal((2, *length)), axes=range(1, 1 + len(length)))
+        x = x.astype(np.complex64)
+    hlo = f"""x = {shape(before[0], dims)} parameter(0)
+              ROOT r = {shape(after[0], (2, *after[1]))} fft(x), fft_type={kind},
+                fft_length={{{",".join(map(str, length))}}}"""
+    (got,), (want,) = run(hlo, x), xla(hlo, x)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    assert np.abs(got - want).max() <= 20 * np.finfo(np.float32).eps * np.abs(x).sum() / (2 if kind[0] != "I" else 1)

@@ -1,0 +1,40 @@
+"""The size of one dimension of an array, as s32[].
+
+Here every size is the one that the shape states: there are no values of dynamic shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attributes import INTS, REQUIRED, Attribute
+from ..errors import UnsupportedError
+from ..module import Instruction
+from ..operation import Example, require
+from ..types import S32, Shape
+
+INPUTS = {"operand": "an array"}
+ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the one dimension")}
+CONSTRAINTS = {"C1": "dimensions is one dimension of operand"}
+
+
+def infer(instruction: Instruction, operand: Shape) -> Shape:
+    dims = instruction.dimensions
+    require(len(dims) == 1 and 0 <= dims[0] < operand.rank, "C1", f"dimensions is {dims}, operand is {operand}")
+    return Shape(S32)
+
+
+def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
+    if instruction.operands[0].shape.is_dynamic:
+        raise UnsupportedError(f"{instruction.name}: {instruction.operands[0].shape} has a size known at run time only")
+    return np.array(operand.shape[instruction.dimensions[0]], np.int32)
+
+
+EXAMPLES = (
+    Example(
+        """x = f32[2,3] parameter(0)
+           ROOT n = s32[] get-dimension-size(x), dimensions={1}""",
+        ("f32[2,3] {{1,2,3},{4,5,6}}",),
+        ("s32[] 3",),
+    ),
+)

@@ -1,0 +1,25 @@
+"""Which of the replicas of a program that runs on several devices this is, as u32[].
+
+Programs run on one device here: it is 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..module import Instruction
+from ..operation import Example
+from ..types import U32, Shape
+
+INPUTS = {}
+
+
+def infer(instruction: Instruction) -> Shape:
+    return Shape(U32)
+
+
+def evaluate(instruction: Instruction) -> np.ndarray:
+    return np.array(0, np.uint32)
+
+
+EXAMPLES = (Example("ROOT r = u32[] replica-id()", (), ("u32[] 0",)),)
