@@ -128,6 +128,13 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "statistics": a.VERBATIM,
 }
 
+# Attributes that XLA's parser wants to see even where they are empty.
+ALWAYS_WRITTEN = {
+    "broadcast": ("dimensions",),
+    "gather": ("offset_dims", "collapsed_slice_dims", "start_index_map"),
+    "scatter": ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
+}
+
 # Attributes of every instruction; each has a field of its own in Instruction.
 COMMON = ("sharding", "frontend_attributes", "control-predecessors", "metadata", "backend_config")
 

@@ -36,6 +36,7 @@ from .operation import operations
 from .types import ELEMENT_TYPES, TUPLE, Layout, Shape
 
 _HEAD = re.compile(r"(ROOT\b\s*)?%?([\w.\-]+)\s*=")
+_BODY = re.compile(r"\{\s*(?:ROOT\b\s*)?%?[\w.\-]+\s*=")
 _HAS_SHAPE = re.compile(r"\(|[a-z]\w*\[")
 _OPCODE = re.compile(r"[a-z][a-z0-9\-]*")
 _COMPUTATION = re.compile(r"(ENTRY\b\s*)?%?([\w.\-]+)\s*(?=[({])")
@@ -64,6 +65,7 @@ class Parser:
         # Computations may be called before they are written: (instruction, attribute, names, offset of the first)
         self.calls: list[tuple[Instruction, str, list[str], int]] = []
         self.operations = operations()
+        self.nesting = 0  # levels of computations inside of which the scanner stands
 
     # -- module
 
@@ -432,16 +434,36 @@ class Parser:
         s = self.scanner
         s.skip()
         at, called = s.at, []
-        if s.accept("{"):  # (a single one may stand in braces, too)
+        if _BODY.match(s.text, s.at):
+            called.append(self._nested(f"{i.name}.{name}"))
+        elif s.accept("{"):  # (a single one may stand in braces, too)
             while not s.accept("}"):
                 if called:
                     s.expect(",", "or '}'")
-                called.append(s.need(NAME, "the name of a computation"))
+                s.skip()
+                if _BODY.match(s.text, s.at):
+                    called.append(self._nested(f"{i.name}.{name}.{len(called)}"))
+                else:
+                    called.append(s.need(NAME, "the name of a computation"))
         else:
             called.append(s.need(NAME, "the name of a computation"))
         if kind == kinds.COMPUTATION and len(called) != 1:
             raise s.error(f"{name} is one computation, and here are {len(called)}", at)
         self.calls.append((i, name, called, at))
+
+    def _nested(self, name: str) -> str:
+        """A computation written where it is called, in braces and without a name; gives the name it gets."""
+        s = self.scanner
+        while name in self.computations:
+            name += ".1"
+        self.nesting += 1
+        if self.nesting > _DEEPEST:
+            raise s.error(f"computations nest more than {_DEEPEST} levels deep")
+        computation = Computation(name, position=s.place(s.at))
+        s.expect("{")
+        self._instructions(computation, "}")
+        self.nesting -= 1
+        return name
 
     def _integers(self) -> tuple[int, ...]:
         s = self.scanner

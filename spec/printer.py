@@ -9,6 +9,7 @@ from typing import Any
 
 from . import attributes as kinds
 from . import grammar
+from .errors import InvalidProgramError
 from .lexer import escape
 from .literals import format_value
 from .module import (
@@ -24,6 +25,9 @@ from .module import (
 )
 from .operation import operations
 from .types import Shape
+
+
+_ORDER = {name: place for place, name in enumerate(grammar.ATTRIBUTE_KINDS)}
 
 
 def print_module(module: Module, *, elide: int | None = None) -> str:
@@ -47,7 +51,7 @@ def format_computation(computation: Computation, *, entry: bool = False, elide: 
 
 def format_instruction(i: Instruction, *, elide: int | None = None) -> str:
     """The text of one instruction, without ROOT and without a line's end."""
-    attributes = dict(i.attributes)
+    attributes = {n: () for n in grammar.ALWAYS_WRITTEN.get(i.opcode, ())} | i.attributes
     if i.opcode == "parameter":
         inside = str(attributes.pop("number"))
     elif i.opcode == "constant":
@@ -55,7 +59,8 @@ def format_instruction(i: Instruction, *, elide: int | None = None) -> str:
     else:
         inside = ", ".join(f"%{o.name}" for o in i.operands)
     parts = [f"%{i.name} = {i.shape} {i.opcode}({inside})"]
-    parts += [f"{name}={_value(i, name, value)}" for name, value in attributes.items() if value is not None]
+    given = sorted((n for n, v in attributes.items() if v is not None), key=lambda n: _ORDER.get(n, 0))
+    parts += [f"{name}={_value(i, name, attributes[name])}" for name in given]
     if i.sharding is not None:
         parts.append(f"sharding={i.sharding}")
     if i.frontend_attributes:
@@ -128,7 +133,9 @@ _FORMATS = {
 def _value(i: Instruction, name: str, value: Any) -> str:
     known = operations().get(i.opcode)
     declared = known.attributes.get(name) if known else None
-    kind = declared.kind if declared else grammar.ATTRIBUTE_KINDS[name]
+    kind = declared.kind if declared else grammar.ATTRIBUTE_KINDS.get(name)
+    if kind not in _FORMATS:
+        raise InvalidProgramError(f"{i.name}: {i.opcode} has no attribute {name}, so HLO text cannot say it")
     return _FORMATS[kind](value)
 
 

@@ -92,6 +92,7 @@ class _Reader:
         self.message = message
         self.operations = operations()
         self.computations: dict[int, Computation] = {}
+        self.known: dict[tuple[str, frozenset[str]], dict[str, Attribute]] = {}  # what `declared` gave
 
     def module(self) -> Module:
         m = self.message
@@ -177,7 +178,10 @@ class _Reader:
         result = self.called(m, i)
         if i.opcode == "constant":
             result["literal"] = literal_from(m.literal, i.shape)
-        declared = self.declared(i.opcode, present)
+        key = i.opcode, frozenset(present)
+        declared = self.known.get(key)
+        if declared is None:
+            declared = self.known[key] = self.declared(i.opcode, present)
         seen = set(_READ_OTHERWISE | _LEFT_OUT)
         for name, attribute in declared.items():
             path = field_of(i.opcode, name)

@@ -135,6 +135,8 @@ def _elements_from(message: Any, shape: Shape) -> np.ndarray:
         raise ParseError(f"{len(data)} bytes are no whole number of {name}")
     else:
         flat = np.frombuffer(data, dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype).astype(dtype)
+    if shape.size and not flat.size:
+        raise ParseError("the proto was saved without the values of its constants; save it with them")
     if flat.size != shape.size:
         raise ParseError(f"a literal of {flat.size} elements for the shape {shape}")
     return flat
