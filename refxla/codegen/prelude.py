@@ -18,7 +18,7 @@ says that what follows, up to the next such line, is a template, to be written o
     POLY(name, x)     the polynomial `name` of coefficients.json at x, by Horner's rule with one fma a step
     1.5, 0x1p-3       floating literals take the suffix of T
 
-A real type T also names its complex type C (and the other way round).
+A real type T also names its complex type C, and an integer type I its unsigned type U, in names: rx_name_C, rx_name_U.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def _instantiate(text: str, binding: dict[str, str]) -> str:
     words = dict(binding)
     if "T" in words and words["T"] in _COMPLEX_OF:
         words["C"] = _COMPLEX_OF[words["T"]]
+    if "I" in words:
+        words["U"] = words["I"].replace("s", "u")
     macros: dict[str, str] = {}
     for word, name in words.items():
         macros |= _macros(word, name)

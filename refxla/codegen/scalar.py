@@ -266,11 +266,8 @@ def _abs(types, result, args, attributes):
 
 
 def _reduce_precision(types, result, args, attributes):
-    exponent, mantissa = attributes["exponent_bits"], attributes["mantissa_bits"]
-    if result == "f64" or result == "f32" or result in _NARROW:
-        name = "f64" if result == "f64" else "f32"
-        return _call("reduce-precision", name, (args[0], str(exponent), str(mantissa)))
-    return None
+    bits = str(attributes["exponent_bits"]), str(attributes["mantissa_bits"])
+    return _call("reduce-precision", result, (args[0], *bits))
 
 
 def _convert(types, result, args, attributes):

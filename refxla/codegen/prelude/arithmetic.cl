@@ -43,23 +43,7 @@ static inline BITS_T rx_total_order_T(T x) {
     return bits ^ (BITS_T)((UBITS_T)(bits >> (8 * sizeof(T) - 1)) >> 1);
 }
 
-// x with its mantissa rounded to `mantissa` bits and its exponent limited to `exponent` bits: what is then too great
-// is infinite, and what is below the least normal number of that format is zero.
-static inline T rx_reduce_precision_T(T x, int exponent, int mantissa) {
-    UBITS_T sign = as_UBITS_T(x) & SIGN_T;
-    UBITS_T bits = as_UBITS_T(x) ^ sign;
-    int dropped = mantissa < MANTISSA_T ? MANTISSA_T - mantissa : 0;
-    UBITS_T halved = dropped > 0 ? ((UBITS_T)1 << (dropped > 0 ? dropped - 1 : 0)) - 1 : 0;
-    UBITS_T even = dropped > 0 ? bits >> dropped & 1 : 0;
-    UBITS_T rounded = (bits + halved + even) >> dropped << dropped;
-    int bias = (1 << (exponent - 1)) - 1;
-    int biased = (int)(rounded >> MANTISSA_T) - BIAS_T;
-    int narrow = bias < BIAS_T;
-    rounded = narrow & (biased > bias) ? INF_T : narrow & (biased <= -bias) ? 0 : rounded;
-    return x == x ? as_T(rounded | sign) : x;
-}
-
-// C's fmod: exact, with the sign of x. Long division of the mantissas, as many bits a step as the word has room for.
+// As fmod of the language C: exact, with the sign of x. Long division of the mantissas, as many bits a step as the word has room for.
 static inline T rx_remainder_T(T x, T y) {
     const UBITS_T implicit = (UBITS_T)1 << MANTISSA_T;
     UBITS_T xbits = as_UBITS_T(x) & ~SIGN_T, ybits = as_UBITS_T(y) & ~SIGN_T;
@@ -79,4 +63,45 @@ static inline T rx_remainder_T(T x, T y) {
     T result = xbits < ybits ? RX_FABS_T(x) : scaled;
     int invalid = (xbits >= INF_T) | (ybits > INF_T) | (ybits == 0);
     return invalid ? as_T(INF_T | INF_T >> 1) : RX_COPYSIGN_T(result, x);
+}
+
+//! I = u32 u64
+
+// The bits of a number without its sign, in a format of own_exponent and own_mantissa bits, with the mantissa rounded
+// to `mantissa` bits and the exponent limited to `exponent` bits: what is then too great is infinite, and what is below
+// the least normal number of that narrower format is zero. Infinities and NaNs stay.
+static inline I rx_reduce_I(I bits, int own_exponent, int own_mantissa, int exponent, int mantissa) {
+    I infinity = (((I)1 << own_exponent) - 1) << own_mantissa;
+    int own_bias = (1 << (own_exponent - 1)) - 1, bias = (1 << (exponent - 1)) - 1;
+    int dropped = mantissa < own_mantissa ? own_mantissa - mantissa : 0;
+    I below_half = ((I)1 << dropped >> 1) - (dropped > 0);
+    I even = dropped > 0 ? bits >> dropped & 1 : 0;
+    I rounded = (bits + below_half + even) >> dropped << dropped;
+    int power = (int)(rounded >> own_mantissa) - own_bias;
+    I limited = power > bias ? infinity : power <= -bias ? 0 : rounded;
+    return bits >= infinity ? bits : exponent < own_exponent ? limited : rounded;
+}
+
+//! T = f32
+
+static inline T rx_reduce_precision_T(T x, int exponent, int mantissa) {
+    uint sign = as_uint(x) & SIGN_T;
+    return as_float(rx_reduce_u32(as_uint(x) ^ sign, 8, 23, exponent, mantissa) | sign);
+}
+
+static inline float rx_reduce_precision_f16(float x, int exponent, int mantissa) {
+    uint bits = rx_store_f16(x), sign = bits & 0x8000u;
+    return rx_load_f16((ushort)(rx_reduce_u32(bits ^ sign, 5, 10, exponent, mantissa) | sign));
+}
+
+static inline float rx_reduce_precision_bf16(float x, int exponent, int mantissa) {
+    uint bits = rx_store_bf16(x), sign = bits & 0x8000u;
+    return rx_load_bf16((ushort)(rx_reduce_u32(bits ^ sign, 8, 7, exponent, mantissa) | sign));
+}
+
+//! T = f64
+
+static inline T rx_reduce_precision_T(T x, int exponent, int mantissa) {
+    ulong sign = as_ulong(x) & SIGN_T;
+    return as_double(rx_reduce_u64(as_ulong(x) ^ sign, 11, 52, exponent, mantissa) | sign);
 }

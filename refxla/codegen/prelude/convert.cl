@@ -83,6 +83,6 @@ static inline float rx_odd_I(I a) {
 //! I = s32 s64
 
 static inline float rx_odd_I(I a) {
-    float magnitude = rx_odd_U_I((U_I)rx_abs_I(a));
+    float magnitude = rx_odd_U((U_I)rx_abs_I(a));
     return a < 0 ? -magnitude : magnitude;
 }
