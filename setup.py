@@ -140,5 +140,10 @@ setup(
         "bench": BENCH,
         "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1"],
     },
-    entry_points={"console_scripts": ["refxla = refxla.tools.cli:main"]},
+    entry_points={
+        "console_scripts": [
+            "refxla = refxla.tools.cli:main",
+            "refxla-conformance = refxla_conformance.__main__:main",
+        ]
+    },
 )
