@@ -1,4 +1,4 @@
-"""python -m refxla_conformance: puts every example of the specification to an implementation; exits with 1 on failure."""
+"""python -m refxla_conformance: puts every example of the specification to an implementation; status 1 on failure."""
 
 from __future__ import annotations
 

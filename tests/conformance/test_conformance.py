@@ -10,7 +10,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.operation import operations
 
 
-def outcomes(implementation, opcodes=("add", "exponential", "tuple")):
+def outcomes(implementation, opcodes=("add", "exponential")):
     return {check(case, implementation).outcome for case in cases(opcodes)}
 
 
@@ -26,7 +26,7 @@ def test_reference_passes(capsys):
 def test_wrong_results_fail():
     def perturbed(module, arguments):
         result = reference(module, arguments)
-        return tuple(np.negative(r) for r in result) if isinstance(result, tuple) else ~result.view(np.uint8)
+        return ~result if result.dtype == bool else (result.view(np.uint8) ^ 0x40).view(result.dtype)
 
     assert outcomes(perturbed) == {Outcome.FAILED}
     assert outcomes(lambda module, arguments: ()) == {Outcome.FAILED}
