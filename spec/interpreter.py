@@ -118,13 +118,13 @@ class Interpreter:
             )
         dying = self._last_uses.get(computation)
         if dying is None:
-            dying = self._last_uses[computation] = _last_uses(computation)
+            dying = self._last_uses[computation] = last_uses(computation)
         values: dict[Instruction, Value] = {}
         for instruction, dead in zip(computation.instructions, dying, strict=True):
             if instruction.opcode == "parameter":
                 value = args[instruction.attributes["number"]]
             else:
-                value = self._evaluate(instruction, [values[o] for o in instruction.operands])
+                value = self.evaluate(instruction, [values[o] for o in instruction.operands])
             values[instruction] = value
             if self._trace is not None:
                 self._trace(instruction, value)
@@ -132,7 +132,8 @@ class Interpreter:
             for i in dead:
                 del values[i]
 
-    def _evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
+    def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
+        """The value of one instruction on the values of its operands. Errors as `run`."""
         rule = operation(instruction.opcode)
         self._depth += 1
         try:
@@ -168,7 +169,7 @@ def _normal(value: Value, shape: Shape) -> Value:
     return array
 
 
-def _last_uses(computation: Computation) -> list[list[Instruction]]:
+def last_uses(computation: Computation) -> list[list[Instruction]]:
     """For each position the instructions whose values nobody needs after it (the root's is always kept)."""
     last: dict[Instruction, int] = {}
     for position, instruction in enumerate(computation.instructions):

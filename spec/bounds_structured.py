@@ -1,0 +1,497 @@
+"""The rules of bounds.py for operations that are not elementwise: control flow, movement, sums, choices among elements.
+
+A rule of CONTROL computes value and error, one of RULES the error alone from the operands, their errors and the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .bounds import (
+    ERROR_TYPE,
+    Array,
+    Bounds,
+    Error,
+    distance,
+    exact,
+    filled,
+    interval,
+    no_error,
+    of_errors,
+    outwards,
+    undecided,
+    unit_roundoff,
+)
+from .compare import ulp
+from .indexing import window_count, window_slices
+from .module import Computation, Instruction
+from .numerics import total_order_key, type_of
+from .operation import make, operation
+from .sorting import sorted_order
+from .types import Shape, Value
+from .vectorize import binary_opcode, lift
+
+# Control flow.
+
+
+def _called(attribute: str) -> Any:
+    def rule(self: Bounds, i: Instruction, values: list[Value], errors: list[Error]) -> tuple[Value, Error]:
+        return self.run(getattr(i, attribute), values, errors)
+
+    return rule
+
+
+def _map(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]) -> tuple[Value, Error]:
+    lifted = lift(i.to_apply, values[0].shape)
+    if lifted is None:
+        result = self.evaluate(i, values)
+        return result, no_error(result) if exact(errors) else undecided(result)
+    return self.run(lifted, values, errors)
+
+
+def _while(self: Bounds, i: Instruction, values: list[Value], errors: list[Error]) -> tuple[Value, Error]:
+    """A loop whose condition is undecided may run more or fewer times: then all is undecided."""
+    value, error = values[0], errors[0]
+    while True:
+        again, doubt = self.run(i.condition, (value,), (error,))
+        if not exact(doubt):
+            value = self.evaluate(i, [value])
+            return value, undecided(value)
+        if not again:
+            return value, error
+        value, error = self.run(i.body, (value,), (error,))
+
+
+def _conditional(self: Bounds, i: Instruction, values: list[Value], errors: list[Error]) -> tuple[Value, Error]:
+    from .ops.conditional import branches
+
+    if not exact(errors[0]):
+        result = self.evaluate(i, values)
+        return result, undecided(result)
+    called, index = branches(i), values[0]
+    if index.dtype == np.bool_:
+        chosen = 0 if index else 1
+    else:
+        chosen = int(index) if 0 <= index < len(called) else len(called) - 1
+    return self.run(called[chosen], values[chosen + 1 : chosen + 2], errors[chosen + 1 : chosen + 2])
+
+
+CONTROL = {
+    "call": _called("to_apply"),
+    "fusion": _called("calls"),
+    "map": _map,
+    "while": _while,
+    "conditional": _conditional,
+    "tuple": lambda self, i, values, errors: (tuple(values), tuple(errors)),
+    "get-tuple-element": lambda self, i, values, errors: (values[0][i.index], errors[0][i.index]),
+    "opt-barrier": lambda self, i, values, errors: (values[0], errors[0]),
+    "add-dependency": lambda self, i, values, errors: (values[0], errors[0]),
+}
+
+# Movement: errors go where their elements go; an undecided index leaves the whole result undecided.
+
+
+def _moves(*data: int) -> Any:
+    """The rule of an operation that moves its operands numbered `data` (none given: all); the others are indices."""
+
+    def rule(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+        carried = [k in data or not data for k in range(len(values))]
+        if not exact([e for e, c in zip(errors, carried, strict=True) if not c]):
+            return undecided(result)
+        if exact(errors):
+            return None
+        if i.opcode == "bitcast" and type_of(values[0]) is not type_of(result):
+            return undecided(result)
+        moved = [filled(v, e) if c else v for v, e, c in zip(values, errors, carried, strict=True)]
+        return operation(i.opcode).evaluate(of_errors(i, carried), *moved)
+
+    return rule
+
+
+# Sums.
+
+
+def _addition(*dimensions: int) -> Computation:
+    a, b = (make("parameter", shape=Shape(ERROR_TYPE, dimensions), number=n) for n in (0, 1))
+    c = make("add", a, b)
+    return Computation("add_errors", [a, b, c], c)
+
+
+def _sum_bound(absolute: Array, errors: Array, count: Array | float, result: Array, known: bool) -> Error:
+    """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
+
+    `known`: all terms are exact, so that a result that is not finite is certain.
+    """
+    if not (type_of(result).is_float or type_of(result).is_complex):
+        return None if known else undecided(result)
+    bound = np.asarray(count, np.float64) * unit_roundoff(type_of(result)) * (absolute + errors) + errors
+    if known:  # a sum of one term, or of zeros, is exact
+        bound = np.where(np.isfinite(np.abs(result)), bound, 0)
+    return outwards(np.where(np.isfinite(bound), bound, np.inf))
+
+
+def _products(terms: Any) -> Any:
+    """The rule of sums of products, `terms(i, lhs, rhs)` in each."""
+
+    def rule(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+        known = exact(errors)
+        if not (type_of(result).is_float or type_of(result).is_complex):
+            return None if known else undecided(result)
+        evaluate, j = operation(i.opcode).evaluate, of_errors(i, (True, True))
+        sizes = [np.abs(v).astype(np.float64) for v in values]
+        absolute = evaluate(j, *sizes)
+        spread = np.zeros(result.shape)
+        if not known:
+            wide = evaluate(j, *(s + filled(s, e) for s, e in zip(sizes, errors, strict=True)))
+            spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
+        count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
+        return _sum_bound(absolute, spread, count, result, known)
+
+    return rule
+
+
+def _dot_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
+    return prod(lhs.shape[d] for d in i.lhs_contracting_dims)
+
+
+def _convolution_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
+    return rhs.size // max(1, rhs.shape[i.dim_labels.kernel_output_feature])
+
+
+def _combiners(computation: Computation) -> list[str | None]:
+    """For each result of a reducer of N pairs the opcode that combines its pair alone, or None."""
+    root, n = computation.root, len(computation.parameters) // 2
+    if not root.shape.is_tuple:
+        return [binary_opcode(computation)]
+    if root.opcode != "tuple":
+        return [None] * n
+    found: list[str | None] = []
+    for k, part in enumerate(root.operands):
+        pair = [computation.parameters[k], computation.parameters[n + k]]
+        found.append(part.opcode if part.operands == pair and not part.called else None)
+    return found
+
+
+def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    n, axes = len(values) // 2, tuple(i.dimensions)
+    results = result if isinstance(result, tuple) else (result,)
+    if not values[0].size:
+        found = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
+    elif not set(_combiners(i.to_apply)) <= set(_REDUCED):
+        return _reduce_in_pairs(self, i, values, errors, result)
+    else:
+        found = []
+        for k, (opcode, r) in enumerate(zip(_combiners(i.to_apply), results, strict=True)):
+            pair, known = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
+            if type_of(r).is_float or type_of(r).is_complex:
+                es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])
+                found.append(_REDUCED[opcode](pair, es, axes, r, known))
+            else:
+                found.append(None if known else undecided(r))
+    return tuple(found) if isinstance(result, tuple) else found[0]
+
+
+def _spread(error: Error, result: Array) -> Error:
+    return None if error is None else np.broadcast_to(error, result.shape)
+
+
+def _reduced_sum(pair, es, axes, r, known):
+    absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
+    terms = pair[0].size // max(1, r.size)
+    return _sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known)
+
+
+def _reduced_product(pair, es, axes, r, known):
+    sizes = [np.abs(p).astype(np.float64) for p in pair]
+    whole = sizes[0].prod(axes) * sizes[1]
+    wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
+    terms = (pair[0].size // max(1, r.size) + 1) * (4 if type_of(r).is_complex else 1)
+    grown = wide * (1 + unit_roundoff(type_of(r))) ** terms
+    bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown - whole, 0 if known else np.inf)
+    # of subnormal results the roundings are absolute
+    return outwards(bound + terms * float(np.nextafter(np.zeros((), r.dtype).real, r.dtype.type(1).real)))
+
+
+def _reduced_extreme(ufunc):
+    def rule(pair, es, axes, r, known):
+        if known or type_of(r).is_complex:
+            return None if known else undecided(r)
+        ends = [np.broadcast_arrays(*_ends(v, e)) for v, e in zip(pair, es, strict=True)]
+        bound = np.zeros(r.shape)
+        for low_or_high in (0, 1):
+            elements, init = (end[low_or_high].astype(np.float64) for end in ends)
+            at = ufunc(ufunc.reduce(elements, axis=axes), init)  # a NaN wins, as it does in HLO
+            bound = np.maximum(bound, distance(at, r.astype(np.float64)))
+        return outwards(np.where(np.isinf(ufunc_error(es, axes)), np.inf, bound))
+
+    return rule
+
+
+def ufunc_error(es: tuple[Array, Array], axes: tuple[int, ...]) -> Array:
+    """The largest error among the elements reduced."""
+    return np.maximum(es[0].max(axes), es[1])
+
+
+def _ends(value: Array, error: Array) -> tuple[Array, Array]:
+    low, *_, high = interval(value, error)
+    return low, high
+
+
+_REDUCED = {
+    "add": _reduced_sum,
+    "multiply": _reduced_product,
+    "maximum": _reduced_extreme(np.maximum),
+    "minimum": _reduced_extreme(np.minimum),
+}
+
+# Operations that round nothing: a reducer made of them gives the same whatever the order, up to its choices.
+_CHOOSING = frozenset(
+    "parameter constant tuple get-tuple-element compare select and or xor not maximum minimum copy negate abs".split()
+)
+
+
+def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    """Of a reducer that only chooses, such as argmax: neighbours combined, with their errors, until one is left."""
+    reducer, n = i.to_apply, len(values) // 2
+    floats = any(type_of(v).is_float or type_of(v).is_complex for v in values)
+    if exact(errors) and (not floats or all(j.opcode in _CHOOSING for j in reducer.instructions)):
+        return no_error(result)
+    axes = tuple(sorted(i.dimensions))
+    kept = tuple(d for d in range(values[0].ndim) if d not in axes)
+    sizes = tuple(values[0].shape[d] for d in kept)
+    if any(j.opcode not in _CHOOSING for j in reducer.instructions) or lift(reducer, ()) is None:
+        return undecided(result)
+
+    def rows(a: Array) -> Array:
+        return a.transpose(axes + kept).reshape(-1, *sizes)
+
+    current = [rows(v) for v in values[:n]], [rows(filled(v, e)) for v, e in zip(values[:n], errors[:n], strict=True)]
+
+    def combine(left: tuple, right: tuple) -> tuple[list[Array], list[Array]]:
+        lifted = lift(reducer, left[0][0].shape)
+        value, error = self.run(lifted, [*left[0], *right[0]], [*left[1], *right[1]])
+        if not isinstance(value, tuple):
+            value, error = (value,), (error,)
+        return list(value), [filled(v, e) for v, e in zip(value, error, strict=True)]
+
+    while (count := len(current[0][0])) > 1:
+        even = count // 2 * 2
+        pairs = combine(*(tuple([a[k:even:2] for a in part] for part in current) for k in (0, 1)))
+        current = tuple(
+            [np.concatenate([p, a[even:]]) for p, a in zip(new, old, strict=True)]
+            for new, old in zip(pairs, current, strict=True)
+        )
+    inits = [np.broadcast_to(v, sizes) for v in values[n:]]
+    init_errors = [np.broadcast_to(filled(v, e), sizes) for v, e in zip(values[n:], errors[n:], strict=True)]
+    _, error = combine((inits, init_errors), tuple([a[0] for a in part] for part in current))
+    return tuple(error) if isinstance(result, tuple) else error[0]
+
+
+def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    opcode = binary_opcode(i.to_apply)
+    choosing = all(j.opcode in _CHOOSING for j in i.to_apply.instructions)
+    if exact(errors) and (choosing or not type_of(values[0]).is_float):
+        return no_error(result)
+    if isinstance(result, tuple) or not type_of(values[0]).is_float:
+        return undecided(result)
+    es = [filled(v, e) for v, e in zip(values, errors, strict=True)]
+    if opcode == "add":
+        j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": _addition()})
+        absolute = self.evaluate_errors(j, [np.abs(v).astype(np.float64) for v in values])
+        spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
+        return _sum_bound(absolute, spread, prod(w.size for w in i.window) + 2, result, exact(errors))
+    if opcode in ("maximum", "minimum"):
+        ends = [_ends(v, e) for v, e in zip(values, es, strict=True)]
+        bound = np.zeros(result.shape)
+        for k in (0, 1):
+            bound = np.maximum(bound, distance(self.evaluate(i, [end[k] for end in ends]), result))
+        return outwards(bound)
+    return undecided(result)
+
+
+def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    n = len(values) // 2
+    opcode = binary_opcode(i.to_apply)
+    floats = type_of(values[0]).is_float
+    overwrites = n == 1 and i.to_apply.root is i.to_apply.parameters[1]
+    if exact(errors) and (overwrites or not floats or opcode in ("maximum", "minimum")):
+        return no_error(result)
+    if n > 1 or not floats or not exact(errors[n]):
+        return undecided(result)
+    carried = (True, False, True)
+    operand, indices, updates = values
+    es = filled(operand, errors[0]), filled(updates, errors[2])
+    if overwrites:
+        a, b = (make("parameter", shape=Shape(ERROR_TYPE), number=k) for k in (0, 1))
+        j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": Computation("second", [a, b], b)})
+        return self.evaluate_errors(j, [es[0], indices, es[1]])
+    if opcode == "add":
+        j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _addition()})
+        zeros = np.zeros(operand.shape)
+        count = self.evaluate_errors(j, [zeros, indices, np.ones(updates.shape)])
+        absolute = self.evaluate_errors(
+            j, [np.abs(operand).astype(np.float64), indices, np.abs(updates).astype(np.float64)]
+        )
+        spread = self.evaluate_errors(j, [es[0], indices, es[1]])
+        # an element that nothing is added to keeps its bits
+        return _sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
+    if opcode == "multiply" and exact(errors):
+        j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _addition()})
+        count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
+        grown = (1 + unit_roundoff(type_of(result))) ** (count + (count > 0)) - 1
+        size = np.abs(result).astype(np.float64)
+        return outwards(np.where(np.isfinite(size), size * grown, 0) + (count > 0) * count * ulp(result * 0))
+    if opcode in ("maximum", "minimum"):
+        ends = [_ends(v, e) for v, e in ((operand, es[0]), (updates, es[1]))]
+        bound = np.zeros(result.shape)
+        for k in (0, 1):
+            bound = np.maximum(bound, distance(self.evaluate(i, [ends[0][k], indices, ends[1][k]]), result))
+        return outwards(bound)
+    return undecided(result)
+
+
+def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+    """A window whose largest elements lie within their errors may give its source element to any of these."""
+    operand, source, init = values
+    if binary_opcode(i.scatter) != "add" or not type_of(operand).is_float:
+        return no_error(result) if exact(errors) and not type_of(operand).is_float else undecided(result)
+    e = filled(operand, errors[0])
+    j = replace(i, attributes={**i.attributes, "scatter": _addition()}, shape=replace(i.shape, element_type=ERROR_TYPE))
+    amount = np.abs(source).astype(np.float64)
+    spread_source = filled(source, errors[1])
+
+    def scattered(a: Array, start: Array) -> Array:
+        return self.evaluate_errors(j, [operand, a, start])
+
+    count = scattered(np.ones(source.shape), np.zeros(()))
+    absolute = scattered(amount, np.abs(np.float64(init)))
+    spread = scattered(spread_source, np.asarray(filled(init, errors[2])))
+    if not exact(errors[0]):
+        sign = {"GE": 1, "GT": 1, "LE": -1, "LT": -1}.get(_direction(i.select), 0)
+        if not sign:
+            return undecided(result)
+        value = sign * operand.astype(np.float64)
+        placings = list(_placings(i.window, operand.shape, source.shape))
+        leader = np.full(source.shape, -np.inf)
+        for placed, taken in placings:
+            leader[placed] = np.maximum(leader[placed], (value - e)[taken])
+        rivals, doubt = np.zeros(source.shape), np.zeros(source.shape)
+        for placed, taken in placings:
+            rival = (value + e)[taken] >= leader[placed]
+            rivals[placed] += rival
+            doubt[placed] = np.maximum(doubt[placed], np.where(rival, e[taken], 0))
+        open_ = (rivals > 1) & (doubt > 0)
+        extra = np.zeros(operand.shape)
+        for placed, taken in placings:
+            rival = open_[placed] & ((value + e)[taken] >= leader[placed])
+            extra[taken] += np.where(rival, amount[placed] + spread_source[placed], 0)
+            count[taken] += rival
+        spread = spread + extra
+    return _sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
+
+
+def _direction(select: Computation) -> str:
+    root = select.root
+    in_order = root.opcode == "compare" and root.operands == select.parameters
+    return root.direction if in_order else ""
+
+
+def _placings(window, sizes: tuple[int, ...], counts: tuple[int, ...]):
+    assert counts == tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
+    for k in np.ndindex(tuple(w.size for w in window)):
+        yield window_slices(window, k, sizes, counts)
+
+
+# Orders.
+
+
+def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    """Sorted rows fall into groups that their errors keep apart; inside a group any element may be anywhere."""
+    if exact(errors):
+        return no_error(result)
+    (axis,) = i.dimensions
+
+    def rows(a: Array) -> Array:
+        moved = np.moveaxis(a, axis, -1)
+        return moved.reshape(-1, moved.shape[-1])
+
+    flat = [rows(v) for v in values]
+    es = [rows(filled(v, e)) for v, e in zip(values, errors, strict=True)]
+    order = sorted_order(i.to_apply, flat, self.interpreter.run)
+    flat, es = ([np.take_along_axis(a, order, 1) for a in side] for side in (flat, es))
+    lifted = lift(i.to_apply, flat[0][:, 1:].shape)
+    if lifted is None:
+        return undecided(result)
+    worst = [np.broadcast_to(e.max(1, keepdims=True), e.shape) for e in es]
+    pairs = [(a[:, :-1], a[:, 1:]) for a in flat], [(w[:, :-1], w[:, 1:]) for w in worst]
+    used, spread = ([side for pair in part for side in pair] for part in pairs)
+    _, forth = self.run(lifted, used, spread)
+    swapped = ([side for pair in part for side in pair[::-1]] for part in pairs)
+    _, back = self.run(lifted, *swapped)
+    open_ = (filled(used[0], forth) > 0) | (filled(used[0], back) > 0)
+    found = [_group_error(a, e, open_) for a, e in zip(flat, es, strict=True)]
+    shape = np.moveaxis(values[0], axis, -1).shape
+    found = [np.moveaxis(f.reshape(shape), -1, axis) for f in found]
+    return tuple(found) if isinstance(result, tuple) else found[0]
+
+
+def _group_error(sorted_values: Array, errors: Array, open_: Array) -> Array:
+    """The error of each position of rows whose neighbours p and p + 1 may change places where open_[:, p]."""
+    starts = np.concatenate([np.ones((len(open_), 1), bool), ~open_], axis=1).reshape(-1)
+    first = np.flatnonzero(starts)
+    if not first.size:
+        return errors
+    group = np.cumsum(starts) - 1
+    flat, worst = sorted_values.reshape(-1), np.maximum.reduceat(errors.reshape(-1), first)
+    alone = (np.diff(np.append(first, len(flat))) == 1)[group]
+    wide = flat.astype(np.float64) if not np.iscomplexobj(flat) else np.abs(flat)
+    low, high = np.minimum.reduceat(wide, first), np.maximum.reduceat(wide, first)
+    apart = distance(high, low)
+    if not type_of(flat).is_float:
+        apart = np.where(apart > 0, np.inf, 0)
+    return outwards(np.where(alone, errors.reshape(-1), (apart + worst)[group])).reshape(errors.shape)
+
+
+def _topk(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
+    """The k-th largest moves no more than the largest error; an index is undecided where its neighbour comes near."""
+    if exact(errors):
+        return no_error(result)
+    (x,), (e,) = values, errors
+    keys = total_order_key(x)
+    ranks = np.unique(keys, return_inverse=True)[1].reshape(x.shape)
+    order = np.argsort(-ranks if i.largest else ranks, axis=-1, kind="stable")
+    ordered = np.take_along_axis(x, order, -1).astype(np.float64)
+    worst = e.max(-1, keepdims=True)
+    near = distance(ordered[..., 1:], ordered[..., :-1]) <= 2 * worst
+    none = np.zeros((*x.shape[:-1], 1), bool)
+    doubt = np.concatenate([near, none], -1) | np.concatenate([none, near], -1)
+    doubt = (doubt & (worst > 0))[..., : i.k]
+    return np.broadcast_to(worst, result[0].shape), np.where(doubt, np.inf, 0.0)
+
+
+RULES = {
+    "broadcast": _moves(0),
+    "reshape": _moves(0),
+    "transpose": _moves(0),
+    "reverse": _moves(0),
+    "slice": _moves(0),
+    "copy": _moves(0),
+    "bitcast": _moves(0),
+    "pad": _moves(0, 1),
+    "concatenate": _moves(),
+    "dynamic-slice": _moves(0),
+    "dynamic-update-slice": _moves(0, 1),
+    "gather": _moves(0),
+    "dot": _products(_dot_terms),
+    "convolution": _products(_convolution_terms),
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "scatter": _scatter,
+    "select-and-scatter": _select_and_scatter,
+    "sort": _sort,
+    "topk": _topk,
+}
