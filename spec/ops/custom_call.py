@@ -1,7 +1,7 @@
 """An operation that HLO does not have, by its name: custom_call_target says which.
 
-The result has the shape that the instruction states. Targets that are known here are those of `register`; each is a
-function of the instruction and the operands' values. Any other target is a valid program that cannot be evaluated.
+The result has the shape that the instruction states. The targets that have a meaning here stand in `custom_calls.py`,
+and `register` adds to them. A program with any other target is valid and cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..attributes import (
     WINDOW,
     Attribute,
 )
+from ..custom_calls import TARGETS
 from ..errors import UnsupportedError
 from ..module import Instruction
 from ..operation import Example, require
@@ -50,7 +51,7 @@ ATTRIBUTES = {
 CONSTRAINTS = {"C1": "custom_call_target is not empty"}
 
 Evaluate = Callable[..., Value]
-_targets: dict[str, Evaluate] = {}
+_targets: dict[str, Evaluate] = dict(TARGETS)
 
 
 def register(target: str, evaluate: Evaluate) -> None:
@@ -74,28 +75,6 @@ def evaluate(instruction: Instruction, *operands: Value) -> Value:
             f"known are {', '.join(sorted(_targets))}; give it one with refxla_spec.ops.custom_call.register"
         )
     return _targets[target](instruction, *operands)
-
-
-def _identity(instruction: Instruction, operand: Value) -> Value:
-    """A remark about where a value lives. Where it changes the shape, it divides a value among devices."""
-    if not Shape.of(operand).compatible(instruction.shape):
-        raise UnsupportedError(
-            f"{instruction.name}: {instruction.custom_call_target} makes {instruction.shape} of {Shape.of(operand)}: "
-            f"a program for several devices; compile it for one"
-        )
-    return operand
-
-
-for _target in (
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "LayoutConstraint",
-    "MoveToDevice",
-    "MoveToHost",
-    "annotate_device_placement",
-):
-    register(_target, _identity)
 
 
 EXAMPLES = (

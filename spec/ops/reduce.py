@@ -5,8 +5,9 @@
 to_apply takes N accumulated values and N elements and gives N accumulated values. It must be associative and have
 init_values as its neutral element, since the order and grouping in which it is applied are not part of the meaning.
 Here elements are combined in pairs of neighbours, in row-major order, and those in pairs again; the initial values
-come first. Floating-point sums and products are computed in a wider type and rounded once. The reduction of no
-elements is the initial values.
+come first. (Where an accumulated value has another type than the element, it is one element after the other.)
+Floating-point sums and products are computed in a wider type and rounded once. The reduction of no elements is the
+initial values.
 """
 
 from __future__ import annotations
@@ -90,7 +91,10 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
 
     rows = [o.transpose(dimensions + kept).reshape(count, *sizes) for o in operands]
     results = tuple(np.broadcast_to(i, sizes) for i in inits)
-    if count:
+    if any(o.dtype != i.dtype for o, i in zip(operands, inits, strict=True)):  # two elements are no pair for to_apply
+        for r in range(count):
+            results = apply(reducer, results, tuple(row[r] for row in rows), run)
+    elif count:
         results = apply(reducer, results, _combine_pairs(reducer, rows, run), run)
     return results if reducer.root.shape.is_tuple else results[0]
 

@@ -37,10 +37,14 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return top(operand, instruction.k, instruction.largest)
+
+
+def top(operand: np.ndarray, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The first k along the last dimension in descending (largest) or ascending order, and their indices, s32."""
     keys = total_order_key(operand) if type_of(operand).is_float else operand
     ranks = np.unique(keys, return_inverse=True)[1].reshape(operand.shape)
-    order = np.argsort(-ranks if instruction.largest else ranks, axis=-1, kind="stable")
-    indices = order[..., : instruction.k]
+    indices = np.argsort(-ranks if largest else ranks, axis=-1, kind="stable")[..., :k]
     return np.take_along_axis(operand, indices, axis=-1), indices.astype(np.int32)
 
 

@@ -772,6 +772,33 @@ def test_triangular_solve(transpose, lower, left, unit):
         assert np.abs(got - want).max() <= 200 * np.finfo(a.dtype).eps * np.abs(want).max()
 
 
+@pytest.mark.parametrize("element_type", ["f32", "c64"])
+@pytest.mark.parametrize("dims", [(5, 3), (3, 5), (4, 4), (2, 3, 1)])
+def test_householder(element_type, dims):
+    """Q R is the matrix, Q's columns are orthonormal, R is upper triangular by its packing."""
+    m, n = dims[-2:]
+    k = min(m, n)
+    a = values(np.random.default_rng(0), element_type, dims)
+    batch = dims[:-2]
+    packed, tau = run(
+        f"""a = {shape(element_type, dims)} parameter(0)
+            ROOT r = ({shape(element_type, dims)}, {shape(element_type, (*batch, k))}) custom-call(a),
+              custom_call_target="Qr" """,
+        a,
+    )
+    (q,) = run(
+        f"""a = {shape(element_type, (*batch, m, k))} parameter(0)
+            t = {shape(element_type, (*batch, k))} parameter(1)
+            ROOT q = {shape(element_type, (*batch, m, k))} custom-call(a, t),
+              custom_call_target="ProductOfElementaryHouseholderReflectors" """,
+        packed[..., :k],
+        tau,
+    )
+    eps = 50 * np.finfo(a.dtype).eps
+    assert np.abs(q @ np.triu(packed)[..., :k, :] - a).max() <= eps * np.abs(a).max()
+    assert np.abs(q.swapaxes(-1, -2).conj() @ q - np.eye(k)).max() <= eps
+
+
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize("length", [(8,), (7,), (4, 6), (3, 4, 5)])
 def test_fft(kind, length):
