@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from .accuracy import max_ulp
-from .compare import ulp
+from .compare import distance, ulp
 from .errors import EvaluationError
 from .interpreter import MAX_DEPTH, Interpreter, check_arguments, last_uses
 from .module import Computation, Instruction, Module
@@ -181,6 +181,8 @@ SINGULAR: dict[str, Callable[..., Array]] = {
 def _comparison(i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
     """Undecided where the operands' intervals have a point in common and are not both points."""
     (a, b), (ea, eb) = values, (filled(v, e) for v, e in zip(values, errors, strict=True))
+    if i.operands[0] is i.operands[1]:  # x != x asks whether x is NaN, whatever its error
+        return np.where(np.isinf(ea), np.inf, 0.0)
     if not type_of(a).is_float:
         return np.where((ea > 0) | (eb > 0), np.inf, 0.0)
     (a_low, *_, a_high), (b_low, *_, b_high) = (interval(v, e) for v, e in zip((a, b), (ea, eb), strict=True))
@@ -306,18 +308,6 @@ def interval(value: Array, error: Error) -> tuple[Array, ...]:
             np.where((error == 0) | (np.isinf(wide) & np.isfinite(error)), value, np.where(inside, further, end))
         )
     return tuple(ends)
-
-
-def distance(a: Array, b: Array) -> Array:
-    """|a - b| in f64: 0 where both are the same infinity or NaN, inf where one of them only; of integers 0 or inf."""
-    element_type = type_of(b)
-    if not (element_type.is_float or element_type.is_complex):
-        return np.where(a == b, 0.0, np.inf)
-    wide = {"f64": np.longdouble, "c128": np.clongdouble, "c64": np.complex128}.get(element_type.name, np.float64)
-    a, b = a.astype(wide), b.astype(wide)
-    nan = np.isnan(a) & np.isnan(b)
-    apart = np.abs(a - b).astype(np.float64)
-    return np.where(nan | (a == b), 0.0, np.where(np.isnan(apart), np.inf, apart))
 
 
 def of_errors(i: Instruction, carried: Sequence[bool]) -> Instruction:

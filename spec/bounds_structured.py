@@ -16,7 +16,6 @@ from .bounds import (
     Array,
     Bounds,
     Error,
-    distance,
     exact,
     filled,
     interval,
@@ -26,7 +25,7 @@ from .bounds import (
     undecided,
     unit_roundoff,
 )
-from .compare import ulp
+from .compare import distance, ulp
 from .indexing import window_count, window_slices
 from .module import Computation, Instruction
 from .numerics import total_order_key, type_of

@@ -1,11 +1,15 @@
-"""How far apart two values are: in bits, and in units in the last place."""
+"""How far apart two values are: in bits, in units in the last place, and against the bounds of a whole program."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from .errors import InputError
 from .numerics import component_type, type_of
-from .types import ElementType, Value
+from .types import ElementType, Shape, Value
 
 Array = np.ndarray
 
@@ -92,3 +96,71 @@ def precision(element_type: ElementType) -> tuple[int, int]:
 
 def _contiguous(a: Array) -> Array:
     return np.ascontiguousarray(a).reshape(a.shape)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one array of a result stands against the reference and its bounds (see bounds.py)."""
+
+    shape: Shape
+    undecided: int  # elements whose bound is inf
+    outside: int  # elements beyond their bound: the contract is broken
+    worst: float  # the largest distance as a fraction of its bound, over the elements that are decided (inf: bound 0)
+    at: tuple[int, ...]  # where that is
+    got: Any
+    expected: Any
+    bound: float  # the bound there
+    max_ulp: float  # the largest distance in ULP, over the elements that are decided
+
+
+def compare(result: Value, reference: Value, bounds: Value) -> list[Comparison]:
+    """Each array of a result, tuples opened, against the reference's value and the bounds of `run_with_bounds`.
+
+    InputError if the result has not the reference's types and dimensions.
+    """
+    if isinstance(reference, tuple):
+        if not isinstance(result, (tuple, list)) or len(result) != len(reference):
+            raise InputError(f"the reference has {len(reference)} results; compare it with as many")
+        parts = zip(result, reference, bounds, strict=True)
+        return [c for r, e, b in parts for c in compare(r, e, b)]
+    if reference is None:
+        return []
+    result = np.asarray(result)
+    if result.dtype != reference.dtype or result.shape != reference.shape:
+        raise InputError(f"the result is {Shape.of(result)} and the reference {Shape.of(reference)}")
+    with np.errstate(all="ignore"):
+        apart = np.where(same_bits(result, reference), 0.0, np.maximum(distance(result, reference), TINY))
+        decided = np.isfinite(bounds)
+        share = np.where(apart == 0, 0.0, np.where(bounds > 0, apart / np.where(bounds > 0, bounds, 1), np.inf))
+        share = np.where(decided, share, 0.0)
+        ulps = np.where(decided, ulp_distance(result, reference), 0.0)
+    at = tuple(int(k) for k in np.unravel_index(int(np.argmax(share)), share.shape)) if share.size else ()
+    empty = not share.size
+    return [
+        Comparison(
+            shape=Shape.of(reference),
+            undecided=int(np.count_nonzero(~decided)),
+            outside=int(np.count_nonzero(share > 1)),
+            worst=0.0 if empty else float(share[at]),
+            at=at,
+            got=None if empty else result[at],
+            expected=None if empty else reference[at],
+            bound=0.0 if empty else float(bounds[at]),
+            max_ulp=0.0 if empty else float(np.max(ulps)),
+        )
+    ]
+
+
+TINY = float(np.nextafter(0.0, 1.0))  # what -0 and +0 are apart: outside a bound of 0, inside any other
+
+
+def distance(a: Array, b: Array) -> Array:
+    """|a - b| in f64: 0 where both are the same infinity or NaN, inf where one of them only; of integers 0 or inf."""
+    element_type = type_of(b)
+    if not (element_type.is_float or element_type.is_complex):
+        return np.where(a == b, 0.0, np.inf)
+    wide = {"f64": np.longdouble, "c128": np.clongdouble, "c64": np.complex128}.get(element_type.name, np.float64)
+    a, b = a.astype(wide), b.astype(wide)
+    nan = np.isnan(a) & np.isnan(b)
+    apart = np.abs(a - b).astype(np.float64)
+    return np.where(nan | (a == b), 0.0, np.where(np.isnan(apart), np.inf, apart))
