@@ -12,7 +12,7 @@ MAY_IMPORT = {
     "spec": STANDARD | {"numpy", "ml_dtypes", "refxla_spec"},
     "refxla": STANDARD | {"numpy", "ml_dtypes", "pyopencl", "google", "rich", "platformdirs", "refxla_spec", "refxla"},
 }
-# Development's own packages, each in the one file that needs it: the frameworks, and what fits the prelude's polynomials.
+# Development's own packages, each in the one file that needs it: frameworks, and what fits the prelude's polynomials.
 ONLY_IN = {
     "jax": "refxla/frontends/jax.py",
     "tensorflow": "refxla/frontends/tensorflow.py",
