@@ -14,6 +14,7 @@ cdef struct Form:
     int32_t rank
     npy_intp dimensions[MAX_RANK]
     size_t bytes
+    size_t alignment  # of an element, which is its size
 
 
 cdef class Signature:

@@ -2,8 +2,8 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, PyTypeObject
+from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 cimport numpy as np
 from numpy cimport dtype, ndarray, npy_intp
@@ -68,7 +68,10 @@ cdef class Signature:
             np.PyArray_DIMS(array), form.dimensions, form.rank
         ):
             raise self.misfit(array, n)
-        if not np.PyArray_CHKFLAGS(array, np.NPY_ARRAY_CARRAY_RO):  # dense, row-major, aligned
+        # Dense, row-major, aligned; of NumPy's idea of alignment, half an element is enough for a complex number.
+        if not np.PyArray_CHKFLAGS(array, np.NPY_ARRAY_CARRAY_RO) or (
+            <uintptr_t> np.PyArray_DATA(array) % form.alignment
+        ):
             array = numpy.array(array, wanted, order="C")
         return array
 
@@ -118,6 +121,7 @@ cdef Form* forms(tuple shapes, str what) except NULL:
             reason = f"has {shape.rank} dimensions (at most {MAX_RANK} are" if shape.is_array else "is no array (these are not"
             raise UnsupportedError(f"{what} {n}, {shape}, {reason} supported by compiled programs)")
         out[n].rank = shape.rank
+        out[n].alignment = shape.element_type.dtype.itemsize
         out[n].bytes = shape.size * shape.element_type.dtype.itemsize
         for d, size in enumerate(shape.dimensions):
             out[n].dimensions[d] = size

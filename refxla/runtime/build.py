@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from refxla_spec.errors import DeviceError
 
 from . import cache

@@ -122,8 +122,8 @@ class Cache:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"the cache {self.directory} cannot be {what} ({error.strerror or error}), so programs are compiled anew "
-                "in each process; set REFXLA_CACHE_DIR to a directory that can be written",
+                f"the cache {self.directory} cannot be {what} ({error.strerror or error}), so programs are compiled "
+                "anew in each process; set REFXLA_CACHE_DIR to a directory that can be written",
                 CacheWarning,
                 stacklevel=4,
             )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from .._core.launch import Executor
 from ..codegen.program import Program
 from ..plan import Branch, Copy, Launch, Loop, Plan, Step
@@ -28,7 +26,7 @@ class Memory:
         return ", ".join(f"{name} {getattr(self, name):,} bytes" for name in self.__dataclass_fields__)
 
 
-class Executable:
+class Executable(Executor):
     """A plan on a device.
 
     Call it with the flattened arguments (NumPy arrays, or anything with `__array__`, `__dlpack__` or the buffer
@@ -40,23 +38,12 @@ class Executable:
     """
 
     def __init__(self, plan: Plan, program: Program, device: Device) -> None:
-        self.plan = plan
         self.program = program
         self.device = device
-        self._raw, self._raw_reason = choose_raw(plan, device)
-        built = build(device, self._raw, program.source, program.entries, [k.items for k in plan.kernels])
-        self._executor = Executor(
-            plan,
-            program.entries,
-            built,
-            device.queue(self._raw),
-            device.context,
-            device.access,
-            0 if device.kind == "gpu" else 1,
-        )
-
-    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
-        return self._executor(*arrays)
+        raw, self._raw_reason = choose_raw(plan, device)
+        built = build(device, raw, program.source, program.entries, [k.items for k in plan.kernels])
+        local = 0 if device.kind == "gpu" else 1
+        super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local)
 
     @property
     def opencl(self) -> str:

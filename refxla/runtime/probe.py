@@ -15,11 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from refxla_spec.errors import DeviceError
 
-from . import cache
+from . import cache as disk
 
 if TYPE_CHECKING:
     from .devices import Device
@@ -54,8 +55,8 @@ class Properties:
 
 def properties(device: Device) -> Properties:
     """The properties of a device: from the cache, or found now (about a second)."""
-    store = cache.cache()
-    name = cache.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
+    store = disk.cache()
+    name = disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
     kept = store.get(name)
     if kept is not None:
         return Properties(**json.loads(kept))
@@ -70,7 +71,7 @@ def _self() -> str:
     """What changes whenever the answers may change on our side."""
     with open(__file__, encoding="utf-8") as file:
         text = file.read()
-    return f"{importlib.metadata.version('pyopencl')} {cache.key(text)}"
+    return f"{importlib.metadata.version('pyopencl')} {disk.key(text)}"
 
 
 def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
@@ -127,7 +128,7 @@ def run_checks(
 
 
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
-    """(how it ended, the lines it printed, the last line of its complaints) of a child that may be silent for `limit` s."""
+    """Run a child that may be silent for `limit` s: how it ended, the lines it printed, its last complaint."""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
     ) as child:
@@ -168,8 +169,9 @@ class Bench:
         self.context = device.context
         self.queue = device.queue(device.raw)
 
+    @cache  # noqa: B019  (a bench lives as long as its process)
     def build(self, source: str, options: str = "") -> Any:
-        """The built program. Raises pyopencl.Error."""
+        """The built program. Raises DeviceError."""
         from .build import compile_source
 
         return compile_source(self.context, self.raw, source, options)
@@ -247,6 +249,7 @@ __kernel void builtins(__global const float* a, __global float* b) {
 """
 
 
+@cache
 def _clang(bench: Bench) -> dict[str, Any]:
     import numpy as np
 
@@ -286,24 +289,25 @@ def _cost(bench: Bench) -> dict[str, Any]:
 
     inner = "__builtin_fmaf(x, y, 0.5f)" if _clang(bench)["clang"] else "x * y + 0.5f"
 
-    def source(expression: str) -> str:
+    def kernel(name: str, expression: str) -> str:
         return f"""
-        __kernel void f(__global const float* restrict a, __global float* restrict b) {{
+        __kernel void {name}(__global const float* restrict a, __global float* restrict b) {{
             for (int k = 0; k < 64; ++k)
                 for (int i = 0; i < 4096; ++i) {{ float x = a[i], y = b[i]; b[i] = {expression}; }}
         }}"""
 
-    def seconds(expression: str) -> float:
-        program = bench.build(source(expression))
+    program = bench.build(kernel("opencl", "fma(x, y, 0.5f)") + kernel("inlined", inner))
+
+    def seconds(name: str) -> float:
         a, b = np.full(4096, 0.5, np.float32), np.zeros(4096, np.float32)
         best = float("inf")
         for _ in range(4):
             start = time.perf_counter()
-            bench.run(program, "f", [a, b])
+            bench.run(program, name, [a, b])
             best = min(best, time.perf_counter() - start)
         return best
 
-    return {"builtin_cost": round(max(1.0, seconds("fma(x, y, 0.5f)") / seconds(inner)), 1)}
+    return {"builtin_cost": round(max(1.0, seconds("opencl") / seconds("inlined")), 1)}
 
 
 def _fp64(bench: Bench) -> dict[str, Any]:
