@@ -60,6 +60,20 @@ class Target:
                     continue
                 function = clang + suffix if self.clang else opencl
                 lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
+        # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that
+        # has counted there, can be read after it.
+        if self.clang:
+            lines.append("#define RX_ARRIVE(p) __atomic_fetch_add((p), 1, __ATOMIC_ACQ_REL)")
+        else:
+            lines += [
+                "static inline int rx_arrive(volatile __global int* p) {",
+                "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
+                "    int before = atomic_inc(p);",
+                "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
+                "    return before;",
+                "}",
+                "#define RX_ARRIVE(p) rx_arrive(p)",
+            ]
         if self.clang:
             # clang's clz is undefined at 0, where HLO says: the width.
             lines += [

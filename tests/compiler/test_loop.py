@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from kernel_driver import Compiled, check, fusion_of
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
-
-from kernel_driver import Compiled, check, fusion_of
 
 rng = np.random.default_rng(1)
 

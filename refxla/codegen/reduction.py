@@ -1,0 +1,584 @@
+"""The kernel of kind "reduction": one or more reduces over the same dimensions, with their producers and consumers.
+
+A unit of work is a row of the operand, or a strip of columns (`reduction_tree`). It goes over the operand once for each
+level of reduces that depend on each other, then once more for outputs as large as the operand (softmax, layer norm):
+
+    accumulate level 1     sum, sum of squares, ...: siblings read their input once
+    accumulate level 2     what needs the results of level 1
+    store                  results, what is computed from them, and outputs on the operand's space
+
+Expensive values that a row needs again are kept in a private array. Where a unit falls into leaves, each item leaves
+its totals in the workspace and counts itself; the last one combines them in order and goes on alone, so that a sum of
+any size is one launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from math import prod
+
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction
+
+from ..plan import Argument, Fusion, Kernel
+from . import scalar
+from .block import Block
+from .elemental import accumulator_types, binary_opcode, combine, rounded, type_name
+from .expressions import Elements, is_elementwise
+from .indexing import Index, constant, delinearize, linearize, variable
+from .reduction_tree import Tree, tree
+from .target import Target
+
+CHUNK = 16384  # elements of the operand that one item goes over, about
+ROW_LIMIT = 4096  # elements of a row that is kept in a private array, at most
+UNROLL = 4  # elements that one accumulator takes in a turn, where they are cheap
+CHEAP_MEMBERS = 16
+_EXPENSIVE = frozenset(
+    "acos acosh asin asinh atan2 atanh cbrt cosh cosine dot convolution divide erf exponential exponential-minus-one "
+    "log log-plus-one logistic power reduce-window remainder rsqrt sine sinh sqrt tan tanh gather".split()
+)
+
+Indices = tuple[Index, ...]
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a fusion around reduces of operands with the same dimensions over the same dimensions.
+
+    Raises UnsupportedError where a unit falls into leaves and its results are needed to go over the operand again.
+    """
+    probe = _Reduction(fusion, target, list(fusion.inputs))
+    probe.emit()
+    read = {instruction for instruction, _ in probe.elements.accesses}
+    return (_Reduction(fusion, target, [i for i in fusion.inputs if i in read]).emit(),)
+
+
+class _Reduction:
+    def __init__(self, fusion: Fusion, target: Target, inputs: list[Instruction]) -> None:
+        self.fusion, self.target, self.inputs = fusion, target, inputs
+        self.reduces = [i for i in fusion.instructions if i.opcode == "reduce"]
+        first = self.reduces[0]
+        self.dims = first.operands[0].shape.dimensions
+        self.reduced = tuple(sorted(first.attributes["dimensions"]))
+        for r in self.reduces:
+            same = (
+                r.operands[0].shape.dimensions == self.dims
+                and tuple(sorted(r.attributes["dimensions"])) == self.reduced
+            )
+            if not same:
+                raise UnsupportedError(f"{r.name} and {first.name} reduce different dimensions; part them")
+        self.kept = tuple(d for d in range(len(self.dims)) if d not in self.reduced)
+        self.kept_dims = tuple(self.dims[d] for d in self.kept)
+        self.tree: Tree = tree(self.dims, self.reduced)
+        self.levels = self._levels()
+        self.phases = [
+            [r for r in self.reduces if self.levels[r] == n]
+            for n in range(1, 1 + max(self.levels[r] for r in self.reduces))
+        ]
+        self._split_outputs()
+        if self.tree.leaves > 1 and (len(self.phases) > 1 or self.late):
+            raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
+        pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
+        self.elements = Elements(fusion, target, pointers)
+        self.block = Block()
+        self.workspace = f"a{len(pointers)}"
+        self.columns: dict[Instruction, list[str]] = {}  # finished reduces of style "column": their arrays
+        self.held = self._choose_held()
+        self.unroll = UNROLL if len(fusion.instructions) <= CHEAP_MEMBERS and not self._expensive() else 1
+
+    def emit(self) -> Kernel:
+        t, block = self.tree, self.block
+        leaves, units = t.leaves, t.units
+        behind = max(1, t.reduced_size * t.strip)
+        per_item = 1 if self.target.kind == "gpu" or leaves > 1 else max(1, min(CHUNK // behind, units))
+        if prod(self.dims) <= CHUNK and leaves == 1 and self.target.kind == "cpu":
+            per_item = max(1, units)
+        items = -(-units // per_item) * leaves
+        arguments = [Argument("input", scalar.storage_type(type_name(i)), i) for i in self.inputs]
+        arguments += [Argument("output", scalar.storage_type(type_name(o)), o) for o in self.fusion.outputs]
+        if units:
+            self._declare_held()
+            if leaves > 1:
+                leaf = variable("leaf", 0, leaves - 1)
+                block.line(f"const int leaf = item % {leaves};")
+                block.line(f"const int unit = item / {leaves};")
+                self._emit_unit(variable("unit", 0, units - 1), leaf)
+                arguments.append(Argument("workspace", "uchar", bytes=self._partials()[1]))
+            elif per_item == 1:
+                block.line("const int unit = item;")
+                self._emit_unit(variable("unit", 0, units - 1), constant(0))
+            else:
+                last = f"item * {per_item} + {per_item}"
+                if units % per_item:
+                    last = f"({last} < {units} ? {last} : {units})"
+                with block.scope(f"for (int unit = item * {per_item}; unit < {last}; ++unit)"):
+                    self._emit_unit(variable("unit", 0, units - 1), constant(0))
+        return Kernel(self.fusion.name, block.text(), tuple(arguments), items)
+
+    # What depends on what.
+
+    def _levels(self) -> dict[Instruction, int]:
+        """For each member how many reduces, one after the other, come before its value."""
+        levels: dict[Instruction, int] = {}
+        for i in self.fusion.instructions:
+            before = max((levels.get(o, 0) for o in i.operands), default=0)
+            levels[i] = before + (i.opcode == "reduce")
+        return levels
+
+    def _split_outputs(self) -> None:
+        """Outputs on the operand's space that need no reduce (`early`) or some (`late`), and on the kept space."""
+        self.early, self.late, self.small = [], [], []
+        for o in self.fusion.outputs:
+            size = o.shape.size
+            if size == prod(self.kept_dims) and (self.levels[o] > 0 or size != prod(self.dims)):
+                self.small.append(o)
+            elif size == prod(self.dims):
+                (self.late if self.levels[o] else self.early).append(o)
+            else:
+                raise UnsupportedError(f"{o.name} {o.shape} is neither as large as the reduce's operand nor its result")
+
+    def _expensive(self, i: Instruction | None = None) -> bool:
+        """Whether computing the instruction (or any member) takes more than a few operations."""
+        if i is None:
+            return any(m.opcode in _EXPENSIVE for m in self.fusion.instructions)
+        members, seen, waiting = set(self.fusion.instructions), set(), [i]
+        while waiting:
+            m = waiting.pop()
+            if m in seen or m not in members or m.opcode == "reduce" or m.shape.size < prod(self.dims):
+                continue
+            seen.add(m)
+            if m.opcode in _EXPENSIVE:
+                return True
+            waiting += m.operands
+        return False
+
+    def _roots(self) -> list[list[Instruction]]:
+        """For each pass over the operand the values it asks for at each element."""
+        passes = [[o for r in phase for o in r.operands[: len(r.operands) // 2]] for phase in self.phases]
+        passes[0] += self.early
+        return [*passes, self.late]
+
+    def _choose_held(self) -> dict[Instruction, int]:
+        """Values that a later pass over a row needs again and that are expensive, with the pass that computes them."""
+        t = self.tree
+        if t.style != "row" or sum(g.reduced for g in t.groups) > 1 or t.reduced_size > ROW_LIMIT:
+            return {}
+        if self.target.kind == "gpu":
+            return {}
+        members, computed, held = set(self.fusion.instructions), {}, {}
+        for number, roots in enumerate(self._roots()):
+            waiting, seen = list(roots), set()
+            while waiting:
+                i = waiting.pop()
+                if i in seen or i not in members or i.shape.dimensions != self.dims:
+                    continue
+                seen.add(i)
+                if i in computed and self._expensive(i):
+                    held[i] = computed[i]
+                elif is_elementwise(i):
+                    waiting += i.operands
+            for i in seen:
+                computed.setdefault(i, number)
+        return held
+
+    def _declare_held(self) -> None:
+        self.rows = {}
+        for i in self.held:
+            self.rows[i] = self.elements.names.fresh("row")
+            self.block.line(f"{scalar.register_type(type_name(i))} {self.rows[i]}[{self.tree.groups[-1].size}];")
+
+    # Indices.
+
+    def _indices(self, at: dict[int, Index]) -> Indices:
+        """The indices in the operand, given those in each group."""
+        result: list[Index] = [constant(0)] * len(self.dims)
+        for n, group in enumerate(self.tree.groups):
+            inside = delinearize(at[n], [self.dims[d] for d in group.dimensions])
+            for d, x in zip(group.dimensions, inside, strict=True):
+                result[d] = x
+        return tuple(result)
+
+    def _kept_indices(self, at: dict[int, Index]) -> Indices:
+        kept = {n: at[n] if not g.reduced else constant(0) for n, g in enumerate(self.tree.groups)}
+        full = self._indices(kept)
+        return tuple(full[d] for d in self.kept)
+
+    # One unit of work.
+
+    def _emit_unit(self, unit: Index, leaf: Index) -> None:
+        t, block = self.tree, self.block
+        kept = [n for n, g in enumerate(t.groups) if not g.reduced]
+        self.at: dict[int, Index] = {}
+        if t.style == "column":
+            size = t.groups[-1].size
+            strips = -(-size // t.strip)
+            outer = delinearize(unit // strips, [t.groups[n].size for n in kept[:-1]])
+            self.at.update(zip(kept[:-1], outer, strict=True))
+            self.first, self.end = "0", str(size)
+            if strips > 1:
+                block.line(f"const int begin = {(unit % strips) * t.strip};")
+                last = f"begin + {t.strip}"
+                block.line(f"const int end = {last if size % t.strip == 0 else f'{last} < {size} ? {last} : {size}'};")
+                self.first, self.end = "begin", "end"
+        else:
+            self.at.update(zip(kept, delinearize(unit, [t.groups[n].size for n in kept]), strict=True))
+        self._evaluate_invariants(0)
+        totals: dict[Instruction, list[str]] = {}
+        for number, phase in enumerate(self.phases):
+            for r in phase:
+                totals[r] = self._accumulators(r)
+            self._accumulate(number, phase, totals, leaf)
+            if t.style == "row":
+                for r in phase:
+                    self._combine_lanes(r, totals[r])
+            if t.leaves > 1:
+                self._finish_leaves(phase, totals, unit, leaf)
+            for r in phase:
+                self._finish(r, totals[r])
+            self._evaluate_invariants(number + 1)
+        self._store()
+
+    def _evaluate_invariants(self, level: int) -> None:
+        """What is broadcast along a row is computed outside the row's loops, as soon as it is known."""
+        if self.tree.style != "row":
+            return
+        known = set().union(*(x.variables for x in self.at.values())) if self.at else set()
+        inside = {n: self.at.get(n, variable(f"?{n}", 0, g.size - 1)) for n, g in enumerate(self.tree.groups)}
+        full = self._indices(inside)
+        for i in self.fusion.instructions:
+            if i.opcode != "broadcast" or i.shape.dimensions != self.dims or self.levels[i] != level:
+                continue
+            operand = i.operands[0]
+            taken = [full[d] for d in i.attributes.get("dimensions", ())]
+            taken = [x if n != 1 else constant(0) for x, n in zip(taken, operand.shape.dimensions, strict=True)]
+            if all(x.variables <= known for x in taken):
+                self.elements.value(operand, taken, self.block)
+
+    def _accumulators(self, r: Instruction) -> list[str]:
+        """Declares the accumulators of a reduce, an array each, filled with what changes nothing."""
+        width = self._width()
+        names = []
+        reducer = r.attributes["to_apply"]
+        for n, name in enumerate(accumulator_types(reducer)):
+            start = _neutral(binary_opcode(reducer), name)
+            if start is None:  # the initial values are neutral, by the rules of reduce
+                start = self.elements.value(r.operands[len(r.operands) // 2 + n], (), self.block)
+            names.append(self.elements.names.fresh("acc"))
+            self.block.line(f"{scalar.register_type(name)} {names[-1]}[{width}];")
+            self.block.line(f"for (int l = 0; l < {width}; ++l) {names[-1]}[l] = {start};")
+        return names
+
+    def _width(self) -> int:
+        return self.tree.lanes if self.tree.style == "row" else self.tree.strip
+
+    def _accumulate(self, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index) -> None:
+        """The loops of one pass over the operand."""
+        t, e, block = self.tree, self.elements, self.block
+        inner = len(t.groups) - 1
+        outer = [n for n, g in enumerate(t.groups) if g.reduced and n != inner]
+        with ExitStack() as scopes:
+            at = dict(self.at)
+            for n in outer[:-1] if t.style == "column" else outer:
+                low, high = self._bounds(n, t.groups[n].size, leaf)
+                name = e.names.fresh("r")
+                scopes.enter_context(block.scope(f"for (int {name} = {low}; {name} < {high}; ++{name})"))
+                at[n] = variable(name, 0, t.groups[n].size - 1)
+            if t.style == "row":
+                self._accumulate_row(at, number, phase, totals, leaf)
+            else:
+                self._accumulate_strip(at, outer[-1], number, phase, totals, leaf)
+
+    def _accumulate_row(self, at: dict, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index) -> None:
+        t = self.tree
+        inner = len(t.groups) - 1
+        size, lanes = t.groups[inner].size, t.lanes
+        chunks, tail = divmod(size, lanes)
+
+        def turn(chunk: Index, step: int) -> None:
+            with self._lanes(lanes) as lane:
+                for k in range(step):
+                    place = {**at, inner: (chunk + k) * lanes + lane}
+                    self._take(number, phase, totals, place, f"[{lane}]")
+
+        self._turns(self._bounds(inner, chunks, leaf), chunks, turn)
+        if tail:
+            with ExitStack() as scopes:
+                if t.leaves > 1 and t.split == inner:
+                    scopes.enter_context(self.block.scope(f"if ({leaf} == {t.leaves - 1})"))
+                lane = scopes.enter_context(self._lanes(tail))
+                self._take(number, phase, totals, {**at, inner: lane + chunks * lanes}, f"[{lane}]")
+
+    def _accumulate_strip(
+        self, at: dict, rows: int, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index
+    ) -> None:
+        t = self.tree
+        inner, size = len(t.groups) - 1, t.groups[rows].size
+
+        def turn(row: Index, step: int) -> None:
+            with self._columns() as column:
+                for k in range(step):
+                    place = {**at, rows: row + k, inner: column}
+                    self._take(number, phase, totals, place, self._slot(column))
+
+        self._turns(self._bounds(rows, size, leaf), size, turn)
+
+    def _turns(self, bounds: tuple[str, str], count: int, turn) -> None:
+        """`turn(index, step)` in a loop over all of low..high-1, UNROLL at a time while there are as many."""
+        (low, high), e, block = bounds, self.elements, self.block
+        name = e.names.fresh("c")
+        steps = [self.unroll, 1] if 1 < self.unroll <= count else [1]
+        block.line(f"int {name} = {low};")
+        for step in steps:
+            if step == 1 and len(steps) == 2 and self.tree.leaves == 1 and count % steps[0] == 0:
+                break
+            ahead = f"{name} + {step - 1}" if step > 1 else name
+            with block.scope(f"for (; {ahead} < {high}; {name} += {step})"):
+                turn(variable(name, 0, max(count - step, 0)), step)
+
+    def _bounds(self, n: int, size: int, leaf: Index) -> tuple[str, str]:
+        """Where this item's part of a loop of `size` turns over group n begins and ends, as C."""
+        t = self.tree
+        if t.leaves == 1 or n != t.split:
+            return "0", str(size)
+        wide = "(long)" if size * t.leaves >= 2**31 else ""
+        cast = "(int)" if wide else ""
+        part = f"{cast}({wide}{leaf} * {size} / {t.leaves})"
+        return part, f"{cast}(({wide}{leaf} + 1) * {size} / {t.leaves})"
+
+    def _lanes(self, count: int):
+        return _Loop(self, "0", str(count), count)
+
+    def _columns(self):
+        return _Loop(self, self.first, self.end, self.tree.groups[-1].size)
+
+    def _slot(self, column: Index) -> str:
+        return f"[{column}]" if self.first == "0" else f"[{column} - {self.first}]"
+
+    def _take(self, number: int, phase: Sequence[Instruction], totals: dict, at: dict, slot: str) -> None:
+        """One element of the operand goes into the accumulators, and to what else this pass computes of it."""
+        e, block = self.elements, self.block
+        full = self._indices(at)
+        with block.scope():
+            self._bind_held(number, at, full)
+            self._bind_columns(at)
+            for r in phase:
+                operands = r.operands[: len(r.operands) // 2]
+                self._combine_into(
+                    r, [f"{name}{slot}" for name in totals[r]], [e.value(o, full, block) for o in operands]
+                )
+            self._keep_held(number, at, full)
+            if number == 0:
+                self._store_full(self.early, full)
+
+    def _bind_held(self, number: int, at: dict, full: Indices) -> None:
+        for i, made in self.held.items():
+            if made < number:
+                self.elements.bind(i, full, f"{self.rows[i]}[{at[len(self.tree.groups) - 1]}]")
+
+    def _keep_held(self, number: int, at: dict, full: Indices) -> None:
+        for i, made in self.held.items():
+            if made == number:
+                value = self.elements.value(i, full, self.block)
+                self.block.line(f"{self.rows[i]}[{at[len(self.tree.groups) - 1]}] = {value};")
+
+    # Results.
+
+    def _combine_lanes(self, r: Instruction, names: list[str]) -> None:
+        half = self.tree.lanes // 2
+        while half:
+            with self._lanes(half) as lane:
+                places = [f"{name}[{lane}]" for name in names]
+                others = [f"{name}[{lane + half}]" for name in names]
+                self._combine_into(r, places, others)
+            half //= 2
+
+    def _combine_into(self, r: Instruction, places: Sequence[str], others: Sequence[str]) -> None:
+        reducer = r.attributes["to_apply"]
+        pairs = zip(accumulator_types(reducer), places, strict=True)
+        held = [self.elements.assign(name, place, self.block) for name, place in pairs]
+        results = combine(self.elements, reducer, (*held, *others), self.block)
+        for place, value in zip(places, results, strict=True):
+            self.block.line(f"{place} = {value};")
+
+    def _finish(self, r: Instruction, names: list[str]) -> None:
+        """The initial value enters, the total is rounded to the result's type and bound to the reduce."""
+        e, block, count = self.elements, self.block, len(r.operands) // 2
+        reducer = r.attributes["to_apply"]
+        inits = [e.value(o, (), block) for o in r.operands[count:]]
+        once = _neutral(binary_opcode(reducer), accumulator_types(reducer)[0]) is not None
+
+        def finished(places: list[str]) -> tuple[str, ...]:
+            total = combine(e, reducer, (*inits, *places), block) if once else places
+            return rounded(e, reducer, total, block)
+
+        if self.tree.style == "row":
+            values = finished([f"{name}[0]" for name in names])
+            if not once:
+                values = [e.assign(t, v, block) for t, v in zip(accumulator_types(reducer), values, strict=True)]
+            self._bind(r, self._kept_indices(self.at), values)
+        else:
+            with self._columns() as column:
+                places = [f"{name}{self._slot(column)}" for name in names]
+                for place, value in zip(places, finished(places), strict=True):
+                    if place != value:
+                        block.line(f"{place} = {value};")
+            self.columns[r] = names
+
+    def _bind(self, r: Instruction, kept: Indices, values: Sequence[str]) -> None:
+        self.elements.bind(r, kept, tuple(values) if r.shape.is_tuple else values[0])
+
+    def _bind_columns(self, at: dict[int, Index]) -> None:
+        """In a loop over columns: the finished reduces are known at this column (for rows there are none)."""
+        column = at[len(self.tree.groups) - 1]
+        for r, names in self.columns.items():
+            self._bind(r, self._kept_indices(at), [f"{name}{self._slot(column)}" for name in names])
+
+    def _store(self) -> None:
+        """The outputs that need the results."""
+        t, e, block = self.tree, self.elements, self.block
+        inner = len(t.groups) - 1
+        if t.style == "row":
+            self._store_small(self.at)
+        elif self.small:
+            with self._columns() as column:
+                at = {**self.at, inner: column}
+                self._bind_columns(at)
+                self._store_small(at)
+        if not self.late:
+            return
+        with ExitStack() as scopes:
+            at = dict(self.at)
+            for n in (n for n, g in enumerate(t.groups) if g.reduced):
+                name = e.names.fresh("r")
+                scopes.enter_context(block.scope(f"for (int {name} = 0; {name} < {t.groups[n].size}; ++{name})"))
+                at[n] = variable(name, 0, t.groups[n].size - 1)
+            if t.style == "column":
+                at[inner] = scopes.enter_context(self._columns())
+            full = self._indices(at)
+            self._bind_held(len(self.phases), at, full)
+            self._bind_columns(at)
+            self._store_full(self.late, full)
+
+    def _store_small(self, at: dict[int, Index]) -> None:
+        kept = self._kept_indices(at)
+        for o in self.small:
+            own = kept
+            if o.shape.dimensions != self.kept_dims:
+                own = delinearize(linearize(kept, self.kept_dims), o.shape.dimensions)
+            self.elements.store(o, own, self.block)
+
+    def _store_full(self, outputs: Sequence[Instruction], full: Indices) -> None:
+        for o in outputs:
+            own = full
+            if o.shape.dimensions != self.dims:
+                own = delinearize(linearize(full, self.dims), o.shape.dimensions)
+            self.elements.store(o, own, self.block)
+
+    # Leaves.
+
+    def _partials(self) -> tuple[dict[tuple[Instruction, int], int], int]:
+        """Where the totals of each accumulator lie in the workspace, behind a counter for each unit; and its size."""
+        t = self.tree
+        places, end = {}, 4 * t.units
+        for r in self.reduces:
+            for n, name in enumerate(accumulator_types(r.attributes["to_apply"])):
+                places[r, n] = end = -(-end // 64) * 64
+                end += (16 if name == "c128" else 8) * t.units * t.leaves * t.strip
+        return places, end
+
+    def _finish_leaves(self, phase: Sequence[Instruction], totals: dict, unit: Index, leaf: Index) -> None:
+        """Totals go to the workspace; the last leaf of the unit to finish takes all of them, in order."""
+        t, e, block = self.tree, self.elements, self.block
+        slots, (places, _) = t.strip, self._partials()
+        parts: list[tuple[Instruction, list[str]]] = []
+        for r in phase:
+            names = []
+            for n, name in enumerate(accumulator_types(r.attributes["to_apply"])):
+                c_type = scalar.register_type(name)
+                names.append(e.names.fresh("part"))
+                block.line(
+                    f"volatile __global {c_type}* {names[-1]} = "
+                    f"(volatile __global {c_type}*)({self.workspace} + {places[r, n]}) + unit * {t.leaves * slots};"
+                )
+            parts.append((r, names))
+        for r, names in parts:
+            with self._slots() as slot:
+                for name, part in zip(totals[r], names, strict=True):
+                    block.line(f"{part}[leaf * {slots} + {slot}] = {name}[{slot}];")
+        counter = f"((volatile __global int*){self.workspace} + unit)"
+        block.line(f"if (RX_ARRIVE({counter}) != {t.leaves - 1}) return;")
+        block.line(f"*{counter} = 0;")
+        for r, names in parts:
+            with self._slots() as slot:
+                for name, part in zip(totals[r], names, strict=True):
+                    block.line(f"{name}[{slot}] = {part}[{slot}];")
+            with block.scope(f"for (int leaf = 1; leaf < {t.leaves}; ++leaf)"), self._slots() as slot:
+                taken = []
+                for part, name in zip(names, accumulator_types(r.attributes["to_apply"]), strict=True):
+                    taken.append(e.assign(name, f"{part}[leaf * {slots} + {slot}]", block))
+                self._combine_into(r, [f"{name}[{slot}]" for name in totals[r]], taken)
+
+    def _slots(self):
+        return _Slots(self)
+
+
+class _Loop:
+    """A loop over lanes or columns that clang is asked not to unroll before it vectorises it; gives the index."""
+
+    def __init__(self, owner: _Reduction, first: str, end: str, size: int) -> None:
+        name = owner.elements.names.fresh("l")
+        if owner.target.clang:
+            owner.block.line("#pragma clang loop unroll(disable)")
+        self._scope = owner.block.scope(f"for (int {name} = {first}; {name} < {end}; ++{name})")
+        self._index = variable(name, 0, size - 1) if size > 1 else constant(0)
+
+    def __enter__(self) -> Index:
+        self._scope.__enter__()
+        return self._index
+
+    def __exit__(self, *error) -> None:
+        self._scope.__exit__(*error)
+
+
+class _Slots:
+    """A loop over the accumulators that hold totals: the first lane of a row, all columns of a strip."""
+
+    def __init__(self, owner: _Reduction) -> None:
+        t = owner.tree
+        self._loop = None
+        if t.style == "column":
+            end = "" if owner.first != "0" else owner.end
+            self._loop = _Loop(owner, "0", end or f"{owner.end} - {owner.first}", t.strip)
+
+    def __enter__(self) -> Index:
+        return self._loop.__enter__() if self._loop else constant(0)
+
+    def __exit__(self, *error) -> None:
+        if self._loop:
+            self._loop.__exit__(*error)
+
+
+def _neutral(opcode: str | None, name: str) -> str | None:
+    """The literal of the neutral element of an operation on a type, or None where there is none that keeps all bits."""
+    if opcode is None or name in ("c64", "c128") and opcode != "add":
+        return None
+    if name == "pred":
+        return {"add": "0", "or": "0", "maximum": "0", "xor": "0"}.get(opcode, "1")
+    is_float = not name[1:].isdigit() or name.startswith(("f", "b", "c"))
+    if is_float:
+        values = {"add": -0.0, "multiply": 1.0, "maximum": float("-inf"), "minimum": float("inf")}
+        if name in ("c64", "c128"):
+            values = {"add": complex(-0.0, -0.0)}
+        return scalar.literal(name, values[opcode]) if opcode in values else None
+    bits, signed = int(name[1:]), name.startswith("s")
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    values = {
+        "add": 0,
+        "multiply": 1,
+        "maximum": low,
+        "minimum": high,
+        "and": -1 if signed else high,
+        "or": 0,
+        "xor": 0,
+    }
+    return scalar.literal(name, values[opcode])

@@ -1,0 +1,91 @@
+"""The shape of a reduction: a function of the operand's dimensions alone, so that a sum has the same bits everywhere.
+
+Dimensions of size 1 are dropped and neighbours of one kind joined: what remains are groups, alternately kept and
+reduced. If the innermost group is reduced (style "row"), `lanes` accumulators take turns along it:
+
+    lane l:  x[l], x[l + lanes], x[l + 2 lanes], ...  in order, the other reduced groups' loops outside
+    total:   lane l with lane l + lanes/2, then with l + lanes/4, ..., 1
+
+If it is kept (style "column"), each element has one accumulator that goes through the reduced indices in row-major
+order. Where few elements come out of much input, the largest reduced group falls into `leaves` parts, whose totals are
+combined in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+LANES = 32
+STRIP = 256  # columns that are accumulated side by side
+SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which on they are parted into leaves
+LEAF = 1 << 14  # elements of a leaf, at least
+MAX_LEAVES = 1024
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring dimensions of the operand, joined; `size` elements."""
+
+    dimensions: tuple[int, ...]
+    size: int
+    reduced: bool
+
+
+@dataclass(frozen=True)
+class Tree:
+    """How the elements of a reduction are combined; see the module's docstring.
+
+    `split` is the number of the group that falls into leaves. `strip` is the number of columns in a unit of work of
+    style "column" (1 for rows); it has no influence on the value.
+    """
+
+    groups: tuple[Group, ...]
+    style: str
+    lanes: int
+    strip: int
+    leaves: int
+    split: int
+
+    @property
+    def units(self) -> int:
+        """Rows, or strips of columns, that can be reduced independently of each other."""
+        kept = [g.size for g in self.groups if not g.reduced]
+        if self.style == "column":
+            return prod(kept[:-1]) * -(-kept[-1] // self.strip)
+        return prod(kept)
+
+    @property
+    def reduced_size(self) -> int:
+        """How many elements make one result."""
+        return prod(g.size for g in self.groups if g.reduced)
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether one kernel can go over the operand again after the total is known: a softmax, a layer norm."""
+        return self.leaves == 1
+
+
+def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
+    """The tree of a reduce of an operand with these dimensions over the dimensions `reduced`."""
+    groups: list[Group] = []
+    for d, size in enumerate(dimensions):
+        if size == 1:
+            continue
+        if groups and groups[-1].reduced == (d in reduced):
+            groups[-1] = Group((*groups[-1].dimensions, d), groups[-1].size * size, groups[-1].reduced)
+        else:
+            groups.append(Group((d,), size, d in reduced))
+    if not any(g.reduced for g in groups):
+        groups.insert(len(groups) - 1 if groups else 0, Group((), 1, True))
+    style = "row" if groups[-1].reduced else "column"
+    inner = groups[-1].size
+    strip = 1 if style == "row" else max(1, min(inner, STRIP))
+    lanes = 1 if style == "column" or inner < 8 else min(LANES, 1 << (inner.bit_length() - 1))
+    split = max((n for n, g in enumerate(groups) if g.reduced), key=lambda n: groups[n].size)
+    whole = Tree(tuple(groups), style, lanes, strip, 1, split)
+    behind = whole.reduced_size * strip
+    parts = groups[split].size // (lanes if split == len(groups) - 1 else 1)
+    leaves = min(MAX_LEAVES // max(whole.units, 1), behind // LEAF, parts) if behind >= SPLIT_FROM else 1
+    return Tree(tuple(groups), style, lanes, strip, max(leaves, 1), split)

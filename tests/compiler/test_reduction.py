@@ -1,0 +1,280 @@
+"""Reduction kernels: values against the interpreter, bits against another fusion or another number of items."""
+
+import numpy as np
+import pytest
+from kernel_driver import Compiled, check, fusion_of
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.text import parse
+
+from refxla.codegen.reduction_tree import tree
+
+rng = np.random.default_rng(2)
+
+
+def f32(*sizes):
+    return rng.standard_normal(sizes).astype(np.float32)
+
+
+def reducer(name: str, opcode: str, element: str = "f32") -> str:
+    e = element
+    return f"{name} {{ a = {e}[] parameter(0)  b = {e}[] parameter(1)  ROOT c = {e}[] {opcode}(a, b) }}\n"
+
+
+ADD, MAX = reducer("add", "add"), reducer("max", "maximum")
+ARGMAX = """argmax { a = f32[] parameter(0)  i = s32[] parameter(1)  b = f32[] parameter(2)  j = s32[] parameter(3)
+    gt = pred[] compare(a, b), direction=GT
+    ne = pred[] compare(a, a), direction=NE
+    first = pred[] or(gt, ne)
+    eq = pred[] compare(a, b), direction=EQ
+    lower = pred[] compare(i, j), direction=LT
+    tie = pred[] and(eq, lower)
+    keep = pred[] or(first, tie)
+    v = f32[] select(first, a, b)
+    k = s32[] select(keep, i, j)
+    ROOT r = (f32[], s32[]) tuple(v, k) }
+"""
+
+
+def entry(lines: str, computations: str = ADD + MAX) -> str:
+    return f"HloModule m\n{computations}\nENTRY main {{\n{lines}\n}}"
+
+
+def dims(sizes) -> str:
+    return ",".join(map(str, sizes))
+
+
+def reduce_text(sizes, reduced, opcode="add", element="f32", init="0") -> str:
+    kept = [n for d, n in enumerate(sizes) if d not in reduced]
+    return entry(
+        f"""x = {element}[{dims(sizes)}] parameter(0)
+        z = {element}[] constant({init})
+        ROOT r = {element}[{dims(kept)}] reduce(x, z), dimensions={{{dims(reduced)}}}, to_apply=f""",
+        reducer("f", opcode, element),
+    )
+
+
+SHAPES = [
+    ((), ()),
+    ((1,), (0,)),
+    ((5,), (0,)),
+    ((1000,), (0,)),
+    ((7, 300), (1,)),
+    ((300, 7), (0,)),
+    ((7, 300), (0,)),
+    ((33, 600), (0,)),
+    ((6, 9, 40), (0, 2)),
+    ((6, 9, 40), (1,)),
+    ((4, 5, 6, 7), (1, 3)),
+    ((4, 5, 6, 7), (0, 2)),
+    ((4, 1, 6, 1), (1, 2)),
+    ((3, 4), ()),
+    ((3, 1), (1,)),
+    ((0, 4), (0,)),
+    ((0, 4), (1,)),
+    ((4, 0), (1,)),
+    ((2, 200_000), (1,)),
+    ((200_003,), (0,)),
+    ((3001, 70), (0,)),
+    ((20, 30, 300), (0, 1)),
+    ((40, 2, 5000), (0, 2)),
+]
+
+
+@pytest.mark.parametrize("sizes, reduced", SHAPES, ids=str)
+def test_sum(sizes, reduced):
+    check(reduce_text(sizes, reduced, init="3"), f32(*sizes), kind="reduction", exact=False)
+
+
+@pytest.mark.parametrize(
+    "opcode, element, init",
+    [
+        ("add", "s32", "1"),
+        ("multiply", "s8", "1"),
+        ("maximum", "s16", "-32768"),
+        ("minimum", "u8", "255"),
+        ("and", "s32", "-1"),
+        ("or", "u16", "0"),
+        ("xor", "s64", "0"),
+        ("or", "pred", "false"),
+        ("and", "pred", "true"),
+        ("maximum", "f32", "-inf"),
+        ("minimum", "f64", "inf"),
+        ("maximum", "bf16", "-inf"),
+    ],
+)
+@pytest.mark.parametrize("sizes, reduced", [((5, 333), (1,)), ((333, 5), (0,)), ((400_000,), (0,))], ids=str)
+def test_exact_reducers(opcode, element, init, sizes, reduced):
+    text = reduce_text(sizes, reduced, opcode, element, init)
+    dtype = parse(text).entry.parameters[0].shape.element_type.dtype
+    x = rng.integers(0, 2, sizes) if element == "pred" else rng.integers(-9, 9, sizes)
+    x = x.astype(dtype)
+    check(text, x, kind="reduction")
+    if element in ("f32", "f64", "bf16"):
+        x.reshape(-1)[x.size // 3] = np.nan
+        check(text, x, kind="reduction")
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("sizes, reduced", [((3, 5000), (1,)), ((5000, 3), (0,))], ids=str)
+def test_narrow_sums_round_once(element, sizes, reduced):
+    text = reduce_text(sizes, reduced, element=element)
+    dtype = parse(text).entry.parameters[0].shape.element_type.dtype
+    x = rng.random(sizes).astype(dtype)
+    compiled = Compiled(fusion_of(parse(text), "reduction"))
+    want = x.astype(np.float64).sum(axis=reduced)
+    (got,) = compiled(x)
+    ulp = np.abs(want) * 2.0 ** (-11 if element == "f16" else -8)
+    assert (np.abs(got.astype(np.float64) - want) <= ulp).all()
+
+
+@pytest.mark.parametrize("sizes", [(7, 500), (3, 200_000), (600_001,)])
+def test_argmax(sizes):
+    axis = len(sizes) - 1
+    text = entry(
+        f"""x = f32[{dims(sizes)}] parameter(0)
+        at = s32[{dims(sizes)}] iota(), iota_dimension={axis}
+        inf = f32[] constant(-inf)
+        zero = s32[] constant(0)
+        r = (f32[{dims(sizes[:-1])}], s32[{dims(sizes[:-1])}]) reduce(x, at, inf, zero), dimensions={{{axis}}},
+            to_apply=argmax
+        v = f32[{dims(sizes[:-1])}] get-tuple-element(r), index=0
+        k = s32[{dims(sizes[:-1])}] get-tuple-element(r), index=1
+        ROOT t = (f32[{dims(sizes[:-1])}], s32[{dims(sizes[:-1])}]) tuple(v, k)""",
+        ARGMAX,
+    )
+    x = rng.integers(-50, 50, sizes).astype(np.float32)
+    compiled = Compiled(fusion_of(parse(text), "reduction"))
+    value, place = compiled(x)
+    np.testing.assert_array_equal(value, x.max(axis=-1))
+    np.testing.assert_array_equal(place, x.argmax(axis=-1))
+
+
+@pytest.mark.parametrize("n", [1, 33, 1024, 1 << 17, 2_000_003])
+def test_the_fused_sum_is_one_launch_without_memory(n):
+    text = entry(
+        f"""x = f32[{n}] parameter(0)
+        y = f32[{n}] parameter(1)
+        z = f32[{n}] parameter(2)
+        m = f32[{n}] multiply(y, z)
+        a = f32[{n}] add(x, m)
+        zero = f32[] constant(0)
+        ROOT r = f32[] reduce(a, zero), dimensions={{0}}, to_apply=add"""
+    )
+    compiled = check(text, abs(f32(n)), abs(f32(n)), abs(f32(n)), kind="reduction", exact=False)
+    assert len(compiled.kernels) == 1
+    assert not any(a.role == "scratch" for a in compiled.kernels[0].arguments)
+    # Again, on what the first runs left in the workspace.
+    args = f32(n), f32(n), f32(n)
+    first, second = compiled(*args)[0], compiled(*args)[0]
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize(
+    "sizes, reduced", [((700_000,), (0,)), ((9, 1000), (1,)), ((5000, 64), (0,)), ((70, 90), (0,))]
+)
+def test_bits_do_not_depend_on_fusion(sizes, reduced):
+    """sum(x*y) with the product fused, and the sum of a product computed before."""
+    size, kept = dims(sizes), dims(n for d, n in enumerate(sizes) if d not in reduced)
+    fused = entry(
+        f"""x = f32[{size}] parameter(0)
+        y = f32[{size}] parameter(1)
+        m = f32[{size}] multiply(x, y)
+        e = f32[{size}] exponential(m)
+        zero = f32[] constant(0)
+        s = f32[{kept}] reduce(m, zero), dimensions={{{dims(reduced)}}}, to_apply=add
+        t = f32[{kept}] reduce(x, zero), dimensions={{{dims(reduced)}}}, to_apply=add
+        u = f32[{kept}] multiply(s, t)
+        ROOT r = (f32[{kept}], f32[{kept}], f32[{kept}], f32[{size}]) tuple(s, t, u, e)"""
+    )
+    x, y = f32(*sizes), f32(*sizes)
+    s, t, u, e = Compiled(fusion_of(parse(fused), "reduction"))(x, y)
+    alone = Compiled(fusion_of(parse(reduce_text(sizes, reduced)), "reduction"))
+    assert s.tobytes() == alone(x * y)[0].tobytes()
+    assert t.tobytes() == alone(x)[0].tobytes()
+    assert u.tobytes() == (s * t).tobytes()
+    np.testing.assert_allclose(e, np.exp(x * y), rtol=1e-6)
+
+
+def softmax(sizes, axis) -> str:
+    kept = [n for d, n in enumerate(sizes) if d != axis]
+    size, small = dims(sizes), dims(kept)
+    along = dims(d for d in range(len(sizes)) if d != axis)
+    return entry(
+        f"""x = f32[{size}] parameter(0)
+        inf = f32[] constant(-inf)
+        zero = f32[] constant(0)
+        m = f32[{small}] reduce(x, inf), dimensions={{{axis}}}, to_apply=max
+        mb = f32[{size}] broadcast(m), dimensions={{{along}}}
+        d = f32[{size}] subtract(x, mb)
+        e = f32[{size}] exponential(d)
+        s = f32[{small}] reduce(e, zero), dimensions={{{axis}}}, to_apply=add
+        sb = f32[{size}] broadcast(s), dimensions={{{along}}}
+        ROOT r = f32[{size}] divide(e, sb)"""
+    )
+
+
+@pytest.mark.parametrize(
+    "sizes, axis", [((50, 100), 1), ((9, 5001), 1), ((2, 3, 7), 2), ((40, 30), 0), ((5, 20, 300), 1)]
+)
+def test_softmax(sizes, axis):
+    compiled = check(softmax(sizes, axis), f32(*sizes), kind="reduction", exact=False)
+    assert len(compiled.kernels) == 1
+
+
+def test_layer_norm():
+    text = entry(
+        """x = f32[20,3,64] parameter(0)
+        g = f32[64] parameter(1)
+        zero = f32[] constant(0)
+        n = f32[] constant(0.015625)
+        s = f32[20,3] reduce(x, zero), dimensions={2}, to_apply=add
+        nb = f32[20,3] broadcast(n), dimensions={}
+        mean = f32[20,3] multiply(s, nb)
+        mr = f32[20,3,1] reshape(mean)
+        mk = f32[20,3] reshape(mr)
+        mb = f32[20,3,64] broadcast(mk), dimensions={0,1}
+        d = f32[20,3,64] subtract(x, mb)
+        q = f32[20,3,64] multiply(d, d)
+        v = f32[20,3] reduce(q, zero), dimensions={2}, to_apply=add
+        var = f32[20,3] multiply(v, nb)
+        rs = f32[20,3] rsqrt(var)
+        rb = f32[20,3,64] broadcast(rs), dimensions={0,1}
+        y = f32[20,3,64] multiply(d, rb)
+        gb = f32[20,3,64] broadcast(g), dimensions={2}
+        w = f32[20,3,64] multiply(y, gb)
+        ROOT r = (f32[20,3,64], f32[20,3,1]) tuple(w, mr)"""
+    )
+    check(text, f32(20, 3, 64), f32(64), kind="reduction", exact=False)
+
+
+def test_batch_statistics():
+    text = entry(
+        """x = f32[8,30,30,24] parameter(0)
+        zero = f32[] constant(0)
+        s = f32[24] reduce(x, zero), dimensions={0,1,2}, to_apply=add
+        q = f32[8,30,30,24] multiply(x, x)
+        t = f32[24] reduce(q, zero), dimensions={0,1,2}, to_apply=add
+        n = f32[] constant(7200)
+        nb = f32[24] broadcast(n), dimensions={}
+        mean = f32[24] divide(s, nb)
+        ROOT r = (f32[24], f32[24]) tuple(mean, t)"""
+    )
+    compiled = check(text, f32(8, 30, 30, 24), kind="reduction", exact=False)
+    assert compiled.kernels[0].items > 1
+
+
+def test_transposed_operand():
+    text = entry(
+        """x = f32[40,50] parameter(0)
+        zero = f32[] constant(0)
+        t = f32[50,40] transpose(x), dimensions={1,0}
+        ROOT r = f32[50] reduce(t, zero), dimensions={1}, to_apply=add"""
+    )
+    check(text, f32(40, 50), kind="reduction", exact=False)
+
+
+def test_what_cannot_be_one_kernel_says_so():
+    with pytest.raises(UnsupportedError, match="too long"):
+        Compiled(fusion_of(parse(softmax((2, 500_000), 1)), "reduction"))
+    assert not tree((2, 500_000), (1,)).has_phases
+    assert tree((64, 1024), (1,)).has_phases
