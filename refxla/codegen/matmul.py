@@ -129,6 +129,7 @@ class Product:
     right_operand: Instruction
     right: Callable[[Index, Index, Index], Indices]
     result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
+    shared: int = 1  # so many neighbouring groups have one right side
 
     def right_access(self):
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
@@ -186,7 +187,7 @@ def kernels(p: Product) -> tuple[Kernel, ...]:
 
 
 def _panel_elements(p: Product, b: Blocking) -> int:
-    return p.groups * _round_up(p.n, b.tile.columns) * p.k
+    return p.groups // p.shared * _round_up(p.n, b.tile.columns) * p.k
 
 
 def _pack_stage(p: Product, b: Blocking) -> Kernel:
@@ -198,21 +199,21 @@ def _pack_stage(p: Product, b: Blocking) -> Kernel:
     inputs = inputs_of(p.fusion, [p.right_operand])
     e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
     block = Block()
-    block.line(f"const int g = item / {chunks};")
+    block.line(f"const int g = item / {chunks} * {p.shared};")
     block.line(f"const int first = item % {chunks} * {rows};")
     block.line(f"const int terms = {_least(str(rows), f'{p.k} - first')};")
     first = variable("first", 0, p.k - 1)
     g = variable("g", 0, p.groups - 1)
 
     def place(panel: Index, t: Index) -> Index:
-        return ((g * panels + panel) * p.k + first + t) * width
+        return ((g // p.shared * panels + panel) * p.k + first + t) * width
 
     out = f"a{len(inputs)}"
     _copy_panels(
         p, b, e, block, (constant(0), str(panels), panels), first, "terms", rows, lambda j, t: (out, place(j, t))
     )
     arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, _panel_elements(p, b))]
-    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups * chunks)
+    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks)
 
 
 def _copy_panels(
@@ -380,7 +381,7 @@ class _Main:
         self.space = "__global "
         if self.b.panels == "packed":
             panel = variable("first_column", 0, p.n - 1) // tile.columns + j
-            position = ((self.g * self.panels + panel) * p.k + first) * tile.columns
+            position = ((self.g // p.shared * self.panels + panel) * p.k + first) * tile.columns
             block.line(f"__global const {element}* const b = {self.right} + {position};")
             return
         # The last panel may begin before its place, so that it ends where the rows do.

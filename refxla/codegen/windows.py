@@ -1,0 +1,301 @@
+"""The rows of a convolution's left side: pointers into lhs, one for each placing of the window in a tile.
+
+In each spatial dimension a placing has an origin: the element of lhs that the window's element 0 meets (it may lie
+outside). The elements of the window lie at the same distances from it for all rows of a tile, so a tile needs the
+origins of its rows, and their least and greatest: where these show that a stretch lies inside lhs for all rows, it runs
+at full speed, along as many elements of the window as follow each other in memory; where it lies outside for all, it is
+skipped; between the two, the sums of those rows that lie outside are put back after it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+from typing import TYPE_CHECKING
+
+from refxla_spec.module import Instruction
+
+from ..plan import Fusion, Kernel
+from .block import Block
+from .expressions import Elements
+from .indexing import Index, constant, delinearize, linearize, variable
+from .matmul import LOCAL_TERMS, MAX_ROWS, Run
+from .packing import VECTORS, direct_access, input_argument, inputs_of, scratch_argument, to_accumulation
+from .target import Target
+
+if TYPE_CHECKING:
+    from .convolution import ConvolutionNumbers
+
+BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
+COPY_ELEMENTS = 16384  # elements that an item of the copy of lhs computes
+
+
+class WindowRows:
+    """The Rows of a convolution; lhs is read where it is, or from a copy whose features lie together.
+
+    The copy is [batch][spatial...][feature], or where the batch is the last dimension of lhs (the gradient of the
+    filter), [spatial...][feature][batch], which keeps short copies contiguous.
+    """
+
+    def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionNumbers, name: str) -> None:
+        self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
+        self.operand = fusion.hero.operands[0]
+        self.element = VECTORS[name][0]
+        self._choose_memory()
+        self._choose_blocks()
+        self._choose_checks()
+
+    # Where lhs lies
+
+    def _choose_memory(self) -> None:
+        """Sets `access`, and the `strides` in memory by dimension of lhs."""
+        n = self.numbers
+        rank = len(n.lhs)
+        labels = [variable(f"d{d}", 0, size - 1) for d, size in enumerate(n.lhs)]
+        self.access = direct_access(self.fusion, self.target, self.operand, labels, self.name)
+        self.strides = {}
+        if self.access is not None:
+            steps = [self.access.position.factor(f"d{d}") if size > 1 else 0 for d, size in enumerate(n.lhs)]
+            feature, features = n.dims.input_feature, n.features * n.feature_groups
+            together = steps[feature] == 1 or features == 1 or prod(n.lhs) <= 4096
+            if None in steps or not together:
+                self.access = None
+            else:
+                self.strides = dict(enumerate(steps))
+                self.base = self.access.position.constant
+        if self.access is None:
+            batch, feature, spatial = n.dims.input_batch, n.dims.input_feature, n.dims.input_spatial
+            last = batch == rank - 1
+            self.layout = (*spatial, feature, batch) if last else (batch, *spatial, feature)
+            step, self.base = 1, 0
+            for d in reversed(self.layout):
+                self.strides[d] = step
+                step *= n.lhs[d]
+        self.step = self.strides[n.dims.input_feature] if n.features > 1 else 1
+
+    def pointer(self) -> tuple[Instruction | None, int]:
+        if self.access is not None:
+            return self.access.instruction, 0
+        return None, prod(self.numbers.lhs)
+
+    def stage(self) -> Kernel | None:
+        if self.access is not None:
+            return None
+        sizes = [self.numbers.lhs[d] for d in self.layout]
+        inputs = inputs_of(self.fusion, [self.operand])
+        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        *outer, inner = sizes
+        rows = prod(outer)
+        per_item = max(1, COPY_ELEMENTS // inner)
+        block = Block()
+        with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {rows}; ++s)"):
+            with block.scope(f"for (int u = 0; u < {inner}; ++u)"):
+                s, u = variable("s", 0, rows - 1), variable("u", 0, inner - 1)
+                indices = [constant(0)] * len(sizes)
+                for d, index in zip(self.layout, (*delinearize(s, outer), u), strict=True):
+                    indices[d] = index
+                value = to_accumulation(e, self.operand, indices, self.name, block)
+                block.line(f"a{len(inputs)}[{s * inner + u}] = {value};")
+        scratch = scratch_argument(self.fusion, "left", self.name, prod(sizes))
+        return Kernel(
+            f"{self.fusion.name}.left", block.text(), (*map(input_argument, inputs), scratch), -(-rows // per_item)
+        )
+
+    # How the window is cut into blocks of k
+
+    def _choose_blocks(self) -> None:
+        """Sets `cut`, the spatial dimension along which blocks are ranges, and `length`, of how many elements."""
+        n = self.numbers
+        most = BLOCK_TERMS if n.m > 2 * MAX_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
+        self.cut, self.length = 0, n.elements[0] if n.elements else 1
+        for d, size in enumerate(n.elements):
+            inner = prod(n.elements[d + 1 :]) * n.features  # terms of one element of dimension d
+            self.cut, self.length = d, max(1, min(size, most // max(1, inner)))
+            if inner <= most:
+                break
+        self.inner = prod(n.elements[self.cut + 1 :]) * n.features
+        self.parts = -(-n.elements[self.cut] // self.length) if n.elements else 1
+        self.length = -(-n.elements[self.cut] // self.parts) if n.elements else 1
+        self.blocks = prod(n.elements[: self.cut]) * self.parts
+        self.most_terms = self.length * self.inner
+
+    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        n = self.numbers
+        if self.blocks == 1:
+            return constant(0), str(n.k)
+        block.line(f"const int first_element = {number} % {self.parts} * {self.length};")
+        outer = delinearize(variable(number, 0, self.blocks - 1) // self.parts, n.elements[: self.cut])
+        for d, index in enumerate(outer):
+            block.line(f"const int outer{d} = {index};")
+        rest = f"{n.elements[self.cut]} - first_element"
+        block.line(f"const int elements = {self.length} < {rest} ? {self.length} : {rest};")
+        place = [variable(f"outer{d}", 0, n.elements[d] - 1) for d in range(self.cut)]
+        place.append(variable("first_element", 0, n.elements[self.cut] - 1))
+        first = linearize(place, n.elements[: self.cut + 1]) * self.inner
+        return first, f"elements * {self.inner}"
+
+    # Which checks are needed
+
+    def _choose_checks(self) -> None:
+        """Sets `checked[d]`, whether elements may lie outside in that dimension, and `joined`, whether the elements of
+        the last dimension follow each other in memory."""
+        n = self.numbers
+        self.checked = []
+        for d, w in enumerate(n.window):
+            last = (n.placings[d] * n.periods[d] - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
+            self.checked.append(w.padding_low > 0 or last > (n.sizes[d] - 1) * w.base_dilation)
+        self.joined = False
+        if n.window:
+            w, stride = n.window[-1], self.strides[n.dims.input_spatial[-1]]
+            dense = w.window_dilation == 1 and w.base_dilation == 1
+            self.joined = dense and stride == n.features * self.step and n.elements[-1] > 1
+
+    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        n = self.numbers
+        self.source = source if self.access is None else f"((__global const {self.element}*){source})"
+        g = variable("g", 0, n.groups * n.phases - 1)
+        phase = n.phase(g)
+        offsets = []
+        for d, w in enumerate(n.window):
+            # The origin of placing q is q * (period * stride / base_dilation) + start, and `rest` beyond it in the
+            # dilated lhs.
+            at = phase[d] * w.stride - w.padding_low
+            start = at // w.base_dilation
+            block.line(f"const int start{d} = {start};")
+            block.line(f"const int rest{d} = {at % w.base_dilation};")
+            offsets.append(variable(f"start{d}", start.low, start.high))
+        origins: list[list[str]] = [[] for _ in n.window]
+        for i in range(rows):
+            row = first + i
+            block.line(f"const int m{i} = {row} < {n.m} ? {row} : {n.m - 1};")
+            batch, placing = n.row(variable(f"m{i}", 0, n.m - 1))
+            if n.batch_groups > 1:
+                batch = n.group(g) * n.batch + batch
+            at = batch * self.strides[n.dims.input_batch] + self.base
+            if n.feature_groups > 1:
+                at = at + n.group(g) * (n.features * self.strides[n.dims.input_feature])
+            for d, w in enumerate(n.window):
+                origin = placing[d] * (n.periods[d] * w.stride // w.base_dilation) + offsets[d]
+                name = f"o{d}_{i}"
+                block.line(f"const int {name} = {origin};")
+                origins[d].append(name)
+                at = at + variable(name, origin.low, origin.high) * self.strides[n.dims.input_spatial[d]]
+            wide = "int" if at.fits_int else "long"
+            block.line(f"const {wide} at{i} = {at};")
+        for d, names in enumerate(origins):
+            if self.checked[d]:
+                for word, sign in (("least", "<"), ("most", ">")):
+                    block.line(f"int {word}{d} = {names[0]};")
+                    for name in names[1:]:
+                        block.line(f"{word}{d} = {name} {sign} {word}{d} ? {name} : {word}{d};")
+
+    # The stretches
+
+    def runs(self, block: Block, rows: int, run: Run) -> None:
+        n = self.numbers
+        self.rows = rows
+        if not n.window:
+            run(self._pointers("0"), str(n.features), "0", None)
+            return
+        last = len(n.window) - 1
+        with ExitStack() as scopes:
+            before: list[tuple[str, int]] = []  # the terms before the stretch: (element counted in the block, terms)
+            inside: list[str] = []
+            moved: list[str] = []
+            for d in range(last + 1):
+                w, inner = n.window[d], prod(n.elements[d + 1 :]) * n.features
+                low, high = self._range(d)
+                if d == last and self.joined:
+                    block.line(f"int e{d} = {low};")
+                    self._joined(block, run, low, high, before, inside, moved)
+                    return
+                scopes.enter_context(block.scope(f"for (int e{d} = {low}; e{d} < {high}; ++e{d})"))
+                self._open_element(block, d, w, inside, moved)
+                if d >= self.cut:
+                    before.append((f"e{d}" if low == "0" else f"(e{d} - {low})", inner))
+            offset = self._before(before)
+            self._stretch(block, run, moved, str(n.features), offset, inside)
+
+    def _range(self, d: int) -> tuple[str, str]:
+        """The elements of dimension d that belong to the block."""
+        if self.blocks == 1 or d > self.cut:
+            return "0", str(self.numbers.elements[d])
+        if d == self.cut:
+            return "first_element", "first_element + elements"
+        return f"outer{d}", f"outer{d} + 1"
+
+    def _open_element(self, block: Block, d: int, w, inside: list[str], moved: list[str]) -> None:
+        """Declares how far element e of dimension d lies from the origins; leaves it out where no row has it."""
+        size, stride = self.numbers.sizes[d], self.strides[self.numbers.dims.input_spatial[d]]
+        block.line(f"const int f{d} = rest{d} + e{d} * {w.window_dilation};")
+        if w.base_dilation > 1:
+            block.line(f"if (f{d} % {w.base_dilation} != 0) continue;")
+        block.line(f"const int s{d} = f{d} / {w.base_dilation};")
+        if self.checked[d]:
+            block.line(f"if (most{d} + s{d} < 0 || least{d} + s{d} >= {size}) continue;")
+            inside.append(f"least{d} + s{d} >= 0 && most{d} + s{d} < {size}")
+        moved.append(f"(long)s{d} * {stride}" if abs(stride) * size >= 2**31 else f"s{d} * {stride}")
+
+    def _before(self, before: list[tuple[str, int]]) -> str:
+        return " + ".join(f"{e} * {terms}" for e, terms in before) or "0"
+
+    def _pointers(self, moved: str) -> list[str]:
+        return [f"{self.source} + (at{i} + {moved})" for i in range(self.rows)]
+
+    def _stretch(self, block: Block, run: Run, moved: list[str], terms: str, before: str, inside: list[str]) -> None:
+        """The features of one element of the window, for the rows that lie inside."""
+        block.line(f"const int before = {before};")
+        block.line(f"const long moved = {' + '.join(moved)};" if moved else "const long moved = 0;")
+        if not inside:
+            run(self._pointers("moved"), terms, "before", None)
+            return
+        with block.scope(f"if ({' && '.join(inside)})"):
+            run(self._pointers("moved"), terms, "before", None)
+        with block.scope("else"):
+            self._masked(block, run, terms)
+
+    def _masked(self, block: Block, run: Run, terms: str) -> None:
+        taking, pointers = [], []
+        for i in range(self.rows):
+            checks = [
+                f"(uint)(o{d}_{i} + s{d}) < {size}u" for d, size in enumerate(self.numbers.sizes) if self.checked[d]
+            ]
+            block.line(f"const int inside{i} = {' && '.join(checks)};")
+            taking.append(f"inside{i}")
+            # A row outside reads the start of lhs, which is there, and its sums are put back.
+            pointers.append(f"{self.source} + (inside{i} ? at{i} + moved : {self.base})")
+        run(pointers, terms, "before", taking)
+
+    def _joined(self, block: Block, run: Run, low: str, high: str, before, inside: list[str], moved: list[str]) -> None:
+        """The last dimension, whose elements follow each other: those inside for all rows are one stretch."""
+        n = self.numbers
+        d = len(n.window) - 1
+        size, stride = n.sizes[d], self.strides[n.dims.input_spatial[d]]
+        counted = f"e{d}" if low == "0" else f"(e{d} - {low})"
+        offset = self._before([*before, (counted, n.features)])
+        position = [*moved, f"(e{d} + rest{d}) * {stride}"]
+        if not self.checked[d] and not inside:
+            block.line(f"const int before = {offset};")
+            block.line(f"const long moved = {' + '.join(position)};")
+            run(self._pointers("moved"), f"({high} - ({low})) * {n.features}", "before", None)
+            return
+        # Elements from..to are inside for all rows; the checks of the outer dimensions may leave none.
+        if self.checked[d]:
+            block.line(f"int from = -least{d} > {low} ? -least{d} : {low};")
+            block.line(f"int to = {size} - most{d} < {high} ? {size} - most{d} : {high};")
+        else:
+            block.line(f"int from = {low}, to = {high};")
+        if inside:
+            block.line(f"if (!({' && '.join(inside)})) to = from;")
+        with block.scope(f"while (e{d} < {high})"):
+            block.line(f"const int before = {offset};")
+            block.line(f"const int s{d} = e{d} + rest{d};")
+            block.line(f"const long moved = {' + '.join(position)};")
+            with block.scope(f"if (e{d} == from && from < to)"):
+                run(self._pointers("moved"), f"(to - from) * {n.features}", "before", None)
+                block.line(f"e{d} = to;")
+            with block.scope("else"):
+                outside = f"most{d} + s{d} < 0 || least{d} + s{d} >= {size}" if self.checked[d] else "0"
+                with block.scope(f"if (!({outside}))"):
+                    self._masked(block, run, str(n.features))
+                block.line(f"++e{d};")

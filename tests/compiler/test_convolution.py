@@ -1,0 +1,211 @@
+"""The fast convolution bit for bit against its elementwise form, and against the reference by the bound of a sum."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_driver import Compiled, fusion_of
+from refxla_spec import interpreter
+from refxla_spec.text import parse
+
+from refxla.codegen import convolution, matmul, windows
+
+
+def f32(*sizes, seed=0):
+    return np.random.default_rng(seed).standard_normal(sizes).astype(np.float32)
+
+
+def count(size: int, w: dict) -> int:
+    """The placings of a window in one dimension."""
+    dilated = max(0, (size - 1) * w.get("base", 1) + 1 if size else 0) + w.get("low", 0) + w.get("high", 0)
+    window = (w["size"] - 1) * w.get("dilation", 1) + 1
+    return 0 if dilated < window else (dilated - window) // w.get("stride", 1) + 1
+
+
+def window_text(window: list[dict]) -> str:
+    def field(name, key, default):
+        return f"{name}=" + "x".join(str(w.get(key, default)) for w in window)
+
+    pad = "pad=" + "x".join(f"{w.get('low', 0)}_{w.get('high', 0)}" for w in window)
+    fields = [field("size", "size", 1), field("stride", "stride", 1), pad, field("lhs_dilate", "base", 1)]
+    fields += [field("rhs_dilate", "dilation", 1), field("rhs_reversal", "reversal", 0)]
+    return "window={" + " ".join(fields) + "}" if window else "window={}"
+
+
+def convolution_text(lhs, rhs, window, labels, name="f32", groups=1, batch_groups=1) -> str:
+    """A module of one convolution; lhs and rhs map each letter of their labels to a size."""
+    left, rest = labels.split("_")
+    right, out = rest.split("->")
+    sizes = {"b": lhs["b"] // batch_groups, "f": rhs["o"]}
+    sizes |= {str(d): count(lhs[str(d)], w) for d, w in enumerate(window)}
+
+    def dims(order, by):
+        return ",".join(str(by[c]) for c in order)
+
+    return f"""HloModule m
+    ENTRY main {{
+      a = {name}[{dims(left, lhs)}] parameter(0)
+      b = {name}[{dims(right, rhs)}] parameter(1)
+      ROOT c = {name}[{dims(out, sizes)}] convolution(a, b), {window_text(window)}, dim_labels={labels},
+        feature_group_count={groups}, batch_group_count={batch_groups}
+    }}"""
+
+
+def compare(text: str, *args: np.ndarray, fast: str = "rx_multiply_add_vector") -> None:
+    """The fast form has the bits of the elementwise one, and is as near the reference as its sums allow."""
+    module = parse(text)
+    ours, plain = Compiled(fusion_of(module, "convolution")), Compiled(fusion_of(module, "loop"))
+    assert fast in "".join(k.body for k in ours.kernels), "this is not the fast form"
+    for got, want in zip(ours(*args), plain(*args), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+    root = module.entry.root
+    if root.opcode == "convolution" and root.shape.element_type.name == "f32":
+        exact = interpreter.run(parse(text.replace("f32", "f64")), [a.astype(np.float64) for a in args])
+        terms = interpreter.run(parse(text.replace("f32", "f64")), [abs(a).astype(np.float64) for a in args])
+        bound = (args[1].size + 1) * np.finfo(np.float32).eps * terms
+        assert (abs(ours(*args)[0] - exact) <= bound).all()
+
+
+@st.composite
+def convolutions(draw):
+    """(lhs, rhs, window, labels, groups, batch groups) of a small convolution with any window."""
+    rank = draw(st.integers(0, 3))
+    window, lhs, rhs = [], {}, {}
+    for d in range(rank):
+        w = {
+            "size": draw(st.integers(1, 4)),
+            "stride": draw(st.integers(1, 3)),
+            "base": draw(st.sampled_from([1, 1, 2, 3])),
+            "dilation": draw(st.sampled_from([1, 1, 2])),
+            "reversal": draw(st.integers(0, 1)),
+        }
+        w["low"], w["high"] = draw(st.integers(-1, 3)), draw(st.integers(-1, 3))
+        size = draw(st.integers(1, 7))
+        while count(size, w) == 0:
+            size += 1
+        lhs[str(d)], rhs[str(d)] = size, w["size"]
+        window.append(w)
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    of_batch = draw(st.booleans()) and groups > 1
+    features = draw(st.integers(1, 5))
+    lhs["b"], lhs["f"] = draw(st.integers(1, 4)) * (groups if of_batch else 1), features * (1 if of_batch else groups)
+    rhs["i"], rhs["o"] = features, draw(st.integers(1, 9)) * groups
+    spatial = "".join(map(str, range(rank)))
+    labels = ["".join(draw(st.permutations(letters + spatial))) for letters in ("bf", "io", "bf")]
+    return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups, of_batch
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(convolutions(), st.booleans())
+def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks):
+    lhs, rhs, window, labels, groups, of_batch = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolution, "TINY", -1)
+        if small_blocks:
+            patch.setattr(matmul, "MAX_ROWS", 12)
+            patch.setattr(windows, "BLOCK_TERMS", 3)
+            patch.setattr(windows, "LOCAL_TERMS", 2)
+        text = convolution_text(
+            lhs, rhs, window, labels, groups=1 if of_batch else groups, batch_groups=groups if of_batch else 1
+        )
+        left, rest = labels.split("_")
+        compare(text, f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1), fast="")
+
+
+SAME = {"size": 3, "low": 1, "high": 1}
+# name -> (lhs, rhs, window, labels)
+CASES = {
+    "forward": ({"b": 2, "f": 8, "0": 9, "1": 10}, {"i": 8, "o": 20, "0": 3, "1": 3}, [SAME, SAME], "b01f_01io->b01f"),
+    "stem": (
+        {"b": 2, "f": 3, "0": 20, "1": 20}, {"i": 3, "o": 16, "0": 7, "1": 7},
+        [{"size": 7, "stride": 2, "low": 3, "high": 3}] * 2, "b01f_01io->b01f",
+    ),
+    "pointwise, strided": (
+        {"b": 1, "f": 24, "0": 14, "1": 14}, {"i": 24, "o": 40, "0": 1, "1": 1},
+        [{"size": 1, "stride": 2}] * 2, "b01f_01io->b01f",
+    ),
+    "gradient of the input": (
+        {"b": 2, "f": 20, "0": 9, "1": 10}, {"i": 20, "o": 8, "0": 3, "1": 3}, [{**SAME, "reversal": 1}] * 2,
+        "b01f_01oi->b01f",
+    ),
+    "gradient of the input, strided": (
+        {"b": 2, "f": 20, "0": 5, "1": 5}, {"i": 20, "o": 8, "0": 3, "1": 3},
+        [{"size": 3, "low": 1, "high": 2, "base": 2, "reversal": 1}] * 2, "b01f_01oi->b01f",
+    ),
+    "gradient of the filter": (
+        {"b": 6, "f": 5, "0": 9, "1": 10}, {"i": 5, "o": 20, "0": 9, "1": 10},
+        [{"size": 9, "low": 1, "high": 1}, {"size": 10, "low": 1, "high": 1}], "f01b_i01o->01bf",
+    ),
+    "gradient of the filter, strided": (
+        {"b": 6, "f": 5, "0": 10, "1": 10}, {"i": 5, "o": 20, "0": 5, "1": 5},
+        [{"size": 5, "low": 0, "high": 1, "dilation": 2}] * 2, "f01b_i01o->01bf",
+    ),
+    "features first": (
+        {"b": 2, "f": 8, "0": 9, "1": 10}, {"i": 8, "o": 20, "0": 3, "1": 3}, [SAME, SAME], "bf01_oi01->bf01",
+    ),
+    "one dimension": ({"b": 2, "f": 8, "0": 50}, {"i": 8, "o": 20, "0": 5}, [{"size": 5, "low": 4}], "b0f_0io->b0f"),
+    "three dimensions": (
+        {"b": 1, "f": 4, "0": 5, "1": 6, "2": 7}, {"i": 4, "o": 9, "0": 3, "1": 3, "2": 3},
+        [SAME] * 3, "b012f_012io->b012f",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolutions_of_programs(name):
+    lhs, rhs, window, labels = CASES[name]
+    left, rest = labels.split("_")
+    a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
+    compare(convolution_text(lhs, rhs, window, labels), a, b)
+
+
+@pytest.mark.parametrize("outputs", [12, 24])
+def test_depthwise(outputs):
+    lhs, rhs = {"b": 2, "f": 12, "0": 9, "1": 10}, {"i": 1, "o": outputs, "0": 3, "1": 3}
+    text = convolution_text(lhs, rhs, [SAME, SAME], "b01f_01io->b01f", groups=12)
+    compare(text, f32(2, 9, 10, 12), f32(3, 3, 1, outputs, seed=1))
+
+
+@pytest.mark.parametrize("name", ["f64", "bf16", "s32"])
+def test_types(name):
+    lhs, rhs, window, labels = CASES["forward"]
+    text = convolution_text(lhs, rhs, window, labels, name)
+    dtype = parse(text).entry.root.shape.element_type.dtype
+    compare(text, (4 * f32(2, 9, 10, 8)).astype(dtype), (4 * f32(3, 3, 8, 20, seed=1)).astype(dtype))
+
+
+def test_padding_is_left_out_of_the_sum_even_for_infinities():
+    lhs, rhs, window, labels = CASES["forward"]
+    a, b = f32(2, 9, 10, 8), f32(3, 3, 8, 20, seed=1)
+    b[0, 0, 0, 0], b[2, 2, 3, 4], a[0, 4, 4, 2] = np.inf, np.nan, -np.inf
+    text = convolution_text(lhs, rhs, window, labels)
+    module = parse(text)
+    (got,), (want,) = (Compiled(fusion_of(module, kind))(a, b) for kind in ("convolution", "loop"))
+    np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+    assert np.isfinite(got[0, 0, 0, 0]), "the infinity of the kernel meets only padding here"
+
+
+def test_producers_and_consumers_live_in_the_kernels_of_the_convolution():
+    text = """HloModule m
+    ENTRY main {
+      x = bf16[2,9,10,8] parameter(0)
+      w = f32[3,3,8,20] parameter(1)
+      bias = f32[20] parameter(2)
+      res = f32[2,9,10,20] parameter(3)
+      c = f32[2,9,10,8] convert(x)
+      two = f32[] constant(2)
+      twos = f32[3,3,8,20] broadcast(two), dimensions={}
+      ww = f32[3,3,8,20] multiply(w, twos)
+      y = f32[2,9,10,20] convolution(c, ww), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+      bb = f32[2,9,10,20] broadcast(bias), dimensions={3}
+      pre = f32[2,9,10,20] add(y, bb)
+      sum = f32[2,9,10,20] add(pre, res)
+      zero = f32[] constant(0)
+      zeros = f32[2,9,10,20] broadcast(zero), dimensions={}
+      relu = f32[2,9,10,20] maximum(sum, zeros)
+      flat = f32[180,20] reshape(relu)
+      ROOT t = (f32[180,20], f32[2,9,10,20]) tuple(flat, pre)
+    }"""
+    module = parse(text)
+    x = f32(2, 9, 10, 8).astype(module.entry.parameters[0].shape.element_type.dtype)
+    compare(text, x, f32(3, 3, 8, 20, seed=1), f32(20, seed=2), f32(2, 9, 10, 20, seed=3))
