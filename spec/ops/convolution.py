@@ -47,6 +47,7 @@ CONSTRAINTS = {
     "C5": "feature_group_count divides the features of lhs, and rhs has one group's input features",
     "C6": "both group counts divide the output features of rhs, and batch_group_count the batch of lhs",
     "C7": "the operands are arrays of numbers",
+    "C8": "the result is of integers if both operands are, complex if one is, floating-point otherwise",
 }
 
 
@@ -77,7 +78,7 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     dims[n.output_batch], dims[n.output_feature] = batch // batch_groups, outputs
     for d, input_d, w in zip(n.output_spatial, n.input_spatial, window, strict=True):
         dims[d] = window_count(lhs.dimensions[input_d], w)
-    return Shape(result_type(instruction, lhs, rhs), tuple(dims))
+    return Shape(result_type(instruction, lhs, rhs, "C8"), tuple(dims))
 
 
 def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:

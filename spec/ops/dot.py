@@ -34,6 +34,7 @@ CONSTRAINTS = {
     "C2": "as many dimensions of lhs as of rhs are batch dimensions, and as many are contracting",
     "C3": "batch dimensions and contracting dimensions that go together have equal sizes",
     "C4": "the operands are arrays of numbers or predicates",
+    "C5": "the result is of integers or predicates if both operands are, complex if one is, floating-point otherwise",
 }
 
 
@@ -56,14 +57,19 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
         require(equal, "C3", f"dimension {left} of {lhs} does not go with dimension {right} of {rhs}")
     dims = [lhs.dimensions[d] for d in lb + _free(lhs.rank, lb, lc)]
     dims += [rhs.dimensions[d] for d in _free(rhs.rank, rb, rc)]
-    return Shape(result_type(instruction, lhs, rhs), tuple(dims))
+    return Shape(result_type(instruction, lhs, rhs, "C5"), tuple(dims))
 
 
-def result_type(instruction: Instruction, lhs: Shape, rhs: Shape) -> ElementType:
+def result_type(instruction: Instruction, lhs: Shape, rhs: Shape, label: str) -> ElementType:
     """The element type of a dot or convolution: what the instruction says, else the wider one of the operands'."""
-    if instruction.shape.is_array:
-        return instruction.shape.element_type
-    return max(lhs.element_type, rhs.element_type, key=lambda t: (t.is_complex, t.is_float, t.bits))
+
+    def order(t: ElementType) -> int:
+        return 2 if t.is_complex else int(t.is_float)
+
+    widest = max(lhs.element_type, rhs.element_type, key=lambda t: (order(t), t.bits))
+    stated = instruction.shape.element_type if instruction.shape.is_array else widest
+    require(order(stated) == order(widest), label, f"the operands are {lhs} and {rhs}, the result is of type {stated}")
+    return stated
 
 
 def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:

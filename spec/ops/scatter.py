@@ -85,7 +85,8 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     taken, root = [p.shape for p in i.to_apply.parameters], i.to_apply.root.shape
     scalars = [Shape(o.element_type) for o in operands]
     fits = len(taken) == 2 * n and all(t.compatible(s) for t, s in zip(taken, scalars * 2, strict=True))
-    fits = fits and all(r.compatible(s) for r, s in zip(root.elements or (root,), scalars, strict=True))
+    results = root.elements or (root,)
+    fits = fits and len(results) == n and all(r.compatible(s) for r, s in zip(results, scalars, strict=True))
     require(fits, "C8", f"{i.to_apply.name} takes {taken} and gives {root}; the operands are ({given})")
     results = tuple(o.with_dimensions(o.dimensions) for o in operands)
     return Shape.tuple_of(*results) if n > 1 or root.is_tuple else results[0]
