@@ -1,0 +1,1 @@
+"""refxla beside JAX."""
