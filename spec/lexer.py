@@ -122,8 +122,8 @@ class Scanner:
         """A quoted string, without its quotes and with its escapes resolved."""
         return unescape(self.need(STRING, 'a string in "quotes"'))
 
-    def balanced(self) -> str:
-        """A text in brackets of any kind, brackets included, verbatim."""
+    def balanced(self, *, in_line: bool = False) -> str:
+        """A text in brackets of any kind, brackets included, verbatim; with `in_line`, one that ends in its line."""
         self.skip()
         start = self.at
         if self.text[start : start + 1] not in _CLOSING or start == len(self.text):
@@ -137,9 +137,11 @@ class Scanner:
                 if bracket != waiting.pop():
                     raise self.error(f"{bracket!r} closes nothing that is open here", found.start())
                 if not waiting:
+                    if in_line and "\n" in self.text[start : found.end()]:
+                        break
                     self.at = found.end()
                     return self.text[start : self.at]
-        raise self.error(f"{self.text[start]!r} is never closed", start)
+        raise self.error(f"{self.text[start]!r} is never closed" + " in its line" * in_line, start)
 
     _BARE = re.compile(r"[^\s,(){}\[\]\"]+")
 

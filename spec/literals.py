@@ -77,7 +77,7 @@ def _round(texts: list[str], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _floats(texts: list[str], dtype: np.dtype) -> np.ndarray:
     lowered = [t.lower() for t in texts] if any("N" in t or "I" in t for t in texts) else texts
     nans = [i for i, t in enumerate(lowered) if "nan" in t]
-    doubles = np.array([0.0 if "nan" in t else float(t) for t in lowered] if nans else list(map(float, lowered)))
+    doubles = np.array([1.0 if "nan" in t else float(t) for t in lowered] if nans else list(map(float, lowered)))
     result = doubles.astype(dtype) if dtype.itemsize == 8 else _round(lowered, doubles, dtype)
     lost = np.nonzero(~np.isfinite(result.astype(np.float64)) & np.isfinite(doubles))[0]
     lost = lost.tolist() or np.nonzero(np.isinf(doubles) & ~np.isinf(result.astype(np.float64)))[0].tolist()
@@ -193,25 +193,36 @@ def parse_value(text: str, shape: Shape) -> Value:
     return tuple(parse_value(part, element) for part, element in zip(parts, shape.elements, strict=True))
 
 
-def _small_float_text(value: Any, dtype: np.dtype) -> str:
-    """The fewest digits that read back as this value of a type of at most 16 bits."""
-    double = float(value)
-    if double == 0:
-        return "-0.0" if np.signbit(double) else "0"  # (XLA reads -0 as an integer, and loses the sign)
+def _small_float_texts(values: np.ndarray) -> list[str]:
+    """The fewest digits that read back as each value of a type of at most 16 bits."""
+    doubles = values.astype(np.float64)
+    texts = [repr(d) for d in doubles.tolist()]
+    waiting = np.nonzero(np.isfinite(doubles) & (doubles != 0))[0]
     for digits in range(1, 9):
-        text = f"{double:.{digits}g}"
-        if round_to(np.array([float(text)]), BY_DTYPE[dtype])[0] == value:
-            return text
-    return repr(double)
+        tried = [f"{doubles[i]:.{digits}g}" for i in waiting]
+        read = round_to(np.array([float(t) for t in tried]), BY_DTYPE[values.dtype])
+        fits = read == values[waiting]
+        for i, text in zip(waiting[fits], np.array(tried)[fits].tolist(), strict=True):
+            texts[i] = text
+        waiting = waiting[~fits]
+        if not len(waiting):
+            break
+    return [_short(t) for t in texts]
+
+
+def _short(text: str) -> str:
+    """Without a fraction of zero; but -0.0 keeps it, since XLA reads -0 as an integer and loses the sign."""
+    return text[:-2] if text.endswith(".0") and text != "-0.0" else text
 
 
 def _float_texts(values: np.ndarray) -> list[str]:
     dtype = values.dtype
     if dtype.itemsize >= 4:
-        texts = [t[:-2] if t.endswith(".0") and t != "-0.0" else t for t in values.astype("U32").tolist()]
+        texts = [_short(t) for t in values.astype("U32").tolist()]
     else:
         distinct, where = np.unique(values.view(_bits_type(dtype)), return_inverse=True)
-        known = [_small_float_text(v, dtype) for v in distinct.view(dtype)]
+        with np.errstate(invalid="ignore"):  # (casting a signaling NaN)
+            known = _small_float_texts(distinct.view(dtype))
         texts = [known[i] for i in where.tolist()]
     with np.errstate(invalid="ignore"):  # (casting a signaling NaN)
         nans = np.nonzero(np.isnan(values.astype(np.float64)))[0]

@@ -65,6 +65,7 @@ class Parser:
         # Computations may be called before they are written: (instruction, attribute, names, offset of the first)
         self.calls: list[tuple[Instruction, str, list[str], int]] = []
         self.operations = operations()
+        self.defining = ""  # the name of the instruction in which the scanner stands
         self.nesting = 0  # levels of computations inside of which the scanner stands
 
     # -- module
@@ -94,7 +95,7 @@ class Parser:
                 entry = self._bare_instructions(start)
             else:
                 raise s.expected("a computation, such as ENTRY main {")
-        if entry is None and len(self.computations) > 1:
+        if entry is None and (header or len(self.computations) > 1):
             names = ", ".join(list(self.computations)[:5])
             raise s.error(f"no computation is marked ENTRY; write ENTRY in front of one of: {names}", 0)
         module.entry = entry or next(iter(self.computations.values()))
@@ -258,6 +259,7 @@ class Parser:
 
     def _instruction(self, name: str, at: int, names: dict[str, Instruction]) -> Instruction:
         s = self.scanner
+        self.defining = name
         s.skip()
         shape = self.shape() if _HAS_SHAPE.match(s.text, s.at) else None
         s.skip()
@@ -343,6 +345,8 @@ class Parser:
     def _undefined(self, name: str, at: int, names: dict[str, Instruction]) -> Error:
         s = self.scanner
         rest = s.text[at : s.text.find("\n}", at) if "\n}" in s.text[at:] else len(s.text)]
+        if name == self.defining:
+            return s.error(f"{name} depends on itself; no value can", at)
         later = re.search(rf"(?:^|[\s%]){re.escape(name)}\s*=", rest)
         if later:
             line = s.place(at + later.start() + 1).line
@@ -368,7 +372,7 @@ class Parser:
         if name == "metadata":
             i.metadata = self._metadata()
         elif name == "sharding":
-            i.sharding = s.balanced()
+            i.sharding = s.balanced(in_line=True)
         elif name == "backend_config":
             i.backend_config = s.verbatim()
         elif name == "frontend_attributes":

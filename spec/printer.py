@@ -26,7 +26,6 @@ from .module import (
 from .operation import operations
 from .types import Shape
 
-
 _ORDER = {name: place for place, name in enumerate(grammar.ATTRIBUTE_KINDS)}
 
 
