@@ -1,0 +1,48 @@
+"""Expansion: operations that have no emitter of their own become those that have one.
+
+One file for a family; each has EXPANSIONS, {opcode: f(instruction) -> Instruction}, where f returns what stands for the
+instruction: for a multi-output operation a `tuple`. The algorithm of every expansion is the one the specification
+states, so that the accuracy contract holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from refxla_spec.module import Computation, Instruction, Module, post_order
+
+from ..dead_code import called_first, sort
+from . import batch_norm, bits, custom_call, random, scalars, topk
+
+EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
+for family in (batch_norm, bits, custom_call, random, scalars, topk):
+    EXPANSIONS.update(family.EXPANSIONS)
+
+
+def run(module: Module) -> int:
+    """Expand everywhere. Returns how many instructions were expanded."""
+    module.computations = called_first(module.entry)
+    count = sum(_expand(c) for c in module.computations)
+    module.computations = called_first(module.entry)
+    return count
+
+
+def _expand(computation: Computation) -> int:
+    replaced: dict[Instruction, Instruction] = {}
+    count = 0
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        expansion = EXPANSIONS.get(i.opcode)
+        made = expansion(i) if expansion else None
+        if made is None:
+            if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple":
+                replaced[i] = i.operands[0].operands[i.index]
+            continue
+        count += 1
+        for n in post_order(made):
+            n.metadata = n.metadata or i.metadata
+        replaced[i] = made
+    if replaced:
+        computation.root = replaced.get(computation.root, computation.root)
+        sort(computation)
+    return count

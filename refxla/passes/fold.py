@@ -1,0 +1,59 @@
+"""Constant folding: what depends on constants alone is computed now, by the specification's interpreter.
+
+Only operations whose value is exact by the contract (`refxla_spec.accuracy`) are folded, so that folding never
+changes a bit; and only small results, since a large constant costs more to keep than to compute.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec import accuracy
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.operation import make, operation
+from refxla_spec.types import Shape
+
+from ..optable import ELEMENTWISE, MOVEMENT, ROWS
+from .dead_code import sort
+from .simplify import constant, scalar_value
+
+LARGEST = 4096  # elements of a result that is worth keeping
+
+
+def run(module: Module) -> int:
+    """Fold in every computation. Returns how many instructions became constants."""
+    return sum(_fold(c) for c in module.computations)
+
+
+def _fold(computation: Computation) -> int:
+    replaced: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        folded = _folded(i)
+        if folded is not None:
+            replaced[i] = folded
+    if replaced:
+        computation.root = replaced.get(computation.root, computation.root)
+        sort(computation)
+    return len(replaced)
+
+
+def _folded(i: Instruction) -> Instruction | None:
+    """The constant (or broadcast constant) that an instruction is; None if it is not worth it or not exact."""
+    row = ROWS.get(i.opcode)
+    if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
+        return None
+    if i.opcode == "broadcast" or accuracy.max_ulp(i.opcode, i.shape.element_type) != 0:
+        return None
+    scalars = [scalar_value(o) for o in i.operands]
+    if row.group == ELEMENTWISE and all(s is not None for s in scalars):
+        # All elements are equal: one is computed, and broadcast.
+        one = Instruction(i.name, i.opcode, Shape(i.shape.element_type), [], i.attributes)
+        value = constant(_evaluate(one, scalars), i.name)
+        return make("broadcast", value, name=i.name, shape=i.shape, dimensions=()) if i.shape.rank else value
+    if i.shape.size > LARGEST or any(o.opcode != "constant" for o in i.operands):
+        return None
+    return constant(_evaluate(i, [o.literal for o in i.operands]), i.name)
+
+
+def _evaluate(i: Instruction, values: list) -> np.ndarray:
+    return np.asarray(operation(i.opcode).evaluate(i, *values))

@@ -1,0 +1,50 @@
+"""The order of the passes: from a module as it comes to one the planner takes.
+
+The first ones give the module its form (calls inlined, tuples plain, operations without an emitter expanded) and
+always run; the others make it faster, change no bit of any result, and can be left out one by one, which is how a
+fault is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from refxla_spec.errors import Error
+from refxla_spec.module import Module
+
+from . import cse, dead_code, expand, fold, inline, simplify, tuples
+
+Pass = Callable[[Module], int]
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("inline", inline.run),
+    ("expand", expand.run),
+    ("tuples", tuples.run),
+    ("simplify", simplify.run),
+    ("fold", fold.run),
+    ("simplify-folded", simplify.run),
+    ("cse", cse.run),
+    ("dead-code", dead_code.run),
+)
+OPTIONAL = ("simplify", "fold", "simplify-folded", "cse")
+
+
+def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
+    """A new module, the passes applied; the one given stays as it is.
+
+    `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. Raises Error for a
+    name that is no such pass, UnsupportedError for an operation that has neither emitter nor expansion.
+    """
+    names = [name for name, _ in PASSES]
+    for name in (*without, *([after] if after else [])):
+        if name not in names:
+            raise Error(f"there is no pass {name!r}; the passes are {', '.join(names)}")
+    wrong = [name for name in without if name not in OPTIONAL]
+    if wrong:
+        raise Error(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")
+    module = module.clone()
+    for name, run in PASSES:
+        if name not in without:
+            run(module)
+        if name == after:
+            break
+    return module
