@@ -133,7 +133,10 @@ class Bounds:
         if bound:
             size = np.abs(result.astype(np.float64))
             own = (bound + 0.5) * ulp(np.where(np.isfinite(error), size + error, size), type_of(result))
-            error = error + np.where(np.isfinite(size), own, 0)
+            certain = (result == 0) & (opcode not in UNDERFLOWS)
+            for v in values:
+                certain |= (result == 0) & np.isinf(v)
+            error = error + np.where(np.isfinite(size) & ~certain, own, 0)
         return outwards(error)
 
 
@@ -141,6 +144,9 @@ class Bounds:
 LIPSCHITZ = {"sine": 2.0, "cosine": 2.0}
 # All other elementwise operations are monotone in each operand on either side of zero, and these turn there.
 TURNS_AT_ZERO = frozenset({"abs", "cosh", "power"})
+
+# Where a result of zero need not be the exact one.
+UNDERFLOWS = frozenset({"exponential", "logistic", "power", "atan2"})
 
 ELEMENTWISE = frozenset(
     "abs acos acosh add and asin asinh atan2 atanh cbrt ceil clamp compare complex convert cosine cosh "

@@ -120,6 +120,12 @@ def _addition(*dimensions: int) -> Computation:
     return Computation("add_errors", [a, b, c], c)
 
 
+def sum_of_errors(i: Instruction) -> tuple[Instruction, tuple[bool, ...]]:
+    """A reduce-window or scatter of errors with an addition, and which of its operands are errors (not indices)."""
+    carried = (True, False, True) if i.opcode == "scatter" else (True, True)
+    return replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _addition()}), carried
+
+
 def _sum_bound(absolute: Array, errors: Array, count: Array | float, result: Array, known: bool) -> Error:
     """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
 
@@ -299,7 +305,7 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
         return undecided(result)
     es = [filled(v, e) for v, e in zip(values, errors, strict=True)]
     if opcode == "add":
-        j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": _addition()})
+        j, _ = sum_of_errors(i)
         absolute = self.evaluate_errors(j, [np.abs(v).astype(np.float64) for v in values])
         spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
         return _sum_bound(absolute, spread, prod(w.size for w in i.window) + 2, result, exact(errors))
@@ -329,7 +335,7 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": Computation("second", [a, b], b)})
         return self.evaluate_errors(j, [es[0], indices, es[1]])
     if opcode == "add":
-        j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _addition()})
+        j, _ = sum_of_errors(i)
         zeros = np.zeros(operand.shape)
         count = self.evaluate_errors(j, [zeros, indices, np.ones(updates.shape)])
         absolute = self.evaluate_errors(
@@ -339,7 +345,7 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         # an element that nothing is added to keeps its bits
         return _sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
     if opcode == "multiply" and exact(errors):
-        j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _addition()})
+        j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
         grown = (1 + unit_roundoff(type_of(result))) ** (count + (count > 0)) - 1
         size = np.abs(result).astype(np.float64)

@@ -72,16 +72,17 @@ def _place(a: Array, element_type: ElementType) -> Array:
 def ulp(a: Array, element_type: ElementType | None = None) -> Array:
     """The distance from |a| to the next number of `element_type` (its own if None) above it, as f64.
 
-    a may be of a wider type. Of a complex type it is that of the component type at max(|re|, |im|). NaN gives NaN; an
+    a may be of a wider type. Of a complex type it is that of the component type at its modulus. NaN gives NaN; an
     infinity gives inf.
     """
     element_type = component_type(element_type or type_of(a))
     if np.iscomplexobj(a):
-        a = np.maximum(np.abs(a.real), np.abs(a.imag))
+        a = np.abs(np.asarray(a).astype(np.complex128))
     digits, least = precision(element_type)
     with np.errstate(all="ignore"):
         values = np.abs(np.asarray(a).astype(np.float64))
-        exponent = np.frexp(np.where(np.isfinite(values), values, 1))[1] - digits
+        ordinary = np.isfinite(values) & (values > 0)
+        exponent = np.where(ordinary, np.frexp(np.where(ordinary, values, 1))[1] - digits, least)
         steps = np.ldexp(1.0, np.maximum(exponent, least))
         return np.where(np.isfinite(values), steps, values)
 

@@ -1,0 +1,191 @@
+"""Whole-program bounds: programs that keep the contract stay inside, and what breaks it is found."""
+
+import numpy as np
+import pytest
+from refxla_spec.bounds import run_with_bounds
+from refxla_spec.compare import bits_equal, compare, ulp, ulp_distance
+from refxla_spec.errors import InputError
+from refxla_spec.interpreter import run
+from refxla_spec.sampling import sample, typical_errors
+from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
+
+
+def bounds_of(hlo, *inputs):
+    value, bound = run_with_bounds(parse(hlo), [np.asarray(i) for i in inputs])
+    return value, bound
+
+
+def f32(*values):
+    return np.array(values, np.float32)
+
+
+def entry(*lines):
+    return "HloModule m\n\nENTRY e {\n  " + "\n  ".join(lines) + "\n}\n"
+
+
+def test_exact_operations_ask_for_the_same_bits():
+    hlo = entry("x = f32[3] parameter(0)", "y = f32[3] multiply(x, x)", "ROOT z = f32[3] add(y, x)")
+    value, bound = bounds_of(hlo, f32(0.1, 1e30, -0.0))
+    assert not bound.any()
+    wrong = value.copy()
+    wrong[0] = np.nextafter(wrong[0], np.float32(1))
+    (found,) = compare(wrong, value, bound)
+    assert found.outside == 1 and found.at == (0,) and found.max_ulp == 1
+
+
+def test_an_elementary_function_has_its_ulps():
+    value, bound = bounds_of(entry("x = f32[2] parameter(0)", "ROOT y = f32[2] exponential(x)"), f32(1, -200))
+    assert bound[0] == pytest.approx(1.5 * np.spacing(value[0]), rel=1e-9)
+    assert bound[1] <= 2 * np.finfo(np.float32).smallest_subnormal
+
+
+def test_errors_grow_as_the_derivative():
+    hlo = entry("x = f32[1] parameter(0)", "y = f32[1] exponential(x)", "ROOT z = f32[1] multiply(y, y)")
+    value, bound = bounds_of(hlo, f32(3))
+    single = 1.5 * np.spacing(np.exp(np.float32(3)))
+    assert 2 * np.exp(3) * single <= bound[0] <= 2.1 * np.exp(3) * single + 2 * np.spacing(value[0])
+
+
+def test_a_sum_is_bounded_by_its_terms():
+    hlo = """HloModule m
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[1000] parameter(0)
+              zero = f32[] constant(0)
+              ROOT s = f32[] reduce(x, zero), dimensions={0}, to_apply=add }"""
+    x = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    value, bound = bounds_of(hlo, x)
+    assert bound == pytest.approx(1001 * 2.0**-24 * np.abs(x.astype(np.float64)).sum(), rel=1e-6)
+    in_order = np.float32(0)
+    for v in x:
+        in_order = np.float32(in_order + v)
+    assert 0 < abs(float(in_order) - float(value)) <= bound
+
+
+def test_a_near_tie_is_undecided_and_select_may_give_either():
+    hlo = entry(
+        "x = f32[3] parameter(0)",
+        "y = f32[3] parameter(1)",
+        "a = f32[3] exponential(x)",
+        "p = pred[3] compare(a, y), direction=GT",
+        "s = f32[3] select(p, x, y)",
+        "ROOT t = (pred[3], f32[3]) tuple(p, s)",
+    )
+    e = np.exp(np.float32(1))
+    _, (choice, selected) = bounds_of(hlo, f32(1, 1, np.nan), f32(e, 2 * e, 1))
+    assert choice.tolist() == [np.inf, 0, 0]
+    assert selected[0] == pytest.approx(e - 1, rel=1e-6) and not selected[1:].any()
+
+
+def test_singularities_are_undecided():
+    lines = ["x = f32[2] parameter(0)", "one = f32[2] parameter(1)", "s = f32[2] sine(x)", "c = f32[2] cosine(x)"]
+    lines += ["d = f32[2] subtract(s, c)", "ROOT q = f32[2] divide(one, d)"]
+    _, bound = bounds_of(entry(*lines), f32(np.pi / 4, 1), f32(1, 1))
+    assert np.isinf(bound[0]) and np.isfinite(bound[1])
+
+
+def test_max_of_an_infinity_and_masked_softmax_are_decided():
+    hlo = """HloModule m
+    max { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] maximum(a, b) }
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[4] parameter(0)
+              t = f32[4] tanh(x)
+              m = pred[4] parameter(1)
+              low = f32[] constant(-inf)
+              lows = f32[4] broadcast(low), dimensions={}
+              masked = f32[4] select(m, t, lows)
+              top = f32[] reduce(masked, low), dimensions={0}, to_apply=max
+              tops = f32[4] broadcast(top), dimensions={}
+              d = f32[4] subtract(masked, tops)
+              p = f32[4] exponential(d)
+              zero = f32[] constant(0)
+              s = f32[] reduce(p, zero), dimensions={0}, to_apply=add
+              ss = f32[4] broadcast(s), dimensions={}
+              ROOT q = f32[4] divide(p, ss) }"""
+    value, bound = bounds_of(hlo, f32(1, 2, 3, 4), np.array([True, True, False, True]))
+    assert bound[2] == 0 and value[2] == 0
+    assert np.all(bound < 3e-6)
+
+
+def test_a_loop_whose_length_is_in_doubt_is_undecided():
+    hlo = """HloModule m
+    c { s = (f32[], f32[]) parameter(0)
+        x = f32[] get-tuple-element(s), index=0
+        y = f32[] get-tuple-element(s), index=1
+        ROOT p = pred[] compare(x, y), direction=LT }
+    b { s = (f32[], f32[]) parameter(0)
+        x = f32[] get-tuple-element(s), index=0
+        y = f32[] get-tuple-element(s), index=1
+        e = f32[] exponential(x)
+        ROOT t = (f32[], f32[]) tuple(e, y) }
+    ENTRY e { x = f32[] parameter(0)
+              y = f32[] parameter(1)
+              s = (f32[], f32[]) tuple(x, y)
+              ROOT w = (f32[], f32[]) while(s), condition=c, body=b }"""
+    (value, _), (bound, _) = bounds_of(hlo, np.float32(0), np.float32(2))
+    assert value == np.float32(np.e) and 0 < bound < 2e-6
+    _, (bound, _) = bounds_of(hlo, np.float32(0), np.float32(np.e))
+    assert np.isinf(bound)
+
+
+def pytest_generate_tests(metafunc):
+    if "program" in metafunc.fixturenames:
+        try:
+            from programs import PROGRAMS
+        except ImportError:
+            PROGRAMS = []
+        metafunc.parametrize("program", PROGRAMS, ids=str)
+
+
+def opened(value):
+    return [leaf for v in value for leaf in opened(v)] if isinstance(value, tuple) else [value]
+
+
+def test_programs_that_keep_the_contract_stay_inside(program):
+    module, inputs = parse(program.hlo()), program.inputs()
+    value, bound = run_with_bounds(module, inputs)
+    assert bits_equal(value, run(module, inputs))
+    assert all(b.shape == v.shape and not np.isnan(b).any() for v, b in zip(opened(value), opened(bound), strict=True))
+    for seed in range(3):
+        for c in compare(sample(module, inputs, seed), value, bound):
+            assert not c.outside, c
+
+
+def test_typical_errors_are_far_below_the_bounds_and_not_zero():
+    names = [f"h{k}" for k in range(12)]
+    lines = ["x = f32[8,64] parameter(0)", "w = f32[64,64] parameter(1)", "h0 = f32[8,64] tanh(x)"]
+    for a, b in zip(names, names[1:], strict=False):
+        dot = f"d{b} = f32[8,64] dot({a}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        lines += [dot, f"{'ROOT ' if b == names[-1] else ''}{b} = f32[8,64] tanh(d{b})"]
+    rng = np.random.default_rng(0)
+    module = parse(entry(*lines))
+    args = [rng.normal(size=(8, 64)).astype(np.float32), (rng.normal(size=(64, 64)) / 8).astype(np.float32)]
+    value, bound = run_with_bounds(module, args)
+    typical = typical_errors(module, args, value)
+    assert np.all(typical <= bound)
+    assert 0 < np.median(typical) < 1e-3 * np.median(bound)
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "f16", "bf16", "f8e5m2", "f8e4m3fn"])
+def test_ulps(name):
+    t = ELEMENT_TYPES[name].dtype
+    x = np.array([1, -1, 1.5, 0, -0.0, 100], np.float64).astype(t)
+    word = np.dtype(f"u{t.itemsize}")
+    beyond = (x.view(word) + word.type(1)).view(t)
+    assert ulp_distance(x, beyond).tolist() == [1] * 6
+    assert ulp_distance(x, x).tolist() == [0] * 6
+    assert ulp_distance(-x, x)[3] == 0
+    steps = np.abs(beyond.astype(np.float64) - x.astype(np.float64))
+    assert np.array_equal(ulp(x), steps)
+    assert ulp_distance(np.array([np.nan, 1]).astype(t), np.array([np.nan, np.nan]).astype(t)).tolist() == [0, np.inf]
+
+
+def test_results_of_another_type_are_refused():
+    with pytest.raises(InputError, match=r"f32\[2\]"):
+        compare(np.zeros(3, np.float32), np.zeros(2, np.float32), np.zeros(2))
