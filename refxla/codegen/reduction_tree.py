@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from math import prod
 
 LANES = 32
-STRIP = 256  # columns that are accumulated side by side
+STRIP = 1024  # columns that are accumulated side by side: as many as are read on in memory
 SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which on they are parted into leaves
 LEAF = 1 << 14  # elements of a leaf, at least
+LEAF_ROWS = 64  # rows of a leaf of style "column", at least: its totals are as long as one row
 MAX_LEAVES = 1024
 
 
@@ -86,6 +87,9 @@ def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
     split = max((n for n, g in enumerate(groups) if g.reduced), key=lambda n: groups[n].size)
     whole = Tree(tuple(groups), style, lanes, strip, 1, split)
     behind = whole.reduced_size * strip
-    parts = groups[split].size // (lanes if split == len(groups) - 1 else 1)
+    if style == "row":
+        parts = groups[split].size // (lanes if split == len(groups) - 1 else 1)
+    else:
+        parts = min(groups[split].size, whole.reduced_size // LEAF_ROWS)
     leaves = min(MAX_LEAVES // max(whole.units, 1), behind // LEAF, parts) if behind >= SPLIT_FROM else 1
     return Tree(tuple(groups), style, lanes, strip, max(leaves, 1), split)
