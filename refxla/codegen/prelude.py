@@ -6,7 +6,7 @@ The functions live in `prelude/*.cl`, one file a subject. Each is written once f
 
 says that what follows, up to the next such line, is a template, to be written out for every combination. In it:
 
-    T, I              the C type of the element type (float, char); C for a complex one (float2, double2)
+    T, I              the C type of the element type (float, char); T2 that of the complex numbers of T (float2)
     rx_name_T         the function of that type: rx_name_f32; RX_FMA_T is the primitive RX_FMA_F32
     BITS_T UBITS_T    the signed and unsigned integer type as wide as T;  as_T, as_BITS_T, as_UBITS_T reinterpret bits
     MANTISSA_T BIAS_T SIGN_T INF_T   the bits of T's mantissa, its exponent's bias, the bits of -0 and of infinity
@@ -18,7 +18,7 @@ says that what follows, up to the next such line, is a template, to be written o
     POLY(name, x)     the polynomial `name` of coefficients.json at x, by Horner's rule with one fma a step
     1.5, 0x1p-3       floating literals take the suffix of T
 
-A real type T also names its complex type C, and an integer type I its unsigned type U, in names: rx_name_C, rx_name_U.
+In names, a real type T gives its complex type C, and an integer type I its unsigned type U: rx_name_C, rx_name_U.
 """
 
 from __future__ import annotations
@@ -102,12 +102,13 @@ def _split(text: str) -> list[str]:
 def _instantiate(text: str, binding: dict[str, str]) -> str:
     """Writes out a template for one binding of its words."""
     words = dict(binding)
+    macros: dict[str, str] = {}
     if "T" in words and words["T"] in _COMPLEX_OF:
         words["C"] = _COMPLEX_OF[words["T"]]
+        macros["T2"] = _CL_TYPES[words["C"]]
     if "I" in words:
         words["U"] = words["I"].replace("s", "u")
-    macros: dict[str, str] = {}
-    for word, name in words.items():
+    for word, name in binding.items():
         macros |= _macros(word, name)
 
     def replace(match: re.Match) -> str:

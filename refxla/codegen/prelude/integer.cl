@@ -4,13 +4,13 @@
 
 // The quotient rounded towards zero; -1 for a zero divisor; the smallest integer divided by -1 wraps to itself.
 static inline I rx_divide_I(I a, I b) {
-    I divisor = (b == 0) | ((a == MIN_I) & (b == -1)) ? (I)1 : b;
+    I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
     return b == 0 ? (I)-1 : (I)(a / divisor);
 }
 
 // What the quotient above leaves: the dividend for a zero divisor, 0 for a divisor of -1.
 static inline I rx_remainder_I(I a, I b) {
-    I divisor = (b == 0) | (b == -1) ? (I)1 : b;
+    I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
     return b == 0 ? a : (I)(a % divisor);
 }
 
@@ -20,10 +20,10 @@ static inline I rx_power_I(I base, I exponent) {
     WIDE_U_I result = 1;
     WIDE_U_I bits = exponent < 0 ? 0 : (WIDE_U_I)exponent;
     for (; bits != 0; bits >>= 1) {
-        result = bits & 1 ? result * square : result;
+        result = (bits & 1) ? result * square : result;
         square *= square;
     }
-    I reciprocal = base == 1 ? (I)1 : base == -1 ? (I)(exponent & 1 ? -1 : 1) : (I)0;
+    I reciprocal = base == 1 ? (I)1 : base == -1 ? (I)((exponent & 1) ? -1 : 1) : (I)0;
     return exponent < 0 ? reciprocal : (I)result;
 }
 
@@ -53,7 +53,7 @@ static inline I rx_power_I(I base, I exponent) {
     WIDE_U_I square = base;
     WIDE_U_I result = 1;
     for (WIDE_U_I bits = exponent; bits != 0; bits >>= 1) {
-        result = bits & 1 ? result * square : result;
+        result = (bits & 1) ? result * square : result;
         square *= square;
     }
     return (I)result;

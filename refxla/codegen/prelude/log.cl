@@ -24,7 +24,7 @@ static inline T rx_log_T(T x) {
     T m = rx_log_split_T(x, &k);
     T result = rx_log_sum_T(m - 1.0, 0.0, k);
     T special = x == 0.0 ? -INFINITY_T : x > 0.0 ? x : NAN_T;
-    return (x > 0.0) & (x < INFINITY_T) ? result : special;
+    return ((x > 0.0) & (x < INFINITY_T)) ? result : special;
 }
 
 // 1 + x is rounded; what the rounding drops is added to m - 1, scaled as m is.
@@ -38,5 +38,5 @@ static inline T rx_log_plus_one_T(T x) {
     T total = f + scaled;
     T result = rx_log_sum_T(total, (f - total) + scaled, k);
     T special = x == -1.0 ? -INFINITY_T : x > -1.0 ? x : NAN_T;
-    return (x > -1.0) & (x < INFINITY_T) & (x != 0.0) ? result : special;
+    return ((x > -1.0) & (x < INFINITY_T) & (x != 0.0)) ? result : special;
 }

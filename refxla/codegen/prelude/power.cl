@@ -40,7 +40,7 @@ static inline T rx_power_T(T x, T y) {
     T low;
     T high = rx_log_parts_T(a, &low);
     high = a == 0.0 ? -INFINITY_T : a == INFINITY_T ? INFINITY_T : high;
-    low = (a == 0.0) | (a == INFINITY_T) ? 0.0 : low;
+    low = ((a == 0.0) | (a == INFINITY_T)) ? 0.0 : low;
     T product = y * high;
     T product_low = RX_FMA_T(y, high, -product) + y * low;
     int bounded = (product <= K(exp_overflow)) & (product >= K(exp_underflow));
@@ -51,10 +51,10 @@ static inline T rx_power_T(T x, T y) {
     T magnitude = a == 1.0 ? 1.0 : rx_scale_T(head + tail, n);
     int integer = RX_TRUNC_T(y) == y;
     int odd = integer & (RX_TRUNC_T(0.5 * y) != 0.5 * y);
-    T result = (as_BITS_T(x) < 0) & odd ? -magnitude : magnitude;
-    result = (x < 0.0) & (x > -INFINITY_T) & !integer ? NAN_T : result;
-    result = (x == x) & (y == y) ? result : x + y;
-    return (y == 0.0) | (x == 1.0) ? 1.0 : result;
+    T result = ((as_BITS_T(x) < 0) & odd) ? -magnitude : magnitude;
+    result = ((x < 0.0) & (x > -INFINITY_T) & !integer) ? NAN_T : result;
+    result = ((x == x) & (y == y)) ? result : x + y;
+    return ((y == 0.0) | (x == 1.0)) ? 1.0 : result;
 }
 
 // One step of Newton's iteration for y = 1 / cbrt(x).
@@ -78,5 +78,5 @@ static inline T rx_cbrt_T(T x) {
     T rest = RX_FMA_T(-square, root, scaled) - square_low * root;
     root = RX_FMA_T(rest * (y * y), K(third_high), root);
     root = subnormal ? root * 0x1p-18 : root;
-    return (a > 0.0) & (a < INFINITY_T) ? RX_COPYSIGN_T(root, x) : x;
+    return ((a > 0.0) & (a < INFINITY_T)) ? RX_COPYSIGN_T(root, x) : x;
 }

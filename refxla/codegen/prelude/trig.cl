@@ -59,7 +59,7 @@ __constant ulong RX_TWO_OVER_PI[20] = {
 static inline int rx_trig_reduce_large_f64(double x, double* r, double* low) {
     ulong bits = as_ulong(x) & ~SIGN_T;
     int position = (int)(bits >> 52) - 1013;
-    position = bits < INF_T & position >= 0 ? position : 0;
+    position = ((bits < INF_T) & (position >= 0)) ? position : 0;
     int word = position >> 6, shift = position & 63;
     ulong t0 = RX_TWO_OVER_PI[word], t1 = RX_TWO_OVER_PI[word + 1];
     ulong t2 = RX_TWO_OVER_PI[word + 2], t3 = RX_TWO_OVER_PI[word + 3];
@@ -126,22 +126,22 @@ static inline T rx_cosine_reduced_T(T r, T low) {
 static inline T rx_sine_T(T x) {
     T r, low;
     int n = rx_trig_reduce_T(x, &r, &low);
-    T value = n & 1 ? rx_cosine_reduced_T(r, low) : rx_sine_reduced_T(r, low);
-    return x == 0.0 ? x : n & 2 ? -value : value;
+    T value = (n & 1) ? rx_cosine_reduced_T(r, low) : rx_sine_reduced_T(r, low);
+    return x == 0.0 ? x : (n & 2) ? -value : value;
 }
 
 static inline T rx_cosine_T(T x) {
     T r, low;
     int n = rx_trig_reduce_T(x, &r, &low);
-    T value = n & 1 ? rx_sine_reduced_T(r, low) : rx_cosine_reduced_T(r, low);
-    return (n + 1) & 2 ? -value : value;
+    T value = (n & 1) ? rx_sine_reduced_T(r, low) : rx_cosine_reduced_T(r, low);
+    return ((n + 1) & 2) ? -value : value;
 }
 
 static inline T rx_tan_T(T x) {
     T r, low;
     int n = rx_trig_reduce_T(x, &r, &low);
     T sine = rx_sine_reduced_T(r, low), cosine = rx_cosine_reduced_T(r, low);
-    T value = (n & 1 ? -cosine : sine) / (n & 1 ? sine : cosine);
+    T value = ((n & 1) ? -cosine : sine) / ((n & 1) ? sine : cosine);
     return x == 0.0 ? x : value;
 }
 
@@ -154,9 +154,12 @@ static inline T rx_atan2_T(T y, T x) {
     T quotient = greater == 0.0 ? 0.0 : smaller == INFINITY_T ? 1.0 : smaller / greater;
     T z = quotient * quotient;
     T angle = RX_FMA_T(quotient * z, POLY(atan, z), quotient);
-    angle = steep ? K(pi_2_high) - (angle - K(pi_2_middle)) : angle;
-    angle = as_BITS_T(x) < 0 ? 2.0 * K(pi_2_high) - (angle - 2.0 * K(pi_2_middle)) : angle;
-    return (x == x) & (y == y) ? RX_COPYSIGN_T(angle, y) : x + y;
+    // pi/2 -+ angle where steep, pi - angle where x is negative; the low part of pi joins the angle.
+    int negative = as_BITS_T(x) < 0;
+    T head = steep ? K(pi_2_high) : negative ? 2.0 * K(pi_2_high) : 0.0;
+    T tail = steep ? K(pi_2_middle) : negative ? 2.0 * K(pi_2_middle) : 0.0;
+    angle = head + ((steep != negative ? -angle : angle) + tail);
+    return ((x == x) & (y == y)) ? RX_COPYSIGN_T(angle, y) : x + y;
 }
 
 static inline T rx_atan_T(T x) {

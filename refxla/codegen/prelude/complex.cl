@@ -1,0 +1,221 @@
+// Complex numbers: T2 holds the real part in x and the imaginary part in y. The formulas are the ones that keep large
+// and small operands in range; the special values are those of the language C, Annex G.
+
+//! T = f32 f64
+
+// n with 2^(n-1) <= |x| < 2^n for a finite x other than 0; 0 for 0.
+static inline BITS_T rx_exponent_T(T x) {
+    T a = RX_FABS_T(x);
+    T scaled = a < TINY_T ? a * 0x1p54 : a;
+    BITS_T n = (as_BITS_T(scaled) >> MANTISSA_T) - (BIAS_T - 1) - (a < TINY_T ? 54 : 0);
+    return a == 0.0 ? 0 : n;
+}
+
+// The greater of |x| and |y|, a NaN only if both are.
+static inline T rx_greater_T(T x, T y) {
+    T a = RX_FABS_T(x), b = RX_FABS_T(y);
+    return ((a > b) | (b != b)) ? a : b;
+}
+
+// The exponent to take off so that the greater part of z is near 1; 0 where z is zero, infinite or NaN.
+static inline BITS_T rx_exponent_C(T2 z) {
+    T greater = rx_greater_T(z.x, z.y);
+    return rx_is_finite_T(greater) ? rx_exponent_T(greater) : 0;
+}
+
+static inline T rx_abs_C(T2 z) {
+    BITS_T n = rx_exponent_C(z);
+    T a = rx_scale_T(z.x, -n), b = rx_scale_T(z.y, -n);
+    T size = rx_scale_T(RX_SQRT_T(RX_FMA_T(a, a, b * b)), n);
+    int infinite = (RX_FABS_T(z.x) == INFINITY_T) | (RX_FABS_T(z.y) == INFINITY_T);
+    return infinite ? INFINITY_T : size;
+}
+
+// Not repaired where infinities meet: (inf + 0i) (1 + 0i) has a NaN.
+static inline T2 rx_multiply_C(T2 a, T2 b) {
+    return (T2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
+// 1 with the sign of x if x is infinite, else a zero with that sign.
+static inline T rx_box_T(T x) {
+    return RX_COPYSIGN_T(RX_FABS_T(x) == INFINITY_T ? 1.0 : 0.0, x);
+}
+
+static inline T2 rx_divide_C(T2 a, T2 b) {
+    BITS_T n = rx_exponent_C(b), m = rx_exponent_C(a);
+    T c = rx_scale_T(b.x, -n), d = rx_scale_T(b.y, -n);
+    T e = rx_scale_T(a.x, -m), f = rx_scale_T(a.y, -m);
+    T norm = RX_FMA_T(c, c, d * d);
+    T real = rx_scale_T((e * c + f * d) / norm, m - n);
+    T imag = rx_scale_T((f * c - e * d) / norm, m - n);
+    int nan = (real != real) & (imag != imag);
+    int a_finite = rx_is_finite_T(a.x) & rx_is_finite_T(a.y), b_finite = rx_is_finite_T(b.x) & rx_is_finite_T(b.y);
+    int a_infinite = (RX_FABS_T(a.x) == INFINITY_T) | (RX_FABS_T(a.y) == INFINITY_T);
+    int b_infinite = (RX_FABS_T(b.x) == INFINITY_T) | (RX_FABS_T(b.y) == INFINITY_T);
+    int by_zero = nan & (norm == 0.0) & ((a.x == a.x) | (a.y == a.y));
+    T infinity = RX_COPYSIGN_T(INFINITY_T, b.x);
+    T ar = rx_box_T(a.x), ai = rx_box_T(a.y), br = rx_box_T(b.x), bi = rx_box_T(b.y);
+    int case_a = nan & !by_zero & a_infinite & b_finite, case_b = nan & !by_zero & b_infinite & a_finite;
+    real = by_zero ? infinity * a.x : case_a ? INFINITY_T * (ar * c + ai * d) : real;
+    imag = by_zero ? infinity * a.y : case_a ? INFINITY_T * (ai * c - ar * d) : imag;
+    real = case_b ? 0.0 * (a.x * br + a.y * bi) : real;
+    imag = case_b ? 0.0 * (a.y * br - a.x * bi) : imag;
+    return (T2)(real, imag);
+}
+
+// z / |z|, and z itself for a zero.
+static inline T2 rx_sign_C(T2 z) {
+    BITS_T n = rx_exponent_C(z);
+    T a = rx_scale_T(z.x, -n), b = rx_scale_T(z.y, -n);
+    T size = RX_SQRT_T(RX_FMA_T(a, a, b * b));
+    size = ((a == 0.0) & (b == 0.0)) ? 1.0 : ((a != a) | (b != b)) ? NAN_T : size;
+    return (T2)(a / size, b / size);
+}
+
+// The operand with the greater real part, of equal ones the greater imaginary part; a NaN before all others.
+static inline T2 rx_maximum_C(T2 a, T2 b) {
+    int greater = (a.x > b.x) | ((a.x == b.x) & (a.y > b.y));
+    int a_nan = (a.x != a.x) | (a.y != a.y), b_nan = (b.x != b.x) | (b.y != b.y);
+    return ((greater | a_nan) & !(b_nan & !a_nan)) ? a : b;
+}
+
+static inline T2 rx_minimum_C(T2 a, T2 b) {
+    int less = (a.x < b.x) | ((a.x == b.x) & (a.y < b.y));
+    int a_nan = (a.x != a.x) | (a.y != a.y), b_nan = (b.x != b.x) | (b.y != b.y);
+    return ((less | a_nan) & !(b_nan & !a_nan)) ? a : b;
+}
+
+// (e^x c, e^x s), where e^x alone may overflow or vanish.
+static inline T2 rx_exp_times_C(T x, T c, T s) {
+    T limit = 2.0 * K(exp_overflow) + 40.0;
+    T bounded = x > limit ? limit : x < -limit ? -limit : x;
+    BITS_T n;
+    T low;
+    T high = rx_exp_parts_T(bounded, 0.0, &n, &low);
+    T power = high + low;
+    BITS_T first = n >> 1;
+    return (T2)(rx_scale_T(rx_scale_T(power * c, first), n - first), rx_scale_T(rx_scale_T(power * s, first), n - first));
+}
+
+static inline T2 rx_exponential_C(T2 z) {
+    T2 value = rx_exp_times_C(z.x, rx_cosine_T(z.y), rx_sine_T(z.y));
+    int endless = !rx_is_finite_T(z.y);
+    T vanishing = z.x == -INFINITY_T ? 0.0 : value.x;
+    T real = endless ? (z.x == INFINITY_T ? z.x : vanishing) : value.x;
+    T imag = (endless & (z.x == -INFINITY_T)) ? RX_COPYSIGN_T(0.0, z.y) : value.y;
+    return z.y == 0.0 ? (T2)(rx_exponential_T(z.x), z.y) : (T2)(real, imag);
+}
+
+// (e^a - 1) cos b - 2 sin^2(b / 2) + i e^a sin b
+static inline T2 rx_exponential_minus_one_C(T2 z) {
+    T half_sine = rx_sine_T(0.5 * z.y);
+    T minus_one = rx_exponential_minus_one_T(z.x);
+    T2 value = rx_exp_times_C(z.x, rx_cosine_T(z.y), rx_sine_T(z.y));
+    T real = RX_FABS_T(z.x) > 1.0 ? value.x - 1.0 : RX_FMA_T(minus_one, rx_cosine_T(z.y), -2.0 * half_sine * half_sine);
+    return z.y == 0.0 ? (T2)(minus_one, z.y) : (T2)(real, value.y);
+}
+
+// log |z|, near |z| = 1 by log-plus-one of |z|^2 - 1, whose leading term has no rounding error.
+static inline T rx_log_abs_C(T2 z) {
+    T a = RX_FABS_T(z.x), b = RX_FABS_T(z.y);
+    T greater = rx_greater_T(a, b), less = a == greater ? b : a;
+    T beyond = RX_FMA_T(greater - 1.0, greater + 1.0, less * less);
+    T near = 0.5 * rx_log_plus_one_T(beyond);
+    BITS_T n = rx_exponent_C(z);
+    T c = rx_scale_T(z.x, -n), d = rx_scale_T(z.y, -n);
+    T far = RX_FMA_T((T)n, K(ln2_high), 0.5 * rx_log_T(RX_FMA_T(c, c, d * d)));
+    int infinite = (a == INFINITY_T) | (b == INFINITY_T);
+    return infinite ? INFINITY_T : ((greater > 0.5) & (beyond < 2.0) & (beyond > -0.5)) ? near : far;
+}
+
+static inline T2 rx_log_C(T2 z) {
+    return (T2)(rx_log_abs_C(z), rx_atan2_T(z.y, z.x));
+}
+
+// log |1 + z| is half of log-plus-one of a (2 + a) + b^2 where z is small.
+static inline T2 rx_log_plus_one_C(T2 z) {
+    T a = z.x, b = z.y;
+    int small = RX_FABS_T(a) + RX_FABS_T(b) < 0.5;
+    T near = 0.5 * rx_log_plus_one_T(RX_FMA_T(a, 2.0 + a, b * b));
+    T far = rx_log_abs_C((T2)(1.0 + a, b));
+    return (T2)(small ? near : far, rx_atan2_T(b, 1.0 + a));
+}
+
+// The root of a number scaled by an even power of two: with t = sqrt((|a| + |z|) / 2), (t, b / 2t) or (|b| / 2t, +-t).
+static inline T2 rx_sqrt_C(T2 z) {
+    BITS_T n = rx_exponent_C(z) & ~(BITS_T)1;
+    T a = rx_scale_T(z.x, -n), b = rx_scale_T(z.y, -n);
+    T size = RX_SQRT_T(RX_FMA_T(a, a, b * b));
+    T t = RX_SQRT_T(0.5 * (RX_FABS_T(a) + size));
+    T u = 0.5 * RX_FABS_T(b) / (t == 0.0 ? 1.0 : t);
+    T real = rx_scale_T(a < 0.0 ? u : t, n >> 1);
+    T imag = rx_scale_T(a < 0.0 ? t : u, n >> 1);
+    // An infinite part decides, the imaginary one first.
+    int tall = RX_FABS_T(z.y) == INFINITY_T;
+    real = tall ? INFINITY_T : z.x == INFINITY_T ? z.x : z.x == -INFINITY_T ? (z.y == z.y ? 0.0 : z.y) : real;
+    imag = (tall | (z.x == -INFINITY_T)) ? INFINITY_T : z.x == INFINITY_T ? (z.y == z.y ? 0.0 : z.y) : imag;
+    return (T2)(real, RX_COPYSIGN_T(imag, z.y));
+}
+
+static inline T2 rx_rsqrt_C(T2 z) {
+    return rx_divide_C((T2)(1.0, 0.0), rx_sqrt_C(z));
+}
+
+// sin(a + ib) = sin a cosh b + i cos a sinh b; large |b| by e^|b| / 2, which may overflow where the product does not.
+static inline T2 rx_sine_C(T2 z) {
+    T s = rx_sine_T(z.x), c = rx_cosine_T(z.x);
+    T size = RX_FABS_T(z.y);
+    T2 large = rx_exp_times_C(size, 0.5 * s, RX_COPYSIGN_T(0.5, z.y) * c);
+    T2 value = size > 20.0 ? large : (T2)(s * rx_cosh_T(z.y), c * rx_sinh_T(z.y));
+    T imag = ((z.y == 0.0) | (size == INFINITY_T)) ? (c == c ? z.y * c : z.y) : value.y;
+    return (T2)(z.x == 0.0 ? z.x : value.x, imag);
+}
+
+// cos(a + ib) = cos a cosh b - i sin a sinh b
+static inline T2 rx_cosine_C(T2 z) {
+    T s = rx_sine_T(z.x), c = rx_cosine_T(z.x);
+    T size = RX_FABS_T(z.y);
+    T2 large = rx_exp_times_C(size, 0.5 * c, RX_COPYSIGN_T(0.5, z.y) * -s);
+    T2 value = size > 20.0 ? large : (T2)(c * rx_cosh_T(z.y), -s * rx_sinh_T(z.y));
+    T imag = z.x == 0.0 ? -z.x * RX_COPYSIGN_T(1.0, z.y) : z.y == 0.0 ? (s == s ? -s * z.y : z.y) : value.y;
+    return (T2)(((size == INFINITY_T) & (c != c)) ? size : value.x, imag);
+}
+
+// With t = tan b, s = sinh a, r = cosh a, q = 1 + t^2: (q r s + i t) / (1 + q s^2), which has no cancellation.
+static inline T2 rx_tanh_C(T2 z) {
+    T s = rx_sinh_T(z.x), r = rx_cosh_T(z.x);
+    T sine = rx_sine_T(z.y), cosine = rx_cosine_T(z.y);
+    T below = RX_FMA_T(cosine, cosine, s * s);
+    T2 value = (T2)(r * s / below, sine * cosine / below);
+    // From |a| = 22 on the real part is 1 and the imaginary part 4 sin b cos b e^(-2 |a|).
+    T2 tail = rx_exp_times_C(-2.0 * RX_FABS_T(z.x), 0.0, 4.0 * sine * cosine);
+    int endless = RX_FABS_T(z.x) == INFINITY_T;
+    T one = (endless | rx_is_finite_T(z.y)) ? RX_COPYSIGN_T(1.0, z.x) : NAN_T;
+    value = RX_FABS_T(z.x) > 22.0 ? (T2)(one, endless ? RX_COPYSIGN_T(0.0, tail.y) : tail.y) : value;
+    value.x = z.x == 0.0 ? z.x : value.x;
+    return z.y == 0.0 ? (T2)(rx_tanh_T(z.x), z.y) : value;
+}
+
+// (1 + tanh(z / 2)) / 2, which is accurate near the poles; e^z times that of -z where Re z is negative.
+static inline T2 rx_logistic_C(T2 z) {
+    int negative = z.x < 0.0;
+    T2 tangent = rx_tanh_C(negative ? -0.5 * z : 0.5 * z);
+    T2 value = (T2)(0.5 + 0.5 * tangent.x, 0.5 * tangent.y);
+    T2 mirrored = rx_multiply_C(rx_exponential_C(z), value);
+    return negative ? mirrored : value;
+}
+
+// tan(z) = -i tanh(iz)
+static inline T2 rx_tan_C(T2 z) {
+    T2 value = rx_tanh_C((T2)(-z.y, z.x));
+    return (T2)(value.y, -value.x);
+}
+
+// e^(b log a), with 1 for b = 0, and 0 for a = 0 and a positive real b.
+static inline T2 rx_power_C(T2 a, T2 b) {
+    T2 value = rx_exponential_C(rx_multiply_C(b, rx_log_C(a)));
+    int zero = (a.x == 0.0) & (a.y == 0.0);
+    T ending = ((b.x > 0.0) & (b.y == 0.0)) ? 0.0 : NAN_T;
+    value = zero ? (T2)(ending, 0.0) : value;
+    return ((b.x == 0.0) & (b.y == 0.0)) ? (T2)(1.0, 0.0) : value;
+}
