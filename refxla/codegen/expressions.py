@@ -9,6 +9,7 @@ stack of their own, so that a chain of a hundred thousand instructions is no pro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
@@ -25,12 +26,22 @@ MAX_LITERALS = 16  # elements of a constant that is written into the code; large
 _THROUGH = {"copy", "opt-barrier", "domain", "add-dependency"}
 
 
+@dataclass(frozen=True)
+class Access:
+    """A load of the element `indices` of an input, at `position` in memory; `conditional` if it stands under an if."""
+
+    instruction: Instruction
+    indices: Indices
+    position: Index
+    conditional: bool
+
+
 class Elements:
     """Elements of the members of a fusion, computed on demand from what is in memory.
 
     `arguments` gives the C pointer of each instruction that is read from memory or written to it; an instruction among
-    `fusion.outputs` that the fusion itself computes is written, all others are read. `accesses` collects the
-    (instruction, position) pairs of all loads that were emitted.
+    `fusion.outputs` that the fusion itself computes is written, all others are read. `accesses` collects all loads
+    that were emitted.
     """
 
     def __init__(self, fusion: Fusion, target: Target, arguments: dict[Instruction, str]) -> None:
@@ -40,7 +51,7 @@ class Elements:
         self._outputs = {i: p for i, p in arguments.items() if i in written}
         self._inputs = {i: p for i, p in arguments.items() if i not in written}
         self._bound: dict[tuple[Instruction, Indices], str | tuple[str, ...]] = {}
-        self.accesses: dict[tuple[Instruction, Index], None] = {}
+        self.accesses: list[Access] = []
         self.turns = 1  # of the loops inside one element, about: what it costs
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
@@ -150,7 +161,7 @@ class Elements:
 
     def _load(self, instruction: Instruction, indices: Indices, block: Block) -> Rule:
         position = linearize(indices, instruction.shape.dimensions)
-        self.accesses[instruction, position] = None
+        self.accesses.append(Access(instruction, indices, position, block.is_conditional))
         name = type_name(instruction)
         return self.assign(name, scalar.load(name, f"{self._inputs[instruction]}[{position}]"), block)
         yield  # a rule that asks for nothing is a generator, too

@@ -19,14 +19,15 @@ from refxla_spec.module import Instruction
 from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
-from .expressions import Elements, is_elementwise, type_name, update_starts
+from .expressions import Access, Elements, is_elementwise, type_name, update_starts
 from .indexing import Index, delinearize, linearize, variable
 from .target import Target
 
 CHUNK = 16384  # elements that one item computes, for cheap elements
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
 MAX_SEGMENTS = 64
-TILE = 16  # rows and columns of a tile of a transpose: one cache line of f32
+TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines of f32 both ways
+MAX_STAGED = 4  # inputs of which a tile is kept
 
 Indices = tuple[Index, ...]
 
@@ -89,7 +90,7 @@ def _kernel(
 ) -> Kernel:
     segments = [s for s in segments if s.size]
     probes = [_Nest(fusion, target, s, body) for s in segments]
-    read = {instruction for p in probes for instruction, _ in p.accesses}
+    read = {access.instruction for p in probes for access in p.accesses}
     inputs = [i for i in fusion.inputs if i in read]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
     elements = Elements(fusion, target, pointers)
@@ -196,15 +197,54 @@ class _Nest:
                     self._emit_body(e, block, (*delinearize(row, self.sizes[:-1]), inner))
 
     def _emit_tiles(self, e: Elements, block: Block, number: Index) -> None:
-        sizes = self.sizes
-        counts = self._tile_counts()
+        """Tiles of rows (the group that reads run along) and columns (the innermost group, that writes run along).
+
+        A tile of what is read across memory is first copied as it lies, and then taken from there.
+        """
+        tiled, inner = self.tiled, len(self.sizes) - 1
+        copies = [e.names.fresh("tile") for _ in self._staged(self.accesses, f"g{tiled}", f"g{inner}")]
+        for n, access in enumerate(self._staged(self.accesses, f"g{tiled}", f"g{inner}")):
+            c_type = scalar.register_type(type_name(access.instruction))
+            block.line(f"{c_type} {copies[n]}[{TILE_ROWS * TILE_COLUMNS}];")
         with _range(e, block, number, self._tiles_per_item(), self._tiles()) as tile:
-            at = list(delinearize(tile, counts))
-            with _range(e, block, at[self.tiled], TILE, sizes[self.tiled]) as row:
-                at[self.tiled] = row
-                with _range(e, block, at[-1], TILE, sizes[-1]) as column:
-                    at[-1] = column
-                    self._emit_body(e, block, tuple(at))
+            at = list(delinearize(tile, self._tile_counts()))
+            first = {}
+            for group, step in ((tiled, TILE_ROWS), (inner, TILE_COLUMNS)):
+                first[group] = e.names.fresh("t")
+                block.line(f"const int {first[group]} = {at[group] * step};")
+            rows = (first[tiled], TILE_ROWS, self.sizes[tiled])
+            columns = (first[inner], TILE_COLUMNS, self.sizes[inner])
+
+            def place(name: str, row: Index, column: Index) -> str:
+                return f"{name}[({column} - {first[inner]}) * {TILE_ROWS} + {row} - {first[tiled]}]"
+
+            with _part(e, block, *columns) as column, _part(e, block, *rows) as row:
+                at[tiled], at[inner] = row, column
+                for name, access in zip(copies, self._staged_at(at, row, column), strict=True):
+                    value = e.value(access.instruction, access.indices, block)
+                    block.line(f"{place(name, row, column)} = {value};")
+            with _part(e, block, *rows) as row, _part(e, block, *columns) as column:
+                at[tiled], at[inner] = row, column
+                for name, access in zip(copies, self._staged_at(at, row, column), strict=True):
+                    e.bind(access.instruction, access.indices, place(name, row, column))
+                self._emit_body(e, block, tuple(at))
+
+    def _staged(self, accesses: Sequence[Access], row: str, column: str) -> list[Access]:
+        """The accesses that run along memory with the variable `row` and across it with `column`, each once."""
+        found: dict[tuple, Access] = {}
+        for a in accesses:
+            step = a.position.factor(column)
+            if a.conditional or step is None or abs(step) < TILE_COLUMNS or a.position.factor(row) not in (1, -1):
+                continue
+            if len(found) < MAX_STAGED:
+                found[a.instruction, a.indices] = a
+        return list(found.values())
+
+    def _staged_at(self, at: Sequence[Index], row: Index, column: Index) -> list[Access]:
+        """The same accesses, at these indices of the groups."""
+        e, block = self._new_elements(), Block()
+        self.body(e, self._indices(self.groups, at), block)
+        return self._staged(e.accesses, str(row), str(column))
 
     def _emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
         self.body(e, self._indices(self.groups, at), block)
@@ -213,13 +253,14 @@ class _Nest:
         return max(1, self.chunk // self.sizes[-1])
 
     def _tile_counts(self) -> list[int]:
-        return [-(-n // TILE) if d in (self.tiled, len(self.sizes) - 1) else n for d, n in enumerate(self.sizes)]
+        tiles = {self.tiled: TILE_ROWS, len(self.sizes) - 1: TILE_COLUMNS}
+        return [-(-n // tiles.get(d, 1)) for d, n in enumerate(self.sizes)]
 
     def _tiles(self) -> int:
         return prod(self._tile_counts())
 
     def _tiles_per_item(self) -> int:
-        return max(1, self.chunk // TILE**2)
+        return max(1, self.chunk // (TILE_ROWS * TILE_COLUMNS))
 
     def _indices(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> Indices:
         """The output indices of the element at these indices of the groups."""
@@ -229,10 +270,13 @@ class _Nest:
             result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
         return tuple(result)
 
+    def _new_elements(self) -> Elements:
+        pointers = {i: "p" for i in (*self.fusion.inputs, *self.fusion.outputs)}
+        return Elements(self.fusion, self.target, pointers)
+
     def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[Elements, int]:
         """Emits one element into nowhere: the Elements that did it, and how many index divisions that took."""
-        pointers = {i: i.name for i in (*self.fusion.inputs, *self.fusion.outputs)}
-        e, block = Elements(self.fusion, self.target, pointers), Block()
+        e, block = self._new_elements(), Block()
         sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
         at = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(sizes)]
         self.body(e, self._indices(groups, at), block)
@@ -268,14 +312,10 @@ class _Nest:
 
     def _transposed_group(self) -> int | None:
         """The group along which a read runs through memory that runs across it in the innermost group, if any."""
-        inner = f"g{len(self.sizes) - 1}"
-        for _, position in self.accesses:
-            step = position.factor(inner)
-            if step is None or abs(step) < TILE:
-                continue
-            for n in reversed(range(len(self.sizes) - 1)):
-                if position.factor(f"g{n}") in (1, -1) and self.sizes[n] >= 4:
-                    return n
+        inner = len(self.sizes) - 1
+        for n in reversed(range(inner)):
+            if self.sizes[n] >= 4 and self._staged(self.accesses, f"g{n}", f"g{inner}"):
+                return n
         return None
 
 
@@ -301,6 +341,25 @@ class _range:
             head = f"for ({c_type} {name} = {first}; {name} < {last}; ++{name})"
         self._scope = block.scope(head)
         self._index = variable(name, 0, limit - 1) if limit > 1 or size > 1 else variable(name, 0, 0)
+
+    def __enter__(self) -> Index:
+        self._scope.__enter__()
+        return self._index
+
+    def __exit__(self, *error) -> None:
+        self._scope.__exit__(*error)
+
+
+class _part:
+    """A loop from the C variable `first` on over at most `size` indices below `limit`; gives the index."""
+
+    def __init__(self, e: Elements, block: Block, first: str, size: int, limit: int) -> None:
+        name = e.names.fresh("i")
+        end = f"{first} + {size}"
+        if limit % size:
+            end = f"({end} < {limit} ? {end} : {limit})"
+        self._scope = block.scope(f"for (int {name} = {first}; {name} < {end}; ++{name})")
+        self._index = variable(name, 0, max(limit - 1, 1))
 
     def __enter__(self) -> Index:
         self._scope.__enter__()

@@ -49,7 +49,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """
     probe = _Reduction(fusion, target, list(fusion.inputs))
     probe.emit()
-    read = {instruction for instruction, _ in probe.elements.accesses}
+    read = {access.instruction for access in probe.elements.accesses}
     return (_Reduction(fusion, target, [i for i in fusion.inputs if i in read]).emit(),)
 
 
