@@ -170,6 +170,12 @@ def test_typical_errors_are_far_below_the_bounds_and_not_zero():
     typical = typical_errors(module, args, value)
     assert np.all(typical <= bound)
     assert 0 < np.median(typical) < 1e-3 * np.median(bound)
+    (good,) = compare(sample(module, args, 99), value, bound, typical)
+    assert not good.outside and 0.1 < good.spread < 3
+    wrong = value.copy()
+    wrong[3, 5] += np.float32(1e-3)
+    (found,) = compare(wrong, value, bound, typical)
+    assert not found.outside and found.spread > 30, "what the certain bounds let pass, the sample shows"
 
 
 @pytest.mark.parametrize("name", ["f32", "f64", "f16", "bf16", "f8e5m2", "f8e4m3fn"])
