@@ -28,8 +28,8 @@ WORKSPACE = "workspace"  # zeroed once; a kernel leaves it zeroed (counters of w
 class Fusion:
     """Instructions that run as one kernel.
 
-    `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs` are
-    the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
+    `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
+    are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
     "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
     dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop.
     """
@@ -46,10 +46,10 @@ class Fusion:
 class Argument:
     """One pointer argument of a kernel.
 
-    `role`: "input" (the value `instruction` is read), "output" (it is written), "scratch" (`bytes` of the arena, for the time
-    of the fusion's kernels: stages that name the same `scratch` share it) or "workspace" (see WORKSPACE).
-    `ctype` is the C type of an element. `updates` on an output names the input instruction whose value must already be
-    in the output's memory when the kernel starts, because the kernel writes only a part of it.
+    `role`: "input" (the value `instruction` is read), "output" (it is written), "scratch" (`bytes` of the arena, for
+    the time of the fusion's kernels: stages that name the same `scratch` share it) or "workspace" (see WORKSPACE).
+    `ctype` is the C type of an element. `updates` on an output names the input instruction whose value must already
+    be in the output's memory when the kernel starts, because the kernel writes only a part of it.
     """
 
     role: str
@@ -77,7 +77,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A value in memory: `index` is the number of the parameter or result, `offset` bytes into the space or into that."""
+    """A value in memory: `index` is the number of the parameter or result, `offset` bytes into it or its space."""
 
     name: str
     shape: Shape
@@ -132,7 +132,8 @@ class Plan:
     """All that the runtime needs; see the module's docstring.
 
     `parameters` and `results` give the shapes of the flattened arguments and results (tuples opened, in order);
-    `constants` the values (NumPy arrays) with their offset in the constant space.
+    `constants` the values (NumPy arrays) with their offset in the constant space. `single` says that the program
+    returns one array, not a tuple of results.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Plan:
     constant_bytes: int = 0
     arena_bytes: int = 0
     workspace_bytes: int = 0
+    single: bool = False
     fusions: tuple[Fusion, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:

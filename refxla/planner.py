@@ -146,6 +146,7 @@ class _Planner:
             self.constant_bytes,
             int(total),
             self.workspace_bytes,
+            self.module.entry.root.opcode != "tuple",
             tuple(self.fusions),
         )
 

@@ -33,6 +33,7 @@ cdef struct Moving:
 cdef class Executor:
     cdef readonly object plan
     cdef readonly Signature signature
+    cdef bint single  # the program returns one array, not a tuple
     cdef object keep  # what must outlive the executor: program, queue, context
     cdef list blocks  # host memory of the constants, the arena, the workspace
     cdef object error  # what a signal handler raised during a call

@@ -65,7 +65,7 @@ cdef class Executor:
     first argument, `which`. `program`, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
     (see Access), `local` the size of a work group, or 0. Raises DeviceError when the device refuses something.
 
-    Call it with the flattened arguments; it gives a tuple of new arrays. Calls from several threads run one at a time.
+    Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from several threads run one at a time.
     """
 
     def __cinit__(self):
@@ -81,6 +81,7 @@ cdef class Executor:
         if self.code != NULL:
             raise TypeError("an executor is initialised once")
         self.plan = plan
+        self.single = plan.single
         self.keep = (program, queue, context)
         self.access = _ACCESS[access]
         self.queue = <Handle> <uintptr_t> queue.int_ptr
@@ -269,7 +270,7 @@ cdef class Executor:
         finally:
             self.owner = 0
             PyThread_release_lock(self.lock)
-        return tuple(results)
+        return results[0] if self.single else tuple(results)
 
     cdef int acquire(self) except -1:
         cdef long here = PyThread_get_thread_ident()

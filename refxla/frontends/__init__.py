@@ -1,1 +1,68 @@
-"""How programs come in: one file for each source."""
+"""Where programs come from: one file for each source.
+
+`load` reads a program that is HLO already; `compile_function` asks a framework for the HLO of a function.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import InputError, ParseError
+from refxla_spec.module import Module
+from refxla_spec.text import parse
+
+
+def load(source: str | bytes | Path) -> Module:
+    """The module of HLO text, of a serialized HloModuleProto, or of a file with either.
+
+    A string is text if it has a line break or the look of a module, else a path. Raises InputError for a file that
+    cannot be read, ParseError for contents that are neither text nor proto.
+    """
+    if isinstance(source, str) and not _is_text(source):
+        source = Path(source)
+    if isinstance(source, Path):
+        try:
+            data = source.read_bytes()
+        except OSError as problem:
+            raise InputError(f"cannot read {source}: {problem.strerror}") from None
+        try:
+            return _decode(data)
+        except ParseError as problem:
+            raise ParseError(f"{source}: {problem}", problem.line, problem.column) from None
+    return _decode(source) if isinstance(source, (bytes, bytearray, memoryview)) else parse(source)
+
+
+def _is_text(source: str) -> bool:
+    return "\n" in source or "{" in source or source.lstrip().startswith("HloModule")
+
+
+def _decode(data: bytes) -> Module:
+    from .proto import from_proto
+
+    data = bytes(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return from_proto(data)
+    # A proto begins with a field's tag and length; such control characters do not occur in text.
+    if any(ord(c) < 32 and c not in "\t\n\r\f" for c in text[:256]):
+        return from_proto(data)
+    return parse(text)
+
+
+def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
+    """Compile a function of JAX or TensorFlow; UnsupportedError for anything else."""
+    name = type(function).__module__.split(".")[0]
+    if name == "tensorflow" or name == "keras":
+        from .tensorflow import compile_tensorflow
+
+        return compile_tensorflow(function, arguments, **options)
+    if name in ("jax", "jaxlib") or callable(function):
+        from .jax import compile_jax
+
+        return compile_jax(function, arguments, **options)
+    raise InputError(
+        f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), a jax.jit function "
+        "or a tf.function"
+    )

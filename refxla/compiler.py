@@ -1,0 +1,142 @@
+"""`compile`: from a program in any form to something that is called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from refxla_spec import interpreter
+from refxla_spec.module import Module
+from refxla_spec.types import Shape, Value, leaves
+from refxla_spec.verify import verify
+
+from .codegen.emit import emit
+from .codegen.program import program
+from .explain import Cost, Explanation, cost_of
+from .frontends import load
+from .passes.pipeline import optimize
+from .planner import Planned, make_plan
+from .runtime.devices import choose
+from .runtime.executable import Executable
+
+REFERENCE = "reference"
+
+
+class Compiled(Executable):
+    """A program compiled for a device; see Executable for how it is called, and `compile` for how one is made.
+
+    `hlo` is the program as it came, `optimized_hlo` as the passes left it; `plan` the kernels, steps and memory;
+    `opencl` the source of the kernels; `memory` the bytes it needs. Each prints as text.
+    """
+
+    def __init__(self, hlo: Module, optimized: Module, planned: Planned, device: Any) -> None:
+        self.hlo, self.optimized_hlo, self.planned = hlo, optimized, planned
+        super().__init__(planned.plan, program(planned.plan.kernels, device.target), device)
+
+    def explain(self) -> Explanation:
+        """Each kernel, what is in it and what it moves; and for each edge that was not fused, why."""
+        return Explanation(self.planned)
+
+    @property
+    def cost(self) -> Cost:
+        """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one turn)."""
+        return cost_of(self.plan)
+
+
+class Reference:
+    """A program run by the specification's interpreter: slow, and right by definition. Called like a Compiled."""
+
+    def __init__(self, hlo: Module) -> None:
+        self.hlo = hlo
+        self.device_reason = "the reference interpreter: it was asked for"
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results of the program; raises InputError for arguments that do not fit."""
+        parameters = self.hlo.entry.parameters
+        shapes = [p.shape for p in parameters]
+        values = unflatten_all(arguments, shapes) if any(s.is_tuple for s in shapes) else list(arguments)
+        given = [_as_array(v, s) for v, s in zip(values, shapes, strict=False)] + values[len(shapes) :]
+        result = interpreter.run(self.hlo, given)
+        return tuple(flatten(result)) if self.hlo.entry.root.shape.is_tuple else result
+
+    def __repr__(self) -> str:
+        return f"<Reference {self.hlo.name}>"
+
+
+def compile_module(source: Any, device: str | None = None, without: Collection[str] = ()) -> Compiled | Reference:
+    """Compile an HLO program given as a Module, text, a path, or a serialized proto; see `refxla.compile`."""
+    module = source if isinstance(source, Module) else load(source)
+    verify(module)
+    if device == REFERENCE:
+        return Reference(module)
+    chosen, _ = choose(device)
+    optimized, planned = plan_module(module, chosen.target, without)
+    return Compiled(module, optimized, planned, chosen)
+
+
+def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:
+    """The optimized module and its plan for a target; nothing is built yet."""
+    optimized = optimize(module, without)
+    return optimized, make_plan(optimized, partial(_emit, target=target))
+
+
+def _emit(fusion: Any, target: Any) -> Any:
+    return emit(fusion, target)
+
+
+def compile(source: Any, *arguments: Any, device: str | None = None, without: Collection[str] = ()) -> Any:
+    """Compile a program for an OpenCL device.
+
+    source: one of
+        HLO as text, the path of a file with HLO text or a serialized HloModuleProto, the proto's bytes, or a Module:
+            gives a Compiled, which is called with the flattened arrays of the parameters and gives the array or the
+            tuple of arrays of the result;
+        a function of JAX (`jax.jit(f)`, or f with its arguments) or of TensorFlow (`tf.function(f)`), with example
+            `arguments`: gives a callable that takes and gives what the function does.
+    device: the name of a device as `refxla devices` lists it, or "reference" for the specification's interpreter; None
+        takes what REFXLA_DEVICE says, or the fastest there is.
+    without: names of passes to leave out (see passes/pipeline.py), to find a fault.
+
+    Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
+    """
+    if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
+        if arguments:
+            from refxla_spec.errors import InputError
+
+            raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
+        return compile_module(source, device, without)
+    from .frontends import compile_function
+
+    return compile_function(source, arguments, device=device, without=without)
+
+
+def flatten(value: Value) -> list[Any]:
+    """The arrays of nested tuples and lists, in order."""
+    return [leaf for v in value for leaf in flatten(v)] if isinstance(value, (tuple, list)) else [value]
+
+
+def unflatten_all(values: Any, shapes: list[Shape]) -> list[Value]:
+    """Flat values, or values that are nested already, as one value for each shape."""
+    flat = iter(flatten(list(values)))
+    if len(flatten(list(values))) != sum(len(leaves(s)) for s in shapes):
+        return list(values)
+
+    def build(shape: Shape) -> Value:
+        return tuple(build(e) for e in shape.elements) if shape.is_tuple else next(flat)
+
+    return [build(s) for s in shapes]
+
+
+def _as_array(value: Any, shape: Shape) -> Value:
+    """Python numbers become 0-d arrays of the parameter's type; everything else goes through NumPy."""
+    if shape.is_tuple:
+        return tuple(_as_array(v, s) for v, s in zip(value, shape.elements, strict=True))
+    if isinstance(value, (bool, int, float, complex)) and shape.is_scalar:
+        return np.asarray(value).astype(shape.element_type.dtype)
+    return np.asarray(value) if shape.is_array else value
+
+
+__all__ = ["Compiled", "Reference", "compile", "compile_module", "flatten", "plan_module"]

@@ -1,0 +1,149 @@
+"""What the compiler made of a program, in words: kernels, bytes, and why edges were not fused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import Shape
+
+from .optable import ELEMENTWISE, HERO, ROWS
+from .plan import Fusion, Plan
+from .planner import Planned, Refusal
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one call moves and does.
+
+    Bytes read and written by all kernels; bytes of intermediate values that fusion kept out of memory, each written
+    once and read once; arithmetic operations.
+    """
+
+    bytes_read: int
+    bytes_written: int
+    bytes_saved: int
+    operations: int
+
+    def __str__(self) -> str:
+        return (
+            f"reads {_bytes(self.bytes_read)}, writes {_bytes(self.bytes_written)}, saves {_bytes(self.bytes_saved)}, "
+            f"{_count(self.operations)} operations"
+        )
+
+
+def cost_of(plan: Plan) -> Cost:
+    """The sum over a plan's fusions; what loops run again is counted once."""
+    each = [fusion_cost(f) for f in plan.fusions]
+    return Cost(
+        sum(c.bytes_read for c in each),
+        sum(c.bytes_written for c in each),
+        sum(c.bytes_saved for c in each),
+        sum(c.operations for c in each),
+    )
+
+
+def fusion_cost(fusion: Fusion) -> Cost:
+    """Bytes and operations of one run of a fusion's kernel."""
+    outputs = set(fusion.outputs)
+    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group in (ELEMENTWISE, HERO)]
+    saved = sum(2 * i.shape.bytes for i in inside if i not in outputs and i.shape.is_array)
+    written = sum(_written(i) for i in fusion.outputs)
+    return Cost(sum(_read(fusion, i) for i in fusion.inputs), written, saved, sum(_operations(i) for i in inside))
+
+
+def _read(fusion: Fusion, i: Instruction) -> int:
+    """What is read of an input: of one that is only sliced or gathered from, no more than is taken."""
+    users = [u for u in fusion.instructions if i in u.operands]
+    taken = ("slice", "dynamic-slice", "gather")
+    if users and all(u.opcode in taken and u.operands[0] is i for u in users):
+        return min(i.shape.bytes, sum(u.shape.bytes for u in users))
+    if any(u.opcode == "dynamic-update-slice" and u.operands[0] is i for u in users):
+        return 0
+    return i.shape.bytes
+
+
+def _written(i: Instruction) -> int:
+    return i.operands[1].shape.bytes if i.opcode == "dynamic-update-slice" else i.shape.bytes
+
+
+def _operations(i: Instruction) -> int:
+    """Arithmetic operations: one for each element, of a sum one for each term, of a product of matrices two."""
+    size = lambda s: s.size if s.is_array else (s.elements[0].size if s.elements else 0)  # noqa: E731
+    match i.opcode:
+        case "dot":
+            contracted = 1
+            for d in i.lhs_contracting_dims:
+                contracted *= i.operands[0].shape.dimensions[d]
+            return 2 * i.shape.size * contracted
+        case "convolution":
+            kernel: Shape = i.operands[1].shape
+            return 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[i.dim_labels.kernel_output_feature])
+        case "reduce" | "select-and-scatter" | "sort":
+            return i.operands[0].shape.size
+        case "scatter":
+            return i.operands[-1].shape.size
+        case "reduce-window":
+            each = 1
+            for w in i.window:
+                each *= w.size
+            return size(i.shape) * each
+    return size(i.shape)
+
+
+class Explanation:
+    """Prints as text; `kernels` and `refusals` hold the same as data."""
+
+    def __init__(self, planned: Planned) -> None:
+        self.name = planned.plan.name
+        self.plan = planned.plan
+        self.kernels: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
+        self.refusals: list[Refusal] = planned.refusals
+
+    def __str__(self) -> str:
+        total = cost_of(self.plan)
+        plural = "" if len(self.kernels) == 1 else "s"
+        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}"]
+        for number, (fusion, cost) in enumerate(self.kernels, 1):
+            lines.append("")
+            lines.append(f"{number}. {fusion.name} ({fusion.kind})")
+            lines.append(f"   does    {self.operations(fusion)}")
+            lines.append(f"   reads   {', '.join(_value(i) for i in fusion.inputs) or 'nothing'}")
+            lines.append(f"   writes  {', '.join(_value(i) for i in fusion.outputs)}")
+            lines.append(f"   moves   {_bytes(cost.bytes_read + cost.bytes_written)}, saves {_bytes(cost.bytes_saved)}")
+            for r in self.refusals:
+                if r.user == fusion.name:
+                    lines.append(f"   apart   {_refusal(r)}")
+        return "\n".join(lines)
+
+    @staticmethod
+    def operations(fusion: Fusion) -> str:
+        """The fusion's operations, counted: "2 multiply, add, reduce"."""
+        counts = Counter(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "get-tuple-element"))
+        return ", ".join(f"{n} {opcode}" if n > 1 else opcode for opcode, n in counts.items())
+
+
+def _refusal(r: Refusal) -> str:
+    made = f"{r.producer.opcode} {r.producer.name}: {r.reason}"
+    return f"{made} ({r.apart / 1e3:.1f} us against {r.fused / 1e3:.1f} us)" if r.fused else made
+
+
+def _value(i: Instruction) -> str:
+    return f"{i.name} {i.shape.without_layout()}"
+
+
+def _bytes(n: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if n < 10240:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} GiB"
+
+
+def _count(n: float) -> str:
+    for unit in ("", "thousand", "million"):
+        if n < 10000:
+            return f"{n:.0f} {unit}".rstrip()
+        n /= 1000
+    return f"{n:.1f} billion"
