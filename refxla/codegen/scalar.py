@@ -248,7 +248,8 @@ def _is_finite(types, result, args, attributes):
 
 
 def _complex(types, result, args, attributes):
-    return f"({_COMPLEX[result]})({args[0]}, {args[1]})" if result in _COMPLEX else None
+    parts = types == (_PART.get(result),) * 2
+    return f"({_COMPLEX[result]})({args[0]}, {args[1]})" if parts else None
 
 
 def _real(types, result, args, attributes):
@@ -266,7 +267,8 @@ def _abs(types, result, args, attributes):
 
 
 def _reduce_precision(types, result, args, attributes):
-    bits = str(attributes["exponent_bits"]), str(attributes["mantissa_bits"])
+    # More bits than any format has change nothing; the limits keep the shifts in the code defined.
+    bits = str(min(attributes["exponent_bits"], 11)), str(min(attributes["mantissa_bits"], 52))
     return _call("reduce-precision", result, (args[0], *bits))
 
 

@@ -1,0 +1,140 @@
+"""Complex operations: distances from the exact result within the contract, and the special values."""
+
+import numpy as np
+import pytest
+from refxla_spec import numerics
+from refxla_spec.accuracy import max_ulp
+from scalar_kernel import Case, bits, meaning, run, run_all
+
+UNARY = [
+    "sign", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "sqrt", "rsqrt", "sine",
+    "cosine", "tan", "tanh",
+]  # fmt: skip
+BINARY = ["multiply", "divide", "power"]
+INF, NAN = np.inf, np.nan
+C64 = pytest.param(np.complex64, id="c64")
+C128 = pytest.param(
+    np.complex128,
+    id="c128",
+    marks=pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no reference wider than f64 on this machine"),
+)
+
+
+def complexes(real, imag, dtype) -> np.ndarray:
+    result = np.empty(np.size(real), dtype)
+    result.real, result.imag = real, imag
+    return result
+
+
+def sample(dtype, size: int, bound: float, seed: int) -> np.ndarray:
+    """Points of a square, and points close to the unit circle, where logarithms cancel."""
+    random = np.random.default_rng(seed)
+    angle, radius = random.uniform(-np.pi, np.pi, size // 4), 1 + random.uniform(-1e-3, 1e-3, size // 4)
+    square = random.uniform(-bound, bound, (2, size))
+    return np.concatenate([complexes(*square, dtype), complexes(radius * np.cos(angle), radius * np.sin(angle), dtype)])
+
+
+def exact(case: Case, monkeypatch, *operands) -> np.ndarray:
+    """The specification's value before it is rounded: in the wider type."""
+    with monkeypatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(numerics, "round_to", lambda values, element_type: np.asarray(values))
+        return meaning(case, *operands)
+
+
+def check(cases: list[Case], monkeypatch, *operands) -> None:
+    name = "c64" if operands[0].dtype == np.complex64 else "c128"
+    for case, got in zip(cases, run_all(cases, *operands), strict=True):
+        want = exact(case, monkeypatch, *operands)
+        assert want.dtype.itemsize > got.dtype.itemsize
+        size = np.abs(want)
+        finite = np.isfinite(got) & np.isfinite(want.astype(got.dtype))
+        assert finite.mean() > 0.9, case
+        info = np.finfo(got.dtype)
+        exponent = np.maximum(np.frexp(np.where(finite, size, 1))[1] - 1, info.minexp)
+        with np.errstate(invalid="ignore"):
+            error = np.where(finite, np.abs(got - want) / np.ldexp(np.ones_like(size), exponent - info.nmant), 0)
+        k = int(error.argmax())
+        given = ", ".join(repr(o[k]) for o in operands)
+        assert error[k] <= max_ulp(case.opcode, name), f"{case.opcode}({given}) = {got[k]!r}: {error[k]:.2f} ULP"
+
+
+@pytest.mark.parametrize("dtype", [C64, C128])
+@pytest.mark.parametrize("bound", [0.3, 3, 30])
+def test_accuracy(dtype, bound, monkeypatch):
+    name, part = ("c64", "f32") if dtype == np.complex64 else ("c128", "f64")
+    z, w = sample(dtype, 10_000, bound, 1), sample(dtype, 10_000, bound, 2)
+    check([*(Case(opcode, name) for opcode in UNARY), Case("abs", part)], monkeypatch, z)
+    check([Case(opcode, name) for opcode in BINARY], monkeypatch, z, w)
+
+
+@pytest.mark.parametrize("dtype", [C64, C128])
+def test_accuracy_of_every_magnitude(dtype, monkeypatch):
+    """Operands of arbitrary exponents: no overflow on the way to a result that has none."""
+    random = np.random.default_rng(3)
+    name, part = ("c64", "f32") if dtype == np.complex64 else ("c128", "f64")
+    top = np.finfo(dtype).maxexp - 4
+    real, imag = (np.ldexp(random.uniform(-2, 2, 10_000), random.integers(-top, top, 10_000)) for _ in range(2))
+    z = complexes(real, imag, dtype)
+    check([Case("sqrt", name), Case("log", name), Case("sign", name), Case("abs", part)], monkeypatch, z)
+    check([Case("divide", name)], monkeypatch, z, complexes(imag, real, dtype))
+
+
+SPECIAL = [  # C's Annex G, and HLO's own choices for sign and power
+    ("abs", complex(INF, NAN), INF),
+    ("abs", complex(3, 4), 5.0),
+    ("exponential", complex(0, -0.0), complex(1, -0.0)),
+    ("exponential", complex(-INF, INF), complex(0, 0)),
+    ("exponential", complex(INF, 0), complex(INF, 0)),
+    ("exponential", complex(INF, INF), complex(INF, NAN)),
+    ("exponential", complex(NAN, 0), complex(NAN, 0)),
+    ("exponential-minus-one", complex(-0.0, -0.0), complex(-0.0, -0.0)),
+    ("exponential-minus-one", complex(INF, 0), complex(INF, 0)),
+    ("log", complex(0, 0), complex(-INF, 0)),
+    ("log", complex(INF, NAN), complex(INF, NAN)),
+    ("log", complex(-INF, -0.0), complex(INF, -np.pi)),
+    ("log", complex(1, 0), complex(0, 0)),
+    ("log-plus-one", complex(-1, 0), complex(-INF, 0)),
+    ("log-plus-one", complex(0, -0.0), complex(0, -0.0)),
+    ("sqrt", complex(-4, -0.0), complex(0, -2)),
+    ("sqrt", complex(NAN, INF), complex(INF, INF)),
+    ("sqrt", complex(-INF, 3), complex(0, INF)),
+    ("sqrt", complex(-0.0, 0), complex(0, 0)),
+    ("sign", complex(-0.0, 0), complex(-0.0, 0)),
+    ("sign", complex(NAN, 1), complex(NAN, NAN)),
+    ("sign", complex(3, -4), complex(0.6, -0.8)),
+    ("tanh", complex(INF, 2), complex(1, -0.0)),
+    ("tanh", complex(0, INF), complex(0, NAN)),
+    ("tanh", complex(100, 1), complex(1, 0)),
+    ("sine", complex(0, INF), complex(0, INF)),
+    ("sine", complex(0, -0.0), complex(0, -0.0)),
+    ("logistic", complex(-INF, 1), complex(0, 0)),
+    ("logistic", complex(INF, 1), complex(1, 0)),
+]
+
+
+@pytest.mark.parametrize(("opcode", "z", "want"), SPECIAL)
+def test_special_values(opcode, z, want):
+    operand = np.array([z], np.complex64)
+    got = run(opcode, operand, result_type="f32" if opcode == "abs" else "c64")
+    np.testing.assert_array_equal(bits(got), bits(np.array([want], got.dtype)), f"{opcode}({z}) = {got[0]}")
+
+
+@pytest.mark.parametrize(
+    ("opcode", "a", "b", "want"),
+    [
+        ("divide", 1 + 1j, 0, complex(INF, INF)),
+        ("divide", 0, 0, complex(NAN, NAN)),
+        ("divide", 1, complex(INF, INF), complex(0, -0.0)),
+        ("divide", complex(INF, 1), 1 + 1j, complex(INF, -INF)),
+        ("divide", 1e38 + 1e38j, 1e38 + 1e38j, 1),
+        ("divide", 1e-45, 1e-45, 1),
+        ("power", 0, 0, 1),
+        ("power", 0, 2, 0),
+        ("maximum", 1 + 2j, 1 + 3j, 1 + 3j),
+        ("minimum", 1 + 2j, 1 + 3j, 1 + 2j),
+        ("maximum", 1 + 2j, complex(NAN, 0), complex(NAN, 0)),
+    ],
+)
+def test_special_values_of_two(opcode, a, b, want):
+    got = run(opcode, np.array([a], np.complex64), np.array([b], np.complex64))
+    np.testing.assert_array_equal(bits(got), bits(np.array([want], np.complex64)), f"{got[0]}")

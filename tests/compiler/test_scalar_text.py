@@ -1,0 +1,162 @@
+"""The text that the scalar generator writes: literals, types, the choice of prelude functions, errors, vector code."""
+
+import os
+import re
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pyopencl as cl
+import pytest
+from refxla_spec.errors import UnsupportedError
+from scalar_kernel import Case, queue, source
+
+from refxla.codegen import prelude, scalar
+from refxla.codegen.target import DEFAULT_CPU, Target
+
+GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
+
+
+def values(name: str, texts: list[str]) -> np.ndarray:
+    """What PoCL makes of literals, as they are stored."""
+    stores = "\n".join(f"    r[{i}] = {scalar.store(name, text)};" for i, text in enumerate(texts))
+    kernel = f"__kernel void k(__global {scalar.storage_type(name)}* r) {{\n{stores}\n}}\n"
+    program = DEFAULT_CPU.primitives() + prelude.functions(kernel, DEFAULT_CPU) + kernel
+    result = np.zeros(len(texts) * 16, np.uint8)
+    buffer = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, result.nbytes)
+    cl.Program(queue().context, program).build(list(DEFAULT_CPU.build_options)).k(queue(), (1,), (1,), buffer)
+    cl.enqueue_copy(queue(), result, buffer)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("name", "scalars"),
+    [
+        ("f32", np.array([0, -0.0, 1, -1.5, 0.1, 1e-45, 3e38, np.inf, -np.inf], np.float32)),
+        ("f32", np.array([0x7FC00001, 0xFF812345, 0x7F800001], np.uint32).view(np.float32)),
+        ("f64", np.array([0, -0.0, 0.1, 5e-324, -1e308, np.inf, 2.0**53 + 2], np.float64)),
+        ("f64", np.array([0x7FF8000000000123, 0xFFF8000000000001], np.uint64).view(np.float64)),
+        ("f16", np.array([0, -0.0, 6e-8, 65504, np.inf, -1 / 3], np.float16)),
+        ("bf16", np.array([0, -0.0, 1e-40, 3e38, np.inf, 1 / 3], ml_dtypes.bfloat16)),
+        ("s8", np.array([-128, 127, 0], np.int8)),
+        ("s32", np.array([-(2**31), 2**31 - 1, -1], np.int32)),
+        ("s64", np.array([-(2**63), 2**63 - 1, -1, 2**40], np.int64)),
+        ("u64", np.array([2**64 - 1, 0], np.uint64)),
+        ("u16", np.array([65535], np.uint16)),
+        ("pred", np.array([True, False])),
+        ("c64", np.array([1 - 2j, complex(-0.0, np.inf)], np.complex64)),
+        ("c128", np.array([0.1 - 0.2j], np.complex128)),
+    ],
+)
+def test_literals_are_exact(name, scalars):
+    got = values(name, [scalar.literal(name, s) for s in scalars])
+    assert got[: scalars.nbytes].tobytes() == scalars.tobytes()
+
+
+def test_literal_text():
+    assert scalar.literal("f32", 1.5) == "0x1.8p+0f"
+    assert scalar.literal("f32", 0) == "0x0p+0f"
+    assert scalar.literal("f64", -2) == "(-0x1p+1)"
+    assert scalar.literal("s32", -(2**31)) == "(-2147483647 - 1)"
+    assert scalar.literal("u32", 7) == "7u"
+    assert scalar.literal("pred", True) == "1"
+    assert scalar.literal("c64", 1 - 2j) == "(float2)(0x1p+0f, (-0x1p+1f))"
+
+
+def test_programs_hold_the_functions_that_they_call_and_no_others():
+    text = prelude.functions("float y = rx_tanh_f32(x);", DEFAULT_CPU)
+    names = re.findall(r"^static inline \w+ (rx_\w+)\(", text, re.MULTILINE)
+    assert names[-1] == "rx_tanh_f32" and "rx_expm1_parts_f32" in names
+    assert len(names) == len(set(names)) < 8
+    assert "double" not in text
+    assert prelude.functions("int rx;", DEFAULT_CPU) == ""
+    for name in names:  # each is defined before it is called
+        assert text.index(f" {name}(") == min(m.start() for m in re.finditer(rf"\s{name}\(", text))
+
+
+def test_unknown_function_is_an_error():
+    with pytest.raises(KeyError, match="rx_no_such_thing"):
+        prelude.functions("rx_no_such_thing(x)", DEFAULT_CPU)
+
+
+def test_whole_prelude_compiles_without_warnings():
+    text = prelude.functions(" ".join(f"{name}(" for name in sorted(prelude.names())), DEFAULT_CPU)
+    program = DEFAULT_CPU.primitives() + text + "__kernel void k(__global float* x) {}\n"
+    cl.Program(queue().context, program).build([*DEFAULT_CPU.build_options, "-Werror"])
+
+
+def test_f32_code_needs_no_doubles():
+    """A device without fp64 can compile every function that works on f32, integers or c64."""
+    for name, text in prelude._library().items():
+        if not re.search(r"f64|c128", name):
+            assert not re.search(r"\b(double2?|as_double|RX_\w+_F64)\b", re.sub(r"//.*", "", text)), name
+    assert "F64" not in GPU.primitives() and "cl_khr_fp64" not in GPU.primitives()
+    assert "#define RX_FMA_F32(a, b, c) fma(a, b, c)" in GPU.primitives()
+    assert GPU.build_options == ("-cl-fp32-correctly-rounded-divide-sqrt",)
+
+
+def test_cpu_code_calls_no_opencl_builtins():
+    """They are not inlined on PoCL, and a loop with a call is not vectorised."""
+    allowed = re.compile(r"rx_|RX_|as_|__builtin_|sizeof$|if$|for$|return$|while$|int$|float$|double$|long$|ulong$")
+    for name, text in prelude._library().items():
+        code = re.sub(r"//.*", "", text)
+        calls = {c for c in re.findall(r"\b([A-Za-z_]\w*)\(", code) if not allowed.match(c)}
+        assert not calls, (name, calls)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "types", "result"),
+    [
+        ("subtract", ("pred", "pred"), "pred"),
+        ("shift-left", ("f32", "f32"), "f32"),
+        ("remainder", ("c64", "c64"), "c64"),
+        ("cosine", ("s32",), "s32"),
+        ("bitcast-convert", ("f32",), "s64"),
+        ("not", ("f32",), "f32"),
+        ("no-such-operation", ("f32",), "f32"),
+        ("complex", ("s32", "s32"), "c64"),
+        ("clamp", ("c64",) * 3, "c64"),
+    ],
+)
+def test_unsupported_names_the_operation(opcode, types, result):
+    with pytest.raises(UnsupportedError, match=rf"{opcode}.*{types[0]}"):
+        scalar.expression(opcode, types, result, ("a", "b", "c")[: len(types)], {"direction": "EQ"})
+
+
+def test_unsupported_element_type():
+    with pytest.raises(UnsupportedError, match="token"):
+        scalar.storage_type("token")
+
+
+VECTORISED = [
+    "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine", "tan", "atan",
+    "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt", "rsqrt", "sqrt", "erf", "floor", "sign",
+    "round-nearest-afz", "round-nearest-even",
+]  # fmt: skip
+
+BUILD = """
+import sys
+import numpy as np, pyopencl as cl
+from scalar_kernel import CHUNK, queue
+program = cl.Program(queue().context, sys.stdin.read()).build()
+x = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, 4 * CHUNK)
+for kernel in program.all_kernels():
+    kernel(queue(), (1,), (1,), x, x)
+queue().finish()
+"""
+
+
+def test_f32_functions_vectorise():
+    """PoCL's compiler says of every loop over one of them that it made eight or more elements of it at a time."""
+    kernels = [source((Case(opcode, "f32"),), ("f32",)).partition("__attribute__")[2] for opcode in VECTORISED]
+    kernels = ["__attribute__" + k.replace("void k(", f"void k{i}(") for i, k in enumerate(kernels)]
+    body = "\n".join(kernels)
+    text = DEFAULT_CPU.primitives() + prelude.functions(body, DEFAULT_CPU) + body
+    environment = os.environ | {"POCL_VECTORIZER_REMARKS": "1", "POCL_KERNEL_CACHE": "0"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD], input=text, capture_output=True, text=True, env=environment, check=True
+    )
+    widths = [int(w) for w in re.findall(r"vectorized loop \(vectorization width: (\d+)", done.stdout + done.stderr)]
+    assert len(widths) >= len(VECTORISED) and min(widths) >= 4
