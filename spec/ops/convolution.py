@@ -47,7 +47,7 @@ CONSTRAINTS = {
     "C5": "feature_group_count divides the features of lhs, and rhs has one group's input features",
     "C6": "both group counts divide the output features of rhs, and batch_group_count the batch of lhs",
     "C7": "the operands are arrays of numbers",
-    "C8": "the result is of integers if both operands are, complex if one is, floating-point otherwise",
+    "C8": "the result is complex if an operand is, and at least floating-point if one is",
 }
 
 

@@ -34,7 +34,7 @@ CONSTRAINTS = {
     "C2": "as many dimensions of lhs as of rhs are batch dimensions, and as many are contracting",
     "C3": "batch dimensions and contracting dimensions that go together have equal sizes",
     "C4": "the operands are arrays of numbers or predicates",
-    "C5": "the result is of integers or predicates if both operands are, complex if one is, floating-point otherwise",
+    "C5": "the result is complex if an operand is, and at least floating-point if one is",
 }
 
 
@@ -68,7 +68,7 @@ def result_type(instruction: Instruction, lhs: Shape, rhs: Shape, label: str) ->
 
     widest = max(lhs.element_type, rhs.element_type, key=lambda t: (order(t), t.bits))
     stated = instruction.shape.element_type if instruction.shape.is_array else widest
-    require(order(stated) == order(widest), label, f"the operands are {lhs} and {rhs}, the result is of type {stated}")
+    require(order(stated) >= order(widest), label, f"the operands are {lhs} and {rhs}, the result is of type {stated}")
     return stated
 
 

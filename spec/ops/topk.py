@@ -16,19 +16,19 @@ from ..numerics import total_order_key, type_of
 from ..operation import Example, require
 from ..types import S32, Shape
 
-INPUTS = {"operand": "an array of integers or floating-point numbers"}
+INPUTS = {"operand": "an array of integers, floating-point numbers or predicates (false below true)"}
 ATTRIBUTES = {
     "k": Attribute(INT, REQUIRED, "how many"),
     "largest": Attribute(BOOL, True, "whether the largest ones, else the smallest"),
 }
 CONSTRAINTS = {
-    "C1": "operand is an array of integers or floating-point numbers, of rank at least 1",
+    "C1": "operand is an array of rank at least 1, not complex",
     "C2": "k is at least 0 and at most the size of the last dimension",
 }
 
 
 def infer(instruction: Instruction, operand: Shape) -> Shape:
-    ordered = operand.is_array and (operand.element_type.is_integer or operand.element_type.is_float)
+    ordered = operand.is_array and not operand.element_type.is_complex
     require(ordered and operand.rank >= 1, "C1", f"operand is {operand}")
     k = instruction.k
     require(0 <= k <= operand.dimensions[-1], "C2", f"k is {k}, operand is {operand}")

@@ -643,7 +643,7 @@ def test_sort_of_one_array(element_type):
 
 
 @pytest.mark.parametrize("largest", ["true", "false"])
-@pytest.mark.parametrize("element_type", ["f32", "s32", "u8", "bf16"])
+@pytest.mark.parametrize("element_type", ["f32", "s32", "u8", "bf16", "pred"])
 def test_topk(largest, element_type):
     x = np.random.default_rng(0).integers(0, 9, (2, 3, 20)).astype(ELEMENT_TYPES[element_type].dtype)
     v, i = run(
