@@ -130,6 +130,8 @@ cdef Form* forms(tuple shapes, str what) except NULL:
 
 cdef ndarray as_array(object value, dtype wanted, int rank, str name, object shape):
     """`value`, which is no ndarray, as one: without a copy wherever its protocol allows it."""
+    if isinstance(value, numpy.generic):  # some of NumPy's scalars are Python numbers too, and have a type to respect
+        return numpy.asarray(value)
     if isinstance(value, (bool, int, float, complex)):
         return from_scalar(value, wanted, name, shape)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):

@@ -45,11 +45,11 @@ cdef inline size_t capacity(int order) noexcept nogil:
 
 
 cdef inline int order_of(size_t size) noexcept nogil:
-    """The smallest class that holds `size` bytes."""
+    """The smallest class that holds `size` bytes; CLASSES or more when none does."""
     cdef int order = 0
-    while capacity(order + 4) <= size:
+    while order < CLASSES and capacity(order + 4) <= size:
         order += 4
-    while capacity(order) < size:
+    while order < CLASSES and capacity(order) < size:
         order += 1
     return order
 

@@ -76,7 +76,7 @@ def _excerpt(log: str, source: str, limit: int = 2000) -> str:
     """The compiler's first errors, with the line of the source that the first is about."""
     errors = [line for line in log.splitlines() if "error" in line]
     text = "\n".join(errors or log.splitlines())[:limit]
-    place = re.search(r":(\d+):\d+: (?:fatal )?error", log)
+    place = re.search(r":(\d+):\d+:", text)
     lines = source.splitlines()
     if place and 0 < int(place[1]) <= len(lines):
         text += f"\nline {place[1]}: {lines[int(place[1]) - 1].strip()}"

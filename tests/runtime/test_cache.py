@@ -1,0 +1,205 @@
+"""The cache on disk: writers at once, broken files, directories that cannot be written, full disks, eviction."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import pytest
+
+from refxla.runtime import cache
+from refxla.runtime.cache import Cache, CacheWarning
+
+KEY = cache.key("a", "test")
+
+
+def test_what_is_put_is_got(tmp_path):
+    store = Cache(tmp_path / "new")
+    assert store.get(KEY) is None
+    for content in (b"", b"one", os.urandom(100_000)):
+        assert store.put(KEY, content)
+        assert store.get(KEY) == content
+    store.drop(KEY)
+    assert store.get(KEY) is None
+
+
+def test_keys_keep_parts_apart():
+    assert len({cache.key("ab", "c"), cache.key("a", "bc"), cache.key("abc"), cache.key("abc", "")}) == 4
+
+
+def the_file(directory):
+    (path,) = directory.glob("*/*")
+    return path
+
+
+@pytest.mark.parametrize("size", [0, 5, 15, 40, 47, 60])
+def test_a_truncated_entry_is_missing(tmp_path, size):
+    store = Cache(tmp_path)
+    store.put(KEY, b"content that is long enough")
+    path = the_file(tmp_path)
+    path.write_bytes(path.read_bytes()[:size])
+    assert store.get(KEY) is None
+    assert not path.exists()
+    assert store.put(KEY, b"again") and store.get(KEY) == b"again"
+
+
+def test_a_changed_byte_is_noticed(tmp_path):
+    store = Cache(tmp_path)
+    store.put(KEY, b"content")
+    path = the_file(tmp_path)
+    whole = path.read_bytes()
+    for n in range(len(whole)):
+        path.write_bytes(whole[:n] + bytes([whole[n] ^ 1]) + whole[n + 1 :])
+        assert store.get(KEY) is None
+
+
+def test_processes_that_write_at_once(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from refxla.runtime.cache import Cache, key\n"
+        "store = Cache(Path(sys.argv[1])); own = sys.argv[2].encode()\n"
+        "for n in range(200):\n"
+        "    store.put(key('shared'), own * 50_000)\n"
+        "    got = store.get(key('shared'))\n"
+        "    assert got is not None and len(set(got)) == 1 and len(got) == 50_000, 'torn'\n"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", script, str(tmp_path), name]) for name in ("x", "y")
+    ]
+    assert [child.wait() for child in children] == [0, 0]
+    assert [p.suffix for p in tmp_path.glob("*/*")] == [".entry"]  # no temporary files are left
+
+
+def test_the_least_recently_used_go_first(tmp_path):
+    store = Cache(tmp_path, limit=5_000)
+    keys = [cache.key(str(n)) for n in range(6)]
+    for n, key in enumerate(keys[:4]):
+        store.put(key, bytes(1_000))
+        past = time.time_ns() - (100 - n) * 10**9
+        os.utime(store._path(key), ns=(past, past))
+    assert store.get(keys[0]) is not None  # used now
+    for key in keys[4:]:
+        store.put(key, bytes(1_000))
+    assert [store.get(key) is not None for key in keys] == [True, False, False, True, True, True]
+    assert store.size() <= 5_000
+    assert store.clear() == 4 * 1_047 and store.size() == 0
+
+
+def unusable(store):
+    """Put and get without an error, with one warning in all."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert not store.put(KEY, b"content")
+            store.get(KEY)
+    assert [w.category for w in caught] == [CacheWarning]
+    assert "REFXLA_CACHE_DIR" in str(caught[0].message)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    unusable(Cache(tmp_path / "file" / "cache"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    unusable(Cache(tmp_path))
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    class Full:
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            os.close(self.handle)
+
+        def write(self, data):
+            os.write(self.handle, data[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.os, "fdopen", lambda handle, mode: Full(handle))
+        unusable(Cache(tmp_path))
+    assert not list(tmp_path.glob("*/*"))  # the piece that was written is gone
+
+
+PROGRAM = """
+import sys, time
+import numpy as np
+from pathlib import Path
+from refxla.codegen.program import program
+from refxla.plan import Argument, Buffer, Kernel, Launch, Plan
+from refxla.runtime.devices import find, pocl_directory
+from refxla.runtime.executable import Executable
+from refxla_spec.types import Shape
+s = Shape.array("f32", (4,))
+body = "for (int i = 0; i < 4; ++i) a1[i] = a0[i] * 3.0f;\\n"
+kernel = Kernel("k", body, (Argument("input", "float"), Argument("output", "float")), 1)
+buffers = (Buffer("x", s, 16, "parameter"), Buffer("y", s, 16, "result"))
+device = find(sys.argv[1])
+start = time.time_ns()
+run = Executable(Plan("p", (kernel,), buffers, (Launch(0, (0, 1)),), (s,), (s,)), program((kernel,), device.target), device)
+assert run(np.arange(4, dtype=np.float32))[0].tolist() == [0, 3, 6, 9]
+directory = pocl_directory()
+files = [p for p in directory.glob("??/**/*") if p.suffix in (".so", ".bc")] if directory else []
+print("files", len(files), Path(directory).parent if directory else "")
+"""
+
+
+def run_program(cache_directory, device="pocl", **environment):
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, device],
+        env={**os.environ, "REFXLA_CACHE_DIR": str(cache_directory), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_second_process_compiles_nothing(tmp_path, device):
+    first = run_program(tmp_path)
+    assert first.returncode == 0, first.stderr
+    entries = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*")}
+    assert len(entries) == 2  # the properties of the device, the program
+    # A compiler that cannot write its temporary files is a compiler that cannot be used.
+    second = run_program(tmp_path)
+    assert second.returncode == 0 and second.stdout.split()[:2] == first.stdout.split()[:2], second.stderr
+    assert set(tmp_path.glob("*/*")) == set(entries)
+    for text in (first.stdout, second.stdout):
+        assert not os.path.exists(text.split()[2])  # the directory of the process went with it
+
+
+def test_broken_entries_of_a_program_are_made_again(tmp_path, device):
+    assert run_program(tmp_path).returncode == 0
+    for path in tmp_path.glob("*/*"):
+        path.write_bytes(path.read_bytes()[:-20])
+    again = run_program(tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert len(list(tmp_path.glob("*/*"))) == 2
+
+
+def test_programs_run_without_a_cache(tmp_path, device):
+    (tmp_path / "file").write_text("")
+    result = run_program(tmp_path / "file" / "cache")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("CacheWarning") == 1
+
+
+def test_the_environment_names_the_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
+    assert cache.cache().directory == tmp_path
+    assert cache.cache() is cache.cache()
+    cache.cache().put(KEY, b"1")
+    assert cache.clear() > 0 and cache.cache().get(KEY) is None
+    monkeypatch.delenv("REFXLA_CACHE_DIR")
+    assert cache.cache().directory.name == "refxla"
+    assert tempfile.gettempdir() not in str(cache.cache().directory)
