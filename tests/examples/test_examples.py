@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from agreement import assert_agree
+from agreement import assert_agree, flat
 from refxla_spec import equality, interpreter, text, verify
+
+import refxla
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*/*.hlo"))
@@ -49,6 +51,12 @@ def test_reference_agrees_with_xla(path):
     assert_agree(interpreter.run(text.parse(hlo), arguments), oracle.xla_cpu(hlo, arguments), eps(path))
 
 
+@pytest.mark.parametrize("path", RUN, ids=name)
+def test_compiled_agrees_with_the_reference(path):
+    hlo, arguments = path.read_text(), inputs(path)
+    assert_agree(refxla.compile(hlo)(*arguments), flat(interpreter.run(text.parse(hlo), arguments)), eps(path))
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if p.parent.name != "cnn_tf"], ids=name)
 def test_jax_still_lowers_to_the_committed_text(path, tmp_path):
     """make.py makes the file that is committed: nobody edited one without the other."""
@@ -58,3 +66,11 @@ def test_jax_still_lowers_to_the_committed_text(path, tmp_path):
     made.unlink()
     subprocess.run([sys.executable, "make.py"], cwd=copy, check=True, capture_output=True)
     assert made.read_text() == path.read_text()
+
+
+def test_the_classifier_learns():
+    """Calling the compiled step in a loop trains it: above 95 % of the images that it has not seen."""
+    pytest.importorskip("sklearn")
+    command = [sys.executable, str(EXAMPLES / "mlp" / "train.py")]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert float(shown.rsplit(":", 1)[1].strip().rstrip("%")) > 95

@@ -9,6 +9,8 @@ from agreement import assert_agree  # noqa: E402
 from programs import PROGRAMS  # noqa: E402
 from refxla_spec import equality, interpreter, text, verify  # noqa: E402
 
+import refxla  # noqa: E402
+
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_text_is_read_and_written(program):
@@ -37,3 +39,9 @@ def test_what_xla_made_of_it_means_the_same(program):
 def test_reference_agrees_with_xla(program):
     hlo, inputs = program.hlo(), program.inputs()
     assert_agree(interpreter.run(text.parse(hlo), inputs), oracle.xla_cpu(hlo, inputs))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_compiled_agrees_with_xla(program):
+    hlo, inputs = program.hlo(), program.inputs()
+    assert_agree(refxla.compile(hlo)(*inputs), oracle.xla_cpu(hlo, inputs))
