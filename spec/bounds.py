@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from . import vectorize
 from .accuracy import max_ulp
 from .compare import distance, ulp
 from .errors import EvaluationError
@@ -90,7 +91,8 @@ class Bounds:
             return result, RULES[i.opcode](self, i, values, errors, result)
         if i.opcode in ELEMENTWISE:
             return result, self.elementwise(i, values, errors, result)
-        return result, no_error(result) if exact(errors) else undecided(result)
+        known = exact(errors) and i.opcode in EXACT
+        return result, no_error(result) if known else undecided(result)
 
     def evaluate(self, i: Instruction, values: Sequence[Value]) -> Value:
         """The value alone, as the interpreter computes it."""
@@ -140,6 +142,9 @@ class Bounds:
         return outwards(error)
 
 
+# Operations without a rule that give the same bits for the same operands; of others nothing is known.
+EXACT = frozenset({"constant", "iota", "after-all", "bitcast-convert", "rng-bit-generator"})
+
 # Operations whose result changes no more than their operand, with the most that it can change at all.
 LIPSCHITZ = {"sine": 2.0, "cosine": 2.0}
 # All other elementwise operations are monotone in each operand on either side of zero, and these turn there.
@@ -148,13 +153,7 @@ TURNS_AT_ZERO = frozenset({"abs", "cosh", "power"})
 # Where a result of zero need not be the exact one.
 UNDERFLOWS = frozenset({"exponential", "logistic", "power", "atan2"})
 
-ELEMENTWISE = frozenset(
-    "abs acos acosh add and asin asinh atan2 atanh cbrt ceil clamp compare complex convert cosine cosh "
-    "count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one logistic "
-    "maximum minimum mulhi multiply negate not or popcnt power real reduce-precision remainder round-nearest-afz "
-    "round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine sinh sqrt "
-    "subtract tan tanh xor".split()
-)
+ELEMENTWISE = vectorize.ELEMENTWISE - {"bitcast-convert", "copy"}
 
 
 def _contains_zero(low: Array, high: Array | None = None) -> Array:

@@ -48,7 +48,7 @@ def _map(self: Bounds, i: Instruction, values: list[Array], errors: list[Error])
     lifted = lift(i.to_apply, values[0].shape)
     if lifted is None:
         result = self.evaluate(i, values)
-        return result, no_error(result) if exact(errors) else undecided(result)
+        return result, undecided(result)
     return self.run(lifted, values, errors)
 
 
