@@ -1,0 +1,160 @@
+"""The kernel of kind "scatter": updates combined, in place, into an operand that is in the output's memory already.
+
+The order of the updates of one element is theirs, row-major, whatever the number of items: an item owns a part of the
+elements, and walks all updates of them in order. What it owns is a range of the dimensions along which operand and
+update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where there
+is no such dimension there is one item.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction
+
+from ..plan import Argument, Fusion, Kernel
+from . import scalar
+from .block import Block
+from .expressions import Elements, type_name
+from .indexing import Index, constant, delinearize, linearize, variable
+from .target import Target
+
+LITTLE = 16384  # updates that are not worth a second item
+SHORTEST = 16  # elements of a cache line of f32
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a scatter. UnsupportedError where one of several results is not asked for."""
+    hero = fusion.hero
+    count = len(hero.operands) // 2
+    operands, outputs = hero.operands[:count], _outputs(fusion)
+    walk = _Walk(hero, target)
+    inputs: list[Instruction] = list(fusion.inputs)
+    for _ in range(2):  # once to see what is read, once with the arguments that that takes
+        pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *outputs))}
+        elements, block = Elements(fusion, target, pointers), Block()
+        walk.emit(elements, block, [pointers[o] for o in outputs])
+        inputs = [i for i in inputs if i in {a.instruction for a in elements.accesses}]
+    arguments = [Argument("input", scalar.storage_type(type_name(i)), i) for i in inputs]
+    arguments += [
+        Argument("output", scalar.storage_type(type_name(o)), o, updates=x)
+        for o, x in zip(outputs, operands, strict=True)
+    ]
+    return (Kernel(fusion.name, block.text(), tuple(arguments), walk.items),)
+
+
+def _outputs(fusion: Fusion) -> list[Instruction]:
+    hero = fusion.hero
+    if not hero.shape.is_tuple:
+        return [hero]
+    found = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element" and i.operands[0] is hero}
+    if len(found) < len(hero.shape.elements):
+        raise UnsupportedError(f"{hero.name}: a scatter of several operands of which only some results are used")
+    return [found[n] for n in range(len(found))]
+
+
+class _Walk:
+    """The loops over the updates: `shared` dimensions split among items, the others walked in order by each."""
+
+    def __init__(self, hero: Instruction, target: Target) -> None:
+        self.hero = hero
+        count = len(hero.operands) // 2
+        self.operands, self.indices, self.updates = (
+            hero.operands[:count],
+            hero.operands[count],
+            hero.operands[count + 1 :],
+        )
+        self.sizes = self.updates[0].shape.dimensions
+        self.window = hero.update_window_dims
+        self.batch = [d for d in range(len(self.sizes)) if d not in self.window]
+        left_out = (*hero.inserted_window_dims, *hero.input_batching_dims)
+        rank = self.operands[0].shape.rank
+        # The update dimension that runs along each operand dimension of a block.
+        inside = [d for d in range(rank) if d not in left_out]
+        self.along = dict(zip(inside, self.window, strict=True))
+        batched = [self._batch_dimension(b) for b in hero.scatter_indices_batching_dims]
+        free = [u for d, u in self.along.items() if d not in hero.scatter_dims_to_operand_dims]
+        self.shared = sorted(batched) or free
+        self.inner = not batched  # whether the shared dimensions can be the innermost loops
+        self.walked = [d for d in range(len(self.sizes)) if d not in self.shared]
+        self.width = prod(self.sizes[d] for d in self.shared)
+        self.part = self.width
+        if prod(self.sizes) > LITTLE and self.shared:
+            part = -(-self.width // (4 * max(1, target.compute_units)))
+            self.part = -(-part // SHORTEST) * SHORTEST if self.inner else part
+        empty = prod(self.sizes) == 0
+        self.items = 0 if empty else -(-self.width // self.part)
+
+    def _batch_dimension(self, index_dimension: int) -> int:
+        """The dimension of updates that runs along a dimension of the indices."""
+        return self.batch[index_dimension - (index_dimension > self.hero.index_vector_dim)]
+
+    def emit(self, e: Elements, block: Block, pointers: list[str]) -> None:
+        if not self.items:
+            return
+        at: dict[int, Index] = {}
+        with ExitStack() as scopes:
+            if not self.inner:
+                self._enter_shared(e, block, scopes, at)
+            for d in self.walked:
+                at[d], scope = e.loop(self.sizes[d], block)
+                scopes.enter_context(scope)
+            starts, conditions = self._starts(e, block, at)
+            if conditions:
+                scopes.enter_context(block.scope(f"if ({' & '.join(conditions)})"))
+            if self.inner and self.shared:
+                self._enter_shared(e, block, scopes, at)
+            self._combine(e, block, pointers, at, starts)
+
+    def _enter_shared(self, e: Elements, block: Block, scopes: ExitStack, at: dict[int, Index]) -> None:
+        name = e.names.fresh("i")
+        begin = f"item * {self.part}" if self.items > 1 else "0"
+        end = f"{begin} + {self.part}"
+        if self.width % self.part:
+            end = f"({end} < {self.width} ? {end} : {self.width})"
+        scopes.enter_context(block.scope(f"for (int {name} = {begin}; {name} < {end}; ++{name})"))
+        position = variable(name, 0, max(0, self.width - 1))
+        at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))
+
+    def _starts(self, e: Elements, block: Block, at: dict[int, Index]) -> tuple[list[Index], list[str]]:
+        """Where in the operand the block begins, and the conditions under which it lies inside."""
+        hero, shape = self.hero, self.operands[0].shape
+        starts: list[Index] = [constant(0)] * shape.rank
+        batch = [at[d] for d in self.batch]
+        conditions = []
+        for d, b in zip(hero.input_batching_dims, hero.scatter_indices_batching_dims, strict=True):
+            starts[d] = at[self._batch_dimension(b)]
+        for n, d in enumerate(hero.scatter_dims_to_operand_dims):
+            place = list(batch)
+            if hero.index_vector_dim < self.indices.shape.rank:
+                place.insert(hero.index_vector_dim, constant(n))
+            value = e.value(self.indices, place, block)
+            length = self.sizes[self.along[d]] if d in self.along else 1
+            limit = shape.dimensions[d] - length
+            if limit < 0:
+                conditions.append("0")
+                continue
+            signed = self.indices.shape.element_type.kind == "signed"
+            if self.indices.shape.element_type.bits > 8 or limit < 127:
+                conditions.append(f"({value} <= {limit})")
+            if signed:
+                conditions.append(f"({value} >= 0)")
+            name = e.names.fresh("s")
+            block.line(f"const int {name} = (int){value};")
+            starts[d] = variable(name, 0, limit)
+        return starts, conditions
+
+    def _combine(
+        self, e: Elements, block: Block, pointers: list[str], at: dict[int, Index], starts: list[Index]
+    ) -> None:
+        update_indices = [at[d] for d in range(len(self.sizes))]
+        place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
+        position = linearize(place, self.operands[0].shape.dimensions)
+        spots = [f"{p}[{position}]" for p in pointers]
+        types = [type_name(o) for o in self.operands]
+        new = [e.value(u, update_indices, block) for u in self.updates]
+        old = [e.assign(t, scalar.load(t, spot), block) for t, spot in zip(types, spots, strict=True)]
+        for t, spot, value in zip(types, spots, e.apply(self.hero.to_apply, (*old, *new), block), strict=True):
+            block.line(f"{spot} = {scalar.store(t, value)};")
