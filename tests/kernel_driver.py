@@ -46,7 +46,7 @@ class Compiled:
         self.fusion = fusion
         self.kernels: tuple[Kernel, ...] = emit(fusion, target)
         self.program: Program = program(self.kernels, target)
-        built = cl.Program(queue().context, self.program.source).build(list(target.build_options))
+        built = cl.Program(queue().context, self.program.source).build(["-w", *target.build_options])
         self._kernels = {name: cl.Kernel(built, name) for name, _ in self.program.entries}
         self._memory: dict[str, np.ndarray] = {}
 
