@@ -152,11 +152,12 @@ def parse_array(text: str, shape: Shape) -> np.ndarray:
     stray = re.search(r"[^{},]+", rest)
     if stray:
         raise ParseError(f"{stray.group()[:30]!r} is no {shape.element_type} value")
-    if len(values) == shape.size and shape.size <= 1 << 28:
-        # For empty arrays all of {}, {{}, {}} say the same.
-        if rest in (_braces(shape.dimensions), "{" + "," * (shape.size - 1) + "}") or (
-            not shape.size and re.fullmatch(r"[{},]+", rest) and rest.count("{") == rest.count("}")
-        ):
+    if len(values) == shape.size:
+        if shape.size:
+            fits = rest in (_braces(shape.dimensions), "{" + "," * (shape.size - 1) + "}")
+        else:  # {} and { {}, {} } say the same
+            fits = re.fullmatch(r"[{},]+", rest) is not None and rest.count("{") == rest.count("}")
+        if fits:
             return values.reshape(shape.dimensions)
     if len(values) != shape.size:
         raise ParseError(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
@@ -269,7 +270,7 @@ def format_value(value: Value, limit: int | None = None) -> str:
     if array.ndim == 0:
         return texts[0]
     if not array.size:
-        return _braces(array.shape)
+        return _braces(array.shape) if max(array.shape) < 1000 else "{}"
     for d in reversed(array.shape):
         texts = ["{" + ", ".join(texts[i : i + d]) + "}" for i in range(0, len(texts), d)]
     return texts[0]

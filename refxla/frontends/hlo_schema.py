@@ -6,7 +6,8 @@ values' names stand in ENUMS where they occur in text. A map is a repeated entry
 fixed width (float, double, and bool, which is one byte) are `packed`: the bytes of all of them, as they are on the
 wire, so that NaNs keep their bits and large constants are read at once.
 
-A module's fields that nobody here reads (profiles, device assignments) are left out.
+Fields that nobody here reads (profiles, device assignments) are left out; a message that is only looked for, and not
+into, is `bytes`.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ MESSAGES = {
         50 int64 feature_group_count
         51 PrecisionConfig precision_config
         52 SourceTarget* source_target_pairs
+        54 bytes domain_entry_sharding
+        55 bytes domain_exit_sharding
         56 bool constrain_layout
         57 ShapeProto* operand_shapes_with_layout
         58 int64 batch_group_count
@@ -136,12 +139,21 @@ MESSAGES = {
         76 enum custom_call_schedule
         77 enum custom_call_api_version
         79 string async_execution_thread
+        80 int32 cross_program_prefetch_index
         81 int64 k
+        82 bytes statistics_viz
         85 bool largest
         87 CollectiveDeviceListProto collective_device_list
         88 OriginalValueProto original_value
         89 bool is_composite
-        91 ResultAccuracy result_accuracy""",
+        90 bytes ragged_dot_dimension_numbers
+        91 ResultAccuracy result_accuracy
+        92 IotaReplicaGroupListProto iota_collective_device_list
+        93 bytes mesh_axes_replica_group_list
+        94 bool is_reverse
+        95 int64 num_carries
+        96 bool is_associative
+        97 enum conv_kind""",
     "ShapeProto": """
         2 enum element_type
         3 int64* dimensions
@@ -304,8 +316,7 @@ MESSAGES = {
         11 bool is_shard_group
         12 int64 shard_group_id
         13 enum shard_group_type
-        14 NamedShardingProto named_sharding""",
-    "NamedShardingProto": "1 NamedShardingProto* tuple_shardings",
+        14 bytes named_sharding""",
     "ReplicaGroup": "1 int64* replica_ids",
     "SourceTarget": """
         1 int64 source

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 from refxla_spec import grammar
 from refxla_spec.attributes import REQUIRED, Attribute
 from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError
@@ -38,7 +39,7 @@ _READ_OTHERWISE = {
     "called_computation_ids", "sharding", "backend_config", "frontend_attributes",
 }  # fmt: skip
 # What a reader may leave out: notes on the origin, flags that repeat others, and an old spelling of the groups.
-_LEFT_OUT = {"original_value", "constrain_layout", "replica_groups"}
+_LEFT_OUT = {"original_value", "statistics_viz", "constrain_layout", "replica_groups"}
 
 
 def from_proto(data: bytes) -> Module:
@@ -158,6 +159,9 @@ class _Reader:
     def instruction(self, m: Any, made: dict[int, Instruction]) -> Instruction:
         if not grammar.is_opcode(m.opcode):
             raise ParseError(f"{m.name}: HLO has no opcode {m.opcode!r}{suggestion(m.opcode, grammar.OPCODES)}")
+        if m.HasField("iota_collective_device_list"):  # where newer writers put it
+            m.collective_device_list.iota_replica_group_list.CopyFrom(m.iota_collective_device_list)
+            m.ClearField("iota_collective_device_list")
         for number in (*m.operand_ids, *m.control_predecessor_ids):
             if number not in made:
                 raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
@@ -203,6 +207,9 @@ class _Reader:
                 continue
             if value is not None:
                 result[name] = value
+        for field in UnknownFieldSet(m):
+            if field.data:  # (an empty message says nothing)
+                raise UnsupportedError(f"the field of number {field.field_number} in a proto is not implemented")
         unknown = sorted(present - seen)
         if unknown:
             raise UnsupportedError(f"the field {unknown[0]} of {i.opcode} in a proto is not implemented")
@@ -416,6 +423,9 @@ class _Writer:
                 write(m, path, name, value)
             elif name not in grammar.ANNOTATIONS:
                 raise UnsupportedError(f"the attribute {name} of {i.opcode} is not implemented in protos")
+        if m.collective_device_list.HasField("iota_replica_group_list"):
+            m.iota_collective_device_list.CopyFrom(m.collective_device_list.iota_replica_group_list)
+            m.ClearField("collective_device_list")
 
     def unique(self, name: str) -> str:
         """The name, or where another computation has an instruction of this name already, name.1, name.2, ..."""

@@ -176,7 +176,7 @@ def literal_to(value: Value, shape: Shape, message: Any) -> None:
 
 def sharding_from(message: Any) -> str:
     """The text of an OpSharding, as XLA writes it: `{devices=[2,1]<=[2]}`."""
-    if message.HasField("named_sharding"):
+    if message.named_sharding:
         raise UnsupportedError("shardings by mesh axes are not implemented")
     kinds = ENUMS["sharding_type"]
     if not 0 <= message.type < len(kinds):
