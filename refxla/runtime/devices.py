@@ -271,7 +271,7 @@ def _of_platform(platform: Any, raws: list[Any]) -> list[Device]:
             kind=kind,
             label=label.removeprefix("pthread-").removeprefix("basic-").removeprefix("cpu-"),
             platform=platform.name.strip(),
-            driver=f"{raw.version.strip()} {raw.driver_version.strip()}",
+            driver=f"{raw.version} {raw.driver_version}".replace("basic-", "").replace("pthread-", "").strip(),
             compute_units=raw.max_compute_units,
             raw=raw,
             small=small,

@@ -10,7 +10,15 @@ from refxla.codegen.program import program
 from refxla.plan import Argument, Buffer, Kernel, Launch, Plan, Step
 from refxla.runtime.devices import Device, find
 
-C_TYPES = {"f32": "float", "s32": "int", "u64": "ulong", "pred": "uchar", "f64": "double", "s8": "char", "c128": "double2"}
+C_TYPES = {
+    "f32": "float",
+    "s32": "int",
+    "u64": "ulong",
+    "pred": "uchar",
+    "f64": "double",
+    "s8": "char",
+    "c128": "double2",
+}
 
 
 @pytest.fixture(scope="session", autouse=True)

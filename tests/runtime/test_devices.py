@@ -1,0 +1,131 @@
+"""Which devices there are and which one is chosen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from refxla_spec.errors import DeviceError
+
+from refxla.runtime import devices
+from refxla.runtime.devices import Device, choose, find
+
+
+def fake(name: str, kind: str) -> Device:
+    return Device(name, kind, "label", "platform", "1.0", 4, None)
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """only(devices...): no other devices exist."""
+    monkeypatch.delenv("REFXLA_DEVICE", raising=False)
+    return lambda *given: monkeypatch.setattr(devices, "_found", {d.name: d for d in given})
+
+
+def test_pocl_offers_both_ways_to_run(device):
+    names = [d.name for d in devices.devices()]
+    assert {"pocl", "pocl:pthread", "pocl:basic"} <= set(names)
+    assert len(device.raws) == 2 and device.kind == "cpu"
+    assert set(device.raws) <= set(device.context.devices)
+    assert find("pocl:basic").context is device.context
+
+
+def test_loading_leaves_the_environment_alone():
+    script = (
+        "import os; os.environ.pop('PYOPENCL_HOME', None); before = dict(os.environ)\n"
+        "import refxla.runtime.devices as d, sys\n"
+        "assert 'pyopencl' not in sys.modules and dict(os.environ) == before\n"
+        "d.devices()\n"
+        "assert {k: v for k, v in os.environ.items() if k != 'PYOPENCL_HOME'} == before\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_users_choice_of_pocl_devices_is_kept():
+    script = "import refxla.runtime.devices as d; print([x.name for x in d.devices() if x.name.startswith('pocl')])"
+    environment = {**os.environ, "POCL_DEVICES": "basic"}
+    out = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['pocl']"
+
+
+def test_a_gpu_comes_first_and_a_simulator_never(only):
+    gpu, pocl, intel, simulator = (
+        fake(*d) for d in (("nvidia:0", "gpu"), ("pocl", "cpu"), ("intel", "cpu"), ("oclgrind", "simulator"))
+    )
+    only(simulator, intel, pocl, gpu)
+    device, reason = choose()
+    assert device.name == "nvidia:0" and "GPU" in reason and device.why == reason
+    only(simulator, intel, pocl)
+    assert choose()[0].name == "pocl"
+    only(intel, simulator)
+    assert choose()[0].name == "intel"
+    only(simulator)
+    with pytest.raises(DeviceError, match="simulator"):
+        choose()
+    assert choose("oclgrind")[0].name == "oclgrind"
+
+
+def test_who_decides(only, monkeypatch):
+    only(fake("pocl", "cpu"), fake("pocl:basic", "cpu"), fake("nvidia:0", "gpu"))
+    monkeypatch.setenv("REFXLA_DEVICE", "pocl:basic")
+    assert choose()[0].name == "pocl:basic" and "REFXLA_DEVICE" in choose()[1]
+    assert choose("pocl") == (fake("pocl", "cpu"), "it was asked for")
+    assert find("nv").name == "nvidia:0"  # enough of the name
+    monkeypatch.setenv("REFXLA_DEVICE", "cuda")
+    with pytest.raises(
+        DeviceError, match="no device is called 'cuda' .REFXLA_DEVICE names it.; there are: nvidia:0, poc"
+    ):
+        choose()
+    with pytest.raises(DeviceError, match="2 devices have names that start with 'po'"):
+        find("po")
+
+
+def test_no_devices(only):
+    only()
+    with pytest.raises(DeviceError, match="pip install 'pyopencl\\[pocl\\]'"):
+        choose()
+    assert devices.devices() == ()
+
+
+def test_no_platform(tmp_path):
+    """pyopencl as it is without its pocl extra: a copy made of links, where the files that name platforms are missing."""
+    import pyopencl
+
+    original = Path(pyopencl.__file__).parent
+    copy = tmp_path / "pyopencl"
+    (copy / ".libs").mkdir(parents=True)
+    for folder in ("", ".libs"):
+        for path in (original / folder).iterdir():
+            if path.name != ".libs" and path.suffix != ".icd":
+                (copy / folder / path.name).symlink_to(path)
+    (tmp_path / "vendors").mkdir()
+    script = (
+        "import refxla.runtime.devices as d\n"
+        "from refxla_spec.errors import DeviceError\n"
+        "assert d.devices() == ()\n"
+        "try: d.find()\n"
+        "except DeviceError as error: print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OCL_ICD_VENDORS": str(tmp_path / "vendors")}
+    out = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    assert "no OpenCL device was found" in out.stdout and "pip install 'pyopencl[pocl]'" in out.stdout
+
+
+def test_no_pyopencl(monkeypatch):
+    monkeypatch.setattr(devices, "_found", None)
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+    with pytest.raises(DeviceError, match="pyopencl cannot be loaded.*pip install 'pyopencl\\[pocl\\]'"):
+        devices.devices()
+
+
+def test_a_device_that_computes_wrongly_has_no_target(device, monkeypatch):
+    from refxla.runtime import probe
+
+    broken = find("pocl")
+    monkeypatch.setattr(probe, "properties", lambda _: probe.Properties(works=False, problem="it gave 3"))
+    with pytest.raises(DeviceError, match="does not run a small program correctly: it gave 3"):
+        _ = broken.target

@@ -1,0 +1,56 @@
+"""The executable: which of PoCL's devices it takes, and what it tells."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from refxla.plan import Loop
+from refxla.runtime.devices import find
+from refxla.runtime.executable import choose_raw
+
+
+def elementwise(maker, size: int, items: int):
+    x, y = maker.parameter("f32", size), maker.result("f32", size)
+    chunk = size // items
+    body = f"for (int i = item * {chunk}; i < (item + 1) * {chunk}; ++i) a1[i] = a0[i] * 0.5f;"
+    return maker.plan(maker.launch(body, [x], [y], items))
+
+
+def test_large_programs_use_all_cores_and_small_ones_the_calling_thread(device, maker):
+    raw, reason = choose_raw(elementwise(maker, 64, 1), device)
+    assert raw is device.small and "calling thread" in reason
+    raw, reason = choose_raw(elementwise(type(maker)(), 1 << 20, 64), device)
+    assert raw is device.raw and "all" in reason
+    raw, _ = choose_raw(elementwise(type(maker)(), 1 << 20, 1), device)  # one item cannot be split
+    assert raw is device.small
+    only = find("pocl:pthread")
+    assert choose_raw(elementwise(type(maker)(), 64, 1), only) == (only.raw, "")
+
+
+def test_a_loop_is_weighed_by_one_iteration(device, maker):
+    x, more = maker.inside("arena", "f32", 1 << 20), maker.inside("arena", "pred")
+    step = maker.launch("a0[item] += 1.0f;", [], [x], items=64)
+    plan = maker.plan(Loop((maker.launch("a0[0] = 0;", [], [more]),), more, (step,)))
+    assert choose_raw(plan, device)[0] is device.raw
+
+
+def test_both_give_the_same(device, maker, executable):
+    plan = elementwise(maker, 1 << 16, 16)
+    given = np.random.default_rng(0).standard_normal(1 << 16, np.float32)
+    from refxla.codegen.program import program
+    from refxla.runtime.executable import Executable
+
+    for name in ("pocl", "pocl:basic", "pocl:pthread"):
+        other = find(name)
+        (out,) = Executable(plan, program(plan.kernels, other.target), other)(given)
+        np.testing.assert_array_equal(out, given * np.float32(0.5))
+
+
+def test_what_it_tells(maker, executable):
+    x, y, c = maker.parameter("f32", 8), maker.result("f32", 8), maker.constant(np.ones(8, np.float32))
+    run = executable(maker.plan(maker.launch("for (int i = 0; i < 8; ++i) a2[i] = a0[i] + a1[i];", [x, c], [y])))
+    assert run.memory.parameters == 32 and run.memory.results == 32 and run.memory.constants == 128
+    assert "constants 128 bytes" in str(run.memory)
+    assert "a2[i] = a0[i] + a1[i];" in run.opencl and "__kernel" in run.opencl
+    assert "it was asked for; in the calling thread" in run.device_reason
+    assert repr(run) == "<Executable handmade: 1 kernels on pocl>"

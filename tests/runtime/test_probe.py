@@ -1,0 +1,94 @@
+"""Probing in a child process: checks that end it, hang it or answer."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from refxla.runtime import probe
+
+CHILD = """
+import json, os, signal, sys, time
+actions = dict(
+    runs=lambda: {"works": True},
+    memory=lambda: {"shared": True},
+    aborts=lambda: os.abort(),
+    hangs=lambda: time.sleep(60),
+    leaves=lambda: (print("a last word", file=sys.stderr), sys.exit(3)),
+    raises=lambda: 1 // 0,
+    vectors=lambda: {"max_vector": 8},
+)
+if sys.argv[1] == "dead":
+    sys.exit("no such device")
+for name in sys.argv[2:]:
+    print("begin", name, flush=True)
+    print("noise from a driver", flush=True)
+    print("answer", json.dumps(actions[name]()), flush=True)
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    path = tmp_path / "child.py"
+    path.write_text(CHILD)
+    return (sys.executable, str(path))
+
+
+def test_a_check_that_ends_the_child_is_recorded_and_the_rest_goes_on(command):
+    names = ["runs", "aborts", "memory", "leaves", "raises", "vectors"]
+    answers = probe.run_checks("device", names, command=command)
+    assert answers == {
+        "runs": {"works": True},
+        "aborts": "the check ended with signal 6",
+        "memory": {"shared": True},
+        "leaves": "the check ended with exit code 3: a last word",
+        "raises": "the check ended with exit code 1: ZeroDivisionError: integer division or modulo by zero",
+        "vectors": {"max_vector": 8},
+    }
+    found = probe._conclude(answers)
+    assert found.works and found.access == "svm" and found.max_vector == 8 and not found.clang
+
+
+def test_a_check_that_hangs_is_ended(command):
+    answers = probe.run_checks("device", ["runs", "hangs", "vectors"], limit=0.5, command=command)
+    assert answers["hangs"] == "the check ended with no answer within 0.5 s"
+    assert answers["vectors"] == {"max_vector": 8}
+
+
+def test_a_device_that_runs_nothing_is_not_tried_further(command):
+    answers = probe.run_checks("dead", ["runs", "memory"], command=command)
+    assert answers["runs"] == "the check ended with exit code 1: no such device"
+    assert answers["memory"] == "not tried, since no program runs"
+    found = probe._conclude(answers)
+    assert not found.works and "no such device" in found.problem
+
+
+def test_pocl(device):
+    found = device.properties
+    assert found.works and found.access == "host" and found.clang and found.fp64 and found.rounded
+    assert found.max_vector == 8 and found.builtin_cost >= 1
+    target = device.target
+    assert target.kind == "cpu" and target.clang and target.max_vector == 8 and target.compute_units >= 1
+
+
+def test_answers_are_kept(device, monkeypatch):
+    _ = device.properties
+    monkeypatch.setattr(probe, "run_checks", lambda *_, **__: pytest.fail("probed twice"))
+    assert probe.properties(device) == device.properties
+
+
+def test_a_real_compiler_that_crashes_is_survived(device):
+    """A kernel that ends the process when it runs, through the same door as every other check."""
+    script = (
+        "import sys; from refxla.runtime import probe\n"
+        "def crash(bench):\n"
+        "    import numpy as np\n"
+        "    program = bench.build('__kernel void f(__global int* a) { *(volatile __global int*)8 = a[0]; }')\n"
+        "    bench.run(program, 'f', [np.zeros(1, np.int32)])\n"
+        "    return {}\n"
+        "probe.CHECKS['crash'] = crash\n"
+        "probe.main(sys.argv[1:])\n"
+    )
+    answers = probe.run_checks("pocl:basic", ["crash", "fp16"], command=(sys.executable, "-c", script))
+    assert "signal" in answers["crash"] and answers["fp16"] == {"fp16": False}
