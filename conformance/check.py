@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from refxla_spec.accuracy import max_ulp
@@ -14,7 +13,7 @@ from refxla_spec.numerics import type_of
 from refxla_spec.text import format_literal
 
 from .cases import Case
-from .implementations import Implementation
+from .implementations import Implementation, leaves
 
 
 class Outcome(Enum):
@@ -37,7 +36,7 @@ class Verdict:
 def check(case: Case, implementation: Implementation) -> Verdict:
     """Runs the case. An UnsupportedError is an outcome; any other exception is a failure, as is any wrong result."""
     try:
-        results = _flat(implementation(case.module, case.inputs))
+        results = leaves(implementation(case.module, case.inputs))
     except UnsupportedError as error:
         return Verdict(case, Outcome.UNSUPPORTED, str(error))
     except Exception as error:  # whatever an implementation does, the other cases are still to be checked
@@ -70,12 +69,6 @@ def within(opcode: str, got: np.ndarray, expected: np.ndarray) -> bool:
         return bool(np.all(same))
     regular = np.isfinite(expected) & (expected != 0) & np.isfinite(got)
     return bool(np.all(same | (regular & (ulp_distance(got, expected) <= bound + 0.5))))
-
-
-def _flat(value: Any) -> list[np.ndarray]:
-    if isinstance(value, (tuple, list)):
-        return [array for element in value for array in _flat(element)]
-    return [np.asarray(value)]
 
 
 def _shown(array: np.ndarray) -> str:

@@ -25,9 +25,14 @@ def compiled(device: str | None = None) -> Implementation:
     """The compiler, on the device of that name or the default one."""
 
     def run(module: Module, arguments: Sequence[np.ndarray]) -> Any:
-        return refxla.compile(module, device=device)(*arguments)
+        return refxla.compile(module, device=device)(*leaves(arguments))
 
     return run
+
+
+def leaves(value: Any) -> list[np.ndarray]:
+    """The arrays of nested tuples, in order: the compiler takes its arguments flat."""
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, (tuple, list)) else [np.asarray(value)]
 
 
 IMPLEMENTATIONS = ("refxla", "reference")
