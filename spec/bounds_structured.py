@@ -87,6 +87,7 @@ CONTROL = {
     "conditional": _conditional,
     "tuple": lambda self, i, values, errors: (tuple(values), tuple(errors)),
     "get-tuple-element": lambda self, i, values, errors: (values[0][i.index], errors[0][i.index]),
+    "domain": lambda self, i, values, errors: (values[0], errors[0]),
     "opt-barrier": lambda self, i, values, errors: (values[0], errors[0]),
     "add-dependency": lambda self, i, values, errors: (values[0], errors[0]),
 }

@@ -9,6 +9,7 @@ from ..types import Shape, Value
 
 INPUTS = {"operand": "any value"}
 ATTRIBUTES = {"domain": Attribute(VERBATIM, "", "the kind of regions, and where the two sides are placed")}
+CONSTRAINTS = {"C1": "the result has the shape of operand"}
 
 
 def infer(instruction: Instruction, operand: Shape) -> Shape:
