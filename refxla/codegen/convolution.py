@@ -14,12 +14,13 @@ placing modulo d: the placings are counted phase by phase (phases are part of g)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd, prod
 
 from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
-from . import loop
+from . import depthwise, loop
 from .elemental import type_name
 from .indexing import Index, all_of, below, constant, delinearize
 from .matmul import Indices, Product, kernels
@@ -42,10 +43,13 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     small = hero.shape.size * numbers.k <= max(TINY, 0) or 0 in numbers.lhs
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
         return loop.emit(fusion, target)
+    rows = WindowRows(fusion, target, numbers, name)
+    if depthwise.applies(numbers, rows, name):
+        return depthwise.kernels(fusion, target, numbers, rows, name)
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,
-            WindowRows(fusion, target, numbers, name), hero.operands[1], numbers.right, numbers.result, numbers.phases,
+            rows, hero.operands[1], numbers.right, numbers.result, numbers.phases,
         )
     )  # fmt: skip
 
@@ -97,9 +101,13 @@ class ConvolutionNumbers:
     def right(self, g: Index, k: Index, n: Index) -> Indices:
         """The indices of rhs."""
         *elements, feature = delinearize(k, (*self.elements, self.features))
+        return self.right_element(elements, feature, self.group(g) * self.n + n)
+
+    def right_element(self, elements: Sequence[Index], feature: Index, output: Index) -> Indices:
+        """The indices of rhs for an element of the window, an input feature of the group and an output feature."""
         indices: list[Index] = [constant(0)] * len(self.rhs)
         indices[self.dims.kernel_input_feature] = feature
-        indices[self.dims.kernel_output_feature] = self.group(g) * self.n + n
+        indices[self.dims.kernel_output_feature] = output
         for d, element, w in zip(self.dims.kernel_spatial, elements, self.window, strict=True):
             indices[d] = w.size - 1 - element if w.reversal else element
         return tuple(indices)

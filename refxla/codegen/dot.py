@@ -6,6 +6,7 @@ m and n the free dimensions of lhs and rhs, and k the contracted ones in the ord
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -17,6 +18,7 @@ from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, variable
 from .matmul import LOCAL_TERMS, MAX_ROWS, Indices, Product, Run, kernels
+from .matvec import MatrixVector
 from .packing import (
     VECTORS,
     accumulation_type,
@@ -46,6 +48,9 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     small = hero.shape.size * numbers.k <= max(TINY, 0)
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
         return loop.emit(fusion, target)
+    for matvec in _matrix_vector(fusion, target, numbers, name):
+        if matvec.applies():
+            return (matvec.kernel(),)
     rows = DotRows(fusion, target, numbers, name)
     return kernels(
         Product(
@@ -53,6 +58,22 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
             rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True),
         )
     )  # fmt: skip
+
+
+def _matrix_vector(fusion: Fusion, target: Target, n: DotDimensions, name: str) -> Iterator[MatrixVector]:
+    """The dot as the product of a matrix and a vector, either way round."""
+    lhs, rhs = fusion.hero.operands
+    one = constant(0)
+    if n.n == 1:
+        yield MatrixVector(
+            fusion, target, name, n.groups, n.m, n.k, lhs, rhs,
+            n.left, lambda g, k: n.right(g, k, one), lambda g, m: n.result(g, m, one),
+        )  # fmt: skip
+    if n.m == 1:
+        yield MatrixVector(
+            fusion, target, name, n.groups, n.n, n.k, rhs, lhs,
+            lambda g, m, k: n.right(g, k, m), lambda g, k: n.left(g, one, k), lambda g, m: n.result(g, one, m),
+        )  # fmt: skip
 
 
 class DotDimensions:

@@ -291,6 +291,16 @@ def _least(a: str, b: str) -> str:
     return f"({a} < {b} ? {a} : {b})"
 
 
+def store_outputs(fusion: Fusion, e: Elements, indices: Sequence[Index], block: Block) -> None:
+    """Stores the outputs, elementwise in the hero or reshapes of what is, at the hero's element of these indices."""
+    dimensions = fusion.hero.shape.dimensions
+    for output in fusion.outputs:
+        own = indices
+        if output.shape.dimensions != dimensions:
+            own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
+        e.store(output, own, block)
+
+
 class _Main:
     """The kernel of a product, without the stages before it."""
 
@@ -460,8 +470,4 @@ class _Main:
                 with block.scope("" if condition is True else f"if ({condition})"):
                     value = from_accumulation(e, type_name(hero), p.name, f"sum[i * {b.columns} + j]", block)
                     e.bind(hero, indices, value)
-                    for output in p.fusion.outputs:
-                        own = indices
-                        if output.shape.dimensions != hero.shape.dimensions:
-                            own = delinearize(position, output.shape.dimensions)
-                        e.store(output, own, block)
+                    store_outputs(p.fusion, e, indices, block)

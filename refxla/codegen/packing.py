@@ -8,7 +8,6 @@ first computed into scratch memory by a stage of its own, in the type of the acc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
@@ -16,7 +15,7 @@ from ..plan import Argument, Fusion
 from . import scalar
 from .block import Block
 from .elemental import type_name
-from .expressions import Elements
+from .expressions import Access, Elements
 from .indexing import Index
 from .target import Target
 
@@ -63,15 +62,9 @@ def from_accumulation(e: Elements, result: str, name: str, value: str, block: Bl
     return e.assign(result, text, block)
 
 
-@dataclass(frozen=True)
-class Access:
-    """An element of an input in memory: the input, and the position in it."""
-
-    instruction: Instruction
-    position: Index
-
-
-def direct_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index], name: str):
+def direct_access(
+    fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index], name: str
+) -> Access | None:
     """The Access that reads the operand's element, if that is a plain load of accumulation type `name`; else None."""
     if scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
         return None
@@ -79,8 +72,7 @@ def direct_access(fusion: Fusion, target: Target, operand: Instruction, indices:
     e.value(operand, indices, block)
     if len(e.accesses) != 1 or block.text().count("\n") != 1:
         return None
-    ((instruction, position),) = e.accesses
-    return Access(instruction, position)
+    return e.accesses[0]
 
 
 _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u64": ("long", "ulong")}

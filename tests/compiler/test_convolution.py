@@ -159,11 +159,30 @@ def test_convolutions_of_programs(name):
     compare(convolution_text(lhs, rhs, window, labels), a, b)
 
 
-@pytest.mark.parametrize("outputs", [12, 24])
-def test_depthwise(outputs):
-    lhs, rhs = {"b": 2, "f": 12, "0": 9, "1": 10}, {"i": 1, "o": outputs, "0": 3, "1": 3}
-    text = convolution_text(lhs, rhs, [SAME, SAME], "b01f_01io->b01f", groups=12)
-    compare(text, f32(2, 9, 10, 12), f32(3, 3, 1, outputs, seed=1))
+DEPTHWISE = {
+    "forward": ({"f": 16}, {"i": 1, "o": 16, "0": 3, "1": 3}, SAME, "b01f_01io->b01f", 16, 1),
+    "strided": ({"f": 8}, {"i": 1, "o": 8, "0": 3, "1": 3}, {**SAME, "stride": 2}, "b01f_01io->b01f", 8, 1),
+    "gradient of the input": (
+        {"f": 16}, {"i": 1, "o": 16, "0": 3, "1": 3}, {"size": 3, "low": 1, "high": 2, "base": 2, "reversal": 1},
+        "b01f_01io->b01f", 16, 1,
+    ),
+    "gradient of the filter": (
+        {"b": 16, "f": 5}, {"i": 5, "o": 16, "0": 9, "1": 9}, {"size": 9, "low": 1, "high": 1},
+        "f01b_i01o->01bf", 1, 16,
+    ),
+    "kernel stored otherwise": ({"f": 16}, {"i": 1, "o": 16, "0": 3, "1": 3}, SAME, "b01f_oi01->b01f", 16, 1),
+    "two features of each": ({"f": 12}, {"i": 1, "o": 24, "0": 3, "1": 3}, SAME, "b01f_01io->b01f", 12, 1),
+    "few groups": ({"f": 12}, {"i": 1, "o": 12, "0": 3, "1": 3}, SAME, "b01f_01io->b01f", 12, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise(name):
+    lhs, rhs, w, labels, groups, batch_groups = DEPTHWISE[name]
+    lhs = {"b": 2, "0": 9, "1": 9} | lhs
+    text = convolution_text(lhs, rhs, [w, w], labels, groups=groups, batch_groups=batch_groups)
+    left, rest = labels.split("_")
+    compare(text, f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1))
 
 
 @pytest.mark.parametrize("name", ["f64", "bf16", "s32"])
