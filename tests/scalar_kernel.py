@@ -13,7 +13,7 @@ from refxla_spec.operation import operation
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape
 
 from refxla.codegen import prelude, scalar
-from refxla.codegen.target import DEFAULT_CPU
+from refxla.codegen.target import DEFAULT_CPU, Target
 
 CHUNK = 1024
 
@@ -35,7 +35,9 @@ def queue() -> cl.CommandQueue:
     pytest.fail("no PoCL: pip install pyopencl[pocl]")
 
 
-def source(cases: tuple[Case, ...], operand_types: tuple[str, ...], chunk: int = CHUNK) -> str:
+def source(
+    cases: tuple[Case, ...], operand_types: tuple[str, ...], chunk: int = CHUNK, target: Target = DEFAULT_CPU
+) -> str:
     """A program whose kernel `k` computes each case of the same operands into a result of its own.
 
     A work-item takes `chunk` elements in a loop.
@@ -57,17 +59,17 @@ def source(cases: tuple[Case, ...], operand_types: tuple[str, ...], chunk: int =
         f"    size_t base = get_global_id(0) * {chunk};\n"
         f"    for (int i = 0; i < {chunk}; i++) {{\n        {body}\n    }}\n}}\n"
     )
-    return DEFAULT_CPU.primitives() + prelude.functions(kernel, DEFAULT_CPU) + kernel
+    return target.primitives() + prelude.functions(kernel, target) + kernel
 
 
 @cache
-def _kernel(cases: tuple[Case, ...], operand_types: tuple[str, ...]) -> cl.Kernel:
-    text = source(cases, operand_types)
-    return cl.Program(queue().context, text).build(list(DEFAULT_CPU.build_options)).k
+def _kernel(cases: tuple[Case, ...], operand_types: tuple[str, ...], target: Target) -> cl.Kernel:
+    text = source(cases, operand_types, target=target)
+    return cl.Program(queue().context, text).build(list(target.build_options)).k
 
 
-def run_all(cases: list[Case], *operands: np.ndarray) -> list[np.ndarray]:
-    """The result of every case on the same flat operands, computed by one kernel."""
+def run_all(cases: list[Case], *operands: np.ndarray, target: Target = DEFAULT_CPU) -> list[np.ndarray]:
+    """The result of every case on the same flat operands, computed by one kernel written for `target`."""
     arrays = [np.ravel(np.asarray(a)) for a in operands]
     types = tuple(BY_DTYPE[a.dtype].name for a in arrays)
     size = arrays[0].size
@@ -81,7 +83,7 @@ def run_all(cases: list[Case], *operands: np.ndarray) -> list[np.ndarray]:
     for case in cases:
         results.append(np.empty(padded, ELEMENT_TYPES[case.result_type].dtype))
         outputs.append(cl.Buffer(context, flags.WRITE_ONLY, results[-1].nbytes))
-    _kernel(tuple(cases), types)(queue(), (padded // CHUNK,), (1,), *inputs, *outputs)
+    _kernel(tuple(cases), types, target)(queue(), (padded // CHUNK,), (1,), *inputs, *outputs)
     for result, output in zip(results, outputs, strict=True):
         cl.enqueue_copy(queue(), result.view(np.uint8), output)
     return [result[:size] for result in results]
@@ -106,5 +108,6 @@ def bits(array: np.ndarray) -> np.ndarray:
         return array.astype(np.uint8) if array.dtype == bool else array
     if array.dtype.kind == "c":
         return bits(array.view(array.real.dtype))
-    wide = array.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        wide = array.astype(np.float64)
     return np.where(np.isnan(wide), -1, array.view(f"i{array.dtype.itemsize}"))

@@ -38,6 +38,11 @@ _CL_TYPES = {
     "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong",
     "f32": "float", "f64": "double", "c64": "float2", "c128": "double2",
 }  # fmt: skip
+# The 8-bit formats: bits of mantissa, bias of the exponent, and which values they leave out.
+_EIGHT_BITS = {
+    "f8e5m2": (2, 15, ""), "f8e4m3": (3, 7, ""), "f8e3m4": (4, 3, ""), "f8e4m3fn": (3, 7, "fn"),
+    "f8e4m3fnuz": (3, 8, "fnuz"), "f8e4m3b11fnuz": (3, 11, "fnuz"), "f8e5m2fnuz": (2, 16, "fnuz"),
+}  # fmt: skip
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 _FLOAT_LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
 _FUNCTION = re.compile(r"^static inline [\w ]+?\b(rx_\w+)\(", re.MULTILINE)
@@ -134,6 +139,8 @@ def _instantiate(text: str, binding: dict[str, str]) -> str:
 
 def _macros(word: str, name: str) -> dict[str, str]:
     """What a template word and the words derived from it stand for, when it is bound to the element type `name`."""
+    if name in _EIGHT_BITS:
+        return _eight_bit_macros(word, name)
     result = {word: _CL_TYPES[name]}
     kind, bits = name[0], int(name[1:])
     if kind == "f":
@@ -157,6 +164,29 @@ def _macros(word: str, name: str) -> dict[str, str]:
         result[f"WIDTH_{word}"] = str(bits)
         result[f"LIMIT_{word}"] = f"0x1p{bits if kind == 'u' else bits - 1}"
     return result
+
+
+def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
+    """The constants of a format of 8 bits, under the names that convert.cl uses; literals are f32's."""
+    mantissa, bias, omits = _EIGHT_BITS[name]
+    top = 127 if omits == "fnuz" else 126 if omits == "fn" else ((127 >> mantissa) << mantissa) - 1  # greatest number
+    special = {"fnuz": 0x80, "fn": 0x7F, "": top + 1}[omits]
+    largest = (2**mantissa + top % 2**mantissa) * 2.0 ** ((top >> mantissa) - bias - mantissa)
+    values = {
+        "HALF": f"{1 << 22 - mantissa}u",
+        "QUANTA": f"0x1p{24 - bias - mantissa}f",
+        "LEAST": f"0x1p{1 - bias}f",
+        "MAX": f"{largest}f",
+        "OVERFLOW": "as_float(0x7fc00000u)" if omits else "as_float(0x7f800000u)",
+        "ZERO_SIGN": "0u" if omits == "fnuz" else "0x80000000u",
+        "SHIFT": str(23 - mantissa),
+        "RAISE": f"0x1p{127 - bias}f",
+        "LOWER": f"0x1p{bias - 127}f",
+        "SPECIAL_CODE": f"{special}u",
+        "INFINITY_CODE": f"{0x80 if omits else special}u",
+        "NAN_CODE": f"{special if omits else special + (1 << mantissa - 1)}u",
+    }
+    return {f"{key}_{word}": value for key, value in values.items()}
 
 
 @cache

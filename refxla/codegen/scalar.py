@@ -18,19 +18,21 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
+from refxla_spec.types import ELEMENT_TYPES
 
 from . import prelude
 
 _SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
 _UNSIGNED = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _INTEGER = _SIGNED | _UNSIGNED
-_NARROW = {"f16": "ushort", "bf16": "ushort"}
+_EIGHT_BITS = ("f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz")
+_NARROW = {"f16": "ushort", "bf16": "ushort"} | dict.fromkeys(_EIGHT_BITS, "uchar")
 _FLOAT = {"f32": "float", "f64": "double"}
 _COMPLEX = {"c64": "float2", "c128": "double2"}
 _STORAGE = {"pred": "uchar"} | _INTEGER | _NARROW | _FLOAT | _COMPLEX
 _REGISTER = _STORAGE | {"pred": "int"} | dict.fromkeys(_NARROW, "float")
 _PART = {"c64": "f32", "c128": "f64"}
-_BITS = {name: 8 if name == "pred" else 16 if name == "bf16" else int(name[1:]) for name in _STORAGE}
+_BITS = {name: ELEMENT_TYPES[name].bits for name in _STORAGE}
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 _PRED_INFIX = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&", "and": "&", "or": "|", "xor": "^"}
@@ -38,8 +40,8 @@ _BITWISE = {"and", "or", "xor", "not"}
 _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 # Operations that are one primitive of the target.
 _PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
-# Operations whose result is one of the operands, or a value that every format of at least that width has: nothing to
-# round again. (An integer near a f16 or bf16 value that is not one is below 2^10 or 2^8, and has few enough bits.)
+# Operations of f16 and bf16 whose result needs no rounding: one of the operands, or a value of the format in any case.
+# (An integer next to an f16 or bf16 that is none is at most 2^10 or 2^7.) The f8 types may overflow, or have no -0.
 _KEEPS_FORMAT = {
     "abs", "negate", "maximum", "minimum", "clamp", "sign", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
     "remainder",
@@ -166,7 +168,8 @@ def _arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
         return _complex_arithmetic(opcode, name, args)
     if name in _NARROW:
         text = _float_arithmetic(opcode, "f32", args)
-        return text if text is None or opcode in _KEEPS_FORMAT else f"rx_round_{name}({text})"
+        rounded = opcode in _KEEPS_FORMAT and name not in _EIGHT_BITS
+        return text if text is None or rounded else f"rx_round_{name}({text})"
     return _float_arithmetic(opcode, name, args)
 
 

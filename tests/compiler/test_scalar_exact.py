@@ -176,3 +176,20 @@ def test_clamp(name):
     values = edges(name)[::5] if name != "pred" else edges(name)
     triples = np.array(list(itertools.product(range(len(values)), repeat=3))).T
     check([Case("clamp", name)], *(values[index] for index in triples))
+
+
+EIGHT_BITS = ["f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz"]
+
+
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_eight_bit_floats(name):
+    """Every value of the format and every pair of them; and every f16 rounded to it."""
+    dtype = ELEMENT_TYPES[name].dtype
+    every = np.arange(256).astype(np.uint8).view(dtype)
+    check([*(Case(op, name) for op in FLOAT_UNARY), *(Case("convert", t) for t in ("f32", "s8", "bf16", name))], every)
+    a, b = np.repeat(every, 256), np.tile(every, 256)
+    check([*(Case(op, name) for op in ("add", "multiply", "divide", "maximum")), *compares()], a, b)
+    check([Case("convert", name)], np.arange(65536).astype(np.uint16).view(np.float16))
+    check([Case("convert", name)], edges("f32"))
+    check([Case("convert", name)], edges("f64"))
+    check([Case("convert", name)], edges("s32"))

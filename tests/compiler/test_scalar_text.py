@@ -4,13 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pyopencl as cl
 import pytest
 from refxla_spec.errors import UnsupportedError
-from scalar_kernel import Case, queue, source
+from scalar_kernel import Case, bits, queue, run_all, source
 
 from refxla.codegen import prelude, scalar
 from refxla.codegen.target import DEFAULT_CPU, Target
@@ -160,3 +161,18 @@ def test_f32_functions_vectorise():
     )
     widths = [int(w) for w in re.findall(r"vectorized loop \(vectorization width: (\d+)", done.stdout + done.stderr)]
     assert len(widths) >= len(VECTORISED) and min(widths) >= 4
+
+
+def test_opencl_builtins_give_the_same_bits():
+    """A device that is spelled with OpenCL's builtins computes what clang's builtins do, in every f32 function."""
+    cases = [Case(opcode, "f32") for opcode in [*VECTORISED, "ceil", "abs"]]
+    x = np.arange(0, 2**32, 2**20 + 7, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    other = run_all(cases, x, target=replace(DEFAULT_CPU, clang=False))
+    for case, mine, theirs in zip(cases, run_all(cases, x), other, strict=True):
+        np.testing.assert_array_equal(bits(theirs), bits(mine), case.opcode)
+    integers = [Case(opcode, "u32") for opcode in ("popcnt", "count-leading-zeros")]
+    n = np.array([0, 1, 2**31, 2**32 - 1, 12345], np.uint32)
+    for mine, theirs in zip(
+        run_all(integers, n), run_all(integers, n, target=replace(DEFAULT_CPU, clang=False)), strict=True
+    ):
+        np.testing.assert_array_equal(theirs, mine)

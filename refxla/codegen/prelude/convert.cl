@@ -86,3 +86,36 @@ static inline float rx_odd_I(I a) {
     float magnitude = rx_odd_U((U_I)rx_abs_I(a));
     return a < 0 ? -magnitude : magnitude;
 }
+
+//! F = f8e5m2 f8e4m3 f8e3m4 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2fnuz
+
+// The nearest value of the format, as an f32; a quantum apart below LEAST_F, its least normal number. What is then above
+// MAX_F is infinite, or NaN where the format has no infinities. A format without -0 has +0 instead.
+static inline float rx_round_F(float x) {
+    uint sign = as_uint(x) & 0x80000000u;
+    uint bits = as_uint(x) ^ sign;
+    float magnitude = as_float(bits);
+    uint normal = (bits + (HALF_F - 1u) + (bits / (2u * HALF_F) & 1u)) & ~(2u * HALF_F - 1u);
+    float small = (magnitude + QUANTA_F) - QUANTA_F;
+    float rounded = magnitude < LEAST_F ? small : as_float(normal);
+    float result = x != x ? x : rounded > MAX_F ? OVERFLOW_F : rounded;
+    return as_float((as_uint(result) & 0x7fffffffu) | (result == 0.0f ? sign & ZERO_SIGN_F : sign));
+}
+
+// The fields shifted to where f32 has them, and the exponent corrected by a product; see rx_load_f16.
+static inline float rx_load_F(uchar raw) {
+    uint magnitude = (uint)raw & 0x7fu;
+    float finite = as_float(magnitude << SHIFT_F) * RAISE_F;
+    float special = magnitude == INFINITY_CODE_F ? as_float(0x7f800000u) : as_float(0x7fc00000u);
+    int is_special = (magnitude >= SPECIAL_CODE_F) | (raw == NAN_CODE_F);
+    return as_float(as_uint(is_special ? special : finite) | ((uint)raw & 0x80u) << 24);
+}
+
+// x is already a value of the format (see rx_round_F).
+static inline uchar rx_store_F(float x) {
+    uint sign = as_uint(x) >> 24 & 0x80u;
+    uint magnitude = as_uint(x) & 0x7fffffffu;
+    uint finite = as_uint(as_float(magnitude) * LOWER_F) >> SHIFT_F | sign;
+    uint special = magnitude == 0x7f800000u ? INFINITY_CODE_F | sign : NAN_CODE_F | sign;
+    return (uchar)(magnitude >= 0x7f800000u ? special : finite);
+}
