@@ -12,6 +12,7 @@ from ..operation import Example
 from ..types import U32, Shape
 
 INPUTS = {}
+CONSTRAINTS = {"C1": "the result is u32[]"}
 
 
 def infer(instruction: Instruction) -> Shape:
