@@ -27,7 +27,7 @@ from ..plan import Fusion, Kernel
 from .block import Block
 from .elemental import type_name
 from .expressions import Elements
-from .indexing import Index, constant, delinearize, linearize, variable
+from .indexing import Index, delinearize, linearize, variable
 from .packing import (
     VECTORS,
     direct_access,
@@ -36,16 +36,14 @@ from .packing import (
     inputs_of,
     output_argument,
     scratch_argument,
-    to_accumulation,
     vector_type,
 )
+from .panels import Panels, pack_stage, panel_elements
 from .target import Target
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
 MAX_ROWS, MAX_COLUMNS = 96, 64  # of an item's block: 24 KB of f32 sums
 LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32
-PACK_ELEMENTS = 16384  # elements that an item of a packing stage copies
-SPAN = 64  # terms of k that a transposing copy takes at a time
 
 Indices = tuple[Index, ...]
 # Emits the inner loop: pointers to the rows, the number of terms, how many terms of the block come before them, and the
@@ -182,109 +180,8 @@ def _round_up(value: int, unit: int) -> int:
 def kernels(p: Product) -> tuple[Kernel, ...]:
     """The stages of a product: what fills the scratch memory of either side, and the product itself."""
     b = choose_blocking(p)
-    stages = [p.rows.stage(), _pack_stage(p, b) if b.panels == "packed" else None]
+    stages = [p.rows.stage(), pack_stage(p, b.tile.columns) if b.panels == "packed" else None]
     return (*(s for s in stages if s is not None), _Main(p, b).kernel())
-
-
-def _panel_elements(p: Product, b: Blocking) -> int:
-    return p.groups // p.shared * _round_up(p.n, b.tile.columns) * p.k
-
-
-def _pack_stage(p: Product, b: Blocking) -> Kernel:
-    """The kernel that copies the right side to panels: scratch[g][panel][k][column], zero beyond the last column."""
-    width = b.tile.columns
-    panels = -(-p.n // width)
-    rows = max(1, min(p.k, PACK_ELEMENTS // (panels * width)))  # of k, for an item
-    chunks = -(-p.k // rows)
-    inputs = inputs_of(p.fusion, [p.right_operand])
-    e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
-    block = Block()
-    block.line(f"const int g = item / {chunks} * {p.shared};")
-    block.line(f"const int first = item % {chunks} * {rows};")
-    block.line(f"const int terms = {_least(str(rows), f'{p.k} - first')};")
-    first = variable("first", 0, p.k - 1)
-    g = variable("g", 0, p.groups - 1)
-
-    def place(panel: Index, t: Index) -> Index:
-        return ((g // p.shared * panels + panel) * p.k + first + t) * width
-
-    out = f"a{len(inputs)}"
-    _copy_panels(
-        p, b, e, block, (constant(0), str(panels), panels), first, "terms", rows, lambda j, t: (out, place(j, t))
-    )
-    arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, _panel_elements(p, b))]
-    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks)
-
-
-def _copy_panels(
-    p: Product,
-    b: Blocking,
-    e: Elements,
-    block: Block,
-    panels: tuple[Index, str, int],
-    first: Index,
-    terms: str,
-    most_terms: int,
-    place: Callable[[Index, Index], tuple[str, Index]],
-) -> None:
-    """Emits the copy of `terms` terms of k from `first` on to panels.
-
-    `panels` is (the first one, the C text of how many, their largest number); place(panel, term), both counted from 0,
-    gives the pointer and position of a panel's row.
-    """
-    width = b.tile.columns
-    panel0, count, most = panels
-    j = variable("j", 0, most - 1)
-    t = variable("t", 0, most_terms - 1)
-    g = variable("g", 0, p.groups - 1)
-    access = p.right_access()
-    along_k = access is not None and access.position.factor("k") == 1 and access.position.factor("n") != 1
-
-    def element(n: Index) -> None:
-        k = e.names.fresh("k")
-        block.line(f"const int {k} = {first + t};")
-        right = p.right(g, variable(k, 0, p.k - 1), n)
-        value = to_accumulation(e, p.right_operand, right, p.name, block)
-        pointer, position = place(j, t)
-        block.line(f"{pointer}[{position} + u] = {value};")
-
-    def columns(inner: Callable[[Index], None]) -> None:
-        """A loop over the columns of panel j, zeros where there are none; `inner` emits one column's copy."""
-        n = variable("n", 0, p.n - 1)
-        exact = p.n % width == 0
-        column = (panel0 + j) * width
-        if not exact:
-            with block.scope(f"if ({column} + {width} > {p.n})"):
-                with block.scope(f"for (int u = 0; u < {width}; ++u)"):
-                    block.line(f"const int n = {column} + u;")
-                    with block.scope(f"if (n < {p.n})"):
-                        inner(n)
-                    with block.scope("else"):
-                        zero(inner)
-        with block.scope("" if exact else "else"):
-            with block.scope(f"for (int u = 0; u < {width}; ++u)"):
-                block.line(f"const int n = {column} + u;")
-                inner(n)
-
-    def zero(inner: Callable[[Index], None]) -> None:
-        pointer, position = place(j, t)
-        if inner is element:
-            block.line(f"{pointer}[{position} + u] = 0;")
-        else:
-            with block.scope(f"for (int t = t0; t < {_least(f't0 + {SPAN}', terms)}; ++t)"):
-                block.line(f"{pointer}[{position} + u] = 0;")
-
-    def stretch(n: Index) -> None:
-        with block.scope(f"for (int t = t0; t < {_least(f't0 + {SPAN}', terms)}; ++t)"):
-            element(n)
-
-    with block.scope(f"for (int j = 0; j < {count}; ++j)"):
-        if along_k:
-            with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
-                columns(stretch)
-        else:
-            with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
-                columns(element)
 
 
 def _least(a: str, b: str) -> str:
@@ -328,12 +225,13 @@ class _Main:
         read = [i for i in fusion.inputs if i in inputs]
         values = [*read, *fusion.outputs]
         self.arguments = [*map(input_argument, read), *map(output_argument, fusion.outputs)]
-        self.e = Elements(fusion, p.target, {i: f"a{n}" for n, i in enumerate(values)})
+        self.pointers = {i: f"a{n}" for n, i in enumerate(values)}
+        self.e = Elements(fusion, p.target, self.pointers)
         self.left = f"a{values.index(left)}" if left is not None else self._scratch("left", left_elements)
         if self.b.panels == "direct":
             self.right = f"a{values.index(self.access.instruction)}"
         elif self.b.panels == "packed":
-            self.right = self._scratch("right", _panel_elements(p, self.b))
+            self.right = self._scratch("right", panel_elements(p, self.b.tile.columns))
         else:
             self.right = "panels"
 
@@ -373,10 +271,12 @@ class _Main:
         block.line(f"const int panel0 = first_column / {width};")
         panel0 = variable("panel0", 0, self.panels - 1)
         count = f"(columns + {width - 1}) / {width}"
-        _copy_panels(
-            self.p, self.b, self.e, block, (panel0, count, self.item_panels), first, terms, most,
-            lambda j, t: ("panels", (j * most + t) * width),
-        )  # fmt: skip
+
+        def place(panel: Index, t: Index) -> tuple[str, Index]:
+            return "panels", (panel * most + t) * width
+
+        panels, stretch = (panel0, count, self.item_panels), (first, terms, most)
+        Panels(self.p, width, self.e, self.pointers, panels, stretch, place).copy(block)
 
     def _declare_panel(self, first: Index, local_terms: int) -> None:
         """Declares `b`, the first row of panel j of the block, and sets the distance of its rows."""

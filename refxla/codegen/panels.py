@@ -1,0 +1,151 @@
+"""The right side of a matrix product, copied to panels: as many columns as a tile has, side by side for each k.
+
+scratch[g][panel][k][column], with zeros beyond the last column. A right side that lies along k is transposed on the
+way, block by block in registers where it is read from memory as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..plan import Kernel
+from .block import Block
+from .expressions import Elements
+from .indexing import Index, constant, variable
+from .packing import VECTORS, direct_access, input_argument, inputs_of, scratch_argument, to_accumulation, vector_type
+
+if TYPE_CHECKING:
+    from .matmul import Product
+
+PACK_ELEMENTS = 16384  # elements that an item of the stage copies
+SPAN = 64  # terms of k that a transposing copy takes at a time
+
+
+def panel_elements(p: Product, width: int) -> int:
+    """The elements of all panels of `width` columns."""
+    return p.groups // p.shared * -(-p.n // width) * width * p.k
+
+
+def pack_stage(p: Product, width: int) -> Kernel:
+    """The kernel that makes all panels of the right side."""
+    panels = -(-p.n // width)
+    terms = max(1, min(p.k, PACK_ELEMENTS // (panels * width)))  # of k, for an item
+    chunks = -(-p.k // terms)
+    inputs = inputs_of(p.fusion, [p.right_operand])
+    e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
+    block = Block()
+    block.line(f"const int g = item / {chunks} * {p.shared};")
+    block.line(f"const int first = item % {chunks} * {terms};")
+    block.line(f"const int terms = {terms} < {p.k} - first ? {terms} : {p.k} - first;")
+    first, g = variable("first", 0, p.k - 1), variable("g", 0, p.groups - 1)
+    out = f"a{len(inputs)}"
+
+    def place(panel: Index, t: Index) -> tuple[str, Index]:
+        return out, ((g // p.shared * panels + panel) * p.k + first + t) * width
+
+    pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
+    Panels(p, width, e, pointers, (constant(0), str(panels), panels), (first, "terms", terms), place).copy(block)
+    arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
+    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A copy of some terms of k to some panels.
+
+    `pointers` gives the C names of the inputs. `panels` is (the first panel, the C text of how many, their largest
+    number), `terms` likewise (the first term, how many, at most); place(panel, term), both counted from 0, gives the
+    pointer and the position of a row of a panel. Names u, t, j and n are taken in the C text.
+    """
+
+    p: Product
+    width: int
+    e: Elements
+    pointers: dict
+    panels: tuple[Index, str, int]
+    terms: tuple[Index, str, int]
+    place: Callable[[Index, Index], tuple[str, Index]]
+
+    def copy(self, block: Block) -> None:
+        """Emits the loops."""
+        first, count, most = self.panels
+        p, width = self.p, self.width
+        terms = self.terms[1]
+        access = p.right_access()
+        along_k = access is not None and access.position.factor("k") == 1 and access.position.factor("n") != 1
+        column = (first + variable("j", 0, most - 1)) * width
+        with block.scope(f"for (int j = 0; j < {count}; ++j)"):
+            if p.n % width:
+                with block.scope(f"if ({column} + {width} > {p.n})"):
+                    with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
+                        self._row(block, column, short=True)
+                    block.line("continue;")
+            step = access.position.factor("n") if along_k else None
+            lanes = VECTORS[p.name][1]
+            if step is not None and p.name in ("f32", "f64") and width % lanes == 0:
+                self._transposed(block, column, step)
+            elif along_k:
+                with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
+                    with block.scope(f"for (int u = 0; u < {width}; ++u)"):
+                        with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
+                            block.line(f"const int n = {column} + u;")
+                            self._element(block)
+            else:
+                with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
+                    self._row(block, column, short=False)
+
+    def _row(self, block: Block, column: Index, short: bool) -> None:
+        """Row t of panel j."""
+        with block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
+            block.line(f"const int n = {column} + u;")
+            if not short:
+                self._element(block)
+                return
+            with block.scope(f"if (n < {self.p.n})"):
+                self._element(block)
+            with block.scope("else"):
+                pointer, position = self._place()
+                block.line(f"{pointer}[{position} + u] = 0;")
+
+    def _place(self) -> tuple[str, Index]:
+        return self.place(variable("j", 0, self.panels[2] - 1), variable("t", 0, self.terms[2] - 1))
+
+    def _element(self, block: Block) -> None:
+        p, k = self.p, self.e.names.fresh("k")
+        first, _, most = self.terms
+        block.line(f"const int {k} = {first + variable('t', 0, most - 1)};")
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+        value = to_accumulation(self.e, p.right_operand, p.right(g, variable(k, 0, p.k - 1), n), p.name, block)
+        pointer, position = self._place()
+        block.line(f"{pointer}[{position} + u] = {value};")
+
+    def _transposed(self, block: Block, column: Index, step: int) -> None:
+        """A whole panel, from columns that are contiguous along k and lie `step` apart."""
+        p = self.p
+        element, lanes = VECTORS[p.name]
+        first, terms, most = self.terms
+        g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
+        vector = vector_type(p.name)
+        block.line(f"typedef {vector} __attribute__((aligned(sizeof({element})))) unaligned;")
+        block.line("int t = 0;")
+        with block.scope(f"for (; t + {lanes} <= {terms}; t += {lanes})"):
+            with block.scope(f"for (int u = 0; u < {self.width}; u += {lanes})"):
+                block.line(f"const int n = {column} + u;")
+                block.line(f"const int k = {first + t};")
+                at = p.right(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
+                access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
+                block.line(
+                    f"__global const {element}* const from = {self.pointers[access.instruction]} + ({access.position});"
+                )
+                rows = ", ".join(f"*(__global const unaligned*)(from + {i * step})" for i in range(lanes))
+                block.line(f"{vector} r[{lanes}] = {{{rows}}};")
+                block.line(f"rx_transpose_block_{p.name}(r);")
+                pointer, position = self._place()
+                space = "" if pointer == "panels" else "__global "
+                for i in range(lanes):
+                    at_row = f"{pointer} + ({position} + u + {i * self.width})"
+                    block.line(f"*({space}unaligned*)({at_row}) = r[{i}];")
+        with block.scope(f"for (; t < {terms}; ++t)"):
+            self._row(block, column, short=False)
