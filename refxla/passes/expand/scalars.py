@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from refxla_spec.module import Instruction
 from refxla_spec.operation import make
 
 
 def _spread(i: Instruction) -> Instruction | None:
-    """Broadcast the scalar bounds of a clamp or the scalar predicate of a select, in place."""
-    if not i.shape.is_array or not i.shape.rank:
+    """The clamp with its scalar bounds, or the select with its scalar predicate, broadcast."""
+    if not i.shape.is_array or not i.shape.rank or not any(o.shape.is_scalar for o in i.operands):
         return None
-    for n, o in enumerate(i.operands):
+    operands = list(i.operands)
+    for n, o in enumerate(operands):
         if o.shape.is_scalar:
             wide = i.shape.with_element_type(o.shape.element_type)
-            i.operands[n] = make("broadcast", o, name=f"{i.name}.{n}", shape=wide, dimensions=())
-    return None
+            operands[n] = make("broadcast", o, name=f"{i.name}.{n}", shape=wide, dimensions=())
+    return replace(i, operands=operands)
 
 
 EXPANSIONS = {"clamp": _spread, "select": _spread}
