@@ -58,13 +58,11 @@ def functions(source: str, target: Target) -> str:
     own = set(_FUNCTION.findall(source))
     done: dict[str, str] = {}
 
-    def visit(text: str) -> None:
+    def visit(text: str, inside: str = "") -> None:
         for name in _CALL.findall(text):
-            if name in done or name in own:
-                continue
-            body = library[name]
-            visit(body.replace(name, ""))
-            done[name] = body
+            if name not in done and name not in own and name != inside:
+                visit(library[name], name)
+                done[name] = library[name]
 
     visit(source)
     return "\n".join(done.values())
