@@ -53,10 +53,16 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     dimensions = fusion.outputs[0].shape.dimensions
 
     def body(e: Elements, indices: Indices, block: Block) -> None:
+        places = {}
         for output in fusion.outputs:
             own = indices
             if output.shape.dimensions != dimensions:
                 own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
+            places[output] = own
+        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        for output, own in places.items():
+            e.value(output, own, block)
+        for output, own in places.items():
             e.store(output, own, block)
 
     return (_kernel(fusion, target, _segments(fusion, dimensions), body, {}),)
@@ -153,6 +159,7 @@ class _Nest:
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body) -> None:
         self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
+        self._probes: dict[tuple, tuple[Elements, int]] = {}
         self.groups = self._choose_groups()
         elements, _ = self._probe(self.groups)
         self.accesses, self.turns = elements.accesses, elements.turns
@@ -276,12 +283,16 @@ class _Nest:
 
     def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[Elements, int]:
         """Emits one element into nowhere: the Elements that did it, and how many index divisions that took."""
+        key = tuple(map(tuple, groups))
+        if key in self._probes:
+            return self._probes[key]
         e, block = self._new_elements(), Block()
         sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
         at = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(sizes)]
         self.body(e, self._indices(groups, at), block)
         text = block.text()
-        return e, text.count("(int)((uint)") + text.count("(long)((ulong)")
+        self._probes[key] = e, text.count("(int)((uint)") + text.count("(long)((ulong)")
+        return self._probes[key]
 
     def _choose_groups(self) -> list[list[int]]:
         """The dimensions, neighbours joined where that takes no division more: outermost first."""
@@ -296,8 +307,11 @@ class _Nest:
             else:
                 groups.append([d])
         joined = [[d for g in groups for d in g]]
+        divisions = self._probe(joined)[1]
+        if divisions == 0:
+            return joined
         best = self._probe(groups)[1]
-        if self._probe(joined)[1] <= best:
+        if divisions <= best:
             return joined
         at = len(groups) - 2
         while at >= 0:

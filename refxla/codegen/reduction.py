@@ -468,10 +468,14 @@ class _Reduction:
             self.elements.store(o, own, self.block)
 
     def _store_full(self, outputs: Sequence[Instruction], full: Indices) -> None:
+        places = {}
         for o in outputs:
-            own = full
-            if o.shape.dimensions != self.dims:
-                own = delinearize(linearize(full, self.dims), o.shape.dimensions)
+            same = o.shape.dimensions == self.dims
+            places[o] = full if same else delinearize(linearize(full, self.dims), o.shape.dimensions)
+        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        for o, own in places.items():
+            self.elements.value(o, own, self.block)
+        for o, own in places.items():
             self.elements.store(o, own, self.block)
 
     # Leaves.
