@@ -64,7 +64,7 @@ def device() -> cl.Device:
 
 
 def sweep(opcode: str, queue: cl.CommandQueue) -> tuple[float, np.float32]:
-    """The largest error of a unary operation over all f32, in ULP, and where it is; inf if a special value is missed."""
+    """The largest error over all f32, in ULP, and where it is; inf where a special value is missed."""
     texts = {
         name: scalar.expression(opcode, (type_,), type_, (argument,))
         for name, type_, argument in (("NARROW", "f32", "x"), ("WIDE", "f64", "wide"))

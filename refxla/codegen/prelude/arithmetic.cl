@@ -43,7 +43,8 @@ static inline BITS_T rx_total_order_T(T x) {
     return bits ^ (BITS_T)((UBITS_T)(bits >> (8 * sizeof(T) - 1)) >> 1);
 }
 
-// As fmod of the language C: exact, with the sign of x. Long division of the mantissas, as many bits a step as the word has room for.
+// As fmod of the language C: exact, with the sign of x. Long division of the mantissas, as many bits a step as the
+// word has room for.
 static inline T rx_remainder_T(T x, T y) {
     const UBITS_T implicit = (UBITS_T)1 << MANTISSA_T;
     UBITS_T xbits = as_UBITS_T(x) & ~SIGN_T, ybits = as_UBITS_T(y) & ~SIGN_T;

@@ -94,7 +94,8 @@ static inline T2 rx_exp_times_C(T x, T c, T s) {
     T high = rx_exp_parts_T(bounded, 0.0, &n, &low);
     T power = high + low;
     BITS_T first = n >> 1;
-    return (T2)(rx_scale_T(rx_scale_T(power * c, first), n - first), rx_scale_T(rx_scale_T(power * s, first), n - first));
+    T2 part = (T2)(rx_scale_T(power * c, first), rx_scale_T(power * s, first));
+    return (T2)(rx_scale_T(part.x, n - first), rx_scale_T(part.y, n - first));
 }
 
 static inline T2 rx_exponential_C(T2 z) {

@@ -60,7 +60,8 @@ static inline ushort rx_store_f16(float x) {
 
 //! T = f64
 
-// f64 to f32 with rounding to odd: a rounding that follows, to a type of at most 22 bits, is then as if it were the only.
+// f64 to f32 with rounding to odd: a rounding that follows, to a type of at most 22 bits, is then as if it were the
+// only one.
 static inline float rx_odd_f64(double x) {
     float nearest = (float)x;
     int bits = as_int(nearest);
@@ -89,8 +90,8 @@ static inline float rx_odd_I(I a) {
 
 //! F = f8e5m2 f8e4m3 f8e3m4 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2fnuz
 
-// The nearest value of the format, as an f32; a quantum apart below LEAST_F, its least normal number. What is then above
-// MAX_F is infinite, or NaN where the format has no infinities. A format without -0 has +0 instead.
+// The nearest value of the format, as an f32; below LEAST_F, its least normal number, values are a quantum apart. What is
+// then above MAX_F is infinite, or NaN where the format has no infinities. A format without -0 has +0 instead.
 static inline float rx_round_F(float x) {
     uint sign = as_uint(x) & 0x80000000u;
     uint bits = as_uint(x) ^ sign;

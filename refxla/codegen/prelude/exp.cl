@@ -13,7 +13,7 @@ static inline T rx_scale_T(T x, BITS_T n) {
     return x * rx_power_of_two_T(halved) * rx_power_of_two_T(n - halved);
 }
 
-// The r and *low of x + x_low = *n log 2 + r + *low, for x_low small beside x. The first step of the reduction is exact.
+// The r and *low of x + x_low = *n log 2 + r + *low, for x_low small beside x. The reduction's first step is exact.
 static inline T rx_exp_reduce_T(T x, T x_low, BITS_T* n, T* low) {
     T shifted = RX_FMA_T(x, K(log2_e), ROUND_T);
     T whole = shifted - ROUND_T;

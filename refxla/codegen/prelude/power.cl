@@ -2,7 +2,7 @@
 
 //! T = f32 f64
 
-// log(x) = result + *low to about 1.5 times the precision of T, for a finite x > 0: log(m) = 2 atanh((m - 1) / (m + 1)),
+// log(x) = result + *low to about 1.5 times the precision of T, for a finite x > 0: log(m) is 2 atanh((m - 1) / (m + 1)),
 // with products and sums of its leading terms kept in two parts.
 static inline T rx_log_parts_T(T x, T* low) {
     BITS_T k;
@@ -34,7 +34,8 @@ static inline T rx_log_parts_T(T x, T* low) {
     return result;
 }
 
-// As pow of the language C: 1 for an exponent of 0 and for a base of 1, even with a NaN; a negative base needs an integer exponent.
+// As pow of the language C: 1 for an exponent of 0 and for a base of 1, even with a NaN; a negative base needs an integer
+// exponent.
 static inline T rx_power_T(T x, T y) {
     T a = RX_FABS_T(x);
     T low;
