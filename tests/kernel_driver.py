@@ -1,4 +1,4 @@
-"""Runs one fusion, made from HLO text, on PoCL: what the tests of the emitters share."""
+"""Runs one fusion, made from HLO text, on PoCL or in Oclgrind: what the tests of the emitters share."""
 
 from functools import cache
 
@@ -15,14 +15,20 @@ from refxla.codegen.program import Program, program
 from refxla.codegen.target import DEFAULT_CPU, Target
 from refxla.plan import Fusion, Kernel
 
+POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
+# Oclgrind interprets a kernel, and does not know what `restrict` becomes.
+_OPTIONS = {POCL: ["-w"], OCLGRIND: ["-w", "-Drestrict="]}
+
 
 @cache
-def queue() -> cl.CommandQueue:
-    """A queue on PoCL, which every test machine has."""
-    for platform in cl.get_platforms():
-        if platform.name == "Portable Computing Language":
-            return cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
-    pytest.fail("no PoCL: pip install pyopencl[pocl]")
+def queue(platform: str = POCL) -> cl.CommandQueue:
+    """A queue on PoCL, which every test machine has, or on another platform; skips where that is missing."""
+    for found in cl.get_platforms():
+        if found.name == platform:
+            return cl.CommandQueue(cl.Context(found.get_devices()[:1]))
+    if platform == POCL:
+        pytest.fail("no PoCL: pip install pyopencl[pocl]")
+    pytest.skip(f"no {platform} here")
 
 
 def fusion_of(module: Module, kind: str = "loop") -> Fusion:
@@ -42,11 +48,12 @@ def fusion_of(module: Module, kind: str = "loop") -> Fusion:
 class Compiled:
     """A fusion's kernels, built; called with the module's arguments it returns the outputs."""
 
-    def __init__(self, fusion: Fusion, target: Target = DEFAULT_CPU) -> None:
-        self.fusion = fusion
+    def __init__(self, fusion: Fusion, target: Target = DEFAULT_CPU, platform: str = POCL) -> None:
+        self.fusion, self.queue = fusion, queue(platform)
         self.kernels: tuple[Kernel, ...] = emit(fusion, target)
         self.program: Program = program(self.kernels, target)
-        built = cl.Program(queue().context, self.program.source).build(["-w", *target.build_options])
+        built = cl.Program(self.queue.context, self.program.source)
+        built = built.build([*_OPTIONS[platform], *target.build_options])
         self._kernels = {name: cl.Kernel(built, name) for name, _ in self.program.entries}
         self._memory: dict[str, np.ndarray] = {}
 
@@ -74,15 +81,24 @@ class Compiled:
                     arrays.append(self._memory.setdefault(key, np.zeros(max(1, a.bytes), np.uint8)))
                 else:
                     arrays.append((outputs if a.role == "output" else values)[a.instruction])
-            pointers = [cl.SVM(np.atleast_1d(a).view(np.uint8)) if a.size else None for a in arrays]
-            self._kernels[name](queue(), (kernel.items,), (1,), np.int32(which), np.int32(0), *pointers)
-        queue().finish()
+            arrays = [np.atleast_1d(a).view(np.uint8) if a.size else None for a in arrays]
+            pointers = [None if a is None else cl.SVM(a) for a in arrays]
+            if self.queue.device.platform.name != POCL:
+                flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+                pointers = [None if a is None else cl.Buffer(self.queue.context, flags, hostbuf=a) for a in arrays]
+            self._kernels[name](self.queue, (kernel.items,), (1,), np.int32(which), np.int32(0), *pointers)
+            for a, p, argument in zip(arrays, pointers, kernel.arguments, strict=True):
+                if isinstance(p, cl.Buffer) and argument.role != "input":
+                    cl.enqueue_copy(self.queue, a, p)
+        self.queue.finish()
 
 
-def check(text: str, *args: np.ndarray, kind: str = "loop", exact: bool = True, rtol: float = 1e-6) -> Compiled:
+def check(
+    text: str, *args: np.ndarray, kind: str = "loop", exact: bool = True, rtol: float = 1e-6, **device
+) -> Compiled:
     """Compiles the program, runs it and compares with the specification's interpreter."""
     module = parse(text)
-    compiled = Compiled(fusion_of(module, kind))
+    compiled = Compiled(fusion_of(module, kind), **device)
     expected = interpreter.run(module, args)
     expected = expected if isinstance(expected, tuple) else (expected,)
     for got, want in zip(compiled(*args), expected, strict=True):

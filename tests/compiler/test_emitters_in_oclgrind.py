@@ -1,0 +1,93 @@
+"""The emitters' GPU flavour, and the CPU flavour without clang's builtins, where every access is checked."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_driver import OCLGRIND, check
+
+from refxla.codegen.target import DEFAULT_CPU, Target
+
+GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=16, fp64=True, fp16=False, max_vector=4)
+TARGETS = {"gpu": GPU, "cpu": replace(DEFAULT_CPU, clang=False)}
+
+rng = np.random.default_rng(3)
+REDUCER = "f { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }"
+
+
+def s32(*sizes):
+    return rng.integers(-9, 9, sizes).astype(np.int32)
+
+
+PROGRAMS = {
+    "chain": (
+        "loop",
+        """x = s32[30,40] parameter(0)
+        y = s32[40] parameter(1)
+        b = s32[30,40] broadcast(y), dimensions={1}
+        ROOT r = s32[30,40] add(x, b)""",
+        (s32(30, 40), s32(40)),
+    ),
+    "transpose": (
+        "loop",
+        "x = s32[70,3,45] parameter(0)\nROOT r = s32[45,3,70] transpose(x), dimensions={2,1,0}",
+        (s32(70, 3, 45),),
+    ),
+    "guards": (
+        "loop",
+        """x = s32[9,8] parameter(0)
+        z = s32[] constant(7)
+        i = s32[] parameter(1)
+        p = s32[11,8] pad(x, z), padding=3_-1x-1_1
+        c = s32[20,8] concatenate(p, x), dimensions={0}
+        n = s32[20,8] negate(c)
+        ROOT r = s32[20,8] dynamic-update-slice(n, x, i, i)""",
+        (s32(9, 8), np.int32(5)),
+    ),
+    "gather": (
+        "loop",
+        """x = s32[9,8] parameter(0)
+        i = s32[5,1] parameter(1)
+        ROOT r = s32[5,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+            index_vector_dim=1, slice_sizes={1,8}""",
+        (s32(9, 8), s32(5, 1) * 3),
+    ),
+    "dot": (
+        "loop",
+        """x = s32[5,6] parameter(0)
+        y = s32[6,7] parameter(1)
+        ROOT r = s32[5,7] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+        (s32(5, 6), s32(6, 7)),
+    ),
+    "rows": (
+        "reduction",
+        """x = s32[9,300] parameter(0)
+        z = s32[] constant(0)
+        s = s32[9] reduce(x, z), dimensions={1}, to_apply=f
+        b = s32[9,300] broadcast(s), dimensions={0}
+        d = s32[9,300] subtract(x, b)
+        ROOT r = (s32[9,300], s32[9]) tuple(d, s)""",
+        (s32(9, 300),),
+    ),
+    "columns": (
+        "reduction",
+        "x = s32[40,3,50] parameter(0)\nz = s32[] constant(3)\n"
+        "ROOT r = s32[50] reduce(x, z), dimensions={0,1}, to_apply=f",
+        (s32(40, 3, 50),),
+    ),
+    "leaves": (
+        "reduction",
+        "x = s32[140001] parameter(0)\nz = s32[] constant(3)\nROOT r = s32[] reduce(x, z), dimensions={0}, to_apply=f",
+        (s32(140_001),),
+    ),
+}
+
+
+@pytest.mark.parametrize("flavour", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_flavours(name, flavour, capfd):
+    kind, lines, args = PROGRAMS[name]
+    text = f"HloModule m\n{REDUCER}\nENTRY main {{\n{lines}\n}}"
+    check(text, *args, kind=kind, target=TARGETS[flavour], platform=OCLGRIND)
+    reported = capfd.readouterr().err
+    assert "Invalid" not in reported and "race" not in reported and "Uninitialized" not in reported
