@@ -43,7 +43,7 @@ _COMPUTATION = re.compile(r"(ENTRY\b\s*)?%?([\w.\-]+)\s*(?=[({])")
 # Operands without shapes, the common case; everything else goes through `_operands`.
 _PLAIN_OPERANDS = re.compile(r"\(\s*((?:%?[\w.\-]+\s*,\s*(?:/\*[\w=]*\*/\s*)?)*%?[\w.\-]+)?\s*\)")
 _OPERAND_SEPARATOR = re.compile(r"\s*,\s*(?:/\*[\w=]*\*/\s*)?")
-_ARRAY = re.compile(r"([a-z]\w*)\[([^\[\]{}()]*)\](\{[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
+_ARRAY = re.compile(r"([a-z]\w*)\[([^\[\]{}()]*)\](\{(?=\s*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
 _DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
 _LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
 _INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
@@ -376,7 +376,7 @@ class Parser:
         elif name == "backend_config":
             i.backend_config = s.verbatim()
         elif name == "frontend_attributes":
-            i.frontend_attributes = self._frontend_attributes()
+            i.frontend_attributes = self.frontend_attributes()
         elif name == "control-predecessors":
             s.expect("{")
             while not s.accept("}"):
@@ -575,7 +575,8 @@ class Parser:
                 other.append((name, s.verbatim()))
         return Metadata(**named, other=tuple(other))
 
-    def _frontend_attributes(self) -> tuple[tuple[str, str], ...]:
+    def frontend_attributes(self) -> tuple[tuple[str, str], ...]:
+        """`{name="value",name={json}}`, as pairs."""
         s = self.scanner
         result: list[tuple[str, str]] = []
         s.expect("{")

@@ -18,6 +18,7 @@ from refxla_spec.errors import Error, InvalidProgramError, ParseError, Unsupport
 from refxla_spec.lexer import escape, suggestion, unescape
 from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, StackFrames, order_computations
 from refxla_spec.operation import operations
+from refxla_spec.parser import Parser
 from refxla_spec.types import Shape
 
 from .hlo_schema import ENUMS, HloModuleProto, HloProto
@@ -459,9 +460,7 @@ def _called_in_order(i: Instruction) -> list[Computation]:
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The pairs of a header's frontend_attributes."""
-    from refxla_spec.parser import Parser
-
-    return Parser(text)._frontend_attributes() if text else ()
+    return Parser(text).frontend_attributes() if text else ()
 
 
 def _program_shape(parameters: Any, result: Shape, names: list[str], m: Any) -> None:

@@ -46,7 +46,8 @@ def test_the_styles_of_xla_mean_the_same():
     shapes = plain.replace("add(x, x)", "add(f32[2]{0} x, /*index=1*/f32[2] %x)")
     comments = plain.replace("add(x", "add( // the first\n x /* and the second */").replace("ROOT", "\n\n//\nROOT")
     one_line = plain.replace("\n", " ")
-    for text in (percent, shapes, comments, one_line):
+    tight = percent.replace("f32[2] {", "f32[2]{")
+    for text in (percent, shapes, comments, one_line, tight):
         assert difference(parse(text), parse(plain)) is None, text
 
 
