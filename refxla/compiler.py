@@ -17,7 +17,7 @@ from .codegen.emit import emit
 from .codegen.program import program
 from .explain import Cost, Explanation, cost_of
 from .frontends import load
-from .passes.pipeline import optimize
+from .passes.pipeline import FUSION, optimize
 from .planner import Planned, make_plan
 from .runtime.devices import choose
 from .runtime.executable import Executable
@@ -34,7 +34,8 @@ class Compiled(Executable):
 
     def __init__(self, hlo: Module, optimized: Module, planned: Planned, device: Any) -> None:
         self.hlo, self.optimized_hlo, self.planned = hlo, optimized, planned
-        super().__init__(planned.plan, program(planned.plan.kernels, device.target), device)
+        plan = planned.plan
+        super().__init__(plan, program(plan.kernels, device.target), device, cost_of(plan).operations)
 
     def explain(self) -> Explanation:
         """Each kernel, what is in it and what it moves; and for each edge that was not fused, why."""
@@ -80,11 +81,7 @@ def compile_module(source: Any, device: str | None = None, without: Collection[s
 def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:
     """The optimized module and its plan for a target; nothing is built yet."""
     optimized = optimize(module, without)
-    return optimized, make_plan(optimized, partial(_emit, target=target))
-
-
-def _emit(fusion: Any, target: Any) -> Any:
-    return emit(fusion, target)
+    return optimized, make_plan(optimized, partial(emit, target=target), fuse=FUSION not in without)
 
 
 def compile(source: Any, *arguments: Any, device: str | None = None, without: Collection[str] = ()) -> Any:
@@ -98,7 +95,7 @@ def compile(source: Any, *arguments: Any, device: str | None = None, without: Co
             `arguments`: gives a callable that takes and gives what the function does.
     device: the name of a device as `refxla devices` lists it, or "reference" for the specification's interpreter; None
         takes what REFXLA_DEVICE says, or the fastest there is.
-    without: names of passes to leave out (see passes/pipeline.py), to find a fault.
+    without: names of passes to leave out (OPTIONAL in passes/pipeline.py; "fusion" among them), to find a fault.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """

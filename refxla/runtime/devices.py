@@ -162,7 +162,7 @@ _PREFERENCE = ("gpu", "accelerator", "cpu", "simulator")
 
 
 def _rank(device: Device) -> tuple[int, int, str]:
-    first = 0 if device.name == "pocl" else 1
+    first = 0 if device.name.startswith("pocl") else 1
     return (_PREFERENCE.index(device.kind), first, device.name)
 
 

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .._core.launch import Executor
 from ..codegen.program import Program
-from ..plan import Branch, Copy, Launch, Loop, Plan, Step
+from ..plan import Branch, Launch, Loop, Plan, Step
 from .build import build
 from .devices import Device
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes a program needs: `constants`, `arena` and `workspace` as long as it lives, the rest for each call."""
-
-    parameters: int
-    results: int
-    constants: int
-    arena: int
-    workspace: int
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} {getattr(self, name):,} bytes" for name in self.__dataclass_fields__)
+from .memory import Memory
 
 
 class Executable(Executor):
@@ -37,10 +23,11 @@ class Executable(Executor):
     DeviceError when the device fails. KeyboardInterrupt is answered between the iterations of a `while`.
     """
 
-    def __init__(self, plan: Plan, program: Program, device: Device) -> None:
+    def __init__(self, plan: Plan, program: Program, device: Device, operations: int = 0) -> None:
+        """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown)."""
         self.program = program
         self.device = device
-        raw, self._raw_reason = choose_raw(plan, device)
+        raw, self._raw_reason = choose_raw(plan, device, operations)
         built = build(device, raw, program.source, program.entries, [k.items for k in plan.kernels])
         local = 0 if device.kind == "gpu" else 1
         super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local)
@@ -53,14 +40,7 @@ class Executable(Executor):
     @property
     def memory(self) -> Memory:
         """How many bytes the program needs, by what they are for."""
-        plan = self.plan
-        return Memory(
-            parameters=sum(s.bytes for s in plan.parameters),
-            results=sum(s.bytes for s in plan.results),
-            constants=plan.constant_bytes,
-            arena=plan.arena_bytes,
-            workspace=plan.workspace_bytes,
-        )
+        return Memory.of(self.plan)
 
     @property
     def device_reason(self) -> str:
@@ -71,22 +51,27 @@ class Executable(Executor):
         return f"<Executable {self.plan.name}: {len(self.plan.kernels)} kernels on {self.device.name}>"
 
 
-# What a launch costs, in microseconds, as measured on two cores with PoCL 3.0.
-_START_US = 12.0  # to wake the threads and to hear from them, for each wait
+# What a launch costs and what a core does, as measured on two cores with PoCL 3.0.
+_START_US = 20.0  # to wake the threads and to hear from them, for each wait
 _LAUNCH_US = 2.0  # for each launch
-_BYTES_PER_US = 8e3  # what one core reads and writes
-_ITEM_US = 2.0  # what an item of a kernel with many items takes at least: emitters make them of some 20 us
+_BYTES_PER_US = 30e3  # what one core reads and writes
+_OPERATIONS_PER_US = 30e3  # what one core computes
+_ITEM_US = 2.0  # what an item of a kernel with several takes at least: emitters make them of some 20 us
 
 
-def choose_raw(plan: Plan, device: Device) -> tuple[Any, str]:
+def choose_raw(plan: Plan, device: Device, operations: int = 0) -> tuple[Any, str]:
     """Which of the device's pyopencl devices runs a plan, and why.
 
     PoCL has one that uses all cores and one that runs in the calling thread and so starts in a tenth of the time. The
     second is taken when splitting the work would save less than starting it costs. A loop counts as one iteration.
+    `operations` is an estimate of the arithmetic in a call.
     """
     if device.small is None:
         return device.raw, ""
-    saved, cost = _gain(plan, plan.steps, 1 - 1 / max(1, device.compute_units))
+    share = 1 - 1 / max(1, device.compute_units)  # what all cores but one do
+    saved, cost = _gain(plan, plan.steps, share)
+    if saved:  # something can be split
+        saved = max(saved, share * operations / _OPERATIONS_PER_US)
     cost += _START_US
     if saved > cost:
         return device.raw, f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
@@ -94,10 +79,10 @@ def choose_raw(plan: Plan, device: Device) -> tuple[Any, str]:
 
 
 def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, float]:
-    """(microseconds saved, microseconds spent) by running steps on all cores; `share` is what all but one core do."""
+    """(microseconds saved, microseconds spent) by running steps on all cores."""
     saved = cost = 0.0
-    parts: tuple[tuple[Step, ...], ...]
     for step in steps:
+        parts: tuple[tuple[Step, ...], ...] = ()
         match step:
             case Launch(kernel, buffers):
                 items = plan.kernels[kernel].items
@@ -105,9 +90,6 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
                 if items > 1:
                     saved += max(size / _BYTES_PER_US, items * _ITEM_US) * min(share, 1 - 1 / items)
                 cost += _LAUNCH_US
-                continue
-            case Copy():
-                continue
             case Loop(condition, _, body):
                 parts = (condition, body)
                 cost += _START_US

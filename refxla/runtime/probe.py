@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
@@ -56,7 +57,7 @@ class Properties:
 def properties(device: Device) -> Properties:
     """The properties of a device: from the cache, or found now (about a second)."""
     store = disk.cache()
-    name = disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
+    name = entry(device)
     kept = store.get(name)
     if kept is not None:
         return Properties(**json.loads(kept))
@@ -65,6 +66,11 @@ def properties(device: Device) -> Properties:
     result = _conclude(run_checks(device.name, [c for c in CHECKS if c not in skip]))
     store.put(name, json.dumps(asdict(result)).encode())
     return result
+
+
+def entry(device: Device) -> str:
+    """The key of a device's properties in the cache."""
+    return disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
 
 
 def _self() -> str:
@@ -129,9 +135,19 @@ def run_checks(
 
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
     """Run a child that may be silent for `limit` s: how it ended, the lines it printed, its last complaint."""
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-    ) as child:
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryDirectory(prefix="refxla-") as room,  # a child that dies leaves what it wrote
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            errors="replace",
+            env={**os.environ, "TMPDIR": room},
+        ) as child,
+    ):
         late = threading.Event()
 
         def stop() -> None:

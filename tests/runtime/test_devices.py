@@ -75,9 +75,7 @@ def test_who_decides(only, monkeypatch):
     assert choose("pocl") == (fake("pocl", "cpu"), "it was asked for")
     assert find("nv").name == "nvidia:0"  # enough of the name
     monkeypatch.setenv("REFXLA_DEVICE", "cuda")
-    with pytest.raises(
-        DeviceError, match="no device is called 'cuda' .REFXLA_DEVICE names it.; there are: nvidia:0, poc"
-    ):
+    with pytest.raises(DeviceError, match="no device is called 'cuda' .REFXLA_DEVICE names it.; there are: nvid"):
         choose()
     with pytest.raises(DeviceError, match="2 devices have names that start with 'po'"):
         find("po")
@@ -91,7 +89,7 @@ def test_no_devices(only):
 
 
 def test_no_platform(tmp_path):
-    """pyopencl as it is without its pocl extra: a copy made of links, where the files that name platforms are missing."""
+    """pyopencl as it is without its pocl extra: a copy made of links, without the files that name platforms."""
     import pyopencl
 
     original = Path(pyopencl.__file__).parent

@@ -8,9 +8,12 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from refxla._core.launch import Executor
 from refxla_spec.errors import DeviceError, Error, InputError
 
+from refxla.codegen.program import program
 from refxla.plan import Branch, Copy, Loop
+from refxla.runtime.build import build
 
 INCREMENT = "for (int i = 0; i < 64; ++i) a1[i] = a0[i] + 1.0f;"
 
@@ -340,14 +343,20 @@ def test_no_call_within_a_call(execute, maker, alarm):
 
 
 def test_a_kernel_that_is_not_in_the_program(device, maker):
-    from refxla._core.launch import Executor
-    from refxla.codegen.program import program
-    from refxla.runtime.build import build
-
     plan = maker.plan(maker.launch("a0[0] = 1;", [], [maker.result("s32")]))
     built = build(device, device.small, program(plan.kernels, device.target).source)
     with pytest.raises(DeviceError, match="kernel0 .nothing. cannot be made: INVALID_KERNEL_NAME"):
         Executor(plan, [("nothing", 0)], built, device.queue(device.small), device.context)
+
+
+def test_a_launch_that_the_device_refuses(device, maker):
+    plan = maker.plan(maker.launch("a0[0] = 1;", [], [maker.result("s32")]))
+    text = program(plan.kernels, device.target)
+    built = build(device, device.small, text.source)
+    run = Executor(plan, text.entries, built, device.queue(device.small), device.context, local=1 << 20)
+    for _ in range(2):
+        with pytest.raises(DeviceError, match="kernel0 of handmade failed on the device: INVALID_WORK_GROUP_SIZE"):
+            run()
 
 
 def test_a_compile_error_is_a_device_error(device, maker, executable):

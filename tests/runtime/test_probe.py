@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -70,6 +71,12 @@ def test_pocl(device):
     assert found.max_vector == 8 and found.builtin_cost >= 1
     target = device.target
     assert target.kind == "cpu" and target.clang and target.max_vector == 8 and target.compute_units >= 1
+
+
+def test_memory_of_a_device_that_cannot_read_the_hosts(device):
+    """The way a GPU is probed, on a device that has all kinds of memory."""
+    bench = probe.Bench(replace(device, kind="gpu"))
+    assert probe._memory(bench) == {"shared": True}
 
 
 def test_answers_are_kept(device, monkeypatch):
