@@ -61,14 +61,17 @@ class Planned:
     refusals: list[Refusal] = field(default_factory=list)
 
 
-def make_plan(module: Module, emit: Emit, costs: Costs | None = None) -> Planned:
-    """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels."""
-    return _Planner(module, emit, costs or Costs()).planned()
+def make_plan(module: Module, emit: Emit, costs: Costs | None = None, fuse: bool = True) -> Planned:
+    """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
+
+    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result.
+    """
+    return _Planner(module, emit, costs or Costs(), fuse).planned()
 
 
 class _Planner:
-    def __init__(self, module: Module, emit: Emit, costs: Costs) -> None:
-        self.module, self.emit, self.costs = module, emit, costs
+    def __init__(self, module: Module, emit: Emit, costs: Costs, fuse: bool) -> None:
+        self.module, self.emit, self.costs, self.fuse = module, emit, costs, fuse
         self.time = 0
         self.blocks: list[Block] = []
         self.number: dict[Block, int] = {}
@@ -163,7 +166,7 @@ class _Frame:
     ) -> None:
         self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
         self.graph = Graph(computation)
-        self.groups, reasons = schedule(self.graph, planner.costs)
+        self.groups, reasons = schedule(self.graph, planner.costs, planner.fuse)
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
         for producer, group, reason, apart, fused in reasons:

@@ -33,6 +33,7 @@ cdef class Group:
 cdef class Scheduler:
     cdef Graph g
     cdef Costs costs
+    cdef bint fuse
     cdef public list groups
     cdef public list member_of   # node -> numbers of the groups it is a member of
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)

@@ -25,13 +25,14 @@ REASONS = (
     "the kernel would be too large",
     "it runs other computations",
     "only changes of index and type are done while a dot or convolution packs its operands",
-    "its rows are too long or too few to be reduced one after the other",
+    "its rows are too long to be reduced one after the other",
+    "fusion is left out",
 )
 cdef enum:
-    NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS
+    NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED
 
 cdef int LARGEST = 200  # members of a group
-cdef long long LONGEST_ROW = 16384  # elements of a row whose reductions follow each other in one kernel
+cdef long long LONGEST_ROW = 1 << 20  # elements of a row whose reductions follow each other in one kernel
 
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over
@@ -65,7 +66,8 @@ cdef class Group:
 cdef class Scheduler:
     """One run over one graph; `schedule` below is the door."""
 
-    def __init__(self, Graph graph, Costs costs):
+    def __init__(self, Graph graph, Costs costs, bint fuse):
+        self.fuse = fuse
         self.g = graph
         self.costs = costs
         self.groups = []
@@ -74,7 +76,8 @@ cdef class Scheduler:
         cdef int p
         for p in range(graph.count - 1, -1, -1):
             self.visit(p)
-        self.merge_siblings()
+        if fuse:
+            self.merge_siblings()
 
     cdef Group found(self, int p, int kind):
         cdef Group made = Group(len(self.groups), kind, self.g.space[p])
@@ -123,6 +126,10 @@ cdef class Scheduler:
             self.found(p, K_CONTROL)
             for number in users:
                 self.refuse(p, self.groups[number], RUNS_OTHERS)
+        elif not self.fuse:
+            self.found(p, g.kind[p])
+            for number in users:
+                self.refuse(p, self.groups[number], NOT_ASKED)
         elif kind == N_HERO:
             self.place_hero(p, users, in_memory)
         else:
@@ -237,7 +244,7 @@ cdef class Scheduler:
                 fits = self.merge_users(p, fits, users)
             work = g.flops[p] * self.costs.flop
             for e in range(g.first[p], g.first[p + 1]):
-                read += g.bytes[g.operand[e]] if g.group[g.operand[e]] != N_INLINE else 0
+                read += g.read[g.operand[e]]
             for tag, count in fits.values():
                 inside += work * count
             inside += min(read, <double>g.bytes[p] * 2) * self.costs.byte * (len(fits) - 1)
@@ -437,14 +444,14 @@ cdef class Scheduler:
         return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
 
 
-def schedule(Graph graph, Costs costs=None):
+def schedule(Graph graph, Costs costs=None, bint fuse=True):
     """Groups in an order in which they can run, and why edges are not fused.
 
     Returns (groups, reasons): a list of (kind, heroes, members, outputs, aligned), members as node numbers in order and
     `aligned` the nodes that a loop reads from memory only at the index it writes; and a list of (producer, index of the
     user's group, text, ns if apart, ns if fused). Kind "control" stands for a node that runs other computations.
     """
-    cdef Scheduler s = Scheduler(graph, costs or Costs())
+    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse)
     cdef Group group
     alive = [group for group in s.groups if group.alive]
     makers = {}  # node -> the group that writes it

@@ -34,6 +34,7 @@ cdef class Graph:
     cdef public int[::1] light      # costs nothing but a change of index or type
     cdef public int[::1] is_row     # a reduce over the innermost dimensions
     cdef public long long[::1] elements, bytes
+    cdef public long long[::1] read        # bytes behind it: of a broadcast, those of what it repeats
     cdef public long long[::1] window      # elements combined for one element of the result
     cdef public long long[::1] row_length
     cdef public double[::1] flops   # per element

@@ -68,6 +68,7 @@ cdef class Graph:
         self.light = np.zeros(n, np.int32)
         self.elements = np.zeros(n, np.int64)
         self.bytes = np.zeros(n, np.int64)
+        self.read = np.zeros(n, np.int64)
         self.window = np.ones(n, np.int64)
         self.row_length = np.zeros(n, np.int64)
         self.is_row = np.zeros(n, np.int32)
@@ -85,6 +86,10 @@ cdef class Graph:
                 self.operand[at] = o
                 self.relation[at] = self._relation(k, i, position, leaf)
                 at += 1
+            # A broadcast is read as what it repeats.
+            self.read[k] = self.read[self.operand[at - 1]] if i.opcode == "broadcast" else self.bytes[k]
+            if self.group[k] == N_INLINE:
+                self.read[k] = 0
         self.first[n] = at
         counts = np.bincount(np.asarray(self.operand)[:at], minlength=n) if at else np.zeros(n, np.int64)
         self.first_user = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

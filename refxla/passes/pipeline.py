@@ -25,7 +25,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("cse", cse.run),
     ("dead-code", dead_code.run),
 )
-OPTIONAL = ("simplify", "fold", "simplify-folded", "cse")
+FUSION = "fusion"  # the scheduler is no pass, but can be left out in the same way
+OPTIONAL = ("simplify", "fold", "simplify-folded", "cse", FUSION)
 
 
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
@@ -34,7 +35,7 @@ def optimize(module: Module, without: Collection[str] = (), after: str | None = 
     `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. Raises Error for a
     name that is no such pass, UnsupportedError for an operation that has neither emitter nor expansion.
     """
-    names = [name for name, _ in PASSES]
+    names = [*(name for name, _ in PASSES), FUSION]
     for name in (*without, *([after] if after else [])):
         if name not in names:
             raise Error(f"there is no pass {name!r}; the passes are {', '.join(names)}")

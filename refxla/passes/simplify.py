@@ -14,6 +14,7 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.operation import make
 from refxla_spec.types import Shape
 
+from ..optable import ELEMENTWISE, ROWS
 from .dead_code import sort
 
 Rule = Callable[[Instruction], "Instruction | None"]
@@ -254,6 +255,32 @@ def _convert_convert(i: Instruction) -> Instruction | None:
     if narrow.kind == wide.kind and narrow.is_integer and narrow.bits < wide.bits:
         return inner.operands[0]
     return inner.operands[0] if (narrow.name, wide.name) in exact else None
+
+
+def _elementwise_reshape(i: Instruction) -> Instruction | None:
+    """f(reshape(x), reshape(y), c) -> reshape(f(x, y, c)), so that reshapes gather where the values are used"""
+    inner = [o for o in i.operands if o.opcode == "reshape"]
+    if not inner or inner[0].operands[0].shape.is_scalar:
+        return None
+    source = inner[0].operands[0].shape
+    same = all(o.operands[0].shape.dimensions == source.dimensions for o in inner)
+    rest = [o for o in i.operands if o.opcode != "reshape"]
+    if not same or any(o.opcode != "broadcast" or o.operands[0].shape.rank for o in rest):
+        return None
+    operands = []
+    for o in i.operands:
+        if o.opcode == "reshape":
+            operands.append(o.operands[0])
+        else:
+            wide = o.shape.with_dimensions(source.dimensions)
+            operands.append(make("broadcast", o.operands[0], name=o.name, shape=wide, dimensions=()))
+    thin = Instruction(i.name, i.opcode, i.shape.with_dimensions(source.dimensions), operands, i.attributes, i.metadata)
+    return make("reshape", thin, name=f"{i.name}.shaped", shape=i.shape)
+
+
+for _row in ROWS.values():
+    if _row.group == ELEMENTWISE and _row.opcode not in ("copy", "bitcast-convert"):
+        rule(_row.opcode)(_elementwise_reshape)
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
