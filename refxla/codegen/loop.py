@@ -204,37 +204,56 @@ class _Nest:
                     self._emit_body(e, block, (*delinearize(row, self.sizes[:-1]), inner))
 
     def _emit_tiles(self, e: Elements, block: Block, number: Index) -> None:
-        """Tiles of rows (the group that reads run along) and columns (the innermost group, that writes run along).
-
-        A tile of what is read across memory is first copied as it lies, and then taken from there.
-        """
+        """Tiles of rows (the group that reads run along) and columns (the innermost group, that writes run along)."""
         tiled, inner = self.tiled, len(self.sizes) - 1
-        copies = [e.names.fresh("tile") for _ in self._staged(self.accesses, f"g{tiled}", f"g{inner}")]
-        for n, access in enumerate(self._staged(self.accesses, f"g{tiled}", f"g{inner}")):
+        tiles = []
+        for access in self._staged(self.accesses, f"g{tiled}", f"g{inner}"):
             c_type = scalar.register_type(type_name(access.instruction))
-            block.line(f"{c_type} {copies[n]}[{TILE_ROWS * TILE_COLUMNS}];")
+            tiles.append((e.names.fresh("tile"), e.names.fresh("turned") if self._turns(c_type) else ""))
+            for name in filter(None, tiles[-1]):
+                block.line(f"{c_type} {name}[{TILE_ROWS * TILE_COLUMNS}] __attribute__((aligned(64)));")
         with _range(e, block, number, self._tiles_per_item(), self._tiles()) as tile:
             at = list(delinearize(tile, self._tile_counts()))
-            first = {}
-            for group, step in ((tiled, TILE_ROWS), (inner, TILE_COLUMNS)):
-                first[group] = e.names.fresh("t")
-                block.line(f"const int {first[group]} = {at[group] * step};")
-            rows = (first[tiled], TILE_ROWS, self.sizes[tiled])
-            columns = (first[inner], TILE_COLUMNS, self.sizes[inner])
+            row, column = e.names.fresh("t"), e.names.fresh("t")
+            block.line(f"const int {row} = {at[tiled] * TILE_ROWS};")
+            block.line(f"const int {column} = {at[inner] * TILE_COLUMNS};")
+            rows, columns = (row, TILE_ROWS, self.sizes[tiled]), (column, TILE_COLUMNS, self.sizes[inner])
+            whole = [f"{first} + {size} <= {limit}" for first, size, limit in (rows, columns) if limit % size]
+            # A whole tile has loops of constant length.
+            with block.scope(f"if ({' && '.join(whole)})" if whole else ""):
+                self._emit_tile(e, block, at, tiles, (*rows, True), (*columns, True))
+            if whole:
+                with block.scope("else"):
+                    self._emit_tile(e, block, at, tiles, (*rows, False), (*columns, False))
 
-            def place(name: str, row: Index, column: Index) -> str:
-                return f"{name}[({column} - {first[inner]}) * {TILE_ROWS} + {row} - {first[tiled]}]"
+    def _turns(self, c_type: str) -> bool:
+        """Whether a tile of this type is transposed in vector registers."""
+        return self.target.clang and self.target.max_vector >= 8 and c_type in ("float", "int", "uint")
 
-            with _part(e, block, *columns) as column, _part(e, block, *rows) as row:
-                at[tiled], at[inner] = row, column
-                for name, access in zip(copies, self._staged_at(at, row, column), strict=True):
-                    value = e.value(access.instruction, access.indices, block)
-                    block.line(f"{place(name, row, column)} = {value};")
-            with _part(e, block, *rows) as row, _part(e, block, *columns) as column:
-                at[tiled], at[inner] = row, column
-                for name, access in zip(copies, self._staged_at(at, row, column), strict=True):
-                    e.bind(access.instruction, access.indices, place(name, row, column))
-                self._emit_body(e, block, tuple(at))
+    def _emit_tile(
+        self, e: Elements, block: Block, at: list[Index], tiles: Sequence, rows: tuple, columns: tuple
+    ) -> None:
+        """One tile: what is read across memory is first copied as it lies, turned, and then taken from there.
+
+        `tiles` are the names of the two private arrays of each input; `rows` and `columns` are as `_part` takes them.
+        """
+        tiled, inner, at = self.tiled, len(self.sizes) - 1, list(at)
+        with _part(e, block, *columns) as column, _part(e, block, *rows) as row:
+            at[tiled], at[inner] = row, column
+            for (tile, _), access in zip(tiles, self._staged_at(at, row, column), strict=True):
+                value = e.value(access.instruction, access.indices, block)
+                block.line(f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}] = {value};")
+        for tile, turned in tiles:
+            if turned:
+                block.line(f"rx_transpose_tile_u32({tile}, {turned});")
+        with _part(e, block, *rows) as row, _part(e, block, *columns) as column:
+            at[tiled], at[inner] = row, column
+            for (tile, turned), access in zip(tiles, self._staged_at(at, row, column), strict=True):
+                place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"
+                if turned:
+                    place = f"{turned}[({row} - {rows[0]}) * {TILE_COLUMNS} + {column} - {columns[0]}]"
+                e.bind(access.instruction, access.indices, place)
+            self._emit_body(e, block, tuple(at))
 
     def _staged(self, accesses: Sequence[Access], row: str, column: str) -> list[Access]:
         """The accesses that run along memory with the variable `row` and across it with `column`, each once."""
@@ -365,15 +384,15 @@ class _range:
 
 
 class _part:
-    """A loop from the C variable `first` on over at most `size` indices below `limit`; gives the index."""
+    """A loop from the C variable `first` on over `size` indices, all of them below `limit` if it is `whole`."""
 
-    def __init__(self, e: Elements, block: Block, first: str, size: int, limit: int) -> None:
+    def __init__(self, e: Elements, block: Block, first: str, size: int, limit: int, whole: bool) -> None:
         name = e.names.fresh("i")
         end = f"{first} + {size}"
-        if limit % size:
+        if not whole:
             end = f"({end} < {limit} ? {end} : {limit})"
         self._scope = block.scope(f"for (int {name} = {first}; {name} < {end}; ++{name})")
-        self._index = variable(name, 0, max(limit - 1, 1))
+        self._index = variable(name, 0, max(limit, 2) - 1)
 
     def __enter__(self) -> Index:
         self._scope.__enter__()
