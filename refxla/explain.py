@@ -28,8 +28,8 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"reads {_bytes(self.bytes_read)}, writes {_bytes(self.bytes_written)}, saves {_bytes(self.bytes_saved)}, "
-            f"{_count(self.operations)} operations"
+            f"reads {bytes_text(self.bytes_read)}, writes {bytes_text(self.bytes_written)}, "
+            f"saves {bytes_text(self.bytes_saved)}, {_count(self.operations)} operations"
         )
 
 
@@ -111,7 +111,8 @@ class Explanation:
             lines.append(f"   does    {self.operations(fusion)}")
             lines.append(f"   reads   {', '.join(_value(i) for i in fusion.inputs) or 'nothing'}")
             lines.append(f"   writes  {', '.join(_value(i) for i in fusion.outputs)}")
-            lines.append(f"   moves   {_bytes(cost.bytes_read + cost.bytes_written)}, saves {_bytes(cost.bytes_saved)}")
+            moved = bytes_text(cost.bytes_read + cost.bytes_written)
+            lines.append(f"   moves   {moved}, saves {bytes_text(cost.bytes_saved)}")
             for r in self.refusals:
                 if r.user == fusion.name:
                     lines.append(f"   apart   {_refusal(r)}")
@@ -133,7 +134,8 @@ def _value(i: Instruction) -> str:
     return f"{i.name} {i.shape.without_layout()}"
 
 
-def _bytes(n: float) -> str:
+def bytes_text(n: float) -> str:
+    """A number of bytes in its unit: "12.5 KiB"."""
     for unit in ("bytes", "KiB", "MiB"):
         if n < 10240:
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"

@@ -1,0 +1,130 @@
+"""The small commands: show, verify, convert, devices, cache."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from refxla_spec.errors import InputError, ParseError
+from refxla_spec.module import Module
+from refxla_spec.verify import verify as check_rules
+from rich.table import Table
+from rich.text import Text
+
+from .. import frontends
+from ..codegen.program import program
+from ..compiler import REFERENCE, plan_module
+from ..explain import bytes_text
+from ..frontends import proto
+from ..passes.pipeline import optimize
+from ..planner import Planned
+from ..runtime import devices as found
+from ..runtime.cache import cache as disk
+from .console import read_bytes, waiting, write, write_bytes
+from .console import show as display
+
+
+def load(name: str) -> Module:
+    """The program of a file, or of standard input for "-". Raises InputError, ParseError."""
+    data = read_bytes(name)
+    where = "standard input" if name == "-" else name
+    if not data.strip():
+        raise InputError(f"{where} is empty; it should hold HLO text or a serialized HloModuleProto")
+    try:
+        return frontends.load(data)
+    except ParseError as problem:
+        raise ParseError(f"{where}: {problem}", problem.line, problem.column) from None
+
+
+def planned(module: Module, device: str | None) -> tuple[Module, Planned, found.Device]:
+    """The optimized module, its plan, and the device it is planned for. Raises Error."""
+    if device == REFERENCE:
+        raise InputError("the reference has no plan and no kernels; name an OpenCL device")
+    check_rules(module)
+    chosen, _ = found.choose(device)
+    with waiting(f"compiling {module.name}"):
+        return *plan_module(module, chosen.target), chosen
+
+
+def show(options: argparse.Namespace, module: Module) -> int:
+    """`refxla show`: the program in one of its forms."""
+    if options.opencl or options.plan:
+        _, made, device = planned(module, options.device)
+        text = program(made.plan.kernels, device.target).source if options.opencl else str(made.plan)
+    elif options.optimized or options.after:
+        check_rules(module)
+        with waiting(f"optimizing {module.name}"):
+            text = str(optimize(module, after=options.after))
+    else:
+        text = str(module)
+    write(text)
+    return 0
+
+
+def verify(options: argparse.Namespace, module: Module) -> int:
+    """`refxla verify`: nothing but a line if all rules hold."""
+    with waiting(f"verifying {module.name}"):
+        check_rules(module)
+    count = sum(1 for _ in module.instructions())
+    computations = len(module.computations)
+    plural = "" if computations == 1 else "s"
+    write(f"{module.name} is valid: {count} instructions in {computations} computation{plural}")
+    return 0
+
+
+def convert(options: argparse.Namespace, module: Module) -> int:
+    """`refxla convert`: the other form of a program."""
+    form = options.to or {".pb": "proto", ".hlo": "text", ".txt": "text"}.get(Path(options.out).suffix)
+    if form is None:
+        raise InputError(f"{options.out}: is that text or a proto? Name it .hlo, .txt or .pb, or say --to text|proto")
+    if form == "proto":
+        check_rules(module)  # a proto that breaks rules is of no use to its readers
+    write_bytes(options.out, proto.to_proto(module) if form == "proto" else f"{module}".rstrip("\n").encode() + b"\n")
+    return 0
+
+
+def devices(options: argparse.Namespace) -> int:
+    """`refxla devices`: every device with its properties, then the one that is used."""
+    listed = found.devices()
+    chosen, why = found.choose()  # raises DeviceError, which says what to install, when there is none
+    table = Table(pad_edge=False)
+    for head in ("name", "kind", "device", "driver", "units", "findings"):
+        table.add_column(head, justify="right" if head == "units" else "left")
+    for device in listed:
+        with waiting(f"probing {device.name}"):
+            findings = _findings(device)
+        name = Text(device.name, "bold green" if device.name == chosen.name else "bold")
+        driver = f"{device.platform}\n{device.driver}"
+        table.add_row(name, device.kind, device.label, driver, str(device.compute_units), findings)
+    display(table)
+    write(f"{chosen.name} is used: {why}. REFXLA_DEVICE or --device names another, or reference.")
+    return 0
+
+
+def _findings(device: found.Device) -> Text:
+    """What the probe found."""
+    p = device.properties
+    if not p.works:
+        return Text(f"does not work: {p.problem}", "red")
+    access = {"host": "arrays used in place", "svm": "shared memory, arrays copied", "buffer": "arrays copied"}
+    parts = [
+        access.get(p.access, p.access),
+        f"vectors of {p.vector_bytes} bytes, at most {p.max_vector} elements",
+        ", ".join(f"{'' if has else 'no '}{name}" for name, has in (("f64", p.fp64), ("f16", p.fp16))),
+        "clang's builtins" if p.clang else "OpenCL's builtins",
+    ]
+    if not p.rounded:
+        parts.append("f32 division is not correctly rounded")
+    if p.problem:
+        parts.append(p.problem)
+    return Text("\n".join(parts))
+
+
+def cache(options: argparse.Namespace) -> int:
+    """`refxla cache`: where it is, how large, and away with it."""
+    store = disk()
+    if options.clear:
+        write(f"{bytes_text(store.clear())} removed from {store.directory}")
+    else:
+        write(f"{bytes_text(store.size())} of at most {bytes_text(store.limit)} in {store.directory}")
+    return 0

@@ -1,0 +1,112 @@
+"""What the commands share: the consoles they print on, the wait they show, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from refxla_spec.errors import InputError
+from rich.console import Console, RenderableType
+
+WIDE = 10_000  # columns of output that is no terminal: nothing is wrapped or cut
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """A reader that went away is `main`'s to deal with."""
+        raise BrokenPipeError
+
+
+def _console(stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = stream is not None and stream.isatty()
+    # Names of instructions and shapes hold brackets and colons: they are never markup or emoji.
+    return _Console(
+        stderr=stderr, width=None if terminal else WIDE, markup=False, emoji=False, highlight=False, soft_wrap=True
+    )
+
+
+def show(*what: RenderableType) -> None:
+    """Print on standard output: in colour on a terminal, as plain text elsewhere."""
+    console = _console()
+    for part in what:
+        if isinstance(part, str):
+            console.print(part)
+            continue
+        with console.capture() as captured:
+            console.print(part, soft_wrap=False)
+        # Tables fill their columns up to the right edge; nobody needs those blanks.
+        console.file.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def write(text: str) -> None:
+    """Standard output, as it is."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def complain(kind: str, message: str) -> None:
+    """One line (or more, if the message has an excerpt) on standard error: `refxla: error: ...`."""
+    console = _console(stderr=True)
+    console.print(f"refxla: {kind}: ", style="bold red" if kind == "error" else "bold yellow", end="")
+    console.print(message)
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show on standard error, if it is a terminal, what is being waited for."""
+    console = _console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what, spinner="dots"):
+        yield
+
+
+def read_bytes(name: str) -> bytes:
+    """The contents of a file, or of standard input for "-". Raises InputError."""
+    if name == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file")
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except (OSError, ValueError) as problem:
+        raise InputError(f"cannot read {name}: {getattr(problem, 'strerror', None) or problem}") from None
+
+
+def write_bytes(name: str, data: bytes) -> None:
+    """Write a file: all of it, or, when that fails, nothing. "-" is standard output. Raises InputError."""
+    if name == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return
+    path = Path(os.path.realpath(name))
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
+            path.write_bytes(data)
+            return
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                os.fchmod(file.fileno(), mode)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except (OSError, ValueError) as problem:
+        raise InputError(f"cannot write {name}: {getattr(problem, 'strerror', None) or problem}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

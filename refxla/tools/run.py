@@ -1,0 +1,190 @@
+"""`refxla run`: a program on a device, its results, and whether they keep the numeric contract."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from refxla_spec.bounds import run_with_bounds
+from refxla_spec.compare import Comparison, compare
+from refxla_spec.errors import InputError
+from refxla_spec.module import Module
+from refxla_spec.sampling import typical_errors
+from refxla_spec.types import Shape
+from rich.table import Table
+from rich.text import Text
+
+from .. import compiler
+from .console import read_bytes, show, waiting, write_bytes
+from .values import from_npz, names, random_arguments, read_npz, write_npz
+
+SUSPECT = 16.0  # a spread (see refxla_spec.compare) beyond which a result is not taken for rounding
+
+
+def run(options: argparse.Namespace, module: Module) -> int:
+    """The command; 1 if --check finds a result outside its bounds, else 0. Raises Error."""
+    if options.repeat < 1:
+        raise InputError(f"--repeat {options.repeat}: a program runs at least once")
+    if options.inputs is not None:
+        arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)
+        arguments = from_npz(module, arrays, options.inputs)
+    elif options.random is not None:
+        arguments = random_arguments(module, options.random)
+    elif names(module):
+        listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
+        raise InputError(
+            f"the program takes {len(names(module))} arrays: {listed}; give --inputs FILE or --random SEED"
+        )
+    else:
+        arguments = []
+
+    start = time.perf_counter()
+    with waiting(f"compiling {module.name}"):
+        executable = compiler.compile_module(module, options.device)
+    compiled = time.perf_counter() - start
+    with waiting(f"running {module.name}"):
+        results, times = _timed(executable, arguments, options.repeat)
+    if options.output is not None:
+        write_bytes(options.output, write_npz(results))
+
+    if options.output != "-":
+        show(_header(executable, compiled, times), _results(module, results))
+    if not options.check:
+        return 0
+    with waiting("running the reference, with a bound of each error"):
+        comparisons = check(module, arguments, results)
+    broken = [n for n, c in enumerate(comparisons) if verdict(c) in ("outside", "suspect")]
+    if options.output != "-":
+        show("", checked(comparisons), _sentence(len(comparisons), broken))
+    return 1 if broken else 0
+
+
+def _timed(executable: Any, arguments: list[Any], repeat: int) -> tuple[list[Any], list[float]]:
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        result = executable(*arguments)
+        times.append(time.perf_counter() - start)
+    return list(result) if isinstance(result, tuple) else [result], times
+
+
+def _header(executable: Any, compiled: float, times: list[float]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    if isinstance(executable, compiler.Reference):
+        table.add_row("device", executable.device_reason)
+    else:
+        table.add_row("device", f"{executable.device}")
+        table.add_row("", Text(executable.device_reason, "dim"))
+        kernels = len(executable.plan.kernels)
+        table.add_row("kernels", f"{kernels}; {executable.cost}")
+        table.add_row("compiled", f"in {duration(compiled)}")
+    if len(times) == 1:
+        table.add_row("ran", f"in {duration(times[0])}")
+    else:
+        middle = float(np.median(times))
+        table.add_row("ran", f"{len(times)} times: best {duration(min(times))}, median {duration(middle)}")
+    return table
+
+
+def _results(module: Module, results: list[Any]) -> Table:
+    table = Table("", "", "", show_header=False, box=None, padding=(0, 2, 0, 0))
+    for n, value in enumerate(results):
+        shape = "token" if value is None else str(Shape.of(np.asarray(value)))
+        table.add_row(Text(f"out{n}", "bold"), Text(shape, "cyan"), Text("" if value is None else abbreviated(value)))
+    return table
+
+
+def abbreviated(value: Any) -> str:
+    """An array in one line: its first and last elements."""
+    value = np.asarray(value)
+    flat = value.reshape(-1)
+    if value.dtype.isbuiltin != 1:
+        flat = flat.astype(np.float32 if value.dtype.kind not in "iu" else np.int32)
+    with np.printoptions(threshold=6, edgeitems=3, linewidth=1000, precision=6):
+        return str(flat[0]) if value.ndim == 0 else np.array2string(flat).replace("\n", "")
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits and its unit."""
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1 or unit == "us":
+            return f"{seconds * factor:.3g} {unit}"
+    raise AssertionError
+
+
+# The check ---------------------------------------------------------------------------------------------------------
+
+
+def check(module: Module, arguments: list[Any], results: list[Any]) -> list[Comparison]:
+    """Each result against the reference's value, its certain bounds, and errors as they typically are."""
+    nested = compiler.unflatten_all(arguments, [p.shape for p in module.entry.parameters])
+    value, bounds = run_with_bounds(module, nested)
+    typical = typical_errors(module, nested, value)
+    flat = [tuple(compiler.flatten(v)) for v in (value, bounds, typical)]
+    return compare(tuple(results), *flat)
+
+
+def verdict(c: Comparison) -> str:
+    """One word: "same bits", "within" (its bounds), "undecided" (bounds say nothing; errors as is typical), "suspect"
+    (errors far beyond what is typical) or "outside"."""
+    if c.outside:
+        return "outside"
+    if c.spread > SUSPECT:
+        return "suspect"
+    if c.undecided and c.undecided == c.shape.size:
+        return "undecided"
+    return "same bits" if not c.worst and not c.undecided else "within"
+
+
+_STYLE = {"same bits": "green", "within": "green", "undecided": "yellow", "suspect": "bold red", "outside": "bold red"}
+
+
+def checked(comparisons: list[Comparison]) -> Table:
+    """The table that --check prints."""
+    table = Table(title="Against the reference", title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("result")
+    table.add_column("shape", style="cyan")
+    for head in ("largest error", "its bound", "of bound", "ulp", "typical errors", "undecided"):
+        table.add_column(head, justify="right")
+    table.add_column("verdict")
+    for n, c in enumerate(comparisons):
+        decided = c.undecided < c.shape.size
+        error = c.worst * c.bound if c.bound else _apart(c)
+        table.add_row(
+            f"out{n}",
+            str(c.shape),
+            f"{error:.2g}" if decided else "",
+            f"{c.bound:.2g}" if decided else "",
+            _share(c.worst) if decided else "",
+            f"{c.max_ulp:.6g}" if decided else "",
+            "" if np.isnan(c.spread) else f"{c.spread:.2g}",
+            f"{c.undecided}" if c.undecided else "",
+            Text(verdict(c), _STYLE[verdict(c)]),
+        )
+        if c.outside:
+            place = f"{c.outside} outside; at {list(c.at)}" if c.at else "outside"
+            table.add_row("", Text(f"{place}: got {c.got!r}, expected {c.expected!r}", "red"))
+    return table
+
+
+def _apart(c: Comparison) -> float:
+    return (
+        0.0 if not c.worst else float(abs(np.asarray(c.got, np.clongdouble) - np.asarray(c.expected, np.clongdouble)))
+    )
+
+
+def _share(share: float) -> str:
+    if share in (0, np.inf):
+        return "0" if not share else "inf"
+    return f"{share:.1%}" if share >= 0.001 else "< 0.1%"
+
+
+def _sentence(count: int, broken: list[int]) -> Text:
+    if not broken:
+        return Text(
+            "Every result keeps the numeric contract." if count != 1 else "The result keeps the contract.", "green"
+        )
+    named = ", ".join(f"out{n}" for n in broken)
+    return Text(f"{len(broken)} of {count} results do not keep the numeric contract: {named}.", "bold red")

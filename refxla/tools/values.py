@@ -1,0 +1,173 @@
+"""The arguments and results of a program as an npz file, and arguments at random.
+
+An npz holds one array under each name. Arguments are called `arg0`, `arg1`, ... or by the parameters' names, results
+`out0`, `out1`, ...; of a tuple each array counts for itself, in order.
+
+NumPy's files know none of the types beyond its own (bf16, the f8 family, s4, ...). Such an array `x` is stored as
+unsigned integers with the same bits, and beside it, under `x.type`, stands the name of its type, in HLO's spelling:
+
+    bits = numpy.load("out.npz")["out0"]; bits.view(ml_dtypes.bfloat16)
+
+What `numpy.savez` makes of such arrays by itself, elements of a number of bytes and no type, is read too: as the type
+of the parameter, if it has as many bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape, leaves
+
+from ..passes.pipeline import optimize
+
+TYPE = ".type"
+
+
+def names(module: Module) -> list[tuple[str, str, Shape]]:
+    """For each array that the program takes ("arg0", its parameter's name, its shape).
+
+    Of a parameter that is a tuple the arrays are called `name.0`, `name.1`, and so on.
+    """
+    found: list[tuple[str, Shape]] = []
+    for p in module.entry.parameters:
+        parts = leaves(p.shape)
+        found += [(f"{p.name}.{n}", s) for n, s in enumerate(parts)] if p.shape.is_tuple else [(p.name, parts[0])]
+    return [(f"arg{n}", name, shape) for n, (name, shape) in enumerate(found)]
+
+
+def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
+    """The arrays of an npz by name, types restored. Raises InputError for anything else."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            if isinstance(file, np.ndarray):
+                raise InputError(f"{source} is one array (npy); give an npz: numpy.savez(file, arg0=..., arg1=...)")
+            arrays = {name: file[name] for name in file.files}
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError, NotImplementedError, RuntimeError) as problem:
+        raise InputError(
+            f"{source} is not an npz file that can be read ({problem}); make one with numpy.savez(file, arg0=..., ...)"
+        ) from None
+    for name in [n for n in arrays if n.endswith(TYPE) and n[: -len(TYPE)] in arrays]:
+        noted, bits = str(arrays.pop(name)), arrays[name[: -len(TYPE)]]
+        element_type = ELEMENT_TYPES.get(noted)
+        if element_type is None or not element_type.is_array or element_type.dtype.itemsize != bits.dtype.itemsize:
+            raise InputError(
+                f"{source}: {name} says {noted!r}, which is no element type of {bits.dtype.itemsize} bytes"
+            )
+        arrays[name[: -len(TYPE)]] = np.ascontiguousarray(bits).view(element_type.dtype).reshape(bits.shape)
+    return arrays
+
+
+def write_npz(values: Sequence[Any]) -> bytes:
+    """The npz of a program's results."""
+    arrays: dict[str, np.ndarray] = {}
+    for n, value in enumerate(values):
+        if value is None:
+            continue  # a token
+        value = np.asarray(value)
+        if value.dtype.isbuiltin != 1:
+            arrays[f"out{n}{TYPE}"] = np.array(BY_DTYPE[value.dtype].name)
+            value = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)
+        arrays[f"out{n}"] = value
+    made = io.BytesIO()
+    np.savez(made, **arrays)
+    return made.getvalue()
+
+
+def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list[np.ndarray]:
+    """The arguments of a program, in order, out of an npz. Raises InputError for what is missing, given twice, unknown,
+    or of the wrong type or shape."""
+    wanted = names(module)
+    remaining = dict(arrays)
+    found = []
+    for number, name, shape in wanted:
+        given = [n for n in dict.fromkeys((number, name)) if n in remaining]
+        if number != name and re.fullmatch(r"arg\d+", name):
+            given = [n for n in given if n != name]  # a parameter that is called as another one is numbered
+        if len(given) == 2:
+            raise InputError(f"{source} has both {number} and {name}, which are the same parameter; leave one out")
+        if not given:
+            listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in wanted[:6])
+            more = ", ..." if len(wanted) > 6 else ""
+            has = ", ".join(list(arrays)[:6]) + (", ..." if len(arrays) > 6 else "") or "nothing"
+            raise InputError(f"{source} has no {number} ({name}); the program takes {listed}{more}, the file has {has}")
+        found.append(_fitting(remaining.pop(given[0]), shape, f"{source}: {given[0]}"))
+    if remaining:
+        more = f"the program takes arg0 to arg{len(wanted) - 1}" if wanted else "the program takes nothing"
+        raise InputError(f"{source} has {next(iter(remaining))}, which is no parameter; {more}")
+    return found
+
+
+def _fitting(array: np.ndarray, shape: Shape, where: str) -> np.ndarray:
+    """The array, if it has that type and shape; elements of bytes without a type are given the type."""
+    if not shape.is_array:
+        raise InputError(f"{where}: the parameter is a {shape}, which no file can hold")
+    wanted = shape.element_type.dtype
+    if array.dtype.kind == "V" and array.dtype.fields is None and array.dtype.itemsize == wanted.itemsize:
+        array = np.ascontiguousarray(array).view(wanted).reshape(array.shape)
+    if array.dtype.newbyteorder("=") != wanted or array.shape != shape.dimensions:
+        given = Shape.of(array) if array.dtype in BY_DTYPE else f"{array.dtype}{list(array.shape)}"
+        raise InputError(f"{where} is {given}, and the program takes {shape.without_layout()}; convert or reshape it")
+    return array.astype(wanted, copy=False)
+
+
+# At random -----------------------------------------------------------------------------------------------------------
+
+_SMOOTH = {
+    "add", "subtract", "multiply", "divide", "maximum", "broadcast", "reshape", "transpose", "convert", "copy", "slice",
+    "concatenate", "bitcast", "get-tuple-element", "tuple", "clamp", "select", "reduce", "while", "opt-barrier",
+}  # fmt: skip
+_POSITIVE = {"sqrt", "rsqrt", "log", "power"}
+
+
+def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
+    """Arguments for each array that the program takes; the same seed gives the same.
+
+    Floats are standard normal, but from [0, 1) where a root or a logarithm is taken of what they are added or multiplied
+    into. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts. Raises
+    InputError for a parameter that is no array.
+    """
+    rng = np.random.default_rng(seed)
+    inlined = optimize(module, after="inline").entry
+    positive = _feeding_roots(inlined)
+    found = []
+    for p in inlined.parameters:
+        found += [_random(rng, s, p in positive, p.name) for s in leaves(p.shape)]
+    return found
+
+
+def _random(rng: np.random.Generator, shape: Shape, positive: bool, name: str) -> np.ndarray:
+    if not shape.is_array:
+        raise InputError(f"parameter {name} is a {shape}, of which there are no random values")
+    t, dims = shape.element_type, shape.dimensions
+    if t.kind == "pred":
+        return rng.random(dims) < 0.5
+    if t.is_integer:
+        limit = min(10, 2 ** (t.bits - (t.kind == "signed")))
+        return np.asarray(rng.integers(min(1, limit - 1) if not dims else 0, limit, dims)).astype(t.dtype)
+    draw = rng.random if positive else rng.standard_normal
+    if t.is_complex:
+        return np.asarray(draw(dims) + 1j * draw(dims)).astype(t.dtype)
+    return np.asarray(draw(dims, np.float32 if t.bits <= 32 else np.float64)).astype(t.dtype)
+
+
+def _feeding_roots(entry: Computation) -> set[Instruction]:
+    """The parameters that reach the operand of a root or logarithm through sums, products and data movement."""
+    waiting = [i.operands[0] for i in entry.instructions if i.opcode in _POSITIVE]
+    found: set[Instruction] = set()
+    while waiting:
+        i = waiting.pop()
+        if i in found:
+            continue
+        found.add(i)
+        if i.opcode in _SMOOTH:
+            waiting += i.operands
+    return {i for i in found if i.opcode == "parameter"}
