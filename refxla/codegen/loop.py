@@ -219,12 +219,12 @@ class _Nest:
             block.line(f"const int {column} = {at[inner] * TILE_COLUMNS};")
             rows, columns = (row, TILE_ROWS, self.sizes[tiled]), (column, TILE_COLUMNS, self.sizes[inner])
             whole = [f"{first} + {size} <= {limit}" for first, size, limit in (rows, columns) if limit % size]
-            # A whole tile has loops of constant length.
             with block.scope(f"if ({' && '.join(whole)})" if whole else ""):
-                self._emit_tile(e, block, at, tiles, (*rows, True), (*columns, True))
-            if whole:
+                self._emit_tile(e, block, at, tiles, rows, columns)
+            if whole:  # what is left at the edges is little
                 with block.scope("else"):
-                    self._emit_tile(e, block, at, tiles, (*rows, False), (*columns, False))
+                    with _part(e, block, *rows, False) as at[tiled], _part(e, block, *columns, False) as at[inner]:
+                        self._emit_body(e, block, tuple(at))
 
     def _turns(self, c_type: str) -> bool:
         """Whether a tile of this type is transposed in vector registers."""
@@ -233,12 +233,12 @@ class _Nest:
     def _emit_tile(
         self, e: Elements, block: Block, at: list[Index], tiles: Sequence, rows: tuple, columns: tuple
     ) -> None:
-        """One tile: what is read across memory is first copied as it lies, turned, and then taken from there.
+        """One whole tile: what is read across memory is first copied as it lies, turned, and then taken from there.
 
         `tiles` are the names of the two private arrays of each input; `rows` and `columns` are as `_part` takes them.
         """
         tiled, inner, at = self.tiled, len(self.sizes) - 1, list(at)
-        with _part(e, block, *columns) as column, _part(e, block, *rows) as row:
+        with _part(e, block, *columns, True) as column, _part(e, block, *rows, True) as row:
             at[tiled], at[inner] = row, column
             for (tile, _), access in zip(tiles, self._staged_at(at, row, column), strict=True):
                 value = e.value(access.instruction, access.indices, block)
@@ -246,7 +246,7 @@ class _Nest:
         for tile, turned in tiles:
             if turned:
                 block.line(f"rx_transpose_tile_u32({tile}, {turned});")
-        with _part(e, block, *rows) as row, _part(e, block, *columns) as column:
+        with _part(e, block, *rows, True) as row, _part(e, block, *columns, True) as column:
             at[tiled], at[inner] = row, column
             for (tile, turned), access in zip(tiles, self._staged_at(at, row, column), strict=True):
                 place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"

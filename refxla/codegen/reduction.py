@@ -33,6 +33,7 @@ from .target import Target
 CHUNK = 16384  # elements of the operand that one item goes over, about
 ROW_LIMIT = 4096  # elements of a row that is kept in a private array, at most
 UNROLL = 4  # elements that one accumulator takes in a turn, where they are cheap
+UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
 CHEAP_MEMBERS = 16
 _EXPENSIVE = frozenset(
     "acos acosh asin asinh atan2 atanh cbrt cosh cosine dot convolution divide erf exponential exponential-minus-one "
@@ -84,7 +85,8 @@ class _Reduction:
         self.workspace = f"a{len(pointers)}"
         self.columns: dict[Instruction, list[str]] = {}  # finished reduces of style "column": their arrays
         self.held = self._choose_held()
-        self.unroll = UNROLL if len(fusion.instructions) <= CHEAP_MEMBERS and not self._expensive() else 1
+        cheap = len(fusion.instructions) <= CHEAP_MEMBERS and not self._expensive()
+        self.unroll = UNROLL if cheap and prod(self.dims) >= UNROLL_FROM else 1
 
     def emit(self) -> Kernel:
         t, block = self.tree, self.block

@@ -5,7 +5,9 @@
 // turned[c][r] = tile[r][c] for 16 rows r of 64 columns c, in registers of 8 x 8.
 static inline void rx_transpose_tile_I(const void* tile, void* turned) {
     typedef uint8 block __attribute__((may_alias));
+#pragma clang loop unroll(disable)
     for (int r = 0; r < 16; r += 8) {
+#pragma clang loop unroll(disable)
         for (int c = 0; c < 64; c += 8) {
             const uint* from = (const uint*)tile + r * 64 + c;
             block a0 = *(const block*)(from), a1 = *(const block*)(from + 64);
