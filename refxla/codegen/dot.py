@@ -17,7 +17,17 @@ from .block import Block
 from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, variable
-from .matmul import LOCAL_TERMS, MAX_ROWS, Indices, Product, Run, kernels
+from .matmul import (
+    LOCAL_TERMS,
+    MAX_ROWS,
+    STREAMED_ROWS,
+    STREAMED_TERMS,
+    Indices,
+    Product,
+    Run,
+    kernels,
+    reads_as_vectors,
+)
 from .matvec import MatrixVector
 from .packing import (
     VECTORS,
@@ -128,8 +138,7 @@ class DotRows:
 
     def __init__(self, fusion: Fusion, target: Target, numbers: DotDimensions, name: str) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
-        # An item that packs its own panels (few rows) should hold little at a time.
-        self.most_terms = min(numbers.k, MAX_TERMS if numbers.m > 2 * MAX_ROWS else LOCAL_TERMS)
+        self.most_terms = min(numbers.k, self._block_terms())
         self.blocks = max(1, -(-numbers.k // self.most_terms))
         self.operand = fusion.hero.operands[0]
         self.element = VECTORS[name][0]
@@ -146,6 +155,18 @@ class DotRows:
             self.strip = self.STRIP if along_m else 1
             self.step = self.strip
         self.strips = -(-m // self.strip) if self.strip else 0
+
+    def _block_terms(self) -> int:
+        n = self.numbers
+        if n.m <= STREAMED_ROWS:
+            g, k, column = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("k", n.k), ("n", n.n)))
+            right = n.right(g, k, column)
+            if reads_as_vectors(
+                direct_access(self.fusion, self.target, self.fusion.hero.operands[1], right, self.name)
+            ):
+                return STREAMED_TERMS
+        # An item that packs its own panels (few rows) should hold little at a time.
+        return MAX_TERMS if n.m > 2 * MAX_ROWS else LOCAL_TERMS
 
     def _indices(self, g: str, m: str, k: str) -> Indices:
         n = self.numbers

@@ -26,7 +26,7 @@ from refxla_spec.module import Instruction
 from ..plan import Fusion, Kernel
 from .block import Block
 from .elemental import type_name
-from .expressions import Elements
+from .expressions import Access, Elements
 from .indexing import Index, delinearize, linearize, variable
 from .packing import (
     VECTORS,
@@ -43,7 +43,10 @@ from .target import Target
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
 MAX_ROWS, MAX_COLUMNS = 96, 64  # of an item's block: 24 KB of f32 sums
-LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32
+STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
+STREAMED_TERMS = 8  # of k in a block then: memory is read best along its rows
+LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32 in MAX_COLUMNS columns
+LOCAL_BYTES = 1 << 18  # that an item packs for itself at most
 
 Indices = tuple[Index, ...]
 # Emits the inner loop: pointers to the rows, the number of terms, how many terms of the block come before them, and the
@@ -129,7 +132,7 @@ class Product:
     result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
     shared: int = 1  # so many neighbouring groups have one right side
 
-    def right_access(self):
+    def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
         g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
         return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)
@@ -162,10 +165,19 @@ def choose_blocking(p: Product) -> Blocking:
         else:
             break
     access = p.right_access()
-    streams = access is not None and access.position.factor("n") == 1 and access.position.factor("k") is not None
-    if streams and p.n >= tile.columns and (p.m <= 12 or _near(access.position.factor("k"), p)):
-        return Blocking(tile, rows, columns, "direct")
-    return Blocking(tile, rows, columns, "local" if p.m <= rows and p.rows.most_terms <= 4 * LOCAL_TERMS else "packed")
+    if reads_as_vectors(access) and p.n >= tile.columns:
+        if p.m <= STREAMED_ROWS:
+            share = min(-(-p.n // (2 * p.target.compute_units)), MAX_ROWS * MAX_COLUMNS // p.m)
+            return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
+        if _near(access.position.factor("k"), p):
+            return Blocking(tile, rows, columns, "direct")
+    held = columns * p.rows.most_terms * 32 // tile.lanes
+    return Blocking(tile, rows, columns, "local" if p.m <= rows and held <= LOCAL_BYTES else "packed")
+
+
+def reads_as_vectors(access: Access | None) -> bool:
+    """Whether a right side, by its `right_access`, can do without panels: columns side by side, rows evenly apart."""
+    return access is not None and access.position.factor("n") == 1 and access.position.factor("k") is not None
 
 
 def _near(step: int, p: Product) -> bool:

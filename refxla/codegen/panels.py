@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .matmul import Product
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
+STRETCH = 16  # panels that a copy along rows of memory takes at a time
 SPAN = 64  # terms of k that a transposing copy takes at a time
 
 
@@ -76,25 +77,32 @@ class Panels:
         access = p.right_access()
         along_k = access is not None and access.position.factor("k") == 1 and access.position.factor("n") != 1
         column = (first + variable("j", 0, most - 1)) * width
+        step = access.position.factor("n") if along_k else None
+        if not along_k:
+            # Along rows of memory: a stretch of some panels, then the next term.
+            with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {STRETCH})"):
+                with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
+                    with block.scope(f"for (int j = j0; j < j0 + {STRETCH} && j < {count}; ++j)"):
+                        if p.n % width:
+                            with block.scope(f"if ({column} + {width} > {p.n})"):
+                                self._row(block, column, short=True)
+                                block.line("continue;")
+                        self._row(block, column, short=False)
+            return
         with block.scope(f"for (int j = 0; j < {count}; ++j)"):
             if p.n % width:
                 with block.scope(f"if ({column} + {width} > {p.n})"):
                     with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
                         self._row(block, column, short=True)
                     block.line("continue;")
-            step = access.position.factor("n") if along_k else None
-            lanes = VECTORS[p.name][1]
-            if step is not None and p.name in ("f32", "f64") and width % lanes == 0:
+            if step is not None and p.name in ("f32", "f64"):
                 self._transposed(block, column, step)
-            elif along_k:
-                with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
-                    with block.scope(f"for (int u = 0; u < {width}; ++u)"):
-                        with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
-                            block.line(f"const int n = {column} + u;")
-                            self._element(block)
-            else:
-                with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
-                    self._row(block, column, short=False)
+                return
+            with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
+                with block.scope(f"for (int u = 0; u < {width}; ++u)"):
+                    with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
+                        block.line(f"const int n = {column} + u;")
+                        self._element(block)
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
         """Row t of panel j."""

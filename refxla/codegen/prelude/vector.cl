@@ -1,18 +1,31 @@
 // Vectors of 32 bytes, for the accumulators of matrix products: total + a * b in each lane, as one fma or wrapping.
+// On x86, clang has the instruction itself, which compiles much faster than lanes that the compiler has to join again.
 
 //! T = f32
 
 static inline float8 rx_multiply_add_vector_T(float8 a, float8 b, float8 total) {
+#if defined(__clang__) && defined(__FMA__)
+    typedef float vector __attribute__((vector_size(32)));
+    return __builtin_astype(__builtin_ia32_vfmaddps256(__builtin_astype(a, vector), __builtin_astype(b, vector),
+                                                       __builtin_astype(total, vector)), float8);
+#else
     return (float8)(RX_FMA_T(a.s0, b.s0, total.s0), RX_FMA_T(a.s1, b.s1, total.s1), RX_FMA_T(a.s2, b.s2, total.s2),
                     RX_FMA_T(a.s3, b.s3, total.s3), RX_FMA_T(a.s4, b.s4, total.s4), RX_FMA_T(a.s5, b.s5, total.s5),
                     RX_FMA_T(a.s6, b.s6, total.s6), RX_FMA_T(a.s7, b.s7, total.s7));
+#endif
 }
 
 //! T = f64
 
 static inline double4 rx_multiply_add_vector_T(double4 a, double4 b, double4 total) {
+#if defined(__clang__) && defined(__FMA__)
+    typedef double vector __attribute__((vector_size(32)));
+    return __builtin_astype(__builtin_ia32_vfmaddpd256(__builtin_astype(a, vector), __builtin_astype(b, vector),
+                                                       __builtin_astype(total, vector)), double4);
+#else
     return (double4)(RX_FMA_T(a.s0, b.s0, total.s0), RX_FMA_T(a.s1, b.s1, total.s1), RX_FMA_T(a.s2, b.s2, total.s2),
                      RX_FMA_T(a.s3, b.s3, total.s3));
+#endif
 }
 
 //! T = u32
