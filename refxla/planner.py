@@ -387,7 +387,8 @@ class _Frame:
     def aim(self, state: Sequence[Block]) -> None:
         """Let a loop's body write its results into the state, where no later kernel reads the old value."""
         inside = state_values(self.computation)
-        makers = {self.base(i): n for n, g in enumerate(self.groups) for m in g[3] for i in self.graph.instructions[m]}
+        outputs = ((i, n) for n, g in enumerate(self.groups) for m in g[3] for i in self.graph.instructions[m])
+        makers = {i: n for i, n in outputs if i not in self.aliases}
         bases = [self.base(root) for root in self.roots]
         for k, made in enumerate(bases):
             old = inside.get(k)

@@ -1,0 +1,211 @@
+"""Runs a plan on simulated memory: each fusion by the specification's interpreter, each buffer where the plan puts it.
+
+No kernel is generated: what is tested is the scheduler and the memory planner alone. Memory is made so that mistakes
+show: the arena and the results begin as garbage, scratch memory is garbage after each launch, and what must not be
+written is compared at the end. The values that a launch reads are those that lie in its buffers at that moment, so a value that was
+overwritten too early, or never written, changes the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from refxla_spec import interpreter
+from refxla_spec.module import Instruction, Module
+from refxla_spec.operation import operation
+
+from refxla import plan as p
+from refxla.passes.pipeline import FUSION, optimize
+from refxla.planner import Planned, make_plan
+
+GARBAGE = 0xA5
+SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for
+MAX_TURNS = 10_000  # of a loop
+
+
+def emit(fusion: p.Fusion) -> tuple[p.Kernel, ...]:
+    """A kernel with the arguments that the real emitters would give it, and no body."""
+    updates = {}
+    hero = fusion.hero
+    read = {o for i in fusion.instructions for o in arrays(i)}
+    if fusion.kind == "scatter":
+        count = len(hero.operands) // 2
+        updates = dict(zip(fusion.outputs, hero.operands[:count], strict=False)) if _whole(fusion) else {}
+    elif fusion.kind == "update":
+        others = {o for i in fusion.instructions if i is not hero for o in arrays(i)} | set(hero.operands[1:])
+        if hero.operands[0] not in others and hero.operands[0] not in fusion.instructions:
+            updates = {hero: hero.operands[0]}
+    ins = [i for i in fusion.inputs if i in read and i not in updates.values()]
+    arguments = [p.Argument("input", "uchar", i) for i in ins]
+    arguments += [p.Argument("output", "uchar", o, updates=updates.get(o)) for o in fusion.outputs]
+    arguments += [p.Argument("scratch", "uchar", None, SCRATCH, "s"), p.Argument("workspace", "uchar", None, 4)]
+    return (p.Kernel(fusion.name, "", tuple(arguments), 1),)
+
+
+def _whole(fusion: p.Fusion) -> bool:
+    """Whether every operand of a scatter is written by it, so that each can be updated in place."""
+    return len(fusion.outputs) == len(fusion.hero.operands) // 2
+
+
+def arrays(i: Instruction) -> list[Instruction]:
+    """The operands of an instruction, tuples opened."""
+    return [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
+
+
+def plan(module: Module, without: tuple[str, ...] = ()) -> Planned:
+    """The plan of a module as the compiler makes it, with simulated kernels."""
+    return make_plan(optimize(module, without), emit, fuse=FUSION not in without)
+
+
+class Simulator:
+    """The memory of one call."""
+
+    def __init__(self, plan: p.Plan, arguments: list[np.ndarray]) -> None:
+        self.plan = plan
+        self.arena = np.full(plan.arena_bytes, GARBAGE, np.uint8)
+        self.constants = np.full(plan.constant_bytes, GARBAGE, np.uint8)
+        self.workspace = np.zeros(plan.workspace_bytes, np.uint8)
+        for offset, array in plan.constants:
+            raw = _raw(array)
+            self.constants[offset : offset + raw.size] = raw
+        self.parameters = [_raw(a).copy() for a in arguments]
+        self.results = [np.full(s.bytes, GARBAGE, np.uint8) for s in plan.results]
+        self.fusions = {f.name: f for f in plan.fusions}
+        assert len(self.fusions) == len(plan.fusions) == len(plan.kernels)
+        self.launches = 0
+
+    def run(self) -> tuple[np.ndarray, ...]:
+        """The results of the program."""
+        before = [self.constants.copy(), *(a.copy() for a in self.parameters)]
+        self.steps(self.plan.steps)
+        for kept, now in zip(before, [self.constants, *self.parameters], strict=True):
+            np.testing.assert_array_equal(kept, now, err_msg="a constant or parameter was written")
+        assert not self.workspace.any(), "a workspace was not left zeroed"
+        return tuple(_typed(r, s) for r, s in zip(self.results, self.plan.results, strict=True))
+
+    def bytes_of(self, number: int) -> np.ndarray:
+        """A view of a buffer's bytes."""
+        b = self.plan.buffers[number]
+        if b.space == p.PARAMETER:
+            memory, offset = self.parameters[b.index], b.offset
+        elif b.space == p.RESULT:
+            memory, offset = self.results[b.index], b.offset
+        else:
+            spaces = {p.ARENA: self.arena, p.CONSTANT: self.constants, p.WORKSPACE: self.workspace}
+            memory, offset = spaces[b.space], b.offset
+        assert 0 <= offset and offset + b.bytes <= memory.size, f"buffer {b} lies outside its space"
+        return memory[offset : offset + b.bytes]
+
+    def steps(self, steps: tuple[p.Step, ...]) -> None:
+        for step in steps:
+            match step:
+                case p.Launch(kernel, buffers):
+                    self.launch(self.plan.kernels[kernel], buffers)
+                case p.Copy(source, target):
+                    a, b = self.bytes_of(source), self.bytes_of(target)
+                    assert a.size == b.size and not _partly_overlap(a, b)
+                    assert self.plan.buffers[target].space in (p.ARENA, p.RESULT)
+                    b[...] = a.copy()
+                case p.Loop(condition, predicate, body):
+                    self.steps(condition)
+                    turns = 0
+                    while self.bytes_of(predicate)[0]:
+                        turns += 1
+                        assert turns < MAX_TURNS, "the loop does not end"
+                        self.steps(body)
+                        self.steps(condition)
+                case p.Branch(index, branches):
+                    raw = self.bytes_of(index)
+                    if raw.size == 1:
+                        chosen = 0 if raw[0] else 1
+                    else:
+                        chosen = int(raw.view(np.int32)[0])
+                        chosen = chosen if 0 <= chosen < len(branches) else len(branches) - 1
+                    self.steps(branches[chosen])
+                case _:
+                    raise AssertionError(f"unknown step {step}")
+
+    def launch(self, kernel: p.Kernel, buffers: tuple[int, ...]) -> None:
+        """Read the inputs, compute the fusion, write the outputs."""
+        self.launches += 1
+        fusion = self.fusions[kernel.name]
+        values: dict[Instruction, Any] = {}
+        places: dict[Instruction, np.ndarray] = {}
+        written: list[tuple[p.Argument, np.ndarray]] = []
+        for argument, number in zip(kernel.arguments, buffers, strict=True):
+            raw = self.bytes_of(number)
+            if argument.role == "input":
+                values[argument.instruction] = _typed(raw.copy(), argument.instruction.shape)
+                places[argument.instruction] = raw
+            else:
+                assert self.plan.buffers[number].space not in (p.PARAMETER, p.CONSTANT), f"{kernel.name} writes it"
+                if argument.updates is not None:
+                    values[argument.updates] = _typed(raw.copy(), argument.updates.shape)
+                written.append((argument, raw))
+        self._check_overlaps(fusion, places, written)
+        machine = interpreter.Interpreter()
+        for i in fusion.instructions:
+            if i.opcode == "get-tuple-element":
+                values[i] = values[i.operands[0]][i.index]
+                continue
+            missing = [o.name for o in arrays(i) if o not in values]
+            assert not missing, f"{kernel.name}: {i.name} needs {missing}, neither inside nor an input"
+            values[i] = machine.evaluate(i, [values[o] for o in i.operands])
+        for argument, raw in written:
+            if argument.role == "output":
+                raw[...] = _raw(np.ascontiguousarray(values[argument.instruction]))
+            elif argument.role == "scratch":
+                raw[...] = GARBAGE
+
+    def _check_overlaps(self, fusion: p.Fusion, places: dict, written: list) -> None:
+        """Outputs and scratch lie apart; an output lies on an input only if that is read at no other index."""
+        for n, (a, raw) in enumerate(written):
+            for b, other in written[:n]:
+                assert not _overlap(raw, other), f"{fusion.name} writes {a} over {b}"
+            for i, place in places.items():
+                if not _overlap(raw, place):
+                    continue
+                assert a.role == "output" and not _partly_overlap(raw, place), f"{fusion.name}: {i.name} is overwritten"
+                assert fusion.kind == "loop" and len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
+                assert _read_in_place(fusion, i), f"{fusion.name} reads {i.name} at other indices than it writes"
+
+
+def _read_in_place(fusion: p.Fusion, value: Instruction) -> bool:
+    """Whether all paths from a value to the output of a loop go through elementwise operations of its dimensions."""
+    from refxla.optable import ELEMENTWISE, ROWS
+
+    here = {value}
+    for i in fusion.instructions:
+        if any(o in here for o in i.operands):
+            elementwise = ROWS[i.opcode].group == ELEMENTWISE and i.shape.dimensions == value.shape.dimensions
+            if not elementwise:
+                return False
+            here.add(i)
+    return True
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(a.size and b.size and np.shares_memory(a, b))
+
+
+def _partly_overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    same = a.size == b.size and a.__array_interface__["data"] == b.__array_interface__["data"]
+    return _overlap(a, b) and not same
+
+
+def _raw(array: Any) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _typed(raw: np.ndarray, shape: Any) -> np.ndarray:
+    return raw.view(shape.element_type.dtype).reshape(shape.dimensions)
+
+
+def run(module: Module, arguments: list[np.ndarray], without: tuple[str, ...] = ()) -> tuple[np.ndarray, ...]:
+    """Plan a module and run the plan on flat arguments; the flat results."""
+    with np.errstate(all="ignore"):
+        return Simulator(plan(module, without).plan, list(arguments)).run()
+
+
+__all__ = ["Simulator", "arrays", "emit", "operation", "plan", "run"]
