@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import threading
 import zipfile
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from . import cache
 from .devices import Device, pocl_directory
 
 _pocl_lock = threading.Lock()  # which files a program makes is seen by what is new in the directory
+_ROOM = 16 << 20  # more than any program was seen to take
 _SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
 
 
@@ -43,8 +45,10 @@ def build(
         return _with_binary(device, raw, source, options, store, name, kept)
     with _pocl_lock:
         directory = pocl_directory()
-        if directory is not None and kept is not None:
-            _unpack(kept, directory)
+        if directory is not None:
+            _room(directory)
+            if kept is not None:
+                _unpack(kept, directory)
         before = _programs(directory)
         program = compile_source(device.context, raw, source, options)
         _finish(device, raw, program, {function for function, _ in entries}, max(items, default=1))
@@ -125,6 +129,16 @@ def _finish(device: Device, raw: Any, program: Any, functions: set[str], items: 
         for size in {1, items if items > _SMALL_GRID else 1}:
             cl.enqueue_nd_range_kernel(queue, kernel, (size,), (1,))
     queue.finish()
+
+
+def _room(directory: Path) -> None:
+    """Raises DeviceError when PoCL has no room to compile in, which it would answer with an error of another name."""
+    free = shutil.disk_usage(directory.parent).free
+    if free < _ROOM:
+        raise DeviceError(
+            f"PoCL compiles in {directory.parent}, where {free:,} bytes are free: make room there, or set TMPDIR to a "
+            "directory of another disk"
+        )
 
 
 def _programs(directory: Path | None) -> set[Path]:

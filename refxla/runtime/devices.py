@@ -225,7 +225,12 @@ def _prepare() -> None:
 
 def _scratch() -> Path:
     """A directory for this process, removed when it ends."""
-    path = Path(tempfile.mkdtemp(prefix="refxla-"))
+    try:
+        path = Path(tempfile.mkdtemp(prefix="refxla-"))
+    except OSError as error:
+        raise DeviceError(
+            f"OpenCL compilers need a directory for temporary files ({error}); set TMPDIR to one that can be written"
+        ) from error
     owner = os.getpid()
     atexit.register(lambda: shutil.rmtree(path, ignore_errors=True) if os.getpid() == owner else None)
     return path

@@ -53,9 +53,9 @@ class Executable(Executor):
 
 # What a launch costs and what a core does, as measured on two cores with PoCL 3.0.
 _START_US = 20.0  # to wake the threads and to hear from them, for each wait
-_LAUNCH_US = 2.0  # for each launch
+_LAUNCH_US = 3.0  # for each launch
 _BYTES_PER_US = 30e3  # what one core reads and writes
-_OPERATIONS_PER_US = 30e3  # what one core computes
+_OPERATIONS_PER_US = 60e3  # what one core computes
 _ITEM_US = 2.0  # what an item of a kernel with several takes at least: emitters make them of some 20 us
 
 

@@ -85,6 +85,18 @@ def test_answers_are_kept(device, monkeypatch):
     assert probe.properties(device) == device.properties
 
 
+def test_failures_are_not_kept(device, monkeypatch, tmp_path):
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
+    good = {name: {} for name in probe.CHECKS} | {"runs": {"works": True}}
+    for bad in ({"runs": "no space left on device"}, {"memory": "no answer within 10 s"}):
+        monkeypatch.setattr(probe, "run_checks", lambda *_, bad=bad: good | bad)
+        assert probe.properties(device).works == ("runs" not in bad)
+        assert not list(tmp_path.glob("*/*"))
+    monkeypatch.setattr(probe, "run_checks", lambda *_: good | {"float8": "the check ended with signal 6"})
+    assert probe.properties(device).max_vector == 4
+    assert len(list(tmp_path.glob("*/*"))) == 1
+
+
 def test_a_real_compiler_that_crashes_is_survived(device):
     """A kernel that ends the process when it runs, through the same door as every other check."""
     script = (
