@@ -135,8 +135,9 @@ def make(
 ) -> Instruction:
     """A new instruction; its shape is inferred from the operands unless given.
 
-    The caller puts it into a computation behind its operands. Operations whose result does not follow from their operands
-    (parameter, constant, iota, convert, broadcast, reshape, ...) need `shape`. Raises Violation for a broken constraint.
+    The caller puts it into a computation behind its operands. Operations whose result does not follow from their
+    operands (parameter, constant, iota, convert, broadcast, reshape, ...) need `shape`. Raises Violation for a broken
+    constraint.
     """
     made = Instruction(name or opcode, opcode, shape or Shape.tuple_of(), list(operands), attributes)
     if shape is None:

@@ -22,8 +22,9 @@ Value = Any  # np.ndarray | tuple["Value", ...] | None
 class ElementType:
     """One of HLO's element types.
 
-    `name` is HLO's spelling, `number` the value of XLA's PrimitiveType in a proto, `kind` one of pred, signed, unsigned,
-    float, complex, tuple, token, opaque; `bits` is the width of one element; `dtype` the NumPy type that holds it.
+    `name` is HLO's spelling, `number` the value of XLA's PrimitiveType in a proto, `kind` one of pred, signed,
+    unsigned, float, complex, tuple, token, opaque; `bits` is the width of one element; `dtype` the NumPy type that
+    holds it.
     """
 
     name: str
