@@ -58,7 +58,7 @@ def f32_sample() -> np.ndarray:
     binades = (np.arange(512, dtype=np.uint32)[:, None] << 23) + np.array([-1, 0, 1, 2**22], np.int32).astype(np.uint32)
     random = np.random.default_rng(3)
     dense = [random.uniform(-bound, bound, 40_000) for bound in (1.1, 4, 20, 110)]
-    multiples = np.arange(1, 20_000) * (np.pi / 2)
+    multiples = np.concatenate([np.arange(1, 20_000) * (np.pi / 2), [8.773116e33, -8.773116e33]])  # and a hard case
     return np.concatenate(
         [strided.view(np.float32), binades.ravel().view(np.float32), *dense, multiples],
         dtype=np.float32,

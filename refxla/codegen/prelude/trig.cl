@@ -30,11 +30,14 @@ static inline int rx_trig_reduce_large_f32(float x, float* r, float* low) {
     // Two bits of quadrant, then the fraction of one: split into floats that hold their bits exactly.
     uint quadrant = (product + 0x20000000u) >> 30;
     int fraction = (int)(product - (quadrant << 30));
-    float middle = (float)(int)((uint)(fraction & 0xff) << 16 | product_low >> 16) * 0x1p-46;
-    float lower = middle + (float)(int)(product_low & 0xffffu) * 0x1p-62;
     float top = (float)(fraction & ~0xff) * 0x1p-30;
-    float head = top + lower;
-    float tail = (top - head) + lower;
+    float middle = (float)(int)((uint)(fraction & 0xff) << 16 | product_low >> 16) * 0x1p-46;
+    float bottom = (float)(int)(product_low & 0xffffu) * 0x1p-62;
+    // top and middle may cancel; what their sum drops is added to the bottom.
+    float upper = top + middle;
+    float dropped = ((top - upper) + middle) + bottom;
+    float head = upper + dropped;
+    float tail = (upper - head) + dropped;
     float high = head * K(pi_2_high);
     float rest = RX_FMA_F32(head, K(pi_2_high), -high) + RX_FMA_F32(head, K(pi_2_middle), tail * K(pi_2_high));
     float sum = high + rest;
