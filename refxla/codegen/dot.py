@@ -18,8 +18,8 @@ from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, variable
 from .matmul import (
+    LOCAL_ROWS,
     LOCAL_TERMS,
-    MAX_ROWS,
     STREAMED_ROWS,
     STREAMED_TERMS,
     Indices,
@@ -166,7 +166,7 @@ class DotRows:
             ):
                 return STREAMED_TERMS
         # An item that packs its own panels (few rows) should hold little at a time.
-        return MAX_TERMS if n.m > 2 * MAX_ROWS else LOCAL_TERMS
+        return MAX_TERMS if n.m > LOCAL_ROWS else LOCAL_TERMS
 
     def _indices(self, g: str, m: str, k: str) -> Indices:
         n = self.numbers

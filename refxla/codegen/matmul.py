@@ -45,7 +45,9 @@ ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 
 MAX_ROWS, MAX_COLUMNS = 96, 64  # of an item's block: 24 KB of f32 sums
 STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
 STREAMED_TERMS = 8  # of k in a block then: memory is read best along its rows
+LOCAL_ROWS = 192  # of the left side, up to which an item takes them all and may pack its own panels
 LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32 in MAX_COLUMNS columns
+NEAR_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
 LOCAL_BYTES = 1 << 18  # that an item packs for itself at most
 
 Indices = tuple[Index, ...]
@@ -152,8 +154,8 @@ def choose_blocking(p: Product) -> Blocking:
     """The blocks for a product: large enough to reuse what is read, small enough for all cores to have work."""
     tile = choose_tile(p.m, p.n, p.name)
     panels = -(-p.n // tile.columns)
-    rows = min(_round_up(p.m, tile.rows), MAX_ROWS // tile.rows * tile.rows)
-    if p.m <= 2 * MAX_ROWS and panels * p.groups >= 4 * p.target.compute_units:
+    rows = _round_up(-(-p.m // -(-p.m // MAX_ROWS)), tile.rows)
+    if p.m <= LOCAL_ROWS and panels * p.groups >= 4 * p.target.compute_units:
         rows = _round_up(p.m, tile.rows)  # no second item then reads the same columns
     columns = min(panels, max(1, MAX_COLUMNS // tile.columns)) * tile.columns
     wanted = min(p.groups * p.m * p.n * p.k // ITEM_WORK, 4 * p.target.compute_units)
@@ -182,7 +184,7 @@ def reads_as_vectors(access: Access | None) -> bool:
 
 def _near(step: int, p: Product) -> bool:
     """Whether rows of the right side that lie `step` apart are read as well as panels."""
-    return step <= 256 and p.k <= LOCAL_TERMS and p.n % VECTORS[p.name][1] == 0
+    return step * p.k <= NEAR_ELEMENTS and p.n % VECTORS[p.name][1] == 0
 
 
 def _round_up(value: int, unit: int) -> int:
@@ -333,17 +335,17 @@ class _Main:
         with block.scope():
             for i, pointer in enumerate(pointers):
                 block.line(f"__global const {self.p.rows.element}* const p{i} = {pointer};")
-            at = "b" if before == "0" else f"b + ({before}) * {self.right_step}"
+            at = "b" if before == "0" else f"b + {self._along(before, self.right_step)}"
             block.line(f"{self.space}const {element}* const q = {at};")
             if taking is not None:
                 for c in tile.accumulators():
                     block.line(f"const {tile.vector} kept_{c} = {c};")
             with block.scope(f"for (int k = 0; k < {terms}; ++k)"):
                 for v in range(tile.vectors):
-                    place = f"q + k * {self.right_step} + {v * tile.lanes}"
+                    place = f"q + {self._along('k', self.right_step)} + {v * tile.lanes}"
                     block.line(f"const {tile.vector} b{v} = *({self.space}const vector*)({place});")
                 for i in range(tile.rows):
-                    index = "k" if step == 1 else f"k * {step}"
+                    index = self._along("k", step)
                     block.line(f"const {tile.vector} x{i} = ({tile.vector})(({element})p{i}[{index}]);")
                     for v in range(tile.vectors):
                         c = f"c{i}_{v}"
@@ -353,6 +355,13 @@ class _Main:
                     kept = " ".join(f"c{i}_{v} = kept_c{i}_{v};" for v in range(tile.vectors))
                     with block.scope(f"if (!({taking[i]}))"):
                         block.line(kept)
+
+    def _along(self, terms: str, step: int) -> str:
+        """The distance of that many terms, `step` apart."""
+        if step == 1:
+            return terms
+        wide = "(long)" if abs(step) * self.p.k >= 2**31 else ""
+        return f"{wide}{terms} * {step}"
 
     def _epilogue(self) -> None:
         p, b, tile, block, e = self.p, self.b, self.tile, self.block, self.e

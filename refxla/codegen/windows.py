@@ -19,7 +19,7 @@ from ..plan import Fusion, Kernel
 from .block import Block
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, linearize, variable
-from .matmul import LOCAL_TERMS, MAX_ROWS, Run
+from .matmul import LOCAL_ROWS, LOCAL_TERMS, Run
 from .packing import VECTORS, direct_access, input_argument, inputs_of, scratch_argument, to_accumulation
 from .target import Target
 
@@ -72,6 +72,8 @@ class WindowRows:
                 self.strides[d] = step
                 step *= n.lhs[d]
         self.step = self.strides[n.dims.input_feature] if n.features > 1 else 1
+        reach = sum(abs(self.strides[d]) * size for d, size in enumerate(n.lhs))
+        self._wide = "(long)" if reach >= 2**31 else ""  # in front of distances that C's int may not hold
 
     def pointer(self) -> tuple[Instruction | None, int]:
         if self.access is not None:
@@ -106,7 +108,7 @@ class WindowRows:
     def _choose_blocks(self) -> None:
         """Sets `cut`, the spatial dimension along which blocks are ranges, and `length`, of how many elements."""
         n = self.numbers
-        most = BLOCK_TERMS if n.m > 2 * MAX_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
+        most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
         self.cut, self.length = 0, n.elements[0] if n.elements else 1
         for d, size in enumerate(n.elements):
             inner = prod(n.elements[d + 1 :]) * n.features  # terms of one element of dimension d
@@ -234,7 +236,7 @@ class WindowRows:
         if self.checked[d]:
             block.line(f"if (most{d} + s{d} < 0 || least{d} + s{d} >= {size}) continue;")
             inside.append(f"least{d} + s{d} >= 0 && most{d} + s{d} < {size}")
-        moved.append(f"(long)s{d} * {stride}" if abs(stride) * size >= 2**31 else f"s{d} * {stride}")
+        moved.append(f"{self._wide}s{d} * {stride}")
 
     def _before(self, before: list[tuple[str, int]]) -> str:
         return " + ".join(f"{e} * {terms}" for e, terms in before) or "0"
@@ -273,7 +275,7 @@ class WindowRows:
         size, stride = n.sizes[d], self.strides[n.dims.input_spatial[d]]
         counted = f"e{d}" if low == "0" else f"(e{d} - {low})"
         offset = self._before([*before, (counted, n.features)])
-        position = [*moved, f"(e{d} + rest{d}) * {stride}"]
+        position = [*moved, f"{self._wide}(e{d} + rest{d}) * {stride}"]
         if not self.checked[d] and not inside:
             block.line(f"const int before = {offset};")
             block.line(f"const long moved = {' + '.join(position)};")

@@ -1,14 +1,17 @@
 """The fast convolution bit for bit against its elementwise form, and against the reference by the bound of a sum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_driver import Compiled, fusion_of
+from kernel_driver import OCLGRIND, Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 from refxla.codegen import convolution, matmul, windows
+from refxla.codegen.target import DEFAULT_CPU
 
 
 def f32(*sizes, seed=0):
@@ -228,3 +231,15 @@ def test_producers_and_consumers_live_in_the_kernels_of_the_convolution():
     module = parse(text)
     x = f32(2, 9, 10, 8).astype(module.entry.parameters[0].shape.element_type.dtype)
     compare(text, x, f32(3, 3, 8, 20, seed=1), f32(20, seed=2), f32(2, 9, 10, 20, seed=3))
+
+
+@pytest.mark.parametrize("name", ["gradient of the input, strided", "gradient of the filter, strided", "one dimension"])
+def test_every_access_lies_inside(name, capfd):
+    lhs, rhs, window, labels = CASES[name]
+    left, rest = labels.split("_")
+    a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
+    fusion = fusion_of(parse(convolution_text(lhs, rhs, window, labels)), "convolution")
+    (checked,) = Compiled(fusion, replace(DEFAULT_CPU, clang=False), platform=OCLGRIND)(a, b)
+    reported = capfd.readouterr().err
+    assert not any(word in reported for word in ("Invalid", "race", "Uninitialized")), reported
+    np.testing.assert_array_equal(checked.view(np.uint8), Compiled(fusion)(a, b)[0].view(np.uint8))

@@ -1,14 +1,17 @@
 """The fast dot against NumPy, by the bound of a sum, and bit for bit against its elementwise form."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_driver import Compiled, fusion_of
+from kernel_driver import OCLGRIND, Compiled, fusion_of
 from refxla_spec.text import parse
 
 from refxla.codegen import dot, matmul
+from refxla.codegen.target import DEFAULT_CPU
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
           "s32": np.int32, "u16": np.uint16, "s64": np.int64, "c64": np.complex64}  # fmt: skip
@@ -206,3 +209,17 @@ def test_infinities_and_nans_go_where_the_sum_takes_them():
     a, b = random("f32", (40, 30)), random("f32", (30, 40), 1)
     a[3, 4], a[5, 6], b[7, 8], b[9, 1] = np.inf, np.nan, -np.inf, np.nan
     agrees_with_loop(dot_text((40, 30), (30, 40), lc=(1,), rc=(0,)), a, b)
+
+
+@pytest.mark.parametrize("m, k, n", [(13, 9, 18), (3, 20, 90), (30, 40, 1)])
+@pytest.mark.parametrize("transposed", ["nn", "nt", "tn"])
+def test_every_access_lies_inside(m, k, n, transposed, capfd):
+    left, right = transposed
+    lhs, lc = ((m, k), 1) if left == "n" else ((k, m), 0)
+    rhs, rc = ((k, n), 0) if right == "n" else ((n, k), 1)
+    a, b = random("f32", lhs), random("f32", rhs, 1)
+    fusion = fusion_of(parse(dot_text(lhs, rhs, lc=(lc,), rc=(rc,))), "dot")
+    (checked,) = Compiled(fusion, replace(DEFAULT_CPU, clang=False), platform=OCLGRIND)(a, b)
+    reported = capfd.readouterr().err
+    assert not any(word in reported for word in ("Invalid", "race", "Uninitialized")), reported
+    same_bits(checked, Compiled(fusion)(a, b)[0])
