@@ -98,7 +98,7 @@ def convolutions(draw):
     return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups, of_batch
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(convolutions(), st.booleans())
 def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks):
     lhs, rhs, window, labels, groups, of_batch = case
