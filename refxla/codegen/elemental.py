@@ -150,10 +150,35 @@ def _convolution(e: Elements, i: Instruction, indices: Indices, block: Block) ->
     return _converted(e, total, name, type_name(i), block)
 
 
+def cumulative(i: Instruction) -> tuple[int, bool] | None:
+    """(dimension, whether it runs backward) of a reduce-window that is a cumulative sum or the like, or None.
+
+    Its windows begin before the array and end at their own element, or begin at it and end behind the array. In both
+    they are gone through from the array's end towards their own element, so that each result is the one before it
+    combined with one element more: where the window runs backward, that is from its last element to its first.
+    """
+    window, sizes = i.attributes.get("window", ()), i.operands[0].shape.dimensions
+    found = [d for d, w in enumerate(window) if w.size > 1 or w.padding_low or w.padding_high]
+    if len(found) != 1 or any(max(w.stride, w.base_dilation, w.window_dilation) > 1 for w in window):
+        return None
+    (d,) = found
+    w = window[d]
+    if sizes[d] == 0 or w.size < max(2, sizes[d]) or {w.padding_low, w.padding_high} != {0, w.size - 1}:
+        return None
+    return d, w.padding_low == 0
+
+
 def _enter_window(
-    e: Elements, window: Window, placing: Sequence[Index], sizes: Sequence[int], block: Block, scopes: ExitStack
+    e: Elements,
+    window: Window,
+    placing: Sequence[Index],
+    sizes: Sequence[int],
+    block: Block,
+    scopes: ExitStack,
+    descending: bool = False,
 ) -> tuple[list[Index], list[Index]]:
-    """Opens loops over a window's elements, and an if around those that lie on the array.
+    """Opens loops over a window's elements, from the last to the first if so asked, and an if around those that lie on
+    the array.
 
     Returns, for each dimension, the element of the window and the element of the array.
     """
@@ -161,6 +186,7 @@ def _enter_window(
     for w, o, size in zip(window, placing, sizes, strict=True):
         k, scope = e.loop(w.size, block)
         scopes.enter_context(scope)
+        k = w.size - 1 - k if descending else k
         at = o * w.stride + k * w.window_dilation - w.padding_low
         inside = [at_least(at, 0)]
         if w.base_dilation > 1:
@@ -186,7 +212,8 @@ def _reduce_window(e: Elements, i: Instruction, indices: Indices, block: Block) 
         totals.append(e.assign(name, value, block, changes=True))
     with ExitStack() as scopes:
         sizes = operands[0].shape.dimensions
-        _, positions = _enter_window(e, i.attributes["window"], indices, sizes, block, scopes)
+        backward = cumulative(i) is not None and cumulative(i)[1]
+        _, positions = _enter_window(e, i.attributes["window"], indices, sizes, block, scopes, backward)
         values = []
         for operand in operands:
             values.append((yield operand, tuple(positions)))
@@ -222,13 +249,13 @@ def _select_and_scatter(e: Elements, i: Instruction, indices: Indices, block: Bl
             _, positions = _enter_window(e, window, placing, sizes, block, inner)
             value = yield operand, tuple(positions)
             (keep,) = e.apply(i.attributes["select"], (held, value), block)
-            with block.scope(f"if ({place} < 0 || !{keep})"):
-                block.line(f"{held} = {value};")
-                block.line(f"{place} = {linearize(positions, sizes)};")
-        with block.scope(f"if ({place} == {here})"):
-            value = yield source, tuple(placing)
-            (result,) = combine(e, scatter, (total, value), block)
-            block.line(f"{total} = {result};")
+            # Selections instead of branches: a loop along a dimension that the window leaves alone stays a vector's.
+            take = e.assign("pred", f"({place} < 0) | !{keep}", block)
+            block.line(f"{held} = {take} ? {value} : {held};")
+            block.line(f"{place} = {take} ? {linearize(positions, sizes)} : {place};")
+        value = yield source, tuple(placing)
+        (result,) = combine(e, scatter, (total, value), block)
+        block.line(f"{total} = {place} == {here} ? {result} : {total};")
     return rounded(e, scatter, (total,), block)[0]
 
 

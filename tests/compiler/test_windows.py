@@ -1,0 +1,218 @@
+"""Reduce-window and select-and-scatter: the fast forms bit for bit against the elementwise ones, and the reference."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from kernel_driver import Compiled, fusion_of
+from refxla_spec import interpreter
+from refxla_spec.text import parse
+
+from refxla.codegen import lanes, reduce_window
+from refxla.codegen.target import DEFAULT_CPU
+
+TYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "s32": np.int32,
+    "u8": np.uint8,
+}
+INIT = {"add": "0", "multiply": "1", "maximum": "-inf", "minimum": "inf"}
+
+
+def values(name: str, *sizes: int, seed: int = 0) -> np.ndarray:
+    """Small integers and halves, with repeats: ties are frequent, and sums of them are exact."""
+    rng = np.random.default_rng((seed, *sizes))
+    low = 0 if name.startswith("u") else -6
+    return (rng.integers(low, 7, sizes) / (1 if name[0] in "su" else 2)).astype(TYPES[name])
+
+
+def rough(*sizes: int, seed: int = 0) -> np.ndarray:
+    """Numbers whose sums depend on the order."""
+    return (np.random.default_rng((seed, *sizes)).standard_normal(sizes) * 1e3).astype(np.float32)
+
+
+def field(window: list[dict], key: str, default: int) -> str:
+    return "x".join(str(w.get(key, default)) for w in window)
+
+
+def window_text(window: list[dict]) -> str:
+    pad = "x".join(f"{w.get('low', 0)}_{w.get('high', 0)}" for w in window)
+    dilations = f"lhs_dilate={field(window, 'base', 1)} rhs_dilate={field(window, 'dilation', 1)}"
+    return f"window={{size={field(window, 'size', 1)} stride={field(window, 'stride', 1)} pad={pad} {dilations}}}"
+
+
+def count(size: int, w: dict) -> int:
+    """The placings of a window in one dimension."""
+    dilated = ((size - 1) * w.get("base", 1) + 1 if size else 0) + w.get("low", 0) + w.get("high", 0)
+    needed = (w.get("size", 1) - 1) * w.get("dilation", 1) + 1
+    return 0 if dilated < needed else (dilated - needed) // w.get("stride", 1) + 1
+
+
+def dims(sizes) -> str:
+    return ",".join(map(str, sizes))
+
+
+def pooling(sizes, window, opcode="add", name="f32", init=None) -> str:
+    init = init or INIT[opcode]
+    if name[0] in "su" and "inf" in init:
+        init = "0" if name[0] == "u" else init.replace("inf", "2147483647")
+    out = dims(count(s, w) for s, w in zip(sizes, window, strict=True))
+    return f"""HloModule m
+    reducer {{ a = {name}[] parameter(0)
+              b = {name}[] parameter(1)
+              ROOT r = {name}[] {opcode}(a, b) }}
+    ENTRY main {{ x = {name}[{dims(sizes)}] parameter(0)
+                 i = {name}[] constant({init})
+                 ROOT r = {name}[{out}] reduce-window(x, i), {window_text(window)}, to_apply=reducer }}"""
+
+
+def same_bits(text: str, *args: np.ndarray, kind: str = "reduce-window") -> tuple[Compiled, tuple[np.ndarray, ...]]:
+    """Runs both forms of the program and compares their bits."""
+    module = parse(text)
+    fast, plain = Compiled(fusion_of(module, kind)), Compiled(fusion_of(module, "loop"))
+    results = fast(*args)
+    for got, want in zip(results, plain(*args), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+    return fast, results
+
+
+def check(text: str, *args: np.ndarray, kind: str = "reduce-window") -> Compiled:
+    """As same_bits, and equal to the reference, which the arguments make exact."""
+    fast, results = same_bits(text, *args, kind=kind)
+    wanted = interpreter.run(parse(text), args)
+    for got, want in zip(results, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+    return fast
+
+
+@st.composite
+def windows(draw, dilations=True):
+    """(sizes, window) of a small array and any window on it."""
+    sizes, window = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        size, w = draw(st.integers(1, 7)), {}
+        if draw(st.booleans()):
+            w = {"size": draw(st.integers(1, 4)), "stride": draw(st.integers(1, 3))}
+            if dilations:
+                w |= {"base": draw(st.sampled_from([1, 1, 1, 2])), "dilation": draw(st.sampled_from([1, 1, 2]))}
+            w |= {"low": draw(st.integers(-1, 3)), "high": draw(st.integers(-1, 3))}
+        while count(size, w) == 0:
+            size += 1
+        sizes.append(size)
+        window.append(w)
+    return sizes, window
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(windows(), st.sampled_from(["add", "maximum", "minimum", "multiply"]), st.sampled_from(["f32", "bf16", "s32"]))
+def test_any_window(case, opcode, name):
+    sizes, window = case
+    x = values(name, *sizes)
+    if opcode == "multiply":
+        x = np.sign(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "STRIP", 4)
+        patch.setattr(reduce_window, "CHUNK", 16)
+        check(pooling(sizes, window, opcode, name), x)
+
+
+ROOM = {"size": 3, "stride": 2, "low": 1, "high": 1}
+POOLS = {
+    "NHWC": ([2, 9, 10, 40], [{}, ROOM, ROOM, {}]),
+    "NCHW": ([2, 5, 9, 70], [{}, {}, ROOM, ROOM]),
+    "1d": ([3000], [{"size": 7, "low": 3, "high": 3}]),
+    "rows": ([12, 4, 700], [{"size": 4, "stride": 4}, {}, {}]),
+    "one channel": ([2, 9, 10, 1], [{}, ROOM, ROOM, {}]),
+    "all": ([2, 7, 8, 16], [{}, {"size": 7}, {"size": 8}, {}]),
+}
+
+
+@pytest.mark.parametrize("opcode", ["add", "maximum"])
+@pytest.mark.parametrize("case", POOLS)
+def test_pooling_has_the_bits_of_the_elementwise_form(case, opcode):
+    sizes, window = POOLS[case]
+    x = rough(*sizes)
+    x.reshape(-1)[::97] = np.nan
+    fast, _ = same_bits(pooling(sizes, window, opcode), x)
+    assert "acc" in fast.kernels[0].body
+
+
+def test_a_pool_with_what_is_before_and_after_it():
+    check(
+        """HloModule m
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT r = f32[] add(a, b) }
+    ENTRY main { x = f32[2,8,8,24] parameter(0)
+                 y = f32[2,4,4,24] parameter(1)
+                 n = f32[2,8,8,24] negate(x)
+                 z = f32[] constant(0)
+                 p = f32[2,4,4,24] reduce-window(n, z), window={size=1x2x2x1 stride=1x2x2x1}, to_apply=add
+                 s = f32[2,4,4,24] subtract(p, y)
+                 ROOT r = f32[32,24] reshape(s) }""",
+        values("f32", 2, 8, 8, 24), values("f32", 2, 4, 4, 24),
+    )  # fmt: skip
+
+
+def test_argmax_pooling():
+    fast = check(
+        """HloModule m
+    larger { a = f32[] parameter(0)
+             i = s32[] parameter(1)
+             b = f32[] parameter(2)
+             j = s32[] parameter(3)
+             p = pred[] compare(a, b), direction=GE
+             v = f32[] select(p, a, b)
+             n = s32[] select(p, i, j)
+             ROOT r = (f32[], s32[]) tuple(v, n) }
+    ENTRY main { x = f32[2,8,9,20] parameter(0)
+                 n = s32[2,8,9,20] iota(), iota_dimension=2
+                 l = f32[] constant(-inf)
+                 z = s32[] constant(-1)
+                 p = (f32[2,4,5,20], s32[2,4,5,20]) reduce-window(x, n, l, z), to_apply=larger,
+                   window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x1_1x0_0}
+                 v = f32[2,4,5,20] get-tuple-element(p), index=0
+                 i = s32[2,4,5,20] get-tuple-element(p), index=1
+                 ROOT r = (f32[2,4,5,20], s32[2,4,5,20]) tuple(v, i) }""",
+        values("f32", 2, 8, 9, 20),
+    )
+    assert "acc" in fast.kernels[0].body
+
+
+CUMULATIVE = [([50], 0), ([3, 50], 1), ([19, 30], 1), ([30, 600], 0), ([2, 9, 21], 1), ([2, 9, 1], 1)]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("sizes,dimension", CUMULATIVE)
+@pytest.mark.parametrize("opcode,name", [("add", "f32"), ("maximum", "f32"), ("add", "bf16"), ("multiply", "s32")])
+def test_cumulative(sizes, dimension, backward, opcode, name):
+    n = sizes[dimension]
+    w = {"size": n, "high": n - 1} if backward else {"size": n, "low": n - 1}
+    window = [w if d == dimension else {} for d in range(len(sizes))]
+    x = values(name, *sizes)
+    if opcode == "multiply":
+        x = np.sign(x)
+    text = pooling(sizes, window, opcode, name)
+    fast = check(text, x)
+    assert "k0" not in fast.kernels[0].body, "this goes through the windows"
+    if (opcode, name) == ("add", "f32"):
+        same_bits(text, rough(*sizes))
+
+
+def test_a_long_cumulative_sum_is_the_running_sum():
+    n = 1 << 20
+    text = pooling([n], [{"size": n, "low": n - 1}])
+    x = rough(n)
+    (got,) = Compiled(fusion_of(parse(text), "reduce-window"))(x)
+    np.testing.assert_array_equal(got, np.cumsum(x))
+
+
+def test_units_are_split_among_items():
+    sizes, window = [16, 32, 32, 64], [{}, ROOM, ROOM, {}]
+    fast, _ = same_bits(pooling(sizes, window, "maximum"), rough(*sizes))
+    assert fast.kernels[0].items >= 4 * DEFAULT_CPU.compute_units
