@@ -33,6 +33,7 @@ from .target import Target
 CHUNK = 16384  # elements of the operand that one item goes over, about
 ROW_LIMIT = 4096  # elements of a row that is kept in a private array, at most
 UNROLL = 4  # elements that one accumulator takes in a turn, where they are cheap
+TINY = 8  # elements of a row that are written out one by one
 UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
 CHEAP_MEMBERS = 16
 _EXPENSIVE = frozenset(
@@ -266,6 +267,9 @@ class _Reduction:
             if start is None:  # the initial values are neutral, by the rules of reduce
                 start = self.elements.value(r.operands[len(r.operands) // 2 + n], (), self.block)
             names.append(self.elements.names.fresh("acc"))
+            if width == 1:
+                self.block.line(f"{scalar.register_type(name)} {names[-1]} = {start};")
+                continue
             self.block.line(f"{scalar.register_type(name)} {names[-1]}[{width}];")
             self.block.line(f"for (int l = 0; l < {width}; ++l) {names[-1]}[l] = {start};")
         return names
@@ -300,7 +304,7 @@ class _Reduction:
             with self._lanes(lanes) as lane:
                 for k in range(step):
                     place = {**at, inner: (chunk + k) * lanes + lane}
-                    self._take(number, phase, totals, place, f"[{lane}]")
+                    self._take(number, phase, totals, place, self._lane_slot(lane))
 
         self._turns(self._bounds(inner, chunks, leaf), chunks, turn)
         if tail:
@@ -308,7 +312,7 @@ class _Reduction:
                 if t.leaves > 1 and t.split == inner:
                     scopes.enter_context(self.block.scope(f"if ({leaf} == {t.leaves - 1})"))
                 lane = scopes.enter_context(self._lanes(tail))
-                self._take(number, phase, totals, {**at, inner: lane + chunks * lanes}, f"[{lane}]")
+                self._take(number, phase, totals, {**at, inner: lane + chunks * lanes}, self._lane_slot(lane))
 
     def _accumulate_strip(
         self, at: dict, rows: int, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index
@@ -327,6 +331,11 @@ class _Reduction:
     def _turns(self, bounds: tuple[str, str], count: int, turn) -> None:
         """`turn(index, step)` in a loop over all of low..high-1, UNROLL at a time while there are as many."""
         (low, high), e, block = bounds, self.elements, self.block
+        if self.tree.style == "row" and self.tree.lanes == 1 and self.tree.leaves == 1 and count < TINY:
+            # Written out, so that clang can make a vector of several rows.
+            for k in range(count):
+                turn(constant(k), 1)
+            return
         name = e.names.fresh("c")
         steps = [self.unroll, 1] if 1 < self.unroll <= count else [1]
         block.line(f"int {name} = {low};")
@@ -352,6 +361,10 @@ class _Reduction:
 
     def _columns(self):
         return _Loop(self, self.first, self.end, self.tree.groups[-1].size)
+
+    def _lane_slot(self, lane: Index) -> str:
+        """What stands behind the name of an accumulator to name that of a lane."""
+        return "" if self._width() == 1 else f"[{lane}]"
 
     def _slot(self, column: Index) -> str:
         return f"[{column}]" if self.first == "0" else f"[{column} - {self.first}]"
@@ -414,7 +427,7 @@ class _Reduction:
             return rounded(e, reducer, total, block)
 
         if self.tree.style == "row":
-            values = finished([f"{name}[0]" for name in names])
+            values = finished([f"{name}{self._lane_slot(constant(0))}" for name in names])
             if not once:
                 values = [e.assign(t, v, block) for t, v in zip(accumulator_types(reducer), values, strict=True)]
             self._bind(r, self._kept_indices(self.at), values)
@@ -510,19 +523,19 @@ class _Reduction:
         for r, names in parts:
             with self._slots() as slot:
                 for name, part in zip(totals[r], names, strict=True):
-                    block.line(f"{part}[leaf * {slots} + {slot}] = {name}[{slot}];")
+                    block.line(f"{part}[leaf * {slots} + {slot}] = {name}{self._lane_slot(slot)};")
         counter = f"((volatile __global int*){self.workspace} + unit)"
         block.line(f"if (RX_ARRIVE({counter}) != {t.leaves - 1}) return;")
         block.line(f"*{counter} = 0;")
         for r, names in parts:
             with self._slots() as slot:
                 for name, part in zip(totals[r], names, strict=True):
-                    block.line(f"{name}[{slot}] = {part}[{slot}];")
+                    block.line(f"{name}{self._lane_slot(slot)} = {part}[{slot}];")
             with block.scope(f"for (int leaf = 1; leaf < {t.leaves}; ++leaf)"), self._slots() as slot:
                 taken = []
                 for part, name in zip(names, accumulator_types(r.attributes["to_apply"]), strict=True):
                     taken.append(e.assign(name, f"{part}[leaf * {slots} + {slot}]", block))
-                self._combine_into(r, [f"{name}[{slot}]" for name in totals[r]], taken)
+                self._combine_into(r, [f"{name}{self._lane_slot(slot)}" for name in totals[r]], taken)
 
     def _slots(self):
         return _Slots(self)
@@ -533,9 +546,10 @@ class _Loop:
 
     def __init__(self, owner: _Reduction, first: str, end: str, size: int) -> None:
         name = owner.elements.names.fresh("l")
-        if owner.target.clang:
+        head = "" if size == 1 else f"for (int {name} = {first}; {name} < {end}; ++{name})"
+        if owner.target.clang and head:
             owner.block.line("#pragma clang loop unroll(disable)")
-        self._scope = owner.block.scope(f"for (int {name} = {first}; {name} < {end}; ++{name})")
+        self._scope = owner.block.scope(head)
         self._index = variable(name, 0, size - 1) if size > 1 else constant(0)
 
     def __enter__(self) -> Index:
