@@ -8,6 +8,7 @@ from pathlib import Path
 from refxla_spec.errors import InputError, ParseError
 from refxla_spec.module import Module
 from refxla_spec.verify import verify as check_rules
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -87,7 +88,7 @@ def devices(options: argparse.Namespace) -> int:
     """`refxla devices`: every device with its properties, then the one that is used."""
     listed = found.devices()
     chosen, why = found.choose()  # raises DeviceError, which says what to install, when there is none
-    table = Table(pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("name", "kind", "device", "driver", "units", "findings"):
         table.add_column(head, justify="right" if head == "units" else "left")
     for device in listed:

@@ -27,13 +27,13 @@ COLOURS = {
 
 def explain(options: argparse.Namespace, module: Module) -> int:
     """The command. Raises Error."""
-    optimized, made, device = planned(module, options.device)
-    explanation = Explanation(made)
+    _, made, device = planned(module, options.device)
+    explanation, where = Explanation(made), f"{device.name} ({device.label})"
     if options.html is not None:
-        write_bytes(options.html, page(explanation, f"{device.name} ({device.label})").encode())
+        write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
         show(
-            header(explanation, f"{device.name} ({device.label})"),
+            header(explanation, where),
             *(kernel(explanation, n) for n in range(len(explanation.kernels))),
         )
     return 0

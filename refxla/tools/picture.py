@@ -15,8 +15,8 @@ from ..explain import Cost, Explanation, bytes_text, cost_of
 from ..plan import Fusion
 
 CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text
-GAP, ROW_GAP, LABELS = 28, 64, 26  # between boxes of a row, between rows; instructions listed at most
-HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 20, "parameters": 110}
+GAP, ROW_GAP, BEND, LISTED = 24, 64, 12.0, 26  # between boxes of a row, between rows; a bend; instructions listed
+HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 20}
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #222; background: #fff; }
@@ -31,9 +31,10 @@ td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
 """
 
 
-@dataclass
+@dataclass(eq=False)
 class Box:
-    """A kernel in the picture, or the program's parameters: its text, and where it stands."""
+    """A kernel in the picture: its text, and where it stands. One without a title is a bend of an edge that passes
+    through a row."""
 
     title: str
     kind: str
@@ -41,13 +42,21 @@ class Box:
     row: int = 0
     x: float = 0
     y: float = 0
-    width: float = 0
+    width: float = BEND
     height: float = 0
-    sources: dict[int, list[Instruction]] = field(default_factory=dict)  # number of another box -> what is read of it
+    sources: list[Box] = field(default_factory=list)
 
     @property
     def middle(self) -> float:
         return self.x + self.width / 2
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What a kernel reads of another: the boxes it goes through, the first and last of them kernels."""
+
+    path: tuple[Box, ...]
+    values: tuple[Instruction, ...]
 
 
 def page(explanation: Explanation, device: str) -> str:
@@ -84,97 +93,129 @@ def _row(explanation: Explanation, n: int) -> str:
 
 def picture(explanation: Explanation) -> str:
     """The SVG."""
-    boxes = _boxes(explanation)
+    boxes, edges = _boxes(explanation)
     _place(boxes)
-    width = max(b.x + b.width for b in boxes) + MARGIN
-    height = max(b.y + b.height for b in boxes) + MARGIN
+    width = max((b.x + b.width for b in boxes), default=0) + MARGIN
+    height = max((b.y + b.height for b in boxes), default=0) + MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#999"/></marker></defs>',
     ]
-    edges, labels = _edges(boxes)
-    return "\n".join([*parts, *edges, *(_drawn(b) for b in boxes), *labels, "</svg>"])
+    curves, labels = _curves(edges)
+    return "\n".join([*parts, *curves, *(_drawn(b) for b in boxes if b.title), *labels, "</svg>"])
 
 
-def _boxes(explanation: Explanation) -> list[Box]:
-    """Box 0 for the parameters, then one for each kernel, with the edges between them."""
-    boxes = [Box("parameters", "parameters", [f"{len(explanation.plan.parameters)} arrays"])]
-    maker: dict[Instruction, int] = {}
+def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
+    """A box for each kernel, the bends, and the edges between kernels."""
+    kernels: list[Box] = []
+    bends: list[Box] = []
+    edges: list[Edge] = []
+    maker: dict[Instruction, Box] = {}
     for number, (fusion, cost) in enumerate(explanation.kernels, 1):
-        box = Box(f"{number}. {fusion.name}", fusion.kind, _lines(fusion, cost))
+        read: dict[Box, list[Instruction]] = {}
+        given = 0
         for i in fusion.inputs:
             source = _source(i, maker)
             if source is not None:
-                box.sources.setdefault(source, []).append(i)
-        box.row = 1 + max((boxes[s].row for s in box.sources), default=0)
-        boxes.append(box)
-        maker.update(dict.fromkeys(fusion.outputs, number))
-    return boxes
+                read.setdefault(source, []).append(i)
+            else:
+                given += i.shape.bytes
+        box = Box(f"{number}. {fusion.name}", fusion.kind, _lines(fusion, cost, given))
+        box.row = 1 + max((s.row for s in read), default=-1)
+        for source, instructions in read.items():
+            path = [source]
+            for row in range(source.row + 1, box.row):
+                path.append(Box("", "", [], row, sources=[path[-1]]))
+            bends += path[1:]
+            box.sources.append(path[-1])
+            edges.append(Edge((*path, box), tuple(instructions)))
+        kernels.append(box)
+        maker.update(dict.fromkeys(fusion.outputs, box))
+    return kernels + bends, edges
 
 
-def _source(i: Instruction, maker: dict[Instruction, int]) -> int | None:
-    """The box a value comes from: through reshapes and tuples, which no kernel computes. None for a constant."""
+def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
+    """The kernel a value comes from, through reshapes and tuples, which no kernel computes; None for what is given."""
     while i not in maker:
-        if i.opcode == "parameter":
-            return 0
-        if not i.operands:
+        if i.opcode not in ("reshape", "copy", "bitcast", "get-tuple-element", "while", "conditional", "tuple"):
             return None
-        k = i.attributes.get("index", 0) if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple" else 0
-        i = i.operands[0].operands[k] if i.operands[0].opcode == "tuple" and k is not None else i.operands[0]
+        tuple_ = i.operands[0] if i.operands else i
+        element = i.opcode == "get-tuple-element" and tuple_.opcode == "tuple"
+        i = tuple_.operands[i.attributes["index"]] if element else tuple_
     return maker[i]
 
 
-def _lines(fusion: Fusion, cost: Cost) -> list[str]:
+def _lines(fusion: Fusion, cost: Cost, given: int) -> list[str]:
+    """The text of a box: what it reads from outside, its instructions (`>` for those written), what it saves."""
     outputs = set(fusion.outputs)
     lines = []
     for i in fusion.instructions:
         if i.opcode != "constant":
             mark = ">" if i in outputs else " "
             lines.append(f"{mark} {i.opcode} {i.shape.without_layout()}"[:44])
-    if len(lines) > LABELS:
-        lines = [*lines[: LABELS // 2], f"  ... {len(lines) - LABELS} more", *lines[-LABELS // 2 :]]
+    if len(lines) > LISTED:
+        lines = [*lines[: LISTED // 2], f"  ... {len(lines) - LISTED} more", *lines[-LISTED // 2 :]]
+    if given:
+        lines.insert(0, f"reads {bytes_text(given)} of arguments and constants")
     return [*lines, f"saves {bytes_text(cost.bytes_saved)}"] if cost.bytes_saved else lines
 
 
 def _place(boxes: list[Box]) -> None:
-    """Sizes, then rows; each box as near below its sources as the order of its row allows."""
+    """Sizes, then rows from the top; in a row each box as near below its sources as its neighbours allow."""
+    rows: dict[int, list[Box]] = {}
     for b in boxes:
-        b.width = max(len(line) for line in [b.title, *b.lines]) * CHARACTER + 2 * MARGIN
-        b.height = LINE * (len(b.lines) + 1) + 2 * MARGIN
+        rows.setdefault(b.row, []).append(b)
+        if b.title:
+            b.width = max(len(line) for line in [b.title, *b.lines]) * CHARACTER + 2 * MARGIN
+            b.height = LINE * (len(b.lines) + 1) + 2 * MARGIN
     y = float(MARGIN)
-    for n in range(max(b.row for b in boxes) + 1):
-        row = [b for b in boxes if b.row == n]
-        wanted = {
-            id(b): sum(boxes[s].middle for s in b.sources) / len(b.sources) if b.sources else b.width / 2 for b in row
-        }
-        row.sort(key=lambda b: wanted[id(b)])
-        total = sum(b.width for b in row) + GAP * (len(row) - 1)
-        x = max(MARGIN, sum(wanted.values()) / len(row) - total / 2)
+    for n in sorted(rows):
+        row = rows[n]
+        wanted = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
+        row.sort(key=lambda b: wanted[b])
+        x = float(MARGIN)
+        for b in row:  # from the left, then back from the right where that was too far
+            b.x = max(x, wanted[b] - b.width / 2)
+            x = b.x + b.width + GAP
+        for left, b in zip(reversed(row[:-1]), reversed(row[1:]), strict=True):
+            spare = b.x - GAP - left.width - left.x
+            ideal = max(MARGIN, wanted[left] - left.width / 2)
+            left.x = min(left.x + max(0.0, spare), ideal) if ideal > left.x else left.x
+        height = max(b.height for b in row)
         for b in row:
-            b.x, b.y = x, y
-            x += b.width + GAP
-        y += max(b.height for b in row) + ROW_GAP
+            b.y, b.height = y, b.height if b.title else height
+        y += height + ROW_GAP
 
 
-def _edges(boxes: list[Box]) -> tuple[list[str], list[str]]:
+def _curves(edges: list[Edge]) -> tuple[list[str], list[str]]:
     """Curves from the lower edge of one box to the upper edge of another, and the bytes that go along them."""
     curves, labels = [], []
-    leaving = {n: [b for b in boxes if n in b.sources] for n in range(len(boxes))}
-    for b in boxes:
-        for k, (source, read) in enumerate(sorted(b.sources.items(), key=lambda item: boxes[item[0]].middle)):
-            s = boxes[source]
-            users = sorted(leaving[source], key=lambda user: user.middle)
-            x0 = s.x + s.width * (users.index(b) + 1) / (len(users) + 1)
-            x1 = b.x + b.width * (k + 1) / (len(b.sources) + 1)
-            y0, y1 = s.y + s.height, b.y - 2
-            bend = min(70.0, (y1 - y0) / 2)
-            names = escape(", ".join(f"{i.name} {i.shape.without_layout()}" for i in read))
-            path = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {y0 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}"
-            curves.append(f'<path class="edge" marker-end="url(#tip)" d="{path}"><title>{names}</title></path>')
-            size = bytes_text(sum(i.shape.bytes for i in read))
-            labels.append(f'<text class="label" x="{x1:.1f}" y="{y1 - 14 - 13 * (k % 2):.1f}">{size}</text>')
+    leaving: dict[Box, list[Edge]] = {}
+    entering: dict[Box, list[Edge]] = {}
+    for e in edges:
+        leaving.setdefault(e.path[0], []).append(e)
+        entering.setdefault(e.path[-1], []).append(e)
+    for e in edges:
+        first, last = e.path[0], e.path[-1]
+        outs = sorted(leaving[first], key=lambda o: o.path[1].middle)
+        ins = sorted(entering[last], key=lambda o: o.path[-2].middle)
+        x = first.x + first.width * (outs.index(e) + 1) / (len(outs) + 1)
+        y = first.y + first.height
+        path = f"M{x:.1f} {y:.1f}"
+        place = ins.index(e)
+        for b in e.path[1:]:
+            to = b.middle if b is not last else b.x + b.width * (place + 1) / (len(ins) + 1)
+            bend = (b.y - y) / 2
+            path += f"C{x:.1f} {y + bend:.1f} {to:.1f} {b.y - bend:.1f} {to:.1f} {b.y - 2:.1f}"
+            x, y = to, b.y + b.height
+            if b is not last:
+                path += f"V{y:.1f}"
+        names = escape(", ".join(f"{i.name} {i.shape.without_layout()}" for i in e.values))
+        curves.append(f'<path class="edge" marker-end="url(#tip)" d="{path}"><title>{names}</title></path>')
+        size = bytes_text(sum(i.shape.bytes for i in e.values))
+        labels.append(f'<text class="label" x="{x:.1f}" y="{last.y - 12 - 13 * (place % 3):.1f}">{size}</text>')
     return curves, labels
 
 
@@ -183,7 +224,7 @@ def _drawn(b: Box) -> str:
     x, y = b.x + MARGIN, b.y + MARGIN + 10
     text = [f'<text class="title" x="{x:.1f}" y="{y:.1f}">{escape(b.title)}</text>']
     for n, line in enumerate(b.lines, 1):
-        quiet = ' class="quiet"' if line.startswith(" ") else ""
+        quiet = "" if line.startswith(">") else ' class="quiet"'
         text.append(f'<text{quiet} x="{x:.1f}" y="{y + n * LINE:.1f}" xml:space="preserve">{escape(line)}</text>')
     return (
         f'<g><rect x="{b.x:.1f}" y="{b.y:.1f}" width="{b.width:.1f}" height="{b.height:.1f}" rx="6" '

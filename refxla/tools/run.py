@@ -13,6 +13,7 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Module
 from refxla_spec.sampling import typical_errors
 from refxla_spec.types import Shape
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +28,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
     """The command; 1 if --check finds a result outside its bounds, else 0. Raises Error."""
     if options.repeat < 1:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
+    if options.random is not None and options.random < 0:
+        raise InputError(f"--random {options.random}: a seed is 0 or more")
     if options.inputs is not None:
         arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)
         arguments = from_npz(module, arrays, options.inputs)
@@ -34,8 +37,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
         arguments = random_arguments(module, options.random)
     elif names(module):
         listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
+        more = ", ..." if len(names(module)) > 6 else ""
         raise InputError(
-            f"the program takes {len(names(module))} arrays: {listed}; give --inputs FILE or --random SEED"
+            f"the program takes {len(names(module))} array(s): {listed}{more}; give --inputs FILE or --random SEED"
         )
     else:
         arguments = []
@@ -143,7 +147,9 @@ _STYLE = {"same bits": "green", "within": "green", "undecided": "yellow", "suspe
 
 def checked(comparisons: list[Comparison]) -> Table:
     """The table that --check prints."""
-    table = Table(title="Against the reference", title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(
+        title="Against the reference", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("result")
     table.add_column("shape", style="cyan")
     for head in ("largest error", "its bound", "of bound", "ulp", "typical errors", "undecided"):

@@ -45,9 +45,10 @@ def names(module: Module) -> list[tuple[str, str, Shape]]:
 def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
     """The arrays of an npz by name, types restored. Raises InputError for anything else."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            if isinstance(file, np.ndarray):
-                raise InputError(f"{source} is one array (npy); give an npz: numpy.savez(file, arg0=..., arg1=...)")
+        file = np.load(io.BytesIO(data), allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise InputError(f"{source} is one array (npy); give an npz: numpy.savez(file, arg0=..., arg1=...)")
+        with file:
             arrays = {name: file[name] for name in file.files}
     except InputError:
         raise
@@ -131,9 +132,9 @@ _POSITIVE = {"sqrt", "rsqrt", "log", "power"}
 def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
     """Arguments for each array that the program takes; the same seed gives the same.
 
-    Floats are standard normal, but from [0, 1) where a root or a logarithm is taken of what they are added or multiplied
-    into. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts. Raises
-    InputError for a parameter that is no array.
+    Floats are standard normal, but from [0, 1) where a root or a logarithm is taken of what they are added or
+    multiplied into. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts.
+    Raises InputError for a parameter that is no array.
     """
     rng = np.random.default_rng(seed)
     inlined = optimize(module, after="inline").entry

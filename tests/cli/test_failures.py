@@ -1,0 +1,147 @@
+"""Everything that can go wrong around a command: one message, an exit status, nothing half-written."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import EXAMPLES, SMALL
+
+STEP = EXAMPLES / "mlp" / "step.hlo"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], ["COMMAND"]),
+        (["frobnicate"], ["frobnicate", "'run'"]),
+        (["show"], ["FILE", "refxla show --help"]),
+        (["show", "{file}", "--plan", "--opencl"], ["not allowed with"]),
+        (["show", "{file}", "--color"], ["--color"]),
+        (["show", "{file}", "--after", "magic"], ["no pass 'magic'", "inline"]),
+        (["show", "{file}", "--plan", "--device", "toaster"], ["'toaster'", "pocl"]),
+        (["show", "{file}", "--plan", "--device", "reference"], ["no plan"]),
+        (["run", "{file}", "--random", "one"], ["--random", "'one'"]),
+        (["run", "{file}", "--random", "0", "--device", "toaster"], ["'toaster'", "pocl"]),
+        (["verify", "absent.hlo"], ["cannot read absent.hlo", "No such file"]),
+        (["verify", "{folder}"], ["Is a directory"]),
+        (["verify", "nul\0.hlo"], ["cannot read"]),
+        (["convert", "{file}", "{folder}"], ["text or a proto"]),
+        (["convert", "{file}", "{folder}", "--to", "text"], ["cannot write", "directory"]),
+        (["convert", "{file}", "{folder}/absent/x.pb"], ["cannot write", "No such file"]),
+        (["convert", "{file}", "/proc/x.pb"], ["cannot write /proc/x.pb"]),
+        (["convert", "{file}", "x.bin"], ["--to"]),
+    ],
+)
+def test_a_command_that_is_wrong(refxla, program, tmp_path, arguments, words):
+    error = refxla(*(a.format(file=program(), folder=tmp_path) for a in arguments)).error
+    for word in words:
+        assert word in error
+
+
+def test_an_empty_program(refxla, program, child):
+    assert "is empty" in refxla("verify", program("  \n")).error
+    assert "standard input is empty" in child("verify", "-", input="").error
+
+
+def test_a_folder_that_cannot_be_written(program, child, tmp_path):
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    folder.chmod(0o500)
+    if os.access(folder, os.W_OK):
+        pytest.skip("root writes everywhere")
+    assert "Permission denied" in child("convert", program(), folder / "x.pb").error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk(child, program):
+    with open("/dev/full", "wb") as full:
+        assert "the disk is full" in child("show", STEP, stdout=full).error
+        assert "the disk is full" in child("verify", STEP, stdout=full).error
+    assert "No space left" in child("convert", program(), "/dev/full", "--to", "text").error
+
+
+def test_a_result_that_does_not_fit_leaves_nothing_behind(program, tmp_path):
+    """The file may have 4 KiB, the proto has more: what was there stays, and no piece of the new one."""
+    out = tmp_path / "out.pb"
+    out.write_bytes(b"old")
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    command = [sys.executable, "-B", "-m", "refxla.tools.cli", "convert", str(STEP), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    assert done.returncode == 2 and os.strerror(errno.EFBIG) in done.stderr
+    assert out.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["out.pb"]
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(program):
+    lines = "".join(f"  n{k} = f32[100] negate(n{k - 1})\n" for k in range(1, 4000))
+    path = program(
+        f"HloModule long\n\nENTRY e {{\n  n0 = f32[100] parameter(0)\n{lines}}}\n"
+    )
+    command = f"{sys.executable} -m refxla.tools.cli show {path} | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0].startswith("HloModule") and done.stdout.splitlines()[-1] == "141"
+    assert done.stderr == ""
+
+
+def test_closed_streams_are_no_fault(program):
+    command = f"{sys.executable} -m refxla.tools.cli verify {program()} >&- 2>&-; echo $?"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in ("0", "2")
+    command = f"{sys.executable} -m refxla.tools.cli verify - <&-; echo $?"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2" and "standard input" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_a_long_run():
+    """An endless loop, on the device and in the reference."""
+    text = """HloModule endless
+body {
+  ROOT s = f32[] parameter(0)
+}
+condition {
+  t = f32[] parameter(0)
+  z = f32[] constant(0)
+  ROOT more = pred[] compare(t, z), direction=GE
+}
+ENTRY e {
+  x = f32[] constant(1)
+  ROOT w = f32[] while(x), condition=condition, body=body
+}
+"""
+    for device in ("pocl", "reference"):
+        command = [sys.executable, "-m", "refxla.tools.cli", "run", "-", "--device", device]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(text.encode())
+        process.stdin.close()
+        time.sleep(2)
+        assert process.poll() is None, process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert process.stderr.read().decode() == "refxla: error: interrupted\n"
+
+
+def test_a_terminal_that_knows_no_unicode(child, program):
+    result = child("explain", program(), env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert result.status == 0 and "small" in result.out
+
+
+def test_a_fault_of_refxla_is_said_to_be_one(refxla, program, monkeypatch):
+    from refxla.tools import commands
+
+    monkeypatch.setattr(commands, "check_rules", lambda module: {}["key"])
+    error = refxla("verify", program()).error
+    assert "a fault of refxla itself, KeyError" in error and "REFXLA_TRACEBACK=1" in error
+
+
+def test_input_that_is_cut_names_the_line(refxla, program):
+    error = refxla("verify", program(SMALL[:-60])).error
+    assert "program.hlo: line " in error and "^" in error

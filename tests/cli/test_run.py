@@ -1,0 +1,195 @@
+"""refxla run: values in and out, random ones, devices, the check."""
+
+import io
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from command_line import BF16, EXAMPLES, NESTED
+
+from refxla import compiler
+from refxla.tools.run import check, verdict
+
+X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([10, 20, 30], np.float32)
+
+
+def npz(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize("names", [("arg0", "arg1"), ("x", "y"), ("arg0", "y")])
+@pytest.mark.parametrize("device", ["pocl", "reference"])
+def test_values_go_in_and_come_out_by_number_or_name(refxla, program, tmp_path, names, device):
+    given = npz(tmp_path / "in.npz", **dict(zip(names, (X, Y), strict=True)))
+    out = tmp_path / "results"
+    result = refxla("run", program(), "--inputs", given, "--output", out, "--device", device)
+    assert result.status == 0 and not result.err
+    with np.load(out) as file:
+        assert sorted(file.files) == ["out0", "out1"]
+        np.testing.assert_array_equal(file["out0"], X + Y)
+        assert file["out1"] == 3 and file["out1"].dtype == np.int32
+    assert "out0  f32[2,3]" in result.out and "out1  s32[]     3" in result.out
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("device", ["pocl", "reference"])
+def test_tuples_are_flat_in_order(refxla, program, tmp_path, device):
+    values = {"p.0": np.float32([1, 2]), "arg1": np.int32(7), "p.2": np.float32(3), "q": np.float32([5, 6])}
+    given, out = npz(tmp_path / "in.npz", **values), tmp_path / "out.npz"
+    ran = refxla("run", program(NESTED), "--inputs", given, "--output", out, "--device", device, "--check")
+    assert ran.status == 0, ran.err
+    with np.load(out) as file:
+        np.testing.assert_array_equal(file["out0"], [5, 6])
+        np.testing.assert_array_equal(file["out1"], [8, 12])
+        assert file["out2"] == 7
+
+
+def test_types_that_numpy_does_not_know_keep_their_bits(refxla, program, tmp_path):
+    value = np.array([1.5, -2, np.inf], ml_dtypes.bfloat16)
+    noted = npz(tmp_path / "noted.npz", x=value.view(np.uint16), **{"x.type": "bf16"})
+    plain = npz(tmp_path / "plain.npz", x=value)  # what numpy makes of it: two bytes without a type
+    for given in (noted, plain):
+        out = tmp_path / "out.npz"
+        assert refxla("run", program(BF16), "--inputs", given, "--output", out).status == 0
+        with np.load(out) as file:
+            assert str(file["out0.type"]) == "bf16"
+            np.testing.assert_array_equal(file["out0"].view(ml_dtypes.bfloat16), value + value)
+
+
+def test_random_arguments_are_those_of_the_seed(refxla, program, tmp_path):
+    outs = []
+    for seed in (5, 5, 6):
+        assert refxla("run", program(), "--random", seed, "--output", tmp_path / "o.npz").status == 0
+        with np.load(tmp_path / "o.npz") as file:
+            outs.append(file["out0"])
+    assert np.array_equal(outs[0], outs[1]) and not np.array_equal(outs[0], outs[2])
+
+
+def test_random_values_suit_roots_and_indices():
+    from refxla_spec.text import parse
+
+    from refxla.tools.values import random_arguments
+
+    text = """HloModule m
+ENTRY e {
+  v = f32[64] parameter(0)
+  w = f32[64] parameter(1)
+  i = s32[64] parameter(2)
+  n = s32[] parameter(3)
+  q = u2[64] parameter(4)
+  d = f32[64] add(v, v)
+  r = f32[64] sqrt(d)
+  ROOT t = (f32[64], f32[64], s32[64], s32[], u2[64]) tuple(r, w, i, n, q)
+}"""
+    v, w, i, n, q = random_arguments(parse(text), 0)
+    assert v.min() >= 0 and w.min() < 0
+    assert i.min() == 0 and i.max() == 9 and 1 <= n <= 9
+    assert q.astype(int).max() == 3 and q.dtype == ml_dtypes.uint2
+
+
+def test_the_check_says_how_each_result_stands(refxla):
+    result = refxla("run", EXAMPLES / "fused_sum" / "fused_sum.hlo", "--random", 0, "--check", "--repeat", 3)
+    assert result.status == 0
+    assert "The result keeps the contract." in result.out and "within" in result.out
+    assert "ran       3 times: best" in result.out and "pocl" in result.out
+
+
+@pytest.mark.parametrize("wrong", [1e-5, float("nan"), 1.0])
+def test_a_wrong_result_is_found(refxla, program, monkeypatch, wrong):
+    run = compiler.Reference.__call__
+
+    def spoiled(self, *arguments):
+        first, second = run(self, *arguments)
+        return first + np.float32([[0, 0, wrong], [0, 0, 0]]), second
+
+    monkeypatch.setattr(compiler.Reference, "__call__", spoiled)
+    result = refxla("run", program(), "--random", 0, "--device", "reference", "--check")
+    assert result.status == 1 and not result.err
+    assert "1 of 2 results do not keep the numeric contract: out0." in result.out
+    assert "1 outside; at [0, 2]" in result.out
+
+
+def test_a_result_far_beyond_typical_errors_is_suspect():
+    """Within certain bounds that are wide, and still a hundred times as far away as any rounding would take it."""
+    from refxla_spec.text import parse
+
+    text = """HloModule m
+f {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[10000] parameter(0)
+  z = f32[] constant(0)
+  ROOT s = f32[] reduce(x, z), dimensions={0}, to_apply=f
+}"""
+    x = np.random.default_rng(0).standard_normal(10000, np.float32)
+    right = np.float32(x.astype(np.float64).sum())
+    verdicts = [verdict(check(parse(text), [x], [right + np.float32(d)])[0]) for d in (0, 1e-5, 0.5, 100)]
+    assert verdicts == ["same bits", "within", "suspect", "outside"]
+
+
+def test_a_program_without_parameters_needs_no_values(refxla, program):
+    text = "HloModule m\nENTRY e {\n  ROOT c = f32[2] constant({1, 2})\n}\n"
+    assert "[1. 2.]" in refxla("run", program(text)).out
+
+
+def test_results_go_to_a_pipe(program):
+    path = program("HloModule m\nENTRY e {\n  ROOT c = f32[2] constant({1, 2})\n}\n")
+    command = [sys.executable, "-m", "refxla.tools.cli", "run", str(path), "--output", "-", "--device", "reference"]
+    data = subprocess.run(command, check=True, capture_output=True).stdout
+    with np.load(io.BytesIO(data)) as file:
+        np.testing.assert_array_equal(file["out0"], [1, 2])
+
+
+@pytest.mark.parametrize(
+    "arrays, words",
+    [
+        ({"arg0": X}, ["has no arg1 (y)", "f32[3]", "the file has arg0"]),
+        ({"arg0": X, "x": X, "arg1": Y}, ["both arg0 and x"]),
+        ({"arg0": X, "arg1": Y, "arg2": Y}, ["has arg2, which is no parameter", "arg0 to arg1"]),
+        ({"arg0": X.T, "arg1": Y}, ["arg0 is f32[3,2]", "takes f32[2,3]"]),
+        ({"arg0": X.astype(np.float64), "arg1": Y}, ["arg0 is f64[2,3]", "takes f32[2,3]"]),
+        ({"arg0": np.array([["a"] * 3] * 2), "arg1": Y}, ["<U1", "takes f32[2,3]"]),
+        ({"arg0": X, "arg0.type": "f99", "arg1": Y}, ["arg0.type says 'f99'"]),
+        ({}, ["has no arg0 (x)", "the file has nothing"]),
+    ],
+)
+def test_values_that_do_not_fit(refxla, program, tmp_path, arrays, words):
+    result = refxla("run", program(), "--inputs", npz(tmp_path / "in.npz", **arrays))
+    for word in words:
+        assert word in result.error
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04broken", "npy", "cut", "pickle"])
+def test_a_file_that_is_no_npz(refxla, program, tmp_path, content):
+    path = tmp_path / "in.npz"
+    npz(path, arg0=X, arg1=Y)
+    if content == "cut":
+        path.write_bytes(path.read_bytes()[:200])
+    elif content == "npy":
+        with path.open("wb") as file:
+            np.save(file, X)
+    elif content == "pickle":
+        npz(path, arg0=np.array([{}], object))
+    else:
+        path.write_bytes(content)
+    error = refxla("run", program(), "--inputs", path).error
+    assert "in.npz" in error and "numpy.savez" in error
+
+
+def test_values_must_come_from_somewhere(refxla, program, tmp_path):
+    assert "--inputs FILE or --random SEED" in refxla("run", program()).error
+    assert "not allowed with" in refxla("run", program(), "--random", 0, "--inputs", "x").error
+    assert "cannot read" in refxla("run", program(), "--inputs", tmp_path / "absent.npz").error
+    assert "at least once" in refxla("run", program(), "--random", 0, "--repeat", 0).error
+    assert "--random -1" in refxla("run", program(), "--random", "-1").error
+
+
+def test_a_token_cannot_be_made_up(refxla, program):
+    text = "HloModule m\nENTRY e {\n  t = token[] parameter(0)\n  ROOT c = f32[2] constant({1, 2})\n}\n"
+    assert "token" in refxla("run", program(text), "--random", 0, "--device", "reference").error
