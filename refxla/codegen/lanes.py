@@ -126,14 +126,12 @@ class OpenWindow:
 
     def _loop(self, w: WindowDimension, scopes: ExitStack, descending: bool) -> Index:
         """The loop over a window's elements in one dimension."""
-        k = constant(0)
-        if w.size > 1:
-            name = self.e.names.fresh("k")
-            head = f"for (int {name} = 0; {name} < {w.size}; ++{name})"
-            if descending:
-                head = f"for (int {name} = {w.size - 1}; {name} >= 0; --{name})"
-            scopes.enter_context(self.block.scope(head))
-            k = variable(name, 0, w.size - 1)
+        name = self.e.names.fresh("k")
+        head = f"for (int {name} = 0; {name} < {w.size}; ++{name})"
+        if descending:
+            head = f"for (int {name} = {w.size - 1}; {name} >= 0; --{name})"
+        scopes.enter_context(self.block.scope(head))  # of one element, too: `continue` must have its loop
+        k = variable(name, 0, w.size - 1)
         self.number = self.number * w.size + k
         return k
 
