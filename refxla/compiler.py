@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from refxla_spec import interpreter
+from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.lexer import excerpt
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
@@ -18,8 +21,9 @@ from .codegen.program import program
 from .explain import Cost, Explanation, cost_of
 from .frontends import load
 from .passes.pipeline import FUSION, optimize
-from .planner import Planned, make_plan
-from .runtime.devices import choose
+from .plan import Fusion, Kernel
+from .planner import Planned, make_plan, root_leaves
+from .runtime.devices import Device, choose
 from .runtime.executable import Executable
 
 REFERENCE = "reference"
@@ -67,8 +71,13 @@ class Reference:
         return f"<Reference {self.hlo.name}>"
 
 
-def compile_module(source: Any, device: str | None = None, without: Collection[str] = ()) -> Compiled | Reference:
+def compile_module(
+    source: Any, device: str | Device | None = None, without: Collection[str] = ()
+) -> Compiled | Reference:
     """Compile an HLO program given as a Module, text, a path, or a serialized proto; see `refxla.compile`."""
+    device = device.name if isinstance(device, Device) else device
+    if device is not None and not isinstance(device, str):
+        raise InputError(f"device is a {type(device).__name__}: give the name of a device, or one of refxla.devices()")
     module = source if isinstance(source, Module) else load(source)
     verify(module)
     if device == REFERENCE:
@@ -84,16 +93,16 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
     return optimized, make_plan(optimized, partial(emit, target=target), fuse=FUSION not in without)
 
 
-def compile(source: Any, *arguments: Any, device: str | None = None, without: Collection[str] = ()) -> Any:
+def compile(source: Any, *arguments: Any, device: str | Device | None = None, without: Collection[str] = ()) -> Any:
     """Compile a program for an OpenCL device.
 
     source: one of
         HLO as text, the path of a file with HLO text or a serialized HloModuleProto, the proto's bytes, or a Module:
             gives a Compiled, which is called with the flattened arrays of the parameters and gives the array or the
             tuple of arrays of the result;
-        a function of JAX (`jax.jit(f)`, or f with its arguments) or of TensorFlow (`tf.function(f)`), with example
-            `arguments`: gives a callable that takes and gives what the function does.
-    device: the name of a device as `refxla devices` lists it, or "reference" for the specification's interpreter; None
+        a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable), compiled
+            for example `arguments` or at its first call: gives a callable that takes and gives what the function does.
+    device: a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter; None
         takes what REFXLA_DEVICE says, or the fastest there is.
     without: names of passes to leave out (OPTIONAL in passes/pipeline.py; "fusion" among them), to find a fault.
 
@@ -101,8 +110,6 @@ def compile(source: Any, *arguments: Any, device: str | None = None, without: Co
     """
     if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
         if arguments:
-            from refxla_spec.errors import InputError
-
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
         return compile_module(source, device, without)
     from .frontends import compile_function

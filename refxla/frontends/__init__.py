@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def load(source: str | bytes | Path) -> Module:
 
 
 def _is_text(source: str) -> bool:
-    return "\n" in source or "{" in source or source.lstrip().startswith("HloModule")
+    return not source.strip() or "\n" in source or "{" in source or source.lstrip().startswith("HloModule")
 
 
 def _decode(data: bytes) -> Module:
@@ -52,13 +53,15 @@ def _decode(data: bytes) -> Module:
 
 
 def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
-    """Compile a function of JAX or TensorFlow; UnsupportedError for anything else."""
-    name = type(function).__module__.split(".")[0]
-    if name == "tensorflow" or name == "keras":
+    """Compile a function of JAX or TensorFlow. A Python function is TensorFlow's if an example argument is; else JAX's.
+
+    Raises InputError for what is no function.
+    """
+    if _is_tensorflow(getattr(function, "__self__", function)) or any(map(_is_tensorflow, _leaves(arguments))):
         from .tensorflow import compile_tensorflow
 
         return compile_tensorflow(function, arguments, **options)
-    if name in ("jax", "jaxlib") or callable(function):
+    if callable(function):
         from .jax import compile_jax
 
         return compile_jax(function, arguments, **options)
@@ -66,3 +69,18 @@ def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
         f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), a jax.jit function "
         "or a tf.function"
     )
+
+
+def _is_tensorflow(value: Any) -> bool:
+    """Whether a value is of a class of TensorFlow or Keras, or of one that inherits from theirs."""
+    return any(c.__module__.split(".")[0] in ("tensorflow", "keras") for c in type(value).__mro__)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _leaves(element)
+    else:
+        yield value

@@ -1,0 +1,166 @@
+"""NumPy functions, unchanged: run once on traced arrays, which write down HLO instead of computing.
+
+A Traced (traced.py) stands for an array whose shape and type are known and whose values are not. NumPy hands it every
+call of a ufunc and of most functions; what each becomes stands in ufuncs.py, reductions.py, movement.py and
+functions.py. What would need the values, such as an `if` on an element, is an UnsupportedError that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+from refxla_spec.module import Computation, Instruction, Module, post_order
+from refxla_spec.types import Shape
+
+from ...passes.expand.build import Build
+from .traced import Traced
+
+
+def compile_numpy(
+    function: Callable, arguments: tuple, device: str | None = None, without: Collection[str] = ()
+) -> NumpyFunction:
+    """A NumpyFunction; compiled at once if example arguments are given, else at the first call."""
+    made = NumpyFunction(function, device, without)
+    if arguments:
+        made.executable = made.compiled_for(arguments, {})[0]
+    return made
+
+
+class NumpyFunction:
+    """Called like the function it was made from, with arrays in any nesting of tuples, lists and dicts.
+
+    It is traced and compiled once for each structure, shapes and types of the arguments. Arguments that are no arrays
+    (Python numbers, strings, None) are part of the program: another value makes another program; pass a number that
+    changes as np.float32(x). What an executable has (`hlo`, `plan`, `explain`, ...) is that of the one used last.
+    """
+
+    def __init__(self, function: Callable, device: str | None, without: Collection[str]) -> None:
+        self.function, self.device, self.without = function, device, without
+        self.executable: Any = None
+        self._compiled: dict[Any, tuple[Any, Any]] = {}
+        self.__name__ = getattr(function, "__name__", "function")
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.executable, structure = self.compiled_for(args, kwargs)
+        results = self.executable(*(leaf for leaf in leaves((args, kwargs)) if is_array(leaf)))
+        results = iter(results if isinstance(results, tuple) else (results,))
+        return rebuild(structure, lambda leaf: next(results) if leaf is _RESULT else leaf)
+
+    def compiled_for(self, args: tuple, kwargs: dict) -> tuple[Any, Any]:
+        """(executable, structure of the result) for arguments like these."""
+        key = _key((args, kwargs))
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(args, kwargs)
+        return self._compiled[key]
+
+    def _compile(self, args: tuple, kwargs: dict) -> tuple[Any, Any]:
+        from ...compiler import compile_module
+
+        module, structure = trace(self.function, args, kwargs)
+        return compile_module(module, self.device, self.without), structure
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or self.executable is None:
+            raise AttributeError(f"{name}: the function is compiled when it is first called, or with example arguments")
+        return getattr(self.executable, name)
+
+
+_RESULT = object()  # in the structure of a result: an array that the program makes
+
+
+def trace(function: Callable, args: tuple, kwargs: dict | None = None) -> tuple[Module, Any]:
+    """The module that a function computes for arguments like these, and the structure of its result.
+
+    Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
+    """
+    name = getattr(function, "__name__", "function").strip("<>") or "function"
+    build = Build(Instruction(name, "tuple", Shape.tuple_of()))
+    parameters: list[Instruction] = []
+
+    def traced(leaf: Any) -> Any:
+        if not is_array(leaf):
+            return leaf
+        shape = Shape.of(leaf)
+        number = len(parameters)
+        parameters.append(Instruction(f"arg{number}", "parameter", shape, [], {"number": number}))
+        return Traced(parameters[-1], build, f"argument {number}")
+
+    given_args, given_kwargs = rebuild((args, kwargs or {}), traced)
+    try:
+        result = function(*given_args, **given_kwargs)
+    except Exception as problem:
+        framework = _framework_of(problem)
+        if framework is None:
+            raise
+        raise InputError(
+            f"{name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
+        ) from problem
+    returned: list[Instruction] = []
+
+    def collect(leaf: Any) -> Any:
+        if isinstance(leaf, Traced):
+            returned.append(leaf.instruction)
+            return _RESULT
+        return leaf
+
+    structure = rebuild(result, collect)
+    root = returned[0] if len(returned) == 1 else build.tuple(*returned)
+    order = post_order(root, parameters)
+    entry = Computation(f"{name}.entry", parameters + [i for i in order if i.opcode != "parameter"], root)
+    called = list(dict.fromkeys(c for i in order for c in i.called))
+    return Module(name, [*called, entry], entry), structure
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether an argument is an array (or a NumPy scalar): a parameter of the program."""
+    return isinstance(leaf, (np.ndarray, np.generic)) or hasattr(leaf, "__array_interface__")
+
+
+def leaves(tree: Any) -> list[Any]:
+    """What a nesting of tuples, lists and dicts holds, in order; a dict by its own order of keys."""
+    if isinstance(tree, dict):
+        return [leaf for value in tree.values() for leaf in leaves(value)]
+    return [leaf for e in tree for leaf in leaves(e)] if isinstance(tree, (tuple, list)) else [tree]
+
+
+def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """The same nesting with `change(leaf)` for each leaf; named tuples stay what they are."""
+    if isinstance(tree, dict):
+        return {k: rebuild(v, change) for k, v in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        values = [rebuild(v, change) for v in tree]
+        return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
+    return change(tree)
+
+
+def _key(tree: Any) -> Any:
+    """Equal for arguments that have the same program."""
+    if isinstance(tree, dict):
+        return ("dict", tuple((k, _key(v)) for k, v in tree.items()))
+    if isinstance(tree, (tuple, list)):
+        return (type(tree), tuple(_key(v) for v in tree))
+    if is_array(tree):
+        array = np.asarray(tree)
+        return ("array", array.shape, array.dtype)
+    try:
+        hash(tree)
+    except TypeError:
+        raise InputError(
+            f"an argument of type {type(tree).__name__} is neither an array nor hashable; pass arrays"
+        ) from None
+    return (type(tree), tree)
+
+
+def _framework_of(problem: Exception) -> tuple[str, str] | None:
+    """The framework in whose code an exception arose, and how its functions are compiled."""
+    frame, packages = problem.__traceback__, {type(problem).__module__.split(".")[0]}
+    while frame is not None:
+        packages.add(frame.tb_frame.f_globals.get("__name__", "").split(".")[0])
+        frame = frame.tb_next
+    if packages & {"jax", "jaxlib"} or "JAX type" in str(problem):  # JAX hides its frames
+        return "JAX", "jax.jit(f)"
+    return ("TensorFlow", "tf.function(f)") if "tensorflow" in packages else None

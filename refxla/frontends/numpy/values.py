@@ -1,0 +1,80 @@
+"""From what a NumPy function is given to instructions, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from refxla_spec.module import Instruction
+from refxla_spec.types import BY_DTYPE, Shape
+
+from ...passes.expand.build import Build
+from .traced import Traced
+
+I = Instruction  # noqa: E741 - the type of every value below
+
+
+def builder_of(*values: Any) -> Build:
+    for v in values:
+        if isinstance(v, Traced):
+            return v.build
+        if isinstance(v, (tuple, list)) and (found := builder_of(*v)) is not None:
+            return found
+    return None
+
+
+def lift(b: Build, x: Any, dtype: np.dtype | None = None) -> I:
+    """The instruction of a value, which may be a constant, converted to a type."""
+    if isinstance(x, Traced):
+        value = x.instruction
+    elif isinstance(x, (list, tuple)) and builder_of(x) is not None:
+        from .movement import stack  # here, since movement is defined in terms of values
+
+        value = stack([wrap(b, lift(b, e)) for e in x]).instruction
+    else:
+        array = np.asarray(x, dtype)
+        value = b.make("constant", shape=Shape.of(array), literal=array)
+    return value if dtype is None else b.convert(value, BY_DTYPE[np.dtype(dtype)])
+
+
+def wrap(b: Build, value: I, view_of: Traced | None = None) -> Traced:
+    made = Traced(value, b)
+    if view_of is not None:  # in NumPy the two share memory
+        made.shared = view_of.shared = True
+    return made
+
+
+def spread(b: Build, x: I, dimensions: tuple[int, ...]) -> I:
+    """NumPy's broadcasting: the last dimensions are aligned, those of size 1 repeat."""
+    own = x.shape.dimensions
+    if own == dimensions:
+        return x
+    lead = len(dimensions) - len(own)
+    kept = [d for d, n in enumerate(own) if n == dimensions[lead + d]]
+    if len(kept) < len(own):
+        x = b.reshape(x, tuple(own[d] for d in kept))
+    return b.spread(x, Shape(x.shape.element_type, dimensions), tuple(lead + d for d in kept))
+
+
+def weak(x: Any) -> Any:
+    """What `resolve_dtypes` is asked with: a Python number's type, else the dtype."""
+    if type(x) in (int, float, complex):
+        return type(x)
+    if hasattr(x, "dtype"):
+        return x.dtype
+    build = builder_of(x)
+    return np.asarray(x).dtype if build is None else lift(build, x).shape.element_type.dtype
+
+
+def truth(b: Build, x: I) -> I:
+    return x if x.shape.element_type.kind == "pred" else b.compare(x, 0, direction="NE")
+
+
+def is_nan(b: Build, x: I) -> I:
+    return b.compare(x, x, direction="NE")
+
+
+def normal_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    return tuple(np.lib.array_utils.normalize_axis_tuple(axis, rank))

@@ -1,0 +1,156 @@
+"""NumPy functions, unchanged: what the compiled one gives is what NumPy gives, with its types and shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import refxla
+from refxla.frontends.numpy import leaves
+
+
+def normal(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def layer_norm(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def dense(x, w, b):
+    return np.maximum(x @ w + b, 0)
+
+
+def views(x):
+    return x[1:, ::-2] * 2 - x[:-1, None, 1][:, :1], x[..., -1], x[2, None], x.T, x.reshape(-1, 2)
+
+
+def order(x):
+    return np.argmax(x, axis=1), x.argmin(), np.sort(x), np.argsort(x, axis=0), np.max(x, axis=0, keepdims=True)
+
+
+def integers(i):
+    return i // 3, i % 3, i - 7 >> 1, i**2, i.sum(), np.cumsum(i), i / 4, i & 6, ~i, -i, abs(i), i.astype(np.uint8)
+
+
+def rounding(x):
+    return np.floor(x), np.trunc(x * 3), np.rint(x * 2), np.isnan(x), np.clip(x, -1, 1), np.round(x, 1), np.sign(x)
+
+
+def functions(x):
+    return np.logaddexp(x, 1.0) + np.hypot(x, 2) + np.cbrt(x) + np.expm1(x) + np.log1p(x * x), np.arctan2(x, 2.0)
+
+
+def nested(x):
+    return {"a": np.where(x > 0, x, 0.1 * x), "b": [x.T, (np.tanh(x).reshape(-1), 3, "text")]}
+
+
+def products(x, y):
+    return np.tensordot(x, y, 1) + np.outer(x[0], y[:, 0]).sum(), np.dot(x, y), x[0] @ y, x @ y[:, 0], np.inner(x, x)
+
+
+def gathers(x, i):
+    return x[i], np.take(x, i, axis=1), np.roll(x, 2, axis=1), np.tile(x[:, :1], (1, 6)), np.pad(x, 1), np.flip(x, 0)
+
+
+def joins(x):
+    return np.concatenate([x, x[::-1] * 3]), np.stack([x, x + 1], axis=1), np.stack([x, x * x]), np.diff(x, axis=1)
+
+
+def statistics(x):
+    return np.linalg.norm(x), np.std(x, ddof=1), np.prod(x[0]), np.any(x > 3), np.all(x < 9), (x > 0).sum()
+
+
+def accumulate(x):
+    y = np.zeros_like(x)
+    for k in range(3):
+        y = y + x * k
+    s = x * 1
+    s += y
+    return s
+
+
+CASES = [
+    (layer_norm, normal(8, 16)), (softmax, normal(8, 16)), (dense, normal(4, 8), normal(8, 3), normal(3)),
+    (views, normal(5, 8)), (order, normal(5, 7)), (integers, np.arange(-10, 10, dtype=np.int32)),
+    (rounding, normal(9)), (functions, normal(50)), (functions, normal(50, dtype=np.float64)), (nested, normal(3, 4)),
+    (products, normal(3, 4), normal(4, 5)), (np.matmul, normal(2, 3, 4), normal(2, 4, 5)),
+    (np.matmul, normal(2, 3, 4), normal(4, 5)), (gathers, normal(6, 6), np.array([0, -1, 3])), (joins, normal(3, 4)),
+    (statistics, normal(5, 6)), (accumulate, normal(6)), (np.sum, normal(0, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function, arguments", [(c[0], c[1:]) for c in CASES], ids=[c[0].__name__ for c in CASES])
+def test_gives_what_numpy_gives(function, arguments):
+    got, wanted = leaves(refxla.compile(function)(*arguments)), leaves(function(*arguments))
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        if not isinstance(b, (np.ndarray, np.generic)):
+            assert a == b
+            continue
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        scale = np.abs(b).max(initial=0) if b.dtype.kind in "fc" else 0
+        np.testing.assert_allclose(a, b, rtol=0, atol=32 * np.finfo(b.dtype).eps * scale if scale else 0)
+
+
+def test_the_example_that_everyone_knows_is_one_kernel():
+    @refxla.compile
+    def loss(x, y, z):
+        return np.sum(x + y * z)
+
+    x, y, z = normal(1000), normal(1001)[1:], normal(1002)[2:]
+    assert loss(x, y, z) == pytest.approx(np.sum(x + y * z), rel=1e-5)
+    assert len(loss.plan.kernels) == 1 and loss.memory.arena == 0
+    first = loss.executable
+    loss(normal(7), normal(7), normal(7))
+    assert loss.executable is not first
+    loss(x, y, z)
+    assert loss.executable is first
+
+
+def test_values_that_are_no_arrays_are_part_of_the_program():
+    power = refxla.compile(lambda x, n: x**n)
+    x = normal(4)
+    np.testing.assert_allclose(power(x, 2), x**2)
+    np.testing.assert_allclose(power(x, 3), x**3, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda x: x if x[0] > 0 else -x, "asks for the value"),
+        (lambda x: [x for _ in range(int(x[0]))], "asks for the value"),
+        (lambda x: np.asarray(x), "asks for the value"),
+        (lambda x: x.__setitem__(0, 1), "assigned"),
+        (lambda x: np.linalg.svd(x), "svd has no compiled form"),
+        (lambda x: np.add(x, 1, out=x), "argument 0 in place"),
+        (lambda x: np.where(x > 0), "size of its result is a value"),
+        (lambda x: x[x > 0], "mask"),
+        (lambda x: np.spacing(x), "spacing"),
+    ],
+)
+def test_what_has_no_compiled_form_says_so(function, message):
+    with pytest.raises(refxla.UnsupportedError, match=message):
+        refxla.compile(function)(normal(3))
+
+
+def test_a_view_does_not_change_behind_its_owner():
+    def change(x):
+        y = x * 2
+        z = y[1:]
+        y += 1
+        return z
+
+    with pytest.raises(refxla.UnsupportedError, match="shares memory"):
+        refxla.compile(change)(normal(3))
+
+
+def test_a_function_of_jax_is_told_apart():
+    jnp = pytest.importorskip("jax.numpy")
+    with pytest.raises(refxla.InputError, match=r"compile jax.jit\(f\)"):
+        refxla.compile(lambda x: jnp.sin(x))(normal(3))
