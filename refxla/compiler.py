@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.errors import InputError, UnsupportedError
-from refxla_spec.lexer import excerpt
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
-from .codegen.emit import emit
 from .codegen.program import program
 from .explain import Cost, Explanation, cost_of
 from .frontends import load
 from .passes.pipeline import FUSION, optimize
-from .plan import Fusion, Kernel
-from .planner import Planned, make_plan, root_leaves
+from .planner import Planned, make_plan
 from .runtime.devices import Device, choose
 from .runtime.executable import Executable
+from .supported import check_values, emit, located
 
 REFERENCE = "reference"
 
@@ -88,9 +85,16 @@ def compile_module(
 
 
 def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:
-    """The optimized module and its plan for a target; nothing is built yet."""
-    optimized = optimize(module, without)
-    return optimized, make_plan(optimized, partial(emit, target=target), fuse=FUSION not in without)
+    """The optimized module and its plan for a target; nothing is built yet.
+
+    Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
+    """
+    try:
+        optimized = optimize(module, without)
+        check_values(optimized)
+        return optimized, make_plan(optimized, partial(emit, target=target), fuse=FUSION not in without)
+    except UnsupportedError as problem:
+        raise located(problem, module) from None
 
 
 def compile(source: Any, *arguments: Any, device: str | Device | None = None, without: Collection[str] = ()) -> Any:

@@ -83,9 +83,7 @@ def test_a_result_that_does_not_fit_leaves_nothing_behind(program, tmp_path):
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(program):
     lines = "".join(f"  n{k} = f32[100] negate(n{k - 1})\n" for k in range(1, 4000))
-    path = program(
-        f"HloModule long\n\nENTRY e {{\n  n0 = f32[100] parameter(0)\n{lines}}}\n"
-    )
+    path = program(f"HloModule long\n\nENTRY e {{\n  n0 = f32[100] parameter(0)\n{lines}}}\n")
     command = f"{sys.executable} -m refxla.tools.cli show {path} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0].startswith("HloModule") and done.stdout.splitlines()[-1] == "141"
