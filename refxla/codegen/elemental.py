@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from math import prod
 from typing import TYPE_CHECKING
 
 from refxla_spec.module import Computation, Instruction, Window
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Indices = tuple[Index, ...]
 Rule = Generator[tuple[Instruction, Indices], "str | tuple[str, ...]", "str | tuple[str, ...]"]
 
+UNROLLED = 32  # turns of the loops inside an element, up to which they are written out
 _HALVES = ("f16", "bf16")
 
 
@@ -106,9 +108,10 @@ def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
         right[d] = x
     name = contraction_type(type_name(i))
     total = e.assign(name, scalar.literal(name, 0), block, changes=True)
+    short = prod(lhs.shape.dimensions[d] for d in lc) <= UNROLLED
     with ExitStack() as scopes:
         for ld, rd in zip(lc, rc, strict=True):
-            k, scope = e.loop(lhs.shape.dimensions[ld], block)
+            k, scope = e.loop(lhs.shape.dimensions[ld], block, unroll=short)
             scopes.enter_context(scope)
             left[ld], right[rd] = k, k
         a = _converted(e, (yield lhs, tuple(left)), type_name(lhs), name, block)
@@ -183,8 +186,9 @@ def _enter_window(
     Returns, for each dimension, the element of the window and the element of the array.
     """
     elements, positions = [], []
+    short = prod(w.size for w in window) <= UNROLLED
     for w, o, size in zip(window, placing, sizes, strict=True):
-        k, scope = e.loop(w.size, block)
+        k, scope = e.loop(w.size, block, unroll=short)
         scopes.enter_context(scope)
         k = w.size - 1 - k if descending else k
         at = o * w.stride + k * w.window_dilation - w.padding_low
@@ -234,7 +238,7 @@ def _select_and_scatter(e: Elements, i: Instruction, indices: Indices, block: Bl
         placing = []
         for w, x, count in zip(window, indices, source.shape.dimensions, strict=True):
             most = -(-w.size // w.stride)  # placings that contain an element, at most
-            t, scope = e.loop(most, block, "t")
+            t, scope = e.loop(most, block, "t", unroll=most * prod(w.size for w in window) <= UNROLLED)
             scopes.enter_context(scope)
             o = (x + w.padding_low) // w.stride - (most - 1) + t
             reached = at_least(o * w.stride - w.padding_low + w.size - 1 - x, 0)

@@ -129,11 +129,16 @@ class Elements:
         block.line(f"{scalar.register_type(name)} {variable_name};")
         return variable_name
 
-    def loop(self, size: int, block: Block, prefix: str = "k"):
-        """(index, scope) of a loop over 0..size-1; a loop of one turn is a bare scope."""
+    def loop(self, size: int, block: Block, prefix: str = "k", unroll: bool = False):
+        """(index, scope) of a loop over 0..size-1; a loop of one turn is a bare scope.
+
+        `unroll` writes it out when it is compiled, so that the loop around it can become a vector's.
+        """
         name = self.names.fresh(prefix)
         self.turns *= max(size, 1)
         head = f"for (int {name} = 0; {name} < {size}; ++{name})" if size != 1 else ""
+        if unroll and head:
+            block.line("#pragma unroll")
         return variable(name, 0, max(size - 1, 0)), block.scope(head)
 
     def start(self, value: str, element_type: str, limit: int, block: Block) -> Index:

@@ -212,7 +212,10 @@ def variable(name: str, low: int, high: int) -> Index:
 def _sum(factors: dict[Atom, int], number: int) -> Index:
     """The sum of atoms with factors, quotients joined with the remainders that complete them:
 
-    k * (x % c) + k * c * (x / c) = k * x,   and   k * (x % c) + k * c * (x / c % d) = k * (x % (c * d)).
+    k * (x % c) + k * c * (x / c) = k * x,   and   k * (x % c) + k * c * (x / c % d) = k * (x % (c * d));
+
+    and what a quotient leaves of its dividend:  k * x - k * c * (x / c) = k * (x % c), also with a remainder by d
+    around the quotient and one by c * d around the dividend.
     """
     for atom in [a for a in factors if a.operation == "%"]:
         k, c, x = factors[atom], atom.divisor, atom.index
@@ -221,9 +224,11 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
         quotient = x // c
         single = _single(quotient)
         for other, factor in factors.items():
-            if factor != k * c or not other.operation:
+            if _parts(atom, k, other, factor):
+                joined = (x % (c // other.divisor)) * k
+            elif factor != k * c or not other.operation:
                 continue
-            if other == single:
+            elif other == single:
                 joined = x * k
             elif other.operation == "%" and other.index == quotient:
                 joined = (x % (c * other.divisor)) * k
@@ -231,7 +236,20 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
                 continue
             rest = {a: f for a, f in factors.items() if a is not atom and a is not other}
             return _sum(rest, number) + joined
+    for atom in [a for a in factors if a.operation == "/"]:
+        k, rest = divmod(-factors[atom], atom.divisor)
+        if rest == 0 and k and all(factors.get(a) == k * c for a, c in atom.index.terms):
+            left = dict(factors)
+            for a in (atom, *(a for a, _ in atom.index.terms)):
+                del left[a]
+            return _sum(left, number - k * atom.index.constant) + (atom.index % atom.divisor) * k
     return Index(tuple((a, c) for a, c in factors.items() if c), number)
+
+
+def _parts(atom: Atom, k: int, other: Atom, factor: int) -> bool:
+    """Whether atom is x % (c * d) with factor k, and other is (x / c) % d with factor -k * c."""
+    c, rest = divmod(atom.divisor, other.divisor) if other.operation == "%" and other is not atom else (0, 1)
+    return rest == 0 and factor == -k * c and other.index == atom.index // c
 
 
 def _atom(operation: str, index: Index, divisor: int) -> Atom:

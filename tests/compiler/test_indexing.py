@@ -126,3 +126,6 @@ def test_factor_and_divisions():
     assert (i * 5 + j).factor("x") == 0
     assert (i // 3 + i % 3).divisions == 2
     assert (i // 3 * 3 + i % 3).divisions == 0
+    assert i - i // 3 * 3 == i % 3
+    p = variable("p", 0, 999)
+    assert p % 62 - p // 2 % 31 * 2 == p % 2
