@@ -29,6 +29,10 @@ class Row:
     not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
     evaluates producers element by element; `fuses_users`: whether its result can feed elementwise users in
     the same kernel.
+
+    `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
+    type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
+    own, in _core/shapes.pyx. `takes` are the kinds of element types that such a family's operation takes.
     """
 
     opcode: str
@@ -39,6 +43,42 @@ class Row:
     kind: str = ""
     fuses_operands: bool = False
     fuses_users: bool = False
+    shape: str = ""
+    takes: str = ""
+
+
+# Kinds of element types.
+INTEGER, LOGIC = "signed unsigned", "pred signed unsigned"
+REAL, FIELD = "float", "float complex"
+NUMBER, ANY = "signed unsigned float complex", "pred signed unsigned float complex"
+
+# Elementwise operations: family of shapes, flops, what they take, opcodes.
+_ELEMENTWISE = (
+    ("unary", 1, NUMBER, "negate"),
+    ("unary", 1, "signed " + FIELD, "sign"),
+    ("component", 1, "signed " + FIELD, "abs"),
+    ("component", 1, FIELD, "real imag"),
+    ("unary", 1, LOGIC, "not"),
+    ("unary", 1, REAL, "ceil floor"),
+    ("unary", 2, REAL, "round-nearest-afz round-nearest-even"),
+    ("test", 1, REAL, "is-finite"),
+    ("unary", 4, INTEGER, "popcnt count-leading-zeros"),
+    ("unary", 6, FIELD, "sqrt rsqrt"),
+    ("unary", 14, FIELD, "exponential log logistic tanh"),
+    ("unary", 24, FIELD, "acos acosh asin asinh atanh cosh cosine exponential-minus-one log-plus-one sine sinh tan"),
+    ("unary", 24, REAL, "cbrt erf"),
+    ("binary", 1, NUMBER, "subtract"),
+    ("binary", 2, INTEGER, "shift-left shift-right-arithmetic shift-right-logical"),
+    ("binary", 4, INTEGER, "mulhi"),
+    ("binary", 6, NUMBER, "divide"),
+    ("binary", 6, INTEGER + " " + REAL, "remainder"),
+    ("binary", 24, REAL, "atan2"),
+    ("binary", 40, NUMBER, "power"),
+    ("", 1, "", "clamp compare complex convert copy select"),
+    ("", 2, "", "bitcast-convert"),
+    ("", 4, "", "reduce-precision"),
+)
+_COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 
 
 def _rows() -> dict[str, Row]:
@@ -46,21 +86,10 @@ def _rows() -> dict[str, Row]:
     rows += [Row(o, STRUCTURE, 0) for o in ("tuple", "get-tuple-element", "after-all", "add-dependency")]
     rows += [Row(o, CONTROL, 0) for o in ("while", "conditional")]
 
-    rows += [Row(o, ELEMENTWISE, 1, True, True) for o in ("add", "multiply", "and", "or", "xor", "maximum", "minimum")]
-    cheap = "abs ceil clamp compare complex convert copy floor imag is-finite negate not real select subtract sign"
-    rows += [Row(o, ELEMENTWISE, 1) for o in cheap.split()]
-    shifts = (
-        "shift-left shift-right-arithmetic shift-right-logical round-nearest-afz round-nearest-even bitcast-convert"
-    )
-    rows += [Row(o, ELEMENTWISE, 2) for o in shifts.split()]
-    rows += [Row(o, ELEMENTWISE, 4) for o in ("popcnt", "count-leading-zeros", "mulhi", "reduce-precision")]
-    rows += [Row(o, ELEMENTWISE, 6) for o in ("divide", "sqrt", "rsqrt", "remainder")]
-    rows += [Row(o, ELEMENTWISE, 14) for o in ("exponential", "log", "logistic", "tanh")]
-    elementary = (
-        "acos acosh asin asinh atan2 atanh cbrt cosh cosine erf exponential-minus-one log-plus-one sine sinh tan"
-    )
-    rows += [Row(o, ELEMENTWISE, 24) for o in elementary.split()]
-    rows += [Row("power", ELEMENTWISE, 40)]
+    for takes, opcodes in _COMMUTATIVE:
+        rows += [Row(o, ELEMENTWISE, 1, True, True, shape="binary", takes=takes) for o in opcodes.split()]
+    for shape, flops, takes, opcodes in _ELEMENTWISE:
+        rows += [Row(o, ELEMENTWISE, flops, shape=shape, takes=takes) for o in opcodes.split()]
 
     movement = "broadcast reshape transpose slice reverse pad concatenate dynamic-slice iota"
     rows += [Row(o, MOVEMENT, 0.5) for o in movement.split()]

@@ -183,13 +183,17 @@ class _Frame:
         return first.name if kind == "control" else f"{kind}.{first.name}"
 
     def _aliases(self) -> dict[Instruction, Instruction]:
-        """Values that are others under another shape: a reshape or copy alone in its group needs no kernel."""
+        """Values that are others: a reshape or copy alone in its group, and what a loop leaves as it was given."""
         found: dict[Instruction, Instruction] = {}
         for kind, _, members, outputs, _ in self.groups:
-            i = self.graph.instructions[outputs[0]][0]
+            i, *elements = self.graph.instructions[outputs[0]]
             if kind == "loop" and members == outputs and len(members) == 1 and i.opcode in ("reshape", "copy"):
                 if not self.is_inline(i.operands[0]):
                     found[i] = i.operands[0]
+            elif i.opcode == "while":
+                inside, roots = state_values(i.body), root_leaves(i.body)
+                kept = (e for e in elements if inside.get(e.index) is roots[e.index])
+                found.update({e: i.operands[0].operands[e.index] for e in kept})
         return found
 
     def base(self, i: Instruction) -> Instruction:

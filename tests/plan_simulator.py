@@ -2,8 +2,8 @@
 
 No kernel is generated: what is tested is the scheduler and the memory planner alone. Memory is made so that mistakes
 show: the arena and the results begin as garbage, scratch memory is garbage after each launch, and what must not be
-written is compared at the end. The values that a launch reads are those that lie in its buffers at that moment, so a value that was
-overwritten too early, or never written, changes the result.
+written is compared at the end. The values that a launch reads are those that lie in its buffers at that moment, so a
+value that was overwritten too early, or never written, changes the result.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from refxla_spec import accuracy
 from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.operation import make, operation
+from refxla_spec.operation import operation
 from refxla_spec.types import Shape
 
+from .._core.shapes import make
 from ..optable import ELEMENTWISE, MOVEMENT, ROWS
 from .dead_code import sort
 from .simplify import constant, scalar_value

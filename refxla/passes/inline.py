@@ -7,8 +7,8 @@ inlined, it works on arrays, and its constants are broadcast.
 from __future__ import annotations
 
 from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.operation import make
 
+from .._core.shapes import make
 from .dead_code import called_first, sort
 
 INLINED = {"call": "to_apply", "fusion": "calls", "map": "to_apply"}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from refxla_spec.errors import Error
+from refxla_spec.errors import Error, InputError
 from refxla_spec.module import Module
 
+from .._core import shapes
 from . import cse, dead_code, expand, fold, inline, simplify, tuples
 
 Pass = Callable[[Module], int]
@@ -32,20 +33,43 @@ OPTIONAL = ("simplify", "fold", "simplify-folded", "cse", FUSION)
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
     """A new module, the passes applied; the one given stays as it is.
 
-    `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. Raises Error for a
-    name that is no such pass, UnsupportedError for an operation that has neither emitter nor expansion.
+    `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. Raises InputError for
+    a name that is no such pass, Error for a pass that left a wrong shape, UnsupportedError for an operation that has
+    neither emitter nor expansion.
     """
+    without = (without,) if isinstance(without, str) else without
     names = [*(name for name, _ in PASSES), FUSION]
     for name in (*without, *([after] if after else [])):
         if name not in names:
-            raise Error(f"there is no pass {name!r}; the passes are {', '.join(names)}")
+            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(names)}")
     wrong = [name for name in without if name not in OPTIONAL]
     if wrong:
-        raise Error(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")
+        raise InputError(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")
+    made = _apply(module, without, after, each=False)
+    try:
+        shapes.check(made)
+    except Error:
+        _apply(module, without, after, each=True)  # again, to find out which pass it was
+        raise
+    return made
+
+
+def _apply(module: Module, without: Collection[str], after: str | None, each: bool) -> Module:
+    """A new module with the passes applied; with `each`, shapes are checked behind each of them."""
     module = module.clone()
     for name, run in PASSES:
         if name not in without:
             run(module)
+            if each:
+                _check_behind(name, module)
         if name == after:
             break
     return module
+
+
+def _check_behind(name: str, module: Module) -> None:
+    try:
+        shapes.check(module)
+    except Error as problem:
+        advice = f"leave it out with without=({name!r},) and " if name in OPTIONAL else ""
+        raise Error(f"pass {name!r} is at fault, {advice}report this: {problem}") from problem

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.operation import make
 from refxla_spec.types import Shape
 
+from .._core.shapes import make
 from ..optable import ELEMENTWISE, ROWS
 from .dead_code import sort
 

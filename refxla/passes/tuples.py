@@ -13,9 +13,9 @@ opt-barrier, after-all and add-dependency order nothing here (a plan runs in ord
 from __future__ import annotations
 
 from refxla_spec.module import Computation, Instruction, Metadata, Module
-from refxla_spec.operation import make
 from refxla_spec.types import Shape, leaves
 
+from .._core.shapes import make
 from .dead_code import called_first, sort
 
 Tree = Instruction | list  # an array (or token) value, or a list of trees

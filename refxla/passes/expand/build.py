@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, SliceDimension
-from refxla_spec.operation import make
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
+
+from ..._core.shapes import make
 
 
 class Build:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from refxla_spec.module import Instruction
-from refxla_spec.operation import make
+
+from ..._core.shapes import make
 
 
 def _spread(i: Instruction) -> Instruction | None:

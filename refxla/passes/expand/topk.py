@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from refxla_spec.module import Computation, Instruction, SliceDimension
-from refxla_spec.operation import make
 from refxla_spec.types import Shape
+
+from ..._core.shapes import make
 
 
 def _expand(i: Instruction) -> Instruction:
