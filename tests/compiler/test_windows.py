@@ -9,7 +9,7 @@ from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen import lanes, reduce_window
+from refxla.codegen import lanes, reduce_window, select_and_scatter
 from refxla.codegen.target import DEFAULT_CPU
 
 TYPES = {
@@ -216,3 +216,59 @@ def test_units_are_split_among_items():
     sizes, window = [16, 32, 32, 64], [{}, ROOM, ROOM, {}]
     fast, _ = same_bits(pooling(sizes, window, "maximum"), rough(*sizes))
     assert fast.kernels[0].items >= 4 * DEFAULT_CPU.compute_units
+
+
+def scattering(sizes, window, select="GE", scatter="add", name="f32") -> str:
+    out = dims(count(s, w) for s, w in zip(sizes, window, strict=True))
+    return f"""HloModule m
+    pick {{ a = {name}[] parameter(0)
+           b = {name}[] parameter(1)
+           ROOT r = pred[] compare(a, b), direction={select} }}
+    reducer {{ a = {name}[] parameter(0)
+              b = {name}[] parameter(1)
+              ROOT r = {name}[] {scatter}(a, b) }}
+    ENTRY main {{ x = {name}[{dims(sizes)}] parameter(0)
+                 s = {name}[{out}] parameter(1)
+                 i = {name}[] constant({INIT[scatter] if name == "f32" else 1})
+                 ROOT r = {name}[{dims(sizes)}] select-and-scatter(x, s, i), {window_text(window)},
+                   select=pick, scatter=reducer }}"""
+
+
+def source_of(sizes, window):
+    return [count(s, w) for s, w in zip(sizes, window, strict=True)]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(
+    windows(dilations=False),
+    st.sampled_from(["GE", "GT", "LE", "LT", "NE"]),
+    st.sampled_from(["add", "maximum"]),
+    st.sampled_from(["f32", "bf16", "s32"]),
+)
+def test_any_scattering(case, select, scatter, name):
+    sizes, window = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "STRIP", 4)
+        patch.setattr(select_and_scatter, "LITTLE", 16)
+        text = scattering(sizes, window, select, scatter, name)
+        check(text, values(name, *sizes), values(name, *source_of(sizes, window), seed=1), kind="select-and-scatter")
+
+
+@pytest.mark.parametrize("case", POOLS)
+@pytest.mark.parametrize("name", ["f32", "bf16"])
+def test_gradient_of_pooling_has_the_bits_of_the_elementwise_form(case, name):
+    sizes, window = POOLS[case]
+    x, s = values("f32", *sizes), rough(*source_of(sizes, window))
+    x.reshape(-1)[::97] = np.nan
+    text = scattering(sizes, window, name=name)
+    args = [a.astype(TYPES[name]) for a in (x, s)]
+    fast, _ = same_bits(text, *args, kind="select-and-scatter")
+    assert "place[" in fast.kernels[0].body
+
+
+def test_zeros_and_unselected_elements_keep_their_sign():
+    text = scattering([1, 4, 4, 8], [{}, {"size": 2, "stride": 2}, {"size": 2, "stride": 2}, {}])
+    text = text.replace("constant(0)", "constant(-0.0)")
+    x, s = values("f32", 1, 4, 4, 8), np.full((1, 2, 2, 8), -0.0, np.float32)
+    (got,) = same_bits(text, x, s, kind="select-and-scatter")[1]
+    assert np.signbit(got).all()
