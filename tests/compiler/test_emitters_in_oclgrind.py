@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_driver import OCLGRIND, check
+from kernel_driver import OCLGRIND, Compiled, check, fusion_of
+from refxla_spec.text import parse
 
 from refxla.codegen.target import DEFAULT_CPU, Target
 
@@ -91,3 +92,19 @@ def test_flavours(name, flavour, capfd):
     check(text, *args, kind=kind, target=TARGETS[flavour], platform=OCLGRIND)
     reported = capfd.readouterr().err
     assert "Invalid" not in reported and "race" not in reported and "Uninitialized" not in reported
+
+
+@pytest.mark.parametrize(
+    "sizes, axes", [((5, 333), "1"), ((333, 5), "0"), ((140_001,), "0"), ((7, 5, 40), "0,2")], ids=str
+)
+def test_a_sum_has_the_same_bits_on_both(sizes, axes):
+    kept = ",".join(str(n) for d, n in enumerate(sizes) if str(d) not in axes)
+    text = f"""HloModule m
+    f {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+    ENTRY main {{ x = f32[{",".join(map(str, sizes))}] parameter(0)
+                 z = f32[] constant(0)
+                 ROOT r = f32[{kept}] reduce(x, z), dimensions={{{axes}}}, to_apply=f }}"""
+    x = rng.standard_normal(sizes).astype(np.float32)
+    fusion = fusion_of(parse(text), "reduction")
+    (here,), (there,) = Compiled(fusion)(x), Compiled(fusion, GPU, OCLGRIND)(x)
+    assert here.tobytes() == there.tobytes()
