@@ -52,7 +52,7 @@ class Lanes:
 
     def narrow(self, units: int) -> None:
         """Cuts the lanes into more strips, so that there are about that many of them."""
-        whole = 16
+        whole = 32
         strip = -(-self.length // max(1, units))
         self.strip = max(1, min(self.strip, self.length, -(-strip // whole) * whole))
         self.strips = -(-self.length // self.strip)
@@ -74,6 +74,8 @@ class Lanes:
         """Opens the loop over the lanes of the strip, or over those within `bounds`: (C name, index of the lane)."""
         low, high = bounds or ("0", self.width)
         u = e.names.fresh("u")
+        if e.target.clang:  # a short loop that is unrolled before it is vectorised stays scalar
+            block.line("#pragma clang loop unroll(disable)")
         scopes.enter_context(block.scope(f"for (int {u} = {low}; {u} < {high}; ++{u})"))
         lane = self.begin + variable(u, 0, self.strip - 1)
         if lane.high >= self.length:  # the last strip is shorter
