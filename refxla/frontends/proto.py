@@ -74,6 +74,12 @@ def is_proto(data: bytes) -> bool:
     return True
 
 
+def _name(name: str) -> str:
+    """A name as text can hold it: what may not stand in one becomes `_`, which is what XLA does with the names it is
+    given."""
+    return re.sub(r"[^\w.\-]", "_", name) or "_"
+
+
 def _decode(data: bytes) -> Any:
     """The HloModuleProto in the bytes, which may be wrapped; the one that has instructions is meant."""
     for kind in (HloModuleProto, HloProto):
@@ -101,13 +107,13 @@ class _Reader:
         for c in m.computations:
             if c.id in self.computations:
                 raise ParseError(f"two computations have the id {c.id}")
-            self.computations[c.id] = Computation(c.name, execution_thread=c.execution_thread or None)
+            self.computations[c.id] = Computation(_name(c.name), execution_thread=c.execution_thread or None)
         sequences = {s.key: list(s.value.instruction_ids) for s in m.schedule.sequences}
         for c in m.computations:
             self.fill(self.computations[c.id], c, sequences.get(c.id))
         if m.entry_computation_id not in self.computations:
             raise ParseError(f"the entry computation has the id {m.entry_computation_id}, and no computation has it")
-        module = Module(m.name, entry=self.computations[m.entry_computation_id])
+        module = Module(_name(m.name), entry=self.computations[m.entry_computation_id])
         try:
             module.computations = order_computations(list(self.computations.values()))
         except InvalidProgramError as problem:
@@ -167,7 +173,7 @@ class _Reader:
             if number not in made:
                 raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
         try:
-            i = Instruction(m.name, m.opcode, shape_from(m.shape), [made[n] for n in m.operand_ids])
+            i = Instruction(_name(m.name), m.opcode, shape_from(m.shape), [made[n] for n in m.operand_ids])
             i.attributes = self.attributes(m, i)
             i.metadata = _metadata_from(m.metadata) if m.metadata.ByteSize() else None
             i.sharding = sharding_from(m.sharding) if m.HasField("sharding") else None

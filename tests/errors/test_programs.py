@@ -1,0 +1,157 @@
+"""Programs that are wrong, through the library: each raises one error, of the right kind, that says what and where."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+from command_line import EXAMPLES, SMALL
+from refxla_spec import equality
+
+import refxla as rx
+from refxla.frontends.proto import from_proto, to_proto
+
+
+def entry(*lines: str) -> str:
+    return "HloModule m\n\nENTRY e {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+X = "x = f32[2] parameter(0)"
+
+BROKEN = {
+    "unknown opcode": (entry(X, "ROOT y = f32[2] frob(x)"), rx.ParseError, "line 5, column 19.*frob"),
+    "nearly an opcode": (entry(X, "ROOT y = f32[2] negat(x)"), rx.ParseError, "line 5.*did you mean 'negate'"),
+    "operand count": (entry(X, "ROOT y = f32[2] add(x)"), rx.InvalidProgramError, "line 5.*2 operand.*here are 1"),
+    "shapes": (entry(X, "ROOT y = f32[3] add(x, x)"), rx.InvalidProgramError, r"line 5.*as f32\[3\].*gives f32\[2\]"),
+    "types": (
+        entry(X, "i = s32[2] parameter(1)", "ROOT y = f32[2] add(x, i)"),
+        rx.InvalidProgramError,
+        "line 6.*add_c2",
+    ),
+    "cycle": (entry("y = f32[] negate(z)", "ROOT z = f32[] negate(y)"), rx.ParseError, "line 4.*used before"),
+    "itself": (entry("ROOT z = f32[] negate(z)"), rx.ParseError, "line 4.*z depends on itself"),
+    "undefined operand": (entry(X, "ROOT y = f32[2] negate(w)"), rx.ParseError, "line 5.*no instruction.*'w'"),
+    "undefined computation": (
+        entry(X, "ROOT y = f32[2] call(x), to_apply=f"),
+        rx.ParseError,
+        "line 5.*calls 'f', and no computation",
+    ),
+    "no entry": (entry(X, "ROOT y = f32[2] negate(x)").replace("ENTRY ", ""), rx.ParseError, "ENTRY"),
+    "two entries": (entry(X) + "ENTRY g {\n  ROOT z = f32[] constant(1)\n}\n", rx.ParseError, "line 6.*a second ENTRY"),
+    "calls itself": (entry(X, "ROOT y = f32[2] call(x), to_apply=e"), rx.InvalidProgramError, "calls itself"),
+    "two names": (entry(X, X), rx.ParseError, "line 5.*'?x'?"),
+    "parameters": (entry("x = f32[2] parameter(1)"), rx.InvalidProgramError, "no parameter 0"),
+    "attribute": (entry(X, "ROOT y = f32[2] negate(x), dimensions={0}"), rx.InvalidProgramError, "line 5.*dimensions"),
+    "no attribute": (entry(X, "ROOT y = f32[2] reverse(x)"), rx.InvalidProgramError, "line 5.*dimensions"),
+    "size of a dimension": (entry("x = f32[99999999999999999999] parameter(0)"), rx.ParseError, "line 4.*no size"),
+    "a deep shape": (entry(f"x = {'(' * 3000}f32[]{')' * 3000} parameter(0)"), rx.ParseError, "nest"),
+    "empty": ("", rx.ParseError, "end of the text"),
+    "blank": (" \n\n", rx.ParseError, "end of the text"),
+    "no bytes": (b"", rx.ParseError, "end of the text"),
+    "prose": ("Dear compiler,\nplease.", rx.ParseError, "line 1, column 1"),
+    "absent file": ("absent.hlo", rx.InputError, "cannot read absent.hlo: No such file"),
+    "folder": ("/", rx.InputError, "cannot read /: Is a directory"),
+    "fft": (
+        entry("x = c64[8] parameter(0)", "ROOT y = c64[8] fft(x), fft_type=FFT, fft_length={8}"),
+        rx.UnsupportedError,
+        "line 5.*y: .*fft",
+    ),
+    "cholesky": (
+        entry("x = f32[4,4] parameter(0)", "ROOT y = f32[4,4] cholesky(x), lower=true"),
+        rx.UnsupportedError,
+        "line 5.*y: .*cholesky",
+    ),
+    "custom call": (
+        entry(X, 'ROOT y = f32[2] custom-call(x), custom_call_target="alien"'),
+        rx.UnsupportedError,
+        "line 5.*y: .*'alien'",
+    ),
+    "4 bits": (entry("x = s4[2] parameter(0)", "ROOT y = s4[2] add(x, x)"), rx.UnsupportedError, "line 5.*y: .*s4"),
+    "token": (
+        entry("t = token[] parameter(0)", "ROOT a = token[] after-all(t)"),
+        rx.UnsupportedError,
+        "line 4.*t: .*token",
+    ),
+    "too large": (entry("x = f32[9223372036854775807,4] parameter(0)"), rx.UnsupportedError, "line 4.*x: .*memory"),
+}
+
+
+@pytest.mark.parametrize("source, kind, pattern", BROKEN.values(), ids=BROKEN)
+def test_a_broken_program_is_one_clear_error(source, kind, pattern):
+    with pytest.raises(kind, match=f"(?s){pattern}") as caught:
+        rx.compile(source)
+    assert isinstance(caught.value, rx.Error)
+    found = re.search(r"line (\d+)", str(caught.value))
+    if found and isinstance(source, str):
+        line = source.split("\n")[int(found[1]) - 1]
+        assert len(line) > 200 or f"    {line.rstrip()}\n" in str(caught.value) and str(caught.value).endswith("^")
+
+
+def test_text_cut_anywhere_is_a_parse_error():
+    text = (EXAMPLES / "mlp" / "step.hlo").read_text()
+    for end in range(0, len(text.rstrip()) - 1, 397):
+        with pytest.raises(rx.ParseError):
+            rx.parse(text[:end])
+
+
+def test_a_proto_cut_anywhere_or_of_random_bytes_is_an_error():
+    data = to_proto(rx.parse(SMALL))
+    whole = str(from_proto(data)).partition("\n")[2]
+    for end in range(len(data)):
+        try:
+            made = rx.compile(data[:end], device="reference").hlo
+        except rx.Error:
+            continue
+        made.entry_layout = None  # it stands last: a proto that ends before it is a proto, and says the same program
+        assert str(made).partition("\n")[2] == whole
+    r = random.Random(0)
+    for size in (1, 2, 7, 50, 1000):
+        for _ in range(20):
+            with pytest.raises(rx.Error):
+                rx.compile(r.randbytes(size))
+
+
+@pytest.mark.parametrize("source", [42, None, 1.5, ["HloModule"], object()])
+def test_what_is_no_program_at_all(source):
+    with pytest.raises(rx.InputError, match="HLO"):
+        rx.compile(source)
+
+
+def test_what_is_asked_for_beside_the_program():
+    program = entry(X, "ROOT y = f32[2] negate(x)")
+    with pytest.raises(rx.DeviceError, match="'toaster'.*there are: pocl"):
+        rx.compile(program, device="toaster")
+    with pytest.raises(rx.InputError, match="device is a int"):
+        rx.compile(program, device=3)
+    with pytest.raises(rx.InputError, match="no pass 'magic'; the passes are inline"):
+        rx.compile(program, without=["magic"])
+    with pytest.raises(rx.InputError, match="'expand' cannot be left out"):
+        rx.compile(program, without=["expand"])
+    with pytest.raises(rx.InputError, match="compile it alone"):
+        rx.compile(program, np.ones(2, np.float32))
+    assert rx.compile(program, device=rx.devices()[0]).device.name == rx.devices()[0].name
+
+
+ONE = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize("device", [None, "reference"])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), (ONE, ONE), (ONE.astype(np.float64),), (np.ones(3, np.float32),), (ONE[None],), ([1.0, 2.0],), (1,), ("two",),
+     (None,), (object(),), ({},), ((ONE,),), (np.array(["a", "b"]),), (np.array([{}, 1], object),)],
+)  # fmt: skip
+def test_arguments_that_do_not_fit(device, arguments):
+    run = rx.compile(entry(X, "ROOT y = f32[2] negate(x)"), device=device)
+    with pytest.raises(rx.InputError, match=r"x"):
+        run(*arguments)
+    np.testing.assert_array_equal(run(ONE), -ONE)  # it works still
+
+
+def test_names_that_no_text_can_hold_are_changed_when_a_proto_is_read():
+    data = (
+        to_proto(rx.parse(SMALL)).replace(b"spread", b"sp(ad ").replace(b"small", b"s m,l").replace(b"main", b"m\0{n")
+    )
+    module = from_proto(data)
+    assert [i.name for i in module.entry.instructions][2] == "sp_ad_"
+    assert equality.difference(rx.parse(str(module)), module) is None
