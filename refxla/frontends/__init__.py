@@ -53,27 +53,38 @@ def _decode(data: bytes) -> Module:
 
 
 def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
-    """Compile a function of JAX or TensorFlow. A Python function is TensorFlow's if an example argument is; else JAX's.
+    """Compile a function of TensorFlow, JAX or NumPy.
 
-    Raises InputError for what is no function.
+    It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or one of the example
+    arguments does; any other callable is NumPy's. Raises InputError for what cannot be called.
     """
-    if _is_tensorflow(getattr(function, "__self__", function)) or any(map(_is_tensorflow, _leaves(arguments))):
+    owner = getattr(function, "__self__", None)  # of a method: model.train_step
+    origins = {_origin(value) for value in (function, owner, *_leaves(arguments))}
+    if "tensorflow" in origins:
         from .tensorflow import compile_tensorflow
 
         return compile_tensorflow(function, arguments, **options)
-    if callable(function):
+    if "jax" in origins:
         from .jax import compile_jax
 
         return compile_jax(function, arguments, **options)
+    if callable(function):
+        from .numpy import compile_numpy
+
+        return compile_numpy(function, arguments, **options)
     raise InputError(
-        f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), a jax.jit function "
-        "or a tf.function"
+        f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), a function of NumPy, "
+        "a jax.jit function or a tf.function"
     )
 
 
-def _is_tensorflow(value: Any) -> bool:
-    """Whether a value is of a class of TensorFlow or Keras, or of one that inherits from theirs."""
-    return any(c.__module__.split(".")[0] in ("tensorflow", "keras") for c in type(value).__mro__)
+_PACKAGES = {"tensorflow": "tensorflow", "keras": "tensorflow", "jax": "jax", "jaxlib": "jax"}
+
+
+def _origin(value: Any) -> str | None:
+    """The framework whose class a value is of, or of a class that inherits from one of it."""
+    packages = (c.__module__.partition(".")[0] for c in type(value).__mro__)
+    return next((_PACKAGES[p] for p in packages if p in _PACKAGES), None)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

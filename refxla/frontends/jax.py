@@ -6,14 +6,26 @@ arguments that the program does not need; which ones are kept is asked of the lo
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
 from .proto import from_proto
+from .traced import Lowered, TracedFunction
 
 PLATFORM = "refxla"
+
+# The settings of JAX that change what a function means.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_numpy_dtype_promotion",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+)
 
 
 def compile_jax(
@@ -26,110 +38,141 @@ def compile_jax(
         raise InputError(
             "compiling a Python function needs JAX to trace it: pip install 'refxla[jax]'; HLO itself needs nothing"
         ) from None
-    made = JaxFunction(function if hasattr(function, "trace") else jax.jit(function), device, without)
+    made = JaxFunction(function if isinstance(function, jax.stages.Wrapped) else jax.jit(function), device, without)
     if arguments:
-        made.executable = made.compiled_for(arguments, {})
+        made.compile(*arguments)
     return made
 
 
-class JaxFunction:
-    """Called like the function it was made from, with pytrees of arrays; gives a pytree of NumPy arrays.
+class JaxFunction(TracedFunction):
+    """Called with pytrees of arrays, as the function was; gives a pytree of NumPy arrays (random keys stay JAX's).
 
-    It is compiled once for each structure, shapes and types of the arguments (and values of static ones). What an
-    executable has (`hlo`, `optimized_hlo`, `plan`, `opencl`, `memory`, `cost`, `explain`) is read from `executable`,
-    the one that was used last.
+    Arguments are NumPy arrays, JAX arrays (read where they lie when they lie on the CPU), Python numbers, random keys;
+    for `compile` also jax.ShapeDtypeStruct. Arguments that `jax.jit` was told are static take part by their value.
     """
 
-    def __init__(self, function: Any, device: str | None, without: Collection[str]) -> None:
-        self.function, self.device, self.without = function, device, without
-        self.executable: _Lowered | None = None
-        self._compiled: dict[Any, _Lowered] = {}
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.executable = self.compiled_for(args, kwargs)
-        return self.executable(args, kwargs)
-
-    def compiled_for(self, args: tuple, kwargs: dict) -> _Lowered:
-        """The executable for arguments like these. Raises UnsupportedError for what has no neutral lowering."""
+    def _describe(self, args: tuple, kwargs: dict) -> tuple[Any, Sequence[Any]]:
         import jax
 
+        fixed, args, kwargs = self._split(args, kwargs)
         leaves, structure = jax.tree.flatten((args, kwargs))
-        key = (structure, tuple(_signature(leaf) for leaf in leaves))
-        found = self._compiled.get(key)
-        if found is None:
-            found = self._compiled[key] = _Lowered(self.function, args, kwargs, self.device, self.without)
-        return found
+        settings = tuple(getattr(jax.config, name, None) for name in _SETTINGS)
+        return (structure, tuple(map(_kind, leaves)), fixed, settings), leaves
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if self.executable is None:
-            raise AttributeError(f"{name}: the function is compiled when it is first called, or with example arguments")
-        return getattr(self.executable.program, name)
+    def _split(self, args: tuple, kwargs: dict) -> tuple[tuple, tuple, dict]:
+        """The static arguments, each with its place and type, and the other ones."""
+        info = getattr(self.function, "_jit_info", None)
+        numbers, names = getattr(info, "static_argnums", ()), getattr(info, "static_argnames", ())
+        if not numbers and not names:
+            return (), args, kwargs
+        places = {n + len(args) if n < 0 else n for n in numbers}
+        fixed = [(n, type(v), v) for n, v in enumerate(args) if n in places]
+        fixed += [(n, type(kwargs[n]), kwargs[n]) for n in sorted(names) if n in kwargs]
+        try:
+            hash(tuple(fixed))
+        except TypeError as problem:
+            raise InputError(f"a static argument is compared by its hash, and has none: {problem}") from None
+        args = tuple(v for n, v in enumerate(args) if n not in places)
+        return tuple(fixed), args, {n: v for n, v in kwargs.items() if n not in names}
 
-
-class _Lowered:
-    """One lowering: which leaves of the arguments the program takes, and the structure of its results."""
-
-    def __init__(self, function: Any, args: tuple, kwargs: dict, device: str | None, without: Collection[str]) -> None:
+    def _lower(self, args: tuple, kwargs: dict) -> _JaxLowered:
         import jax
 
-        from ..compiler import compile_module
-
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+            raise InputError(_WITHIN_TRACE)
+        traced = self.function.trace(*args, **kwargs)
         try:
-            lowered = function.trace(*args, **kwargs).lower(lowering_platforms=(PLATFORM,))
-        except NotImplementedError as problem:
-            raise UnsupportedError(f"JAX has no neutral lowering for this function: {problem}") from None
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is not needed here
+                lowered = traced.lower(lowering_platforms=(PLATFORM,))
+        except (NotImplementedError, ValueError) as problem:  # of callbacks JAX says it by a ValueError
+            reason = str(problem).strip().split("\n")[0]
+            raise UnsupportedError(
+                f"JAX has no neutral lowering for {self.name}: {reason}; leave that operation "
+                "outside of what is compiled"
+            ) from None
+        _, args, kwargs = self._split(args, kwargs)
         if lowered.in_tree != jax.tree.structure((args, kwargs)):
             raise UnsupportedError(
-                "the function has static arguments, which are no part of its program: bind them first, as in "
-                "jax.jit(functools.partial(f, axis=0)), and compile that"
+                f"JAX took the arguments of {self.name} apart in another way than they are passed: bind the static "
+                "ones first, as in jax.jit(functools.partial(f, axis=0)), and compile that"
             )
-        proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-        self.program = compile_module(from_proto(proto), device, without)
-        self.structure = lowered.in_tree
-        self.kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
-        self.results = jax.tree.leaves(lowered.out_info)
-        self.out_structure = lowered.out_tree
+        return _JaxLowered(lowered, self._build)
 
-    def __call__(self, args: tuple, kwargs: dict) -> Any:
+
+_WITHIN_TRACE = (
+    "a compiled function is no operation of JAX: inside of jax.jit, jax.grad or jax.vmap call the function itself, and "
+    "compile the outermost one"
+)
+
+
+class _JaxLowered(Lowered):
+    def __init__(self, lowered: Any, build: Callable) -> None:
         import jax
 
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        if structure != self.structure:
-            raise InputError(f"the arguments have structure {structure}, the program was compiled for {self.structure}")
-        given = [_raw(leaves[n]) for n in self.kept]
-        results = self.program(*given)
+        lowering = lowered._lowering
+        self.hoisted = list(
+            getattr(lowering, "const_args", ())
+        )  # constants that JAX passes as arguments
+        self.kept = sorted(lowering.compile_args["kept_var_idx"])
+        self.program = build(from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()))
+        parameters = len(self.program.hlo.entry.parameters)
+        if parameters != len(self.kept):
+            raise UnsupportedError(
+                f"the program has {parameters} parameters for {len(self.kept)} arguments: what else it takes (tokens "
+                "of side effects, sizes) is not supported"
+            )
+        types = [c.dtype for c in self.hoisted] + [a.dtype for a in jax.tree.leaves(lowered.args_info)]
+        self.types = [types[n] for n in self.kept]
+        results, self.structure = jax.tree.flatten(lowered.out_info)
+        self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        import jax
+
+        if self.hoisted:
+            leaves = [*self.hoisted, *leaves]
+        try:
+            results = self.program(*(_raw(leaves[n], t) for n, t in zip(self.kept, self.types, strict=True)))
+        except jax.errors.TracerArrayConversionError:
+            raise InputError(_WITHIN_TRACE) from None
         if not isinstance(results, tuple):
             results = (results,)
-        wrapped = [_wrapped(r, info) for r, info in zip(results, self.results, strict=True)]
-        return jax.tree.unflatten(self.out_structure, wrapped)
+        if self.special:
+            results = list(results)
+            for n, made in self.special:
+                results[n] = made(results[n])
+        return jax.tree.unflatten(self.structure, results)
 
 
-def _signature(leaf: Any) -> Any:
-    """What of a leaf decides about the program: shape and type, weak ones apart; of anything else its value."""
+def _kind(leaf: Any) -> Any:
+    """What of a leaf decides about the program: shape and type, weak ones apart; of a Python number its type."""
     import jax
 
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype), False
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        return (tuple(leaf.shape), str(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
-    if isinstance(leaf, (bool, int, float, complex)):
-        return (type(leaf), str(jax.dtypes.canonicalize_dtype(type(leaf))))
-    return leaf
+        return tuple(leaf.shape), leaf.dtype, bool(getattr(leaf, "weak_type", False))
+    return type(leaf)
 
 
-def _raw(leaf: Any) -> Any:
-    """The array behind a leaf: the words of a random key."""
+def _raw(leaf: Any, wanted: Any) -> Any:
+    """A leaf as the program takes it: of a random key its words, of NumPy's wide numbers the type that JAX makes it."""
     import jax
 
-    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+    if getattr(leaf, "dtype", wanted) != wanted:
+        return np.asarray(leaf).astype(wanted)
+    if jax.dtypes.issubdtype(wanted, jax.dtypes.extended):
         return jax.random.key_data(leaf)
     return leaf
 
 
-def _wrapped(result: Any, info: Any) -> Any:
-    """A result as the function gives it: words become a random key again."""
+def _maker(info: Any) -> Callable | None:
+    """How a result becomes what the function gives, where the program's array is not yet that."""
     import jax
 
     if jax.dtypes.issubdtype(info.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(result, impl=info.dtype._impl.name)
-    return result
+        return lambda words: jax.random.wrap_key_data(words, impl=info.dtype._impl.name)
+    if info.dtype == jax.dtypes.float0:  # the gradient of an integer
+        return lambda _: np.zeros(info.shape, jax.dtypes.float0)
+    return None

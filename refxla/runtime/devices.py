@@ -1,11 +1,12 @@
 """Which OpenCL devices there are, what they are called here, and which one is used.
 
-Nothing happens at import: OpenCL is loaded when devices are first asked for. Before that, three things are seen to,
+Nothing happens at import: OpenCL is loaded when devices are first asked for. Before that, four things are seen to,
 each only where the user's environment has not decided it already:
 
 - PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread) side by side in one context;
 - Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
-- PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (cache.py).
+- PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (cache.py);
+- PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes.
 
 The environment is left as it was found.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import sys
@@ -217,10 +219,28 @@ def _prepare() -> None:
     if "POCL_CACHE_DIR" not in os.environ and not already:
         _pocl_directory = _scratch() / "pocl"
         os.environ["POCL_CACHE_DIR"] = str(_pocl_directory)
+    if sys.platform == "linux" and not already and not os.environ.get("LD_PRELOAD"):
+        _load_apart()
     if not any(os.environ.get(v) for v in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")):
         library = _intel_library()
         if library is not None:
             _announce(library)
+
+
+def _load_apart() -> None:
+    """Load the implementations in pyopencl's wheel so that they look for symbols in themselves first.
+
+    TensorFlow offers the symbols of its LLVM to the whole process, and these have one in them too. The loader, which
+    comes later, gets the libraries as they are loaded here. (Where LD_PRELOAD replaces functions, they stay replaced.)
+    """
+    package = importlib.util.find_spec("pyopencl")
+    if package is None or package.origin is None:
+        return
+    for icd in sorted((Path(package.origin).parent / ".libs").glob("*.icd")):
+        try:
+            ctypes.CDLL(str(icd.with_name(icd.read_text().strip())), os.RTLD_LAZY | os.RTLD_DEEPBIND)
+        except OSError:  # the loader then leaves it out, which is what `devices()` shows
+            continue
 
 
 def _scratch() -> Path:

@@ -1,0 +1,86 @@
+"""What functions of all frameworks share: they are traced and compiled once for each kind of arguments, then run."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
+
+from refxla_spec.module import Module
+
+from ..compiler import Compiled, Reference, compile_module
+
+
+class Lowered:
+    """One lowering of a function, compiled: called with the leaves of the arguments, gives what the function gives."""
+
+    program: Compiled | Reference
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        raise NotImplementedError
+
+
+class TracedFunction:
+    """Called like the function it was made from.
+
+    It is compiled at the first call, and again when arguments differ in structure, shapes, types, or values of what is
+    no array. What an executable has (`hlo`, `optimized_hlo`, `plan`, `opencl`, `memory`, `cost`, `explain`) is that of
+    the one used last. It may be called from several threads.
+    """
+
+    def __init__(self, function: Callable, device: str | None, without: Collection[str]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function, self.device, self.without = function, device, without
+        self.executable: Lowered | None = None
+        self._compiled: dict[Hashable, Lowered] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        key, leaves = self._describe(args, kwargs)
+        found = self._compiled.get(key)
+        if found is None:
+            found, leaves = self._compile(args, kwargs)
+        self.executable = found
+        return found(leaves)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile for arguments like these without running anything, unless that was done before."""
+        self.executable, _ = self._compile(args, kwargs)
+
+    def _compile(self, args: tuple, kwargs: dict) -> tuple[Lowered, Sequence[Any]]:
+        with self._lock:  # two threads that come with the same arguments compile once
+            key, leaves = self._describe(args, kwargs)
+            found = self._compiled.get(key)
+            if found is None:
+                found = self._lower(args, kwargs)
+                key, leaves = self._describe(args, kwargs)  # the lowering may have found more that matters
+                self._compiled[key] = found
+            return found, leaves
+
+    def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
+        """What decides about the program, and the leaves that are passed to it."""
+        raise NotImplementedError
+
+    def _lower(self, args: tuple, kwargs: dict) -> Lowered:
+        """Trace the function for arguments like these and compile it."""
+        raise NotImplementedError
+
+    def _build(self, module: Module) -> Compiled | Reference:
+        return compile_module(module, self.device, self.without)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self.executable is None:
+            raise AttributeError(f"{name}: the function is compiled when it is first called, or with example arguments")
+        return getattr(self.executable.program, name)
+
+    @property
+    def name(self) -> str:
+        """The function's name, for messages."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def __repr__(self) -> str:
+        kinds = len(self._compiled)
+        return f"<{type(self).__name__} {self.name}: compiled for {kinds} kind{'' if kinds == 1 else 's'} of arguments>"
