@@ -14,6 +14,7 @@ from refxla.codegen.expressions import MAX_LITERALS
 from refxla.codegen.program import Program, program
 from refxla.codegen.target import DEFAULT_CPU, Target
 from refxla.plan import Fusion, Kernel
+from refxla.runtime.devices import devices
 
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
 # Oclgrind interprets a kernel, and does not know what `restrict` becomes.
@@ -23,9 +24,9 @@ _OPTIONS = {POCL: ["-w"], OCLGRIND: ["-w", "-Drestrict="]}
 @cache
 def queue(platform: str = POCL) -> cl.CommandQueue:
     """A queue on PoCL, which every test machine has, or on another platform; skips where that is missing."""
-    for found in cl.get_platforms():
-        if found.name == platform:
-            return cl.CommandQueue(cl.Context(found.get_devices()[:1]))
+    for found in devices():  # not pyopencl's own list: refxla's makes both of PoCL's devices appear
+        if found.platform == platform:
+            return found.queue(found.raw)
     if platform == POCL:
         pytest.fail("no PoCL: pip install pyopencl[pocl]")
     pytest.skip(f"no {platform} here")

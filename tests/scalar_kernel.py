@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
-import pytest
 from refxla_spec.operation import operation
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape
 
 from refxla.codegen import prelude, scalar
 from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.runtime.devices import find
 
 CHUNK = 1024
 
@@ -29,10 +29,8 @@ class Case(NamedTuple):
 @cache
 def queue() -> cl.CommandQueue:
     """A queue on PoCL, which every test machine has."""
-    for platform in cl.get_platforms():
-        if platform.name == "Portable Computing Language":
-            return cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
-    pytest.fail("no PoCL: pip install pyopencl[pocl]")
+    device = find("pocl")
+    return device.queue(device.raw)
 
 
 def source(
