@@ -12,7 +12,7 @@ from math import prod
 from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
-from . import loop
+from . import complex_dot, loop
 from .block import Block
 from .elemental import type_name
 from .expressions import Elements
@@ -54,10 +54,13 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """
     hero = fusion.hero
     numbers = DotDimensions(hero)
-    name = accumulation_type(type_name(hero))
+    whole = type_name(hero)
+    name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
     small = hero.shape.size * numbers.k <= max(TINY, 0)
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
         return loop.emit(fusion, target)
+    if whole in complex_dot.PARTS:
+        return kernels(complex_dot.product(fusion, target, numbers))
     for matvec in _matrix_vector(fusion, target, numbers, name):
         if matvec.applies():
             return (matvec.kernel(),)

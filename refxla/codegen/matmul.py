@@ -24,6 +24,7 @@ from typing import Protocol
 from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
+from . import scalar
 from .block import Block
 from .elemental import type_name
 from .expressions import Access, Elements
@@ -133,9 +134,12 @@ class Product:
     right: Callable[[Index, Index, Index], Indices]
     result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
     shared: int = 1  # so many neighbouring groups have one right side
+    whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
 
     def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
+        if self.whole:
+            return None
         g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
         return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)
 
@@ -377,10 +381,13 @@ class _Main:
                     with block.scope(f"for (int j = 0; j < {short}; ++j)"):
                         row = f"sum[i * {b.columns} + {start} - first_column + j"
                         block.line(f"{row}] = {row} + {tile.columns - short}];")
-        m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n - 1)
+        parts = 2 if p.whole else 1
+        m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n // parts - 1)
         indices, condition = p.result(self.g, m, n)
         position = linearize(indices, hero.shape.dimensions)
         loops = [("i", "rows", "m", "first_row"), ("j", "columns", "n", "first_column")]
+        if p.whole:
+            loops[1] = ("j", "columns / 2", "n", "first_column / 2")
         if position.factor("m") == 1 and position.factor("n") != 1:
             loops.reverse()
         (a, a_end, a_name, a_first), (c, c_end, c_name, c_first) = loops
@@ -389,6 +396,11 @@ class _Main:
             with block.scope(f"for (int {c} = 0; {c} < {c_end}; ++{c})"):
                 block.line(f"const int {c_name} = {c_first} + {c};")
                 with block.scope("" if condition is True else f"if ({condition})"):
-                    value = from_accumulation(e, type_name(hero), p.name, f"sum[i * {b.columns} + j]", block)
+                    at = f"sum[i * {b.columns} + j"
+                    if p.whole:
+                        pair = f"({scalar.register_type(p.whole)})({at} * 2], {at} * 2 + 1])"
+                        value = e.assign(p.whole, pair, block)
+                    else:
+                        value = from_accumulation(e, type_name(hero), p.name, f"{at}]", block)
                     e.bind(hero, indices, value)
                     store_outputs(p.fusion, e, indices, block)

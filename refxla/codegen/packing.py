@@ -44,7 +44,7 @@ def accumulation_type(result: str) -> str | None:
 
 
 def to_accumulation(e: Elements, instruction: Instruction, indices: Sequence[Index], name: str, block: Block) -> str:
-    """The C expression of an operand's element, converted to accumulation type `name`."""
+    """The C expression of an operand's element, converted to `name`, an accumulation type or a complex one."""
     value, own = e.value(instruction, indices, block), type_name(instruction)
     if own == name:
         return value
@@ -65,7 +65,10 @@ def from_accumulation(e: Elements, result: str, name: str, value: str, block: Bl
 def direct_access(
     fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index], name: str
 ) -> Access | None:
-    """The Access that reads the operand's element, if that is a plain load of accumulation type `name`; else None."""
+    """The Access that reads the operand's element, if that is a plain load of type `name`; else None.
+
+    `name` is an accumulation type or a complex one.
+    """
     if scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
         return None
     e, block = Elements(fusion, target, {i: "x" for i in fusion.inputs}), Block()
@@ -75,7 +78,8 @@ def direct_access(
     return e.accesses[0]
 
 
-_SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u64": ("long", "ulong")}
+_SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u64": ("long", "ulong"),
+              "c64": ("float2",), "c128": ("double2",)}  # fmt: skip
 
 
 def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:

@@ -125,8 +125,13 @@ class Panels:
         first, _, most = self.terms
         block.line(f"const int {k} = {first + variable('t', 0, most - 1)};")
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
-        value = to_accumulation(self.e, p.right_operand, p.right(g, variable(k, 0, p.k - 1), n), p.name, block)
-        pointer, position = self._place()
+        term, pointer, position = variable(k, 0, p.k - 1), *self._place()
+        if p.whole:
+            both = to_accumulation(self.e, p.right_operand, p.right(g, term // 2, n // 2), p.whole, block)
+            b = self.e.assign(p.whole, both, block)
+            value = f"{k} % 2 == 0 ? (n % 2 == 0 ? {b}.x : {b}.y) : (n % 2 == 0 ? -{b}.y : {b}.x)"
+        else:
+            value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
         block.line(f"{pointer}[{position} + u] = {value};")
 
     def _transposed(self, block: Block, column: Index, step: int) -> None:

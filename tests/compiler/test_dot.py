@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of
 from refxla_spec.text import parse
 
-from refxla.codegen import dot, matmul
+from refxla.codegen import complex_dot, dot, matmul
 from refxla.codegen.target import DEFAULT_CPU
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
@@ -98,7 +98,7 @@ def dots(draw):
 
 
 @settings(max_examples=16, deadline=None, derandomize=True)
-@given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16"]), st.booleans())
+@given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16", "c64"]), st.booleans())
 def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(numbers, name, small_blocks):
     lhs, rhs = numbers[:2]
     with pytest.MonkeyPatch.context() as patch:
@@ -156,11 +156,16 @@ def test_types(name, result):
         assert (abs(got.astype(np.float64) - a @ b) <= bound).all()
 
 
-def test_complex_products_are_plain_loops():
-    text = dot_text((3, 4), (4, 5), lc=(1,), rc=(0,), name="c64")
-    a, b = random("c64", (3, 4)), random("c64", (4, 5), 1)
-    (got,) = Compiled(fusion_of(parse(text), "dot"))(a, b)
-    np.testing.assert_allclose(got, a @ b, rtol=1e-5)
+@pytest.mark.parametrize("transposed", ["nn", "tt"])
+def test_complex(transposed, monkeypatch):
+    monkeypatch.setattr(complex_dot, "LOCAL_TERMS", 32)
+    m, k, n = 20, 70, 33
+    lhs, lc, rhs, rc = ((m, k), 1, (k, n), 0) if transposed == "nn" else ((k, m), 0, (n, k), 1)
+    a, b = random("c64", lhs), random("c64", rhs, 1)
+    got = agrees_with_loop(dot_text(lhs, rhs, lc=(lc,), rc=(rc,), name="c64"), a, b)
+    a, b = (a, b) if transposed == "nn" else (a.T, b.T)
+    bound = 2 * k * np.finfo(np.float32).eps * (abs(a) @ abs(b))
+    assert (abs(got - a.astype(np.complex128) @ b.astype(np.complex128)) <= bound).all()
 
 
 def test_producers_and_consumers_live_in_the_kernels_of_the_dot():
