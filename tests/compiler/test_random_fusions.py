@@ -190,14 +190,14 @@ def _run(graph: Graph, kind: str, seed: int) -> None:
     check(text, *args, kind=kind)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(st.data())
 def test_loops(data):
     graph = _graph(data.draw, data.draw(st.integers(1, 9)))
     _run(graph, "loop", 0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.data())
 def test_reductions(data):
     graph = _graph(data.draw, data.draw(st.integers(0, 5)))
