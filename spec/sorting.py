@@ -21,10 +21,10 @@ def sorted_order(comparator: Computation, rows: list[np.ndarray], run: Run) -> n
     return _network(comparator, rows, run) if keys is None else np.argsort(keys, axis=1, kind="stable")
 
 
-def _keys(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarray | None:
-    """Numbers that are in ascending order where the rows are in the comparator's, if it is seen how to get them.
+def key_of(comparator: Computation) -> tuple[int, Computation] | None:
+    """(number of the operand, key) of a comparator that compares one key of the two tuples; None for any other.
 
-    That is so for compare(f(a), f(b)), direction LT or GT, with the same f of one operand on both sides.
+    That is compare(f(a), f(b)), direction LT or GT, with the same f of one operand on both sides; `key` computes f.
     """
     root = comparator.root
     if root.opcode != "compare" or root.direction not in ("LT", "GT"):
@@ -34,14 +34,23 @@ def _keys(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarr
     if number is None:
         return None
     parameter = replace(comparator.parameters[number], attributes={"number": 0})
-    key = _function(left, comparator.parameters[number], parameter)
-    values = run_vectorized(key, rows[number // 2], run=run)
-    if left.shape.element_type.is_float:
+    return number // 2, _function(left, comparator.parameters[number], parameter)
+
+
+def _keys(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarray | None:
+    """Numbers that are in ascending order where the rows are in the comparator's, if it is seen how to get them."""
+    root, found = comparator.root, key_of(comparator)
+    if found is None:
+        return None
+    number, key = found
+    values = run_vectorized(key, rows[number], run=run)
+    of_key = key.root.shape.element_type
+    if of_key.is_float:
         if root.type == "TOTALORDER":
             values = total_order_key(values)
         elif np.isnan(values.astype(np.float64)).any():
             return None  # what NaNs do to the order is the comparator's affair
-    elif left.shape.element_type.is_complex:
+    elif of_key.is_complex:
         return None
     ranks = np.unique(values, return_inverse=True)[1].reshape(values.shape)
     return ranks if root.direction == "LT" else -ranks

@@ -1,20 +1,25 @@
-"""The kernel of kind "sort": rows sorted by merging, stable whether that is asked for or not.
+"""The kernels of kind "sort": rows in the order of a comparator, stable whether that is asked for or not.
 
-Runs of a few elements are sorted by insertion, then merged two by two between two buffers. An item sorts one row or
-several short ones. The comparator is inlined.
+A comparator that compares one key goes by way of `radix`. Any other is inlined and the rows are merged: runs of a few
+elements are sorted by insertion, then merged two by two between two buffers. An item sorts one row or several short
+ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 from refxla_spec.module import Instruction
+from refxla_spec.sorting import key_of
 
 from ..plan import Argument, Fusion, Kernel
-from . import scalar
+from . import radix, scalar
 from .block import Block
 from .expressions import Elements, type_name
 from .indexing import delinearize, linearize, variable
+from .packing import input_argument, output_argument
 from .target import Target
 
 RUN = 8  # elements that are sorted by insertion
@@ -22,18 +27,29 @@ PER_ITEM = 4096  # elements that one item sorts, of short rows
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a sort of one or several operands along one dimension."""
-    return (_Sort(fusion, target).kernel(),)
+    """The kernels of a sort of one or several operands along one dimension."""
+    rows = Rows(fusion, target)
+    root = rows.hero.to_apply.root
+    found = key_of(rows.hero.to_apply)
+    if found is not None and not found[1].root.shape.element_type.is_complex and rows.items and target.kind == "cpu":
+        key = radix.Key(rows, *found, root.direction == "GT", root.attributes.get("type") == "TOTALORDER")
+        if radix.applies(rows, key):
+            return radix.kernels(rows, key)
+    return (_merged(rows),)
 
 
-class _Sort:
-    """Names in the generated code: for operand k, x_k and y_k are the two buffers of a row, s_k and d_k the one that is
-    merged from and the one that is merged to."""
+class Rows:
+    """The rows of a sort: `rows` of them, of `length` elements that lie along `dimension` of arrays of `sizes`.
+
+    By operand number: `operands`, their `types`, and the C types `storage` of their elements in memory; `outputs` are
+    the instructions that take the sorted values, of those that somebody uses. An item sorts `per_item` rows.
+    """
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
-        self.fusion, self.hero = fusion, fusion.hero
+        self.fusion, self.target, self.hero = fusion, target, fusion.hero
         self.operands = self.hero.operands
         self.types = [type_name(o) for o in self.operands]
+        self.storage = [scalar.storage_type(t) for t in self.types]
         self.sizes = self.operands[0].shape.dimensions
         (self.dimension,) = self.hero.dimensions
         self.length = self.sizes[self.dimension]
@@ -41,104 +57,125 @@ class _Sort:
         self.rows = prod(self.others)
         self.per_item = max(1, min(self.rows, PER_ITEM // max(1, self.length)))
         self.items = -(-self.rows // self.per_item) if self.length else 0
-        inputs = list(dict.fromkeys(self.operands))
-        self.outputs = self._outputs()
-        storage = [scalar.storage_type(t) for t in self.types]
-        size = prod(self.sizes)
-        self.arguments = [Argument("input", scalar.storage_type(type_name(i)), i) for i in inputs]
-        self.arguments += [Argument("output", scalar.storage_type(type_name(o)), o) for o in self.outputs.values()]
-        self.first_scratch = len(self.arguments)
-        for k, c in enumerate(storage):
-            for buffer in "xy":
-                bytes = size * self.operands[k].shape.element_type.bytes
-                self.arguments.append(Argument("scratch", c, bytes=bytes, scratch=f"{buffer}{k}"))
-        pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *self.outputs.values()))}
-        self.pointers = pointers
-        self.storage = storage
-        self.e = Elements(fusion, target, pointers)
+        if self.hero.shape.is_tuple:
+            self.outputs = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element"}
+        else:
+            self.outputs = {0: self.hero}
+        self.e = Elements(fusion, target, {})
+        self._values: list[Instruction] = list(dict.fromkeys(self.operands)) + list(self.outputs.values())
 
-    def _outputs(self) -> dict[int, Instruction]:
-        """By operand number the output that takes its sorted values; those that nobody uses are left out."""
-        if not self.hero.shape.is_tuple:
-            return {0: self.hero}
-        return {i.index: i for i in self.fusion.outputs if i.opcode == "get-tuple-element"}
+    def input(self, k: int) -> Argument:
+        """The argument by which a kernel reads operand k."""
+        return input_argument(self.operands[k])
 
-    def kernel(self) -> Kernel:
-        block = Block()
-        if self.items:
-            row = self.e.names.fresh("r")
-            end = f"(item + 1) * {self.per_item}"
-            if self.rows % self.per_item:
-                end = f"({end} < {self.rows} ? {end} : {self.rows})"
-            with block.scope(f"for (int {row} = item * {self.per_item}; {row} < {end}; ++{row})"):
-                self._row(block, row)
-        return Kernel(self.fusion.name, block.text(), tuple(self.arguments), self.items)
+    def output_argument(self, k: int) -> Argument:
+        """The argument by which a kernel writes the sorted values of operand k."""
+        return output_argument(self.outputs[k])
 
-    def _row(self, block: Block, row: str) -> None:
+    def inputs_and_outputs(self) -> list[Argument]:
+        """The arguments of a kernel that reads all operands and writes all outputs: what `operand` and `output` use."""
+        inputs = [input_argument(i) for i in dict.fromkeys(self.operands)]
+        return inputs + [output_argument(o) for o in self.outputs.values()]
+
+    def scratch(self, name: str, k: int) -> Argument:
+        """Scratch memory for all values of operand k, row after row."""
+        size = prod(self.sizes) * self.operands[k].shape.element_type.bytes
+        return Argument("scratch", self.storage[k], bytes=size, scratch=f"{name}{k}")
+
+    def position(self, row: str, i: str) -> str:
+        """Where element i of a row lies in the arrays."""
         outer = list(delinearize(variable(row, 0, max(0, self.rows - 1)), self.others))
+        inside = variable(i, 0, self.length - 1)
+        return str(linearize((*outer[: self.dimension], inside, *outer[self.dimension :]), self.sizes))
 
-        def position(i: str) -> str:
-            at = outer[: self.dimension] + [variable(i, 0, self.length - 1)] + outer[self.dimension :]
-            return str(linearize(at, self.sizes))
+    def operand(self, k: int, row: str, i: str) -> str:
+        """The C lvalue of element i of a row of operand k."""
+        return f"a{self._values.index(self.operands[k])}[{self.position(row, i)}]"
 
-        for k, c in enumerate(self.storage):
-            scratch = self.first_scratch + 2 * k
-            block.line(f"__global {c}* s{k} = a{scratch} + (long){row} * {self.length};")
-            block.line(f"__global {c}* d{k} = a{scratch + 1} + (long){row} * {self.length};")
-        with block.scope(f"for (int i = 0; i < {self.length}; ++i)"):
-            for k, o in enumerate(self.operands):
-                block.line(f"s{k}[i] = {self.pointers[o]}[{position('i')}];")
-        self._insert(block)
-        if self.length > RUN:
-            self._merge(block)
-        with block.scope(f"for (int i = 0; i < {self.length}; ++i)"):
-            for k, o in self.outputs.items():
-                block.line(f"{self.pointers[o]}[{position('i')}] = s{k}[i];")
+    def output(self, k: int, row: str, i: str) -> str:
+        """The C lvalue of element i of a row of the sorted operand k."""
+        return f"a{self._values.index(self.outputs[k])}[{self.position(row, i)}]"
 
-    def _insert(self, block: Block) -> None:
-        with block.scope(f"for (int low = 0; low < {self.length}; low += {RUN})"):
-            block.line(f"const int high = low + {RUN} < {self.length} ? low + {RUN} : {self.length};")
-            with block.scope("for (int i = low + 1; i < high; ++i)"):
-                for k, c in enumerate(self.storage):
-                    block.line(f"const {c} t{k} = s{k}[i];")
-                block.line("int j = i;")
-                with block.scope("while (j > low)"):
-                    before = self._before(block, [f"t{k}" for k in self._all()], [f"s{k}[j - 1]" for k in self._all()])
-                    block.line(f"if (!{before}) break;")
-                    for k in self._all():
-                        block.line(f"s{k}[j] = s{k}[j - 1];")
-                    block.line("--j;")
-                for k in self._all():
-                    block.line(f"s{k}[j] = t{k};")
+    @contextmanager
+    def open_row(self, block: Block) -> Iterator[str]:
+        """The loop over the rows of an item; gives the C variable that counts them."""
+        end = f"(item + 1) * {self.per_item}"
+        if self.rows % self.per_item:
+            end = f"({end} < {self.rows} ? {end} : {self.rows})"
+        with block.scope(f"for (int row = item * {self.per_item}; row < {end}; ++row)"):
+            yield "row"
 
-    def _merge(self, block: Block) -> None:
-        with block.scope(f"for (int width = {RUN}; width < {self.length}; width *= 2)"):
-            with block.scope(f"for (int low = 0; low < {self.length}; low += 2 * width)"):
-                block.line(f"const int middle = low + width < {self.length} ? low + width : {self.length};")
-                block.line(f"const int high = low + 2 * width < {self.length} ? low + 2 * width : {self.length};")
-                block.line("int i = low, j = middle, n = low;")
-                with block.scope("while (i < middle & j < high)"):
-                    # The right one goes first only if it must: that keeps equal ones in order.
-                    before = self._before(block, [f"s{k}[j]" for k in self._all()], [f"s{k}[i]" for k in self._all()])
-                    block.line(f"const int from = {before} ? j : i;")
-                    for k in self._all():
-                        block.line(f"d{k}[n] = s{k}[from];")
-                    block.line("if (from == j) ++j; else ++i;")
-                    block.line("++n;")
-                moves = " ".join(f"d{k}[n] = s{k}[i];" for k in self._all())
-                block.line(f"for (; i < middle; ++i, ++n) {{ {moves} }}")
-                moves = " ".join(f"d{k}[n] = s{k}[j];" for k in self._all())
-                block.line(f"for (; j < high; ++j, ++n) {{ {moves} }}")
-            for k, c in enumerate(self.storage):
-                block.line(f"{{ __global {c}* t = s{k}; s{k} = d{k}; d{k} = t; }}")
 
-    def _all(self) -> range:
-        return range(len(self.operands))
+def _merged(rows: Rows) -> Kernel:
+    """The kernel that merges. For operand k, s_k and d_k are the buffers that are merged from and to."""
+    block = Block()
+    every = range(len(rows.operands))
+    arguments = rows.inputs_and_outputs()
+    first = len(arguments)
+    arguments += [rows.scratch(b, k) for k in every for b in "xy"]
+    if rows.items:
+        with rows.open_row(block) as row:
+            for k, c in enumerate(rows.storage):
+                block.line(f"__global {c}* s{k} = a{first + 2 * k} + (long){row} * {rows.length};")
+                block.line(f"__global {c}* d{k} = a{first + 2 * k + 1} + (long){row} * {rows.length};")
+            with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
+                for k in every:
+                    block.line(f"s{k}[i] = {rows.operand(k, row, 'i')};")
+            _insert(rows, block)
+            if rows.length > RUN:
+                _merge(rows, block)
+            with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
+                for k in rows.outputs:
+                    block.line(f"{rows.output(k, row, 'i')} = s{k}[i];")
+    return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items)
 
-    def _before(self, block: Block, left: list[str], right: list[str]) -> str:
-        """The comparator's answer to whether one tuple of stored values comes before another."""
-        args = []
-        for t, a, b in zip(self.types, left, right, strict=True):
-            args += [self.e.assign(t, scalar.load(t, a), block), self.e.assign(t, scalar.load(t, b), block)]
-        (answer,) = self.e.apply(self.hero.to_apply, args, block)
-        return answer
+
+def _insert(rows: Rows, block: Block) -> None:
+    every, length = range(len(rows.operands)), rows.length
+    with block.scope(f"for (int low = 0; low < {length}; low += {RUN})"):
+        block.line(f"const int high = low + {RUN} < {length} ? low + {RUN} : {length};")
+        with block.scope("for (int i = low + 1; i < high; ++i)"):
+            for k, c in enumerate(rows.storage):
+                block.line(f"const {c} t{k} = s{k}[i];")
+            block.line("int j = i;")
+            with block.scope("while (j > low)"):
+                before = _before(rows, block, [f"t{k}" for k in every], [f"s{k}[j - 1]" for k in every])
+                block.line(f"if (!{before}) break;")
+                for k in every:
+                    block.line(f"s{k}[j] = s{k}[j - 1];")
+                block.line("--j;")
+            for k in every:
+                block.line(f"s{k}[j] = t{k};")
+
+
+def _merge(rows: Rows, block: Block) -> None:
+    every, length = range(len(rows.operands)), rows.length
+    with block.scope(f"for (int width = {RUN}; width < {length}; width *= 2)"):
+        with block.scope(f"for (int low = 0; low < {length}; low += 2 * width)"):
+            block.line(f"const int middle = low + width < {length} ? low + width : {length};")
+            block.line(f"const int high = low + 2 * width < {length} ? low + 2 * width : {length};")
+            block.line("int i = low, j = middle, n = low;")
+            with block.scope("while (i < middle & j < high)"):
+                # The right one goes first only if it must: that keeps equal ones in order.
+                before = _before(rows, block, [f"s{k}[j]" for k in every], [f"s{k}[i]" for k in every])
+                block.line(f"const int right = {before} != 0;")
+                block.line("const int from = right ? j : i;")
+                for k in every:
+                    block.line(f"d{k}[n] = s{k}[from];")
+                block.line("j += right;")
+                block.line("i += !right;")
+                block.line("++n;")
+            for side, end in (("i", "middle"), ("j", "high")):
+                moves = " ".join(f"d{k}[n] = s{k}[{side}];" for k in every)
+                block.line(f"for (; {side} < {end}; ++{side}, ++n) {{ {moves} }}")
+        for k, c in enumerate(rows.storage):
+            block.line(f"{{ __global {c}* t = s{k}; s{k} = d{k}; d{k} = t; }}")
+
+
+def _before(rows: Rows, block: Block, left: list[str], right: list[str]) -> str:
+    """The comparator's answer to whether one tuple of stored values comes before another."""
+    args = []
+    for t, a, b in zip(rows.types, left, right, strict=True):
+        args += [rows.e.assign(t, scalar.load(t, a), block), rows.e.assign(t, scalar.load(t, b), block)]
+    (answer,) = rows.e.apply(rows.hero.to_apply, args, block)
+    return answer

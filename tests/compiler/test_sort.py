@@ -1,0 +1,183 @@
+"""Sort against the reference: merged by a comparator, by a key digit by digit, and in chunks."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from kernel_driver import Compiled, fusion_of
+from refxla_spec import interpreter
+from refxla_spec.text import parse
+
+from refxla.codegen import radix
+
+FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+INTEGERS = {n: np.dtype(("int" if n[0] == "s" else "uint") + n[1:]) for n in ("s8", "u16", "s32", "u32", "s64", "u64")}
+
+
+def plain(name: str, direction: str = "LT", order: str = "", others: tuple[str, ...] = ()) -> str:
+    """A comparator of the first of the operands' types."""
+    lines = [f"k{n}a = {t}[] parameter({2 * n + 2}) k{n}b = {t}[] parameter({2 * n + 3})" for n, t in enumerate(others)]
+    rest = "\n".join(lines)
+    return f"""compare {{ a = {name}[] parameter(0)
+                b = {name}[] parameter(1)
+                {rest}
+                ROOT r = pred[] compare(a, b), direction={direction}{order and f", type={order}"} }}"""
+
+
+# What jnp.sort lowers to: all NaNs are one, and both zeros.
+CANONICAL = """compare { a = f32[] parameter(0)
+            b = f32[] parameter(1)
+            nan = f32[] constant(nan)
+            zero = f32[] constant(0)
+            an = pred[] compare(a, a), direction=NE
+            az = pred[] compare(a, zero), direction=EQ
+            as = f32[] select(az, zero, a)
+            at = f32[] select(an, nan, as)
+            bn = pred[] compare(b, b), direction=NE
+            bz = pred[] compare(b, zero), direction=EQ
+            bs = f32[] select(bz, zero, b)
+            bt = f32[] select(bn, nan, bs)
+            ROOT r = pred[] compare(at, bt), direction=LT, type=TOTALORDER }"""
+# Two keys, which no single number replaces.
+TWO_KEYS = """compare { a = s32[] parameter(0)
+            b = s32[] parameter(1)
+            c = f32[] parameter(2)
+            d = f32[] parameter(3)
+            less = pred[] compare(a, b), direction=LT
+            same = pred[] compare(a, b), direction=EQ
+            more = pred[] compare(c, d), direction=GT
+            both = pred[] and(same, more)
+            ROOT r = pred[] or(less, both) }"""
+
+
+def program(comparator: str, sizes, dimension: int, *names: str, taken=None) -> str:
+    dims = ",".join(map(str, sizes))
+    arrays = [f"{n}[{dims}]" for n in names]
+    parameters = "\n".join(f"x{k} = {a} parameter({k})" for k, a in enumerate(arrays))
+    operands = ", ".join(f"x{k}" for k in range(len(names)))
+    attributes = f"dimensions={{{dimension}}}, to_apply=compare"
+    if len(names) == 1:
+        return f"HloModule m\n{comparator}\nENTRY main {{ {parameters}\nROOT r = {arrays[0]} sort(x0), {attributes} }}"
+    taken = range(len(names)) if taken is None else taken
+    results = "\n".join(f"g{k} = {arrays[k]} get-tuple-element(s), index={k}" for k in taken)
+    root = f"ROOT r = ({', '.join(arrays[k] for k in taken)}) tuple({', '.join(f'g{k}' for k in taken)})"
+    return f"""HloModule m
+    {comparator}
+    ENTRY main {{ {parameters}
+    s = ({", ".join(arrays)}) sort({operands}), {attributes}
+    {results}
+    {root} }}"""
+
+
+def array(name: str, *sizes: int, seed: int = 0, special: bool = True) -> np.ndarray:
+    """With ties, and for floats with both zeros, infinities and NaNs of both signs (`special`)."""
+    rng = np.random.default_rng((seed, *sizes))
+    if name in INTEGERS:
+        dtype = INTEGERS[name]
+        info = np.iinfo(dtype)
+        x = rng.integers(max(info.min, -9), 9, sizes).astype(dtype)
+        far = rng.integers(info.min, info.max, sizes, dtype=dtype, endpoint=True)
+        return np.where(rng.random(sizes) < 0.5, x, far)
+    x = rng.integers(-9, 9, sizes) / 4 * 10.0 ** rng.integers(-3, 3, sizes)
+    if special:
+        odd = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan], sizes)
+        x = np.where(rng.random(sizes) < 0.3, odd, x)
+    return x.astype(FLOATS[name])
+
+
+def check(text: str, *args: np.ndarray, form: str) -> Compiled:
+    """Runs the program and compares bits with the reference; `form` is a text in the kernels that it sorts by."""
+    module = parse(text)
+    compiled = Compiled(fusion_of(module, "sort"))
+    assert form in " ".join(k.name + k.body for k in compiled.kernels)
+    wanted = interpreter.run(module, args)
+    for got, want in zip(compiled(*args), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.view(np.uint8), np.ascontiguousarray(want).view(np.uint8))
+    return compiled
+
+
+MERGE, DIGITS, CHUNKS = "middle", "count0", "move0"
+
+
+@pytest.mark.parametrize("name", [*FLOATS, *INTEGERS])
+def test_every_type_by_its_key(name):
+    direction = "GT" if name in ("f64", "s8", "u32", "bf16") else "LT"
+    order = "TOTALORDER" if name in FLOATS else ""
+    check(program(plain(name, direction, order), (3, 200), 1, name), array(name, 3, 200), form=DIGITS)
+
+
+def test_the_order_of_floats_that_compare():
+    """Both zeros are equal, and keep their order."""
+    x = array("f32", 2, 300, special=False)
+    x[:, ::5] = np.where(np.arange(x[:, ::5].size).reshape(2, -1) % 2, 0.0, -0.0)
+    for direction in ("LT", "GT"):
+        check(program(plain("f32", direction), (2, 300), 1, "f32"), x, form=DIGITS)
+
+
+@pytest.mark.parametrize("n,form", [(9, MERGE), (700, DIGITS), (20000, DIGITS)])
+def test_the_comparator_of_numpy_like_sorts(n, form):
+    check(program(CANONICAL, (2, n), 1, "f32"), array("f32", 2, n), form=form)
+
+
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+@pytest.mark.parametrize("n,form", [(20, MERGE), (150, DIGITS)])
+def test_any_dimension(dimension, n, form):
+    sizes = [3, 4, 5]
+    sizes[dimension] = n
+    names = ("s32", "f32", "u16")
+    text = program(plain("s32", others=names[1:]), sizes, dimension, *names)
+    check(text, *(array(t, *sizes, seed=k, special=False) for k, t in enumerate(names)), form=form)
+
+
+@pytest.mark.parametrize("n,form", [(20, MERGE), (150, DIGITS), (90000, CHUNKS)])
+@pytest.mark.parametrize("taken", [[1], [0]])
+def test_results_that_nobody_uses_are_left_out(n, form, taken):
+    text = program(plain("f32", order="TOTALORDER", others=("s32",)), (n,), 0, "f32", "s32", taken=taken)
+    check(text, array("f32", n), np.arange(n, dtype=np.int32), form=form)
+
+
+@pytest.mark.parametrize("n", [1, 9, 500])
+def test_two_keys_are_merged(n):
+    keys = array("s32", 3, n)
+    text = program(TWO_KEYS, (3, n), 1, "s32", "f32")
+    check(text, keys, array("f32", 3, n, special=False), form="low")
+
+
+@pytest.mark.parametrize(
+    "name,sizes,dimension", [("f32", (70001,), 0), ("u64", (70000, 2), 0), ("bf16", (3, 65536), 1)]
+)
+def test_long_rows_are_sorted_in_chunks(name, sizes, dimension):
+    text = program(
+        plain(name, order="TOTALORDER" if name in FLOATS else "", others=("s32",)), sizes, dimension, name, "s32"
+    )
+    count = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)
+    compiled = check(text, array(name, *sizes), count, form=CHUNKS)
+    assert compiled.kernels[0].items > 1
+
+
+def test_rows_whose_digits_are_all_alike():
+    x = np.random.default_rng(0).integers(0, 200, (2, 300)).astype(np.int32)
+    check(program(plain("s32"), (2, 300), 1, "s32"), x, form=DIGITS)
+    check(program(plain("s32"), (2, 300), 1, "s32"), np.full((2, 300), -7, np.int32), form=DIGITS)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(
+    st.integers(0, 3), st.integers(1, 40), st.integers(1, 70), st.sampled_from(["LT", "GT"]),
+    st.sampled_from(["f32", "s8", "u32"]), st.booleans(),
+)  # fmt: skip
+def test_any_rows(batch, rows, n, direction, name, inner):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(radix, "SHORTEST", 1)
+        patch.setattr(radix, "CHUNK", 8)
+        sizes, dimension = ((batch, n, rows), 1) if inner else ((rows, batch, n), 2)
+        text = program(plain(name, direction, "TOTALORDER" if name == "f32" else ""), sizes, dimension, name)
+        check(text, array(name, *sizes), form="")
+
+
+def test_what_is_no_row_is_no_work():
+    for sizes, dimension in (((0,), 0), ((3, 0), 1), ((0, 5), 1)):
+        x = np.zeros(sizes, np.float32)
+        check(program(plain("f32"), sizes, dimension, "f32"), x, form="")
