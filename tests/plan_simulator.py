@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.module import Instruction, Module
-from refxla_spec.operation import operation
 
 from refxla import plan as p
 from refxla.passes.pipeline import FUSION, optimize
@@ -71,9 +70,7 @@ class Simulator:
             self.constants[offset : offset + raw.size] = raw
         self.parameters = [_raw(a).copy() for a in arguments]
         self.results = [np.full(s.bytes, GARBAGE, np.uint8) for s in plan.results]
-        self.fusions = {f.name: f for f in plan.fusions}
-        assert len(self.fusions) == len(plan.fusions) == len(plan.kernels)
-        self.launches = 0
+        assert len(plan.fusions) == len(plan.kernels)  # `emit` makes one of each
 
     def run(self) -> tuple[np.ndarray, ...]:
         """The results of the program."""
@@ -101,7 +98,7 @@ class Simulator:
         for step in steps:
             match step:
                 case p.Launch(kernel, buffers):
-                    self.launch(self.plan.kernels[kernel], buffers)
+                    self.launch(self.plan.kernels[kernel], self.plan.fusions[kernel], buffers)
                 case p.Copy(source, target):
                     a, b = self.bytes_of(source), self.bytes_of(target)
                     assert a.size == b.size and not _partly_overlap(a, b)
@@ -126,10 +123,8 @@ class Simulator:
                 case _:
                     raise AssertionError(f"unknown step {step}")
 
-    def launch(self, kernel: p.Kernel, buffers: tuple[int, ...]) -> None:
+    def launch(self, kernel: p.Kernel, fusion: p.Fusion, buffers: tuple[int, ...]) -> None:
         """Read the inputs, compute the fusion, write the outputs."""
-        self.launches += 1
-        fusion = self.fusions[kernel.name]
         values: dict[Instruction, Any] = {}
         places: dict[Instruction, np.ndarray] = {}
         written: list[tuple[p.Argument, np.ndarray]] = []
@@ -208,4 +203,4 @@ def run(module: Module, arguments: list[np.ndarray], without: tuple[str, ...] = 
         return Simulator(plan(module, without).plan, list(arguments)).run()
 
 
-__all__ = ["Simulator", "arrays", "emit", "operation", "plan", "run"]
+__all__ = ["Simulator", "arrays", "emit", "plan", "run"]

@@ -277,8 +277,10 @@ cdef class Scheduler:
         cdef Group group
         cdef int tag, why
         if g.feeds[p]:
-            for number, edges in users.items():
-                group = self.groups[number]
+            # Another reduction first: then one kernel reads what both reduce.
+            reductions = [n for n in users if (<Group>self.groups[n]).kind == K_REDUCTION]
+            for number in reductions + [n for n in users if n not in reductions]:
+                group, edges = self.groups[number], users[number]
                 tag = self.tag_of(group, p, edges)
                 why = self.hero_obstacle(group, p, tag, edges)
                 if why < 0 and (len(users) > 1 or in_memory) and self.closes_cycle(number, users):
@@ -287,11 +289,11 @@ cdef class Scheduler:
                     self.refuse(p, group, why)
                     continue
                 self.host(group, p, tag)
-                if in_memory or len(users) > 1:
+                outside = [n for n in users if n != number and not self.takes_in(group, self.groups[n], p)]
+                if in_memory or outside:
                     group.outputs.add(p)
-                    for other in users:
-                        if other != number:
-                            self.refuse(p, self.groups[other], SHARED)
+                    for other in outside:
+                        self.refuse(p, self.groups[other], SHARED)
                 return
         else:
             for number in users:
@@ -342,6 +344,21 @@ cdef class Scheduler:
     cdef bint rows_fit(self, int p):
         cdef Graph g = self.g
         return g.is_row[p] and g.row_length[p] <= LONGEST_ROW
+
+    cdef bint takes_in(self, Group group, Group other, int p):
+        """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be."""
+        cdef int n, tag
+        if group.kind != K_REDUCTION or other.kind != K_LOOP or other.space != self.g.space[p]:
+            return False
+        if len(group.tags) + len(other.tags) > LARGEST or not self.independent(group, other):
+            return False
+        tags = {n: group.signature if tag == FULL else OTHER for n, tag in other.tags.items()}
+        for n in tags:
+            if n in group.tags and group.tags[n] != tags[n] and (n in group.outputs or n in other.outputs):
+                return False
+        other.tags = tags
+        self.merge(group, other)
+        return True
 
     cdef host(self, Group group, int p, int tag):
         """Make hero p a member; the group takes its kind."""

@@ -388,6 +388,23 @@ def _reduce_nothing(i: Instruction) -> Instruction | None:
     return i.operands[0] if identity else None
 
 
+@rule("reduce")
+def _reduce_ones(i: Instruction) -> Instruction | None:
+    """Reduce over dimensions of 1 -> start + x, and so for the other commutative operations"""
+    if len(i.operands) != 2 or not i.dimensions or any(i.operands[0].shape.dimensions[d] != 1 for d in i.dimensions):
+        return None
+    x, start = i.operands
+    reducer = i.to_apply
+    root, parameters = reducer.root, reducer.parameters
+    if root.opcode not in ROWS or not ROWS[root.opcode].commutative or set(root.operands) != set(parameters):
+        return None
+    if len({s.shape.element_type for s in (x, start, root)}) != 1:
+        return None
+    thin = make("reshape", x, name=f"{i.name}.thin", shape=i.shape)
+    wide = start if not i.shape.rank else make("broadcast", start, name=f"{i.name}.start", shape=i.shape, dimensions=())
+    return make(root.opcode, wide, thin, name=i.name)
+
+
 def constant(value: np.ndarray | np.generic, name: str) -> Instruction:
     """A constant instruction of a NumPy value."""
     array = np.asarray(value)

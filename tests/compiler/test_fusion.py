@@ -1,0 +1,260 @@
+"""The fusion scheduler: what must be one kernel is one, and every schedule can run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_programs import programs
+from refxla._core.fusion import schedule
+from refxla._core.graph import KINDS, Graph
+from refxla_spec.text import parse
+
+from refxla.codegen.target import DEFAULT_CPU
+from refxla.compiler import plan_module
+from refxla.passes.pipeline import optimize
+
+INLINE, SOURCE, MEMORY = 1, 0, 7  # N_INLINE, N_SOURCE and R_MEMORY of _core/graph.pxd
+
+REDUCERS = """HloModule m
+add { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] add(a, b) }
+max { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] maximum(a, b) }
+"""
+
+
+def planned(entry: str, without: tuple[str, ...] = ()):
+    """The plan of an ENTRY's lines, with real kernels."""
+    module = parse(f"{REDUCERS}\nENTRY main {{\n{entry}\n}}")
+    return plan_module(module, DEFAULT_CPU, without)[1].plan
+
+
+def kinds(plan) -> list[str]:
+    return [f.kind for f in plan.fusions]
+
+
+# -- programs that everybody knows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 33, 1000, 1024, 100003, 1 << 20])
+def test_a_sum_of_products_is_one_kernel_and_needs_no_memory(size):
+    plan = planned(f"""x = f32[{size}] parameter(0)
+        y = f32[{size}] parameter(1)
+        z = f32[{size}] parameter(2)
+        p = f32[{size}] multiply(y, z)
+        s = f32[{size}] add(x, p)
+        zero = f32[] constant(0)
+        ROOT r = f32[] reduce(s, zero), dimensions={{0}}, to_apply=add""")
+    assert kinds(plan) == ["reduction" if size > 1 else "loop"] and len(plan.kernels) == 1
+    assert plan.arena_bytes == 0 and plan.constant_bytes == 0
+
+
+def softmax(rows: int, columns: int) -> str:
+    full = f"f32[{rows},{columns}]"
+    return f"""x = {full} parameter(0)
+        low = f32[] constant(-inf)
+        m = f32[{rows}] reduce(x, low), dimensions={{1}}, to_apply=max
+        mm = {full} broadcast(m), dimensions={{0}}
+        d = {full} subtract(x, mm)
+        e = {full} exponential(d)
+        zero = f32[] constant(0)
+        s = f32[{rows}] reduce(e, zero), dimensions={{1}}, to_apply=add
+        ss = {full} broadcast(s), dimensions={{0}}
+        ROOT r = {full} divide(e, ss)"""
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64, 1000])
+@pytest.mark.parametrize("columns", [1, 2, 33, 1000, 100003])
+def test_a_softmax_is_at_most_two_kernels(rows, columns):
+    assert len(planned(softmax(rows, columns)).kernels) <= 2
+
+
+def test_a_layer_norm_is_one_kernel():
+    full, n = "f32[64,256]", 256
+    plan = planned(f"""x = {full} parameter(0)
+        scale = f32[{n}] parameter(1)
+        offset = f32[{n}] parameter(2)
+        zero = f32[] constant(0)
+        count = f32[] constant({n})
+        counts = f32[64] broadcast(count), dimensions={{}}
+        s = f32[64] reduce(x, zero), dimensions={{1}}, to_apply=add
+        mean = f32[64] divide(s, counts)
+        means = {full} broadcast(mean), dimensions={{0}}
+        d = {full} subtract(x, means)
+        dd = {full} multiply(d, d)
+        v = f32[64] reduce(dd, zero), dimensions={{1}}, to_apply=add
+        variance = f32[64] divide(v, counts)
+        w = f32[64] rsqrt(variance)
+        ws = {full} broadcast(w), dimensions={{0}}
+        y = {full} multiply(d, ws)
+        a = {full} broadcast(scale), dimensions={{1}}
+        b = {full} broadcast(offset), dimensions={{1}}
+        ya = {full} multiply(y, a)
+        ROOT r = {full} add(ya, b)""")
+    assert kinds(plan) == ["reduction"]
+    assert plan.arena_bytes <= 64 * 4 * 4, "no full array is kept between"
+
+
+@pytest.mark.parametrize("rows, inner, columns", [(1, 64, 10), (32, 784, 128), (128, 128, 128)])
+def test_bias_and_activation_live_in_the_kernel_of_the_dot(rows, inner, columns):
+    full = f"f32[{rows},{columns}]"
+    plan = planned(f"""x = f32[{rows},{inner}] parameter(0)
+        w = f32[{inner},{columns}] parameter(1)
+        bias = f32[{columns}] parameter(2)
+        d = {full} dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        b = {full} broadcast(bias), dimensions={{1}}
+        s = {full} add(d, b)
+        zero = f32[] constant(0)
+        zeros = {full} broadcast(zero), dimensions={{}}
+        ROOT r = {full} maximum(s, zeros)""")
+    assert kinds(plan) == ["dot"]
+
+
+def test_what_a_convolution_feeds_lives_in_its_kernel():
+    plan = planned("""x = f32[2,8,8,3] parameter(0)
+        w = f32[3,3,3,16] parameter(1)
+        bias = f32[16] parameter(2)
+        c = f32[2,6,6,16] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
+        b = f32[2,6,6,16] broadcast(bias), dimensions={3}
+        s = f32[2,6,6,16] add(c, b)
+        ROOT r = f32[2,6,6,16] tanh(s)""")
+    assert kinds(plan) == ["convolution"]
+
+
+@pytest.mark.parametrize("shape", [(8, 14, 14, 32), (2, 3, 3, 5), (64, 7, 7, 256)])
+def test_the_statistics_of_a_batch_norm_read_their_input_once(shape):
+    features = shape[-1]
+    full, one = f"f32[{','.join(map(str, shape))}]", f"f32[{features}]"
+    plan = planned(f"""x = {full} parameter(0)
+        zero = f32[] constant(0)
+        xx = {full} multiply(x, x)
+        s = {one} reduce(x, zero), dimensions={{0,1,2}}, to_apply=add
+        q = {one} reduce(xx, zero), dimensions={{0,1,2}}, to_apply=add
+        ROOT r = ({one}, {one}) tuple(s, q)""")
+    assert kinds(plan) == ["reduction"] and len(plan.fusions[0].outputs) == 2
+
+
+@pytest.mark.parametrize("shape", [(8, 14, 14, 32), (64, 7, 7, 256)])
+def test_batch_norm_training_reads_its_input_for_the_statistics_and_for_the_result(shape):
+    features = shape[-1]
+    full, one = f"f32[{','.join(map(str, shape))}]", f"f32[{features}]"
+    plan = planned(f"""x = {full} parameter(0)
+        scale = {one} parameter(1)
+        offset = {one} parameter(2)
+        ROOT r = ({full}, {one}, {one}) batch-norm-training(x, scale, offset), epsilon=0.001, feature_index=3""")
+    readers = [f for f in plan.fusions if any(i.name == "x" for i in f.inputs)]
+    assert len(readers) == 2 and len(plan.fusions) <= 3
+    assert all(b.bytes <= 4 * features for b in plan.buffers if b.space == "arena"), "no full array is kept between"
+
+
+def test_siblings_that_read_one_value_are_one_kernel():
+    plan = planned("""x = f32[1000] parameter(0)
+        y = f32[1000] parameter(1)
+        a = f32[1000] add(x, y)
+        b = f32[1000] multiply(x, x)
+        ROOT r = (f32[1000], f32[1000]) tuple(a, b)""")
+    assert kinds(plan) == ["loop"] and len(plan.fusions[0].outputs) == 2
+
+
+def test_a_value_that_is_returned_and_reduced_is_computed_in_one_kernel():
+    plan = planned("""x = f32[64,256] parameter(0)
+        y = f32[64,256] tanh(x)
+        zero = f32[] constant(0)
+        s = f32[64] reduce(y, zero), dimensions={1}, to_apply=add
+        ROOT r = (f32[64,256], f32[64]) tuple(y, s)""")
+    assert kinds(plan) == ["reduction"] and {i.name for i in plan.fusions[0].outputs} == {"y", "s"}
+
+
+def test_an_expensive_value_is_not_computed_again_for_each_element_of_a_dot():
+    plan = planned("""x = f32[256,256] parameter(0)
+        w = f32[256,256] parameter(1)
+        e = f32[256,256] tanh(x)
+        ROOT d = f32[256,256] dot(e, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}""")
+    assert sorted(kinds(plan)) == ["dot", "loop"]
+
+
+def test_two_heroes_of_different_kinds_are_two_kernels():
+    plan = planned("""x = f32[32,64] parameter(0)
+        w = f32[64,64] parameter(1)
+        d = f32[32,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        zero = f32[] constant(0)
+        ROOT s = f32[64] reduce(d, zero), dimensions={0}, to_apply=add""")
+    assert sorted(kinds(plan)) == ["dot", "reduction"]
+
+
+def test_a_diamond_through_a_sort_closes_no_cycle():
+    """y and what is made of the sorted y read the same value, but cannot be one kernel."""
+    module = parse("""HloModule m
+        less { a = f32[] parameter(0)
+               b = f32[] parameter(1)
+               ROOT c = pred[] compare(a, b), direction=LT }
+        ENTRY main { x = f32[99] parameter(0)
+                     y = f32[99] tanh(x)
+                     s = f32[99] sort(y), dimensions={0}, to_apply=less
+                     t = f32[99] add(s, x)
+                     u = f32[99] add(y, t)
+                     ROOT r = (f32[99], f32[99], f32[99]) tuple(t, y, u) }""")
+    groups, _ = schedule(Graph(optimize(module).entry))
+    assert_can_run(Graph(optimize(module).entry), groups)
+    assert [g[0] for g in groups] == ["loop", "sort", "loop"]
+
+
+def test_without_fusion_every_instruction_is_a_kernel():
+    plan = planned(softmax(4, 8), without=("fusion",))
+    assert len(plan.fusions) == 7 and all(len(f.outputs) == 1 for f in plan.fusions)
+
+
+def test_each_edge_that_is_not_fused_has_a_reason():
+    module = parse("""HloModule m
+        ENTRY main { x = f32[256,256] parameter(0)
+                     e = f32[256,256] tanh(x)
+                     ROOT d = f32[256,256] dot(e, e), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""")
+    refusals = plan_module(module, DEFAULT_CPU)[1].refusals
+    assert [(r.producer.name, r.user) for r in refusals] == [("e", "dot.d")]
+    assert "packs its operands" in refusals[0].reason
+
+
+# -- every schedule ---------------------------------------------------------------------------------------------------
+
+
+def assert_can_run(graph: Graph, groups: list) -> None:
+    """Each needed value is written once, by a group that comes before those that read it; members need nothing else."""
+    written: dict[int, int] = {}
+    for at, (kind, heroes, members, outputs, aligned) in enumerate(groups):
+        inside = set(members)
+        assert members == sorted(inside) and set(outputs) <= inside and set(heroes) <= inside and outputs
+        assert kind in (*KINDS, "control") and bool(heroes) == (kind != "loop")
+        assert kind == "control" or all(KINDS[graph.kind[h]] == kind for h in heroes)
+        used = set(outputs)
+        for n in reversed(members):
+            assert n in used, f"node {n} is a member of group {at}, and nothing in it needs it"
+            for e in range(graph.first[n], graph.first[n + 1]):
+                o, in_memory = graph.operand[e], graph.relation[e] == MEMORY
+                ready = graph.group[o] == SOURCE or o in written
+                constant = graph.group[o] == INLINE and graph.instructions[o][0].opcode == "constant"
+                if in_memory:
+                    assert ready or constant, f"node {n} of group {at} needs node {o} in memory"
+                else:
+                    assert o in inside or graph.group[o] == INLINE or ready, f"node {n} of group {at} needs node {o}"
+                used.add(o)
+        assert aligned <= used - inside
+        for n in outputs:
+            assert n not in written, f"node {n} is written by groups {written[n]} and {at}"
+            written[n] = at
+    for n in graph.roots:
+        assert n in written or graph.group[n] == SOURCE or graph.instructions[n][0].opcode == "constant"
+
+
+@given(st.data())
+def test_schedules_of_random_programs_can_run(data):
+    text, _ = programs(data.draw, floats=True, steps=25, depth=1)
+    module = optimize(parse(text), data.draw(st.sampled_from([(), ("simplify", "simplify-folded", "cse", "fold")])))
+    called = {c for i in module.instructions() if i.opcode in ("while", "conditional") for c in i.called}
+    for computation in [module.entry, *called]:
+        graph = Graph(computation)
+        for fuse in (True, False):
+            groups, reasons = schedule(graph, None, fuse)
+            assert_can_run(graph, groups)
+            for producer, user, text, _, _ in reasons:
+                assert text and producer not in groups[user][2]
