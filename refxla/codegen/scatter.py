@@ -3,7 +3,8 @@
 The order of the updates of one element is theirs, row-major, whatever the number of items: an item owns a part of the
 elements, and walks all updates of them in order. What it owns is a range of the dimensions along which operand and
 update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where there
-is no such dimension there is one item.
+is no such dimension there is one item. Updates that are promised to hit different elements (unique_indices) need no
+order: then an item owns a part of the updates.
 """
 
 from __future__ import annotations
@@ -76,8 +77,11 @@ class _Walk:
         self.along = dict(zip(inside, self.window, strict=True))
         batched = [self._batch_dimension(b) for b in hero.scatter_indices_batching_dims]
         free = [u for d, u in self.along.items() if d not in hero.scatter_dims_to_operand_dims]
-        self.shared = sorted(batched) or free
-        self.inner = not batched  # whether the shared dimensions can be the innermost loops
+        if self._is_unique():
+            self.shared, self.inner = self.batch, False
+        else:
+            # `inner`: whether the shared dimensions can be the innermost loops.
+            self.shared, self.inner = sorted(batched) or free, not batched
         self.walked = [d for d in range(len(self.sizes)) if d not in self.shared]
         self.width = prod(self.sizes[d] for d in self.shared)
         self.part = self.width
@@ -86,6 +90,11 @@ class _Walk:
             self.part = -(-part // SHORTEST) * SHORTEST if self.inner else part
         empty = prod(self.sizes) == 0
         self.items = 0 if empty else -(-self.width // self.part)
+
+    def _is_unique(self) -> bool:
+        """Whether no two index vectors write the same element: blocks of one element where they are indexed."""
+        single = all(self.sizes[self.along[d]] == 1 for d in self.hero.scatter_dims_to_operand_dims if d in self.along)
+        return self.hero.unique_indices and single and prod(self.sizes[d] for d in self.batch) > 1
 
     def _batch_dimension(self, index_dimension: int) -> int:
         """The dimension of updates that runs along a dimension of the indices."""

@@ -1,0 +1,191 @@
+"""Scatter against the reference: every attribute, several operands, and what is parted among items."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from kernel_driver import Compiled, fusion_of
+from refxla_spec import interpreter
+from refxla_spec.text import parse
+
+from refxla.codegen import scatter
+
+TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+TYPES |= {"s8": np.int8, "s32": np.int32, "s64": np.int64, "u8": np.uint8, "u32": np.uint32}
+
+
+def dims(sizes) -> str:
+    return ",".join(map(str, sizes))
+
+
+def braces(values) -> str:
+    return "{" + dims(values) + "}"
+
+
+def binary(name: str, opcode: str) -> str:
+    body = f"{opcode}(a, b)" if opcode != "second" else "copy(b)"
+    return f"""combine {{ a = {name}[] parameter(0)
+               b = {name}[] parameter(1)
+               ROOT r = {name}[] {body} }}"""
+
+
+def program(operand, indices, updates, attributes: dict, opcode="add", name="f32", index_type="s32") -> str:
+    text = ", ".join(f"{k}={v if isinstance(v, (int, str)) else braces(v)}" for k, v in attributes.items())
+    return f"""HloModule m
+    {binary(name, opcode)}
+    ENTRY main {{ x = {name}[{dims(operand)}] parameter(0)
+                 i = {index_type}[{dims(indices)}] parameter(1)
+                 u = {name}[{dims(updates)}] parameter(2)
+                 ROOT r = {name}[{dims(operand)}] scatter(x, i, u), {text}, to_apply=combine }}"""
+
+
+def values(name: str, *sizes: int, seed: int = 0) -> np.ndarray:
+    """Small whole numbers: sums of them are exact in every type."""
+    low = 0 if name.startswith("u") else -3
+    return np.random.default_rng((seed, *sizes)).integers(low, 4, sizes).astype(TYPES[name])
+
+
+def check(text: str, *args: np.ndarray) -> Compiled:
+    module = parse(text)
+    compiled = Compiled(fusion_of(module, "scatter"))
+    wanted = interpreter.run(module, args)
+    for got, want in zip(compiled(*args), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+    return compiled
+
+
+@st.composite
+def scatters(draw):
+    """(operand, indices, updates, attributes) of a small scatter of any kind."""
+    rank = draw(st.integers(1, 4))
+    operand = [draw(st.integers(1, 5)) for _ in range(rank)]
+    kinds = [draw(st.sampled_from(["batching", "inserted", "window", "window"])) for _ in range(rank)]
+    batching = [d for d in range(rank) if kinds[d] == "batching"]
+    inserted = [d for d in range(rank) if kinds[d] == "inserted"]
+    inside = [d for d in range(rank) if kinds[d] == "window"]
+    can_index = [d for d in range(rank) if kinds[d] != "batching"]
+    mapped = draw(st.permutations(can_index))[: draw(st.integers(0, len(can_index)))]
+    block = [draw(st.integers(1, operand[d])) for d in inside]
+    # The scatter dimensions: those that run along batching dimensions, in any order, and others.
+    free = [("free", draw(st.integers(1, 4))) for _ in range(draw(st.integers(0, 2)))]
+    scatter_dims = draw(st.permutations([("batching", d) for d in batching] + free))
+    sizes = [operand[v] if kind == "batching" else v for kind, v in scatter_dims]
+    last = len(mapped) == 1 and draw(st.booleans())  # index vectors of one element need no dimension
+    vector_dim = len(sizes) if last else draw(st.integers(0, len(sizes)))
+    indices = list(sizes)
+    if not last:
+        indices.insert(vector_dim, len(mapped))
+    place = [scatter_dims.index(("batching", d)) for d in batching]
+    along = [p + (not last and p >= vector_dim) for p in place]
+    rank_u = len(sizes) + len(block)
+    window = sorted(draw(st.permutations(range(rank_u)))[: len(block)])
+    updates, s, b = [], iter(sizes), iter(block)
+    for d in range(rank_u):
+        updates.append(next(b) if d in window else next(s))
+    attributes = {
+        "update_window_dims": window,
+        "inserted_window_dims": inserted,
+        "scatter_dims_to_operand_dims": mapped,
+        "input_batching_dims": batching,
+        "scatter_indices_batching_dims": along,
+        "index_vector_dim": vector_dim,
+    }
+    return operand, indices, updates, attributes
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(
+    scatters(), st.sampled_from(["add", "second", "maximum", "multiply"]), st.sampled_from(["f32", "bf16", "s8"]),
+    st.sampled_from(["s32", "u32", "s64", "s8", "u8"]), st.booleans(),
+)  # fmt: skip
+def test_any_scatter(case, opcode, name, index_type, parted):
+    operand, indices, updates, attributes = case
+    with pytest.MonkeyPatch.context() as patch:
+        if parted:
+            patch.setattr(scatter, "LITTLE", 4)
+            patch.setattr(scatter, "SHORTEST", 2)
+        low = 0 if index_type.startswith("u") else -1
+        i = np.random.default_rng(len(updates)).integers(low, 5, indices).astype(TYPES[index_type])
+        text = program(operand, indices, updates, attributes, opcode, name, index_type)
+        check(text, values(name, *operand), i, values(name, *updates, seed=1))
+
+
+ROWS = {
+    "update_window_dims": [1],
+    "inserted_window_dims": [0],
+    "scatter_dims_to_operand_dims": [0],
+    "index_vector_dim": 1,
+}
+SCALARS = {
+    "update_window_dims": [],
+    "inserted_window_dims": [0],
+    "scatter_dims_to_operand_dims": [0],
+    "index_vector_dim": 1,
+}
+
+
+def test_the_gradient_of_an_embedding_is_parted_and_in_order():
+    """Each sum is in the order of the updates, whatever the number of items."""
+    rng = np.random.default_rng(0)
+    x, i = np.zeros((30, 64), np.float32), rng.integers(0, 30, 2000).astype(np.int32)
+    u = (rng.standard_normal((2000, 64)) * 1e3).astype(np.float32)
+    compiled = Compiled(fusion_of(parse(program((30, 64), (2000,), (2000, 64), ROWS)), "scatter"))
+    wanted = x.copy()
+    np.add.at(wanted, i, u)
+    np.testing.assert_array_equal(compiled(x, i, u)[0], wanted)
+    assert compiled.kernels[0].items > 1
+
+
+def test_a_histogram():
+    i = np.random.default_rng(0).integers(-5, 105, 50000).astype(np.int32)
+    check(program((100,), (50000,), (50000,), SCALARS, name="s32"), *(
+        np.zeros(100, np.int32), i, np.ones(50000, np.int32)
+    ))  # fmt: skip
+
+
+def test_indices_that_are_unique_are_parted():
+    n = 40000
+    i = np.random.default_rng(0).permutation(n + 5)[:n].astype(np.int32)
+    attributes = SCALARS | {"unique_indices": "true"}
+    x, u = values("f32", n), values("f32", n, seed=1)
+    compiled = check(program((n,), (n,), (n,), attributes), x, i, u)
+    assert compiled.kernels[0].items > 1
+
+
+@pytest.mark.parametrize("name", ["bf16", "f16"])
+def test_sums_of_halves_round_after_each_update(name):
+    x, u = np.full(3, 256, TYPES[name]), np.ones(6, TYPES[name])
+    text = program((3,), (6,), (6,), SCALARS, name=name)
+    (got,) = Compiled(fusion_of(parse(text), "scatter"))(x, np.array([0, 0, 1, 2, 2, 2], np.int32), u)
+    one = np.asarray(256, TYPES[name])
+    by_hand = [one, one, one]
+    for place in (0, 0, 1, 2, 2, 2):
+        by_hand[place] = (by_hand[place].astype(np.float32) + np.float32(1)).astype(TYPES[name])
+    np.testing.assert_array_equal(got.astype(np.float32), np.array(by_hand).astype(np.float32))
+
+
+def test_several_operands():
+    text = """HloModule m
+    larger { a = f32[] parameter(0)
+             i = s32[] parameter(1)
+             b = f32[] parameter(2)
+             j = s32[] parameter(3)
+             p = pred[] compare(a, b), direction=GE
+             v = f32[] select(p, a, b)
+             n = s32[] select(p, i, j)
+             ROOT r = (f32[], s32[]) tuple(v, n) }
+    ENTRY main { x = f32[9,4] parameter(0)
+                 n = s32[9,4] parameter(1)
+                 i = s32[20] parameter(2)
+                 u = f32[20,4] parameter(3)
+                 m = s32[20,4] parameter(4)
+                 s = (f32[9,4], s32[9,4]) scatter(x, n, i, u, m), update_window_dims={1}, inserted_window_dims={0},
+                   scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=larger
+                 v = f32[9,4] get-tuple-element(s), index=0
+                 k = s32[9,4] get-tuple-element(s), index=1
+                 ROOT r = (f32[9,4], s32[9,4]) tuple(v, k) }"""
+    i = np.random.default_rng(0).integers(0, 9, 20).astype(np.int32)
+    u, m = values("f32", 20, 4, seed=1), values("s32", 20, 4, seed=2)
+    check(text, values("f32", 9, 4), values("s32", 9, 4), i, u, m)
