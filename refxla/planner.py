@@ -279,9 +279,14 @@ class _Frame:
         planner.fusions.append(fusion)
         scratch: dict[str, Block] = {}
         kernels = planner.emit(fusion)
-        updated = {a.instruction: a.updates for k in kernels for a in k.arguments if a.role == "output" and a.updates}
+        arguments = [a for k in kernels for a in k.arguments]
+        updated = {a.instruction: a.updates for a in arguments if a.role == "output" and a.updates}
+        read = {self.base(a.instruction) for a in arguments if a.role == "input"}
         for i in fusion.outputs:
-            self.values[i] = self.output(n, group, fusion, i, updated.get(i))
+            source = updated.get(i)
+            self.values[i] = self.output(n, fusion, i, source, source is not None and self.base(source) in read)
+            if source is not None:
+                read.add(self.base(source))  # a second output that begins as the same value needs a copy
         for kernel in kernels:
             numbers = []
             for a in kernel.arguments:
@@ -319,12 +324,21 @@ class _Frame:
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero)
 
-    def output(self, n: int, group: tuple, fusion: p.Fusion, i: Instruction, updated: Instruction | None) -> Block:
-        """The block an output is written to: a new one, or one that may be overwritten."""
+    def in_place(self, group: tuple, value: Instruction) -> bool:
+        """Whether a loop reads a value, under whichever names it has, only at the index that it writes."""
+        names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
+        return all(self.graph.node_of[i] in group[4] for i in names)
+
+    def output(
+        self, n: int, fusion: p.Fusion, i: Instruction, updated: Instruction | None = None, read_too: bool = False
+    ) -> Block:
+        """The block an output is written to: a new one, or one that may be overwritten.
+
+        `updated` is the value that is to lie there already, which the kernel also reads elsewhere if `read_too`.
+        """
         if updated is not None:
             source = self.block_of(updated)
-            reads_again = any(o is updated for m in fusion.instructions if m is not i for o in m.operands)
-            if self.dies(updated, n) and not reads_again and i not in self.targets:
+            if self.dies(updated, n) and not read_too and i not in self.targets:
                 return source
             target = self.new_block(i)
             if source is not target:
@@ -332,12 +346,11 @@ class _Frame:
             return target
         if i in self.targets or len(fusion.outputs) > 1:
             return self.new_block(i)
-        for node in group[4]:  # read only at the index that is written
-            for candidate in fusion.inputs:
-                if self.graph.node_of[candidate] == node and self.dies(candidate, n):
-                    block = self.block_of(candidate)
-                    if block.bytes == i.shape.bytes and candidate.shape.element_type == i.shape.element_type:
-                        return block
+        for candidate in fusion.inputs:
+            if self.in_place(self.groups[n], candidate) and self.dies(candidate, n):
+                block = self.block_of(candidate)
+                if block.bytes == i.shape.bytes and candidate.shape.element_type == i.shape.element_type:
+                    return block
         return self.new_block(i)
 
     def loop(self, n: int, i: Instruction) -> None:
@@ -401,7 +414,7 @@ class _Frame:
             n = makers[made]
             if self.groups[n][0] in ("control", "update", "scatter") or made.shape.bytes != state[k].bytes:
                 continue
-            aligned = old is not None and self.graph.node_of[old] in self.groups[n][4] and len(self.groups[n][3]) == 1
+            aligned = old is not None and len(self.groups[n][3]) == 1 and self.in_place(self.groups[n], old)
             last = -1 if old is None else self.last_use.get(old, -1)
             if last < n or (last == n and aligned):
                 self.targets[made] = state[k]

@@ -173,6 +173,21 @@ LOOPS = {
     "a state of no elements": loop(
         "", "s32[];s32[0];s32[4]", "s1, s2", "e, y", before="e = s32[0] slice(x), slice={[4:4]}"
     ),
+    "in place, and read under another name": loop(
+        "c = s32[4] negate(s1)", THREE, "c, s2", "x, a",
+        "v = s32[1] slice(a), slice={[3:4]}\n u = s32[4] dynamic-update-slice(o2, a, zero)\n"
+        "ROOT r = s32[4] dynamic-update-slice(u, v, zero)",
+        before="a = s32[4] negate(y)",
+    ),
+    "overwritten, and read at another index under another name": loop(
+        "c = s32[4] negate(s1)", THREE, "c, s2", "x, a",
+        "f = s32[4] reverse(a), dimensions={0}\n ROOT r = s32[4] subtract(o2, f)",
+        before="a = s32[4] negate(y)",
+    ),
+    "old state read at another index under another name": loop(
+        "a = s32[2,2] reshape(s1)\n b = s32[2,2] transpose(a), dimensions={1,0}\n"
+        " k = (s32[], s32[2,2]) tuple(s0, a)\n c = s32[4] reshape(b)\n d = s32[4] subtract(s1, c)", THREE, "d, s2", "x, y"
+    ),
     "dead after the loop": loop(
         "c = s32[4] add(s1, s2)", THREE, "c, s1", "a, y", "ROOT r = s32[] add(o0, o0)", before="a = s32[4] add(x, y)"
     ),
