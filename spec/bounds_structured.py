@@ -491,6 +491,7 @@ RULES = {
     "concatenate": _moves(),
     "dynamic-slice": _moves(0),
     "dynamic-update-slice": _moves(0, 1),
+    "set-dimension-size": _moves(0),
     "gather": _moves(0),
     "dot": _products(_dot_terms),
     "convolution": _products(_convolution_terms),

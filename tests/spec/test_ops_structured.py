@@ -19,7 +19,7 @@ from refxla_spec.verify import verify
 STRUCTURED = (
     "batch-norm-grad batch-norm-inference batch-norm-training call cholesky conditional convolution custom-call domain "
     "dot dynamic-slice dynamic-update-slice fft fusion gather get-dimension-size map partition-id reduce reduce-window "
-    "replica-id rng-bit-generator scatter select-and-scatter sort topk triangular-solve while"
+    "replica-id rng-bit-generator scatter select-and-scatter set-dimension-size sort topk triangular-solve while"
 ).split()
 
 

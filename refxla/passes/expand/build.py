@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.module import Computation, Instruction, SliceDimension
-from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
+from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension, post_order
+from refxla_spec.types import ELEMENT_TYPES, S32, ElementType, Shape
 
 from ..._core.shapes import make
 
@@ -69,6 +70,85 @@ class Build:
     def sum(self, x: Instruction, dimensions: tuple[int, ...]) -> Instruction:
         zero = self.scalar(0, x.shape.element_type)
         return self.make("reduce", x, zero, dimensions=dimensions, to_apply=adder(x.shape.element_type))
+
+    def conjugate(self, x: Instruction) -> Instruction:
+        """The complex conjugate; a real array as it is."""
+        return self.complex(self.real(x), self.negate(self.imag(x))) if x.shape.element_type.is_complex else x
+
+    def transpose(self, x: Instruction) -> Instruction:
+        """The last two dimensions exchanged."""
+        rank = x.shape.rank
+        return self.make("transpose", x, dimensions=(*range(rank - 2), rank - 1, rank - 2))
+
+    def pad(self, x: Instruction, *more: int) -> Instruction:
+        """x with so many zeros behind it in each dimension."""
+        zero = self.scalar(0, x.shape.element_type)
+        return self.make("pad", x, zero, padding=tuple(PaddingDimension(0, n) for n in more)) if any(more) else x
+
+    def part(self, x: Instruction, dimension: int, start: Instruction, size: int) -> Instruction:
+        """`size` elements along one dimension, from `start` (s32[]) on."""
+        starts = [start if d == dimension else self.scalar(0, S32) for d in range(x.shape.rank)]
+        sizes = tuple(size if d == dimension else n for d, n in enumerate(x.shape.dimensions))
+        return self.make("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes)
+
+    def put(self, x: Instruction, update: Instruction, dimension: int, start: Instruction) -> Instruction:
+        """x with `update` in the place that `part` reads."""
+        starts = [start if d == dimension else self.scalar(0, S32) for d in range(x.shape.rank)]
+        return self.make("dynamic-update-slice", x, update, *starts)
+
+    def product(self, x: Instruction, y: Instruction, along: tuple[int, int] = (-1, -2)) -> Instruction:
+        """Products of matrices, the last two dimensions of x and y: sums along x's dimension along[0], y's along[1]."""
+        rank = x.shape.rank
+        batch = tuple(range(rank - 2))
+        return self.make(
+            "dot",
+            x,
+            y,
+            shape=Shape(
+                x.shape.element_type,
+                (
+                    *x.shape.dimensions[:-2],
+                    x.shape.dimensions[-3 - along[0]],
+                    y.shape.dimensions[-3 - along[1]],
+                ),
+            ),
+            lhs_batch_dims=batch,
+            rhs_batch_dims=batch,
+            lhs_contracting_dims=(rank + along[0],),
+            rhs_contracting_dims=(rank + along[1],),
+        )
+
+    def repeat(
+        self,
+        count: int,
+        turn: Callable[..., Sequence[Instruction]],
+        state: Sequence[Instruction],
+        given: Sequence[Instruction] = (),
+    ) -> list[Instruction]:
+        """A loop of `count` turns: state = turn(k, *state, *given) for k = 0, 1, ... (an s32[]); the last state.
+
+        `turn` may use no other instructions than those it is given and those it makes.
+        """
+        first = self.make("tuple", self.scalar(0, S32), *state, *given)
+        places = range(len(first.operands))
+
+        def parameter() -> tuple[Instruction, list[Instruction]]:
+            self.count += 1
+            p = Instruction(f"{self.name}.{self.count}", "parameter", first.shape, [], {"number": 0})
+            return p, [self.make("get-tuple-element", p, index=n) for n in places]
+
+        p, values = parameter()
+        condition = self._computation("condition", p, self.compare(values[0], count, direction="LT"))
+        p, values = parameter()
+        after = turn(*values)
+        new = self.make("tuple", self.add(values[0], 1), *after, *values[1 + len(state) :])
+        loop = self.make("while", first, condition=condition, body=self._computation("body", p, new))
+        return [self.make("get-tuple-element", loop, index=1 + n) for n in range(len(state))]
+
+    def _computation(self, kind: str, parameter: Instruction, root: Instruction) -> Computation:
+        self.count += 1
+        instructions = [parameter, *(i for i in post_order(root) if i is not parameter)]
+        return Computation(f"{self.name}.{kind}.{self.count}", instructions, root)
 
     def tuple(self, *elements: Instruction) -> Instruction:
         return make("tuple", *elements, name=self.name)
