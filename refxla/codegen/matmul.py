@@ -258,12 +258,28 @@ class _Main:
         return f"a{len(self.arguments) - 1}"
 
     def kernel(self) -> Kernel:
+        p, b, block = self.p, self.b, self.block
+        element, _ = VECTORS[p.name]
+        block.line(f"typedef {self.tile.vector} __attribute__((aligned(sizeof({element})))) vector;  // at any address")
+        blocks = p.groups * self.row_blocks * self.column_blocks
+        # Many small blocks: an item takes several.
+        work = b.rows * b.columns * p.k
+        turns = max(1, min(ITEM_WORK // max(1, work), blocks // (4 * p.target.compute_units)))
+        if turns == 1:
+            self._block("item")
+        else:
+            head = f"for (int turn = item * {turns}; turn < item * {turns} + {turns} && turn < {blocks}; ++turn)"
+            with block.scope(head):
+                self._block("turn")
+        return Kernel(p.fusion.name, block.text(), tuple(self.arguments), -(-blocks // turns))
+
+    def _block(self, number: str) -> None:
+        """One block of the result."""
         p, b, tile, block = self.p, self.b, self.tile, self.block
         element, _ = VECTORS[p.name]
-        block.line(f"typedef {tile.vector} __attribute__((aligned(sizeof({element})))) vector;  // at any address")
-        block.line(f"const int first_row = item % {self.row_blocks} * {b.rows};")
-        block.line(f"const int first_column = item / {self.row_blocks} % {self.column_blocks} * {b.columns};")
-        block.line(f"const int g = item / {self.row_blocks * self.column_blocks};")
+        block.line(f"const int first_row = {number} % {self.row_blocks} * {b.rows};")
+        block.line(f"const int first_column = {number} / {self.row_blocks} % {self.column_blocks} * {b.columns};")
+        block.line(f"const int g = {number} / {self.row_blocks * self.column_blocks};")
         block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
         block.line(f"const int columns = {_least(str(b.columns), f'{p.n} - first_column')};")
         block.line(f"{tile.vector} sums[{b.rows * self.width}];")
@@ -281,8 +297,6 @@ class _Main:
                 with block.scope(f"for (int i = 0; i < rows; i += {tile.rows})"):
                     self._tile(terms)
         self._epilogue()
-        items = p.groups * self.row_blocks * self.column_blocks
-        return Kernel(p.fusion.name, block.text(), tuple(self.arguments), items)
 
     def _pack_local(self, first: Index, terms: str, most: int) -> None:
         width, block = self.tile.columns, self.block
