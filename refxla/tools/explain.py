@@ -32,10 +32,7 @@ def explain(options: argparse.Namespace, module: Module) -> int:
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
-        show(
-            header(explanation, where),
-            *(kernel(explanation, n) for n in range(len(explanation.kernels))),
-        )
+        show(header(explanation, where), "", *(kernel(explanation, n) for n in range(len(explanation.kernels))))
     return 0
 
 

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         write_bytes(options.output, write_npz(results))
 
     if options.output != "-":
-        show(_header(executable, compiled, times), _results(module, results))
+        show(_header(executable, compiled, times), "", _results(module, results))
     if not options.check:
         return 0
     with waiting("running the reference, with a bound of each error"):
@@ -214,7 +214,7 @@ def _sentence(results: list[Checked]) -> Text:
             "All results keep the numeric contract." if len(results) != 1 else "It keeps the contract.", "green"
         )
     return Text(
-        f"No result breaks the numeric contract. It leaves {undecided} of {len(results)} undecided, since rounding may "
-        "decide a comparison there; their errors are no larger than rounding typically makes them.",
+        f"No result breaks the numeric contract. It leaves {undecided} of {len(results)} undecided, where no bound is "
+        "certain; their errors are no larger than rounding typically makes them.",
         "yellow",
     )
