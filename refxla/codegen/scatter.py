@@ -4,12 +4,13 @@ The order of the updates of one element is theirs, row-major, whatever the numbe
 elements, and walks all updates of them in order. What it owns is a range of the dimensions along which operand and
 update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where there
 is no such dimension there is one item. Updates that are promised to hit different elements (unique_indices) need no
-order: then an item owns a part of the updates.
+order: then an item owns a part of the updates. Sums and products of f16 and bf16 are made in f32 and rounded once.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from math import prod
 
 from refxla_spec.errors import UnsupportedError
@@ -18,32 +19,61 @@ from refxla_spec.module import Instruction
 from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
+from .elemental import accumulator_types, combine
 from .expressions import Elements, type_name
 from .indexing import Index, constant, delinearize, linearize, variable
+from .packing import input_argument, output_argument
 from .target import Target
 
 LITTLE = 16384  # updates that are not worth a second item
+CHUNK = 16384  # elements that an item converts
 SHORTEST = 16  # elements of a cache line of f32
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
-    """The kernel of a scatter. UnsupportedError where one of several results is not asked for."""
+    """The kernels of a scatter. UnsupportedError where one of several results is not asked for."""
     hero = fusion.hero
-    count = len(hero.operands) // 2
-    operands, outputs = hero.operands[:count], _outputs(fusion)
+    operands, outputs = hero.operands[: len(hero.operands) // 2], _outputs(fusion)
     walk = _Walk(hero, target)
-    inputs: list[Instruction] = list(fusion.inputs)
-    for _ in range(2):  # once to see what is read, once with the arguments that that takes
-        pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *outputs))}
-        elements, block = Elements(fusion, target, pointers), Block()
-        walk.emit(elements, block, [pointers[o] for o in outputs])
-        inputs = [i for i in inputs if i in {a.instruction for a in elements.accesses}]
-    arguments = [Argument("input", scalar.storage_type(type_name(i)), i) for i in inputs]
-    arguments += [
+    if walk.types != [type_name(o) for o in operands] and walk.items:
+        return _apart(fusion, target, walk, operands[0], outputs[0])
+    written = [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=x)
         for o, x in zip(outputs, operands, strict=True)
     ]
-    return (Kernel(fusion.name, block.text(), tuple(arguments), walk.items),)
+    return (_kernel(fusion, target, walk, written),)
+
+
+def _kernel(fusion: Fusion, target: Target, walk: _Walk, written: list[Argument]) -> Kernel:
+    """The kernel that combines the updates into the memory of the arguments `written`."""
+    inputs: list[Instruction] = list(fusion.inputs)
+    for _ in range(2):  # once to see what is read, once with the arguments that that takes
+        elements, block = Elements(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
+        walk.emit(elements, block, [f"a{len(inputs) + n}" for n in range(len(written))])
+        inputs = [i for i in inputs if i in {a.instruction for a in elements.accesses}]
+    return Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items)
+
+
+def _apart(
+    fusion: Fusion, target: Target, walk: _Walk, operand: Instruction, output: Instruction
+) -> tuple[Kernel, ...]:
+    """Sums of halves are held in f32 until all are there: a kernel before the scatter and one after it convert."""
+    size = operand.shape.size
+    items = -(-size // CHUNK)
+    held = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
+    name, elements = type_name(operand), Elements(fusion, target, {})
+
+    def conversion(suffix: str, types: tuple[str, str], arguments: tuple[Argument, Argument]) -> Kernel:
+        block = Block()
+        with block.scope(f"for (int i = item * {CHUNK}; i < (item + 1) * {CHUNK} && i < {size}; ++i)"):
+            value = elements.assign(types[0], scalar.load(types[0], "a0[i]"), block)
+            value = elements.assign(types[1], scalar.expression("convert", types[:1], types[1], (value,)), block)
+            block.line(f"a1[i] = {scalar.store(types[1], value)};")
+        return Kernel(f"{fusion.name}.{suffix}", block.text(), arguments, items)
+
+    before = conversion("widened", (name, "f32"), (input_argument(operand), held))
+    after = conversion("rounded", ("f32", name), (held, output_argument(output)))
+    return before, _kernel(fusion, target, walk, [held]), after
 
 
 def _outputs(fusion: Fusion) -> list[Instruction]:
@@ -83,6 +113,9 @@ class _Walk:
             # `inner`: whether the shared dimensions can be the innermost loops.
             self.shared, self.inner = sorted(batched) or free, not batched
         self.walked = [d for d in range(len(self.sizes)) if d not in self.shared]
+        # The types in which values are combined: where each element is hit once, its own.
+        own = [type_name(o) for o in self.operands]
+        self.types = own if self._is_unique() else list(accumulator_types(hero.to_apply))
         self.width = prod(self.sizes[d] for d in self.shared)
         self.part = self.width
         if prod(self.sizes) > LITTLE and self.shared:
@@ -162,8 +195,10 @@ class _Walk:
         place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
         position = linearize(place, self.operands[0].shape.dimensions)
         spots = [f"{p}[{position}]" for p in pointers]
-        types = [type_name(o) for o in self.operands]
+        types = self.types
         new = [e.value(u, update_indices, block) for u in self.updates]
         old = [e.assign(t, scalar.load(t, spot), block) for t, spot in zip(types, spots, strict=True)]
-        for t, spot, value in zip(types, spots, e.apply(self.hero.to_apply, (*old, *new), block), strict=True):
+        own = types == [type_name(o) for o in self.operands]
+        combined = (e.apply if own else partial(combine, e))(self.hero.to_apply, (*old, *new), block)
+        for t, spot, value in zip(types, spots, combined, strict=True):
             block.line(f"{spot} = {scalar.store(t, value)};")

@@ -95,7 +95,7 @@ def scatters(draw):
     return operand, indices, updates, attributes
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(
     scatters(), st.sampled_from(["add", "second", "maximum", "multiply"]), st.sampled_from(["f32", "bf16", "s8"]),
     st.sampled_from(["s32", "u32", "s64", "s8", "u8"]), st.booleans(),
@@ -155,15 +155,12 @@ def test_indices_that_are_unique_are_parted():
 
 
 @pytest.mark.parametrize("name", ["bf16", "f16"])
-def test_sums_of_halves_round_after_each_update(name):
-    x, u = np.full(3, 256, TYPES[name]), np.ones(6, TYPES[name])
-    text = program((3,), (6,), (6,), SCALARS, name=name)
-    (got,) = Compiled(fusion_of(parse(text), "scatter"))(x, np.array([0, 0, 1, 2, 2, 2], np.int32), u)
-    one = np.asarray(256, TYPES[name])
-    by_hand = [one, one, one]
-    for place in (0, 0, 1, 2, 2, 2):
-        by_hand[place] = (by_hand[place].astype(np.float32) + np.float32(1)).astype(TYPES[name])
-    np.testing.assert_array_equal(got.astype(np.float32), np.array(by_hand).astype(np.float32))
+def test_sums_of_halves_are_rounded_once(name):
+    n = 5000
+    i = np.random.default_rng(0).integers(0, 3, n).astype(np.int32)
+    u = (np.random.default_rng(1).integers(0, 8, n) / 8).astype(TYPES[name])
+    compiled = check(program((3,), (n,), (n,), SCALARS, name=name), np.full(3, 256, TYPES[name]), i, u)
+    assert len(compiled.kernels) == 3
 
 
 def test_several_operands():

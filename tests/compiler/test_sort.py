@@ -163,7 +163,7 @@ def test_rows_whose_digits_are_all_alike():
     check(program(plain("s32"), (2, 300), 1, "s32"), np.full((2, 300), -7, np.int32), form=DIGITS)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(
     st.integers(0, 3), st.integers(1, 40), st.integers(1, 70), st.sampled_from(["LT", "GT"]),
     st.sampled_from(["f32", "s8", "u32"]), st.booleans(),
