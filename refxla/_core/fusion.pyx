@@ -32,7 +32,7 @@ cdef enum:
     NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED
 
 cdef int LARGEST = 200  # members of a group
-cdef long long LONGEST_ROW = 1 << 20  # elements of a row whose reductions follow each other in one kernel
+cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item goes over again: longer ones are shared out
 
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over
@@ -176,8 +176,8 @@ cdef class Scheduler:
         """How often p would be evaluated in a group."""
         cdef double most = 0, now
         cdef int e, u
-        if tag > 0 and group.kind == K_REDUCTION:
-            return self.g.elements[p]
+        if tag > 0 and (group.kind == K_REDUCTION or self.g.leading[tag]):
+            return self.g.elements[p]  # once for a row: it does not change along it
         for e in edges:
             u = self.user_of(e)
             if self.g.relation[e] in (R_FULL, R_WINDOW):
@@ -321,7 +321,7 @@ cdef class Scheduler:
                 return SECOND_HERO
             # Another reduction of the same rows; between its users and it lie only values of the kept space, unless
             # a full-space value needs it first: then the rows are walked again, which takes short rows.
-            return -1 if not self.needs_rows(group, p) or self.rows_fit(p) else ROWS
+            return -1 if not self.needs_rows(group, p) or self.rows_fit(group.heroes[0]) else ROWS
         if group.kind != K_LOOP:
             return SECOND_HERO
         return -1 if self.rows_fit(p) else ROWS
@@ -342,8 +342,26 @@ cdef class Scheduler:
         return False
 
     cdef bint rows_fit(self, int p):
+        """Whether one kernel may go over rows again once hero p is known.
+
+        A long row is then one item's work. That pays where it saves several kernels: where p itself needs another
+        reduction of the same rows, as the sum of a softmax needs the maximum.
+        """
         cdef Graph g = self.g
-        return g.is_row[p] and g.row_length[p] <= LONGEST_ROW
+        cdef int n, e, o
+        if not g.is_row[p] or g.row_length[p] <= LONGEST_ROW:
+            return g.is_row[p]
+        stack, seen = [p], {p}
+        while stack and len(seen) < 64:
+            n = stack.pop()
+            for e in range(g.first[n], g.first[n + 1]):
+                o = g.operand[e]
+                if g.kind[o] == K_REDUCTION and g.group[o] == N_HERO and g.signature[o] == g.signature[p]:
+                    return True
+                if o not in seen and g.group[o] in (N_ELEMENTWISE, N_MOVEMENT):
+                    seen.add(o)
+                    stack.append(o)
+        return False
 
     cdef bint takes_in(self, Group group, Group other, int p):
         """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be."""

@@ -23,6 +23,7 @@ cdef class Graph:
     cdef public dict node_of        # instruction -> node
     cdef public dict spaces         # dimensions -> number
     cdef public dict signatures     # (dimensions, kept dimensions) -> number
+    cdef public list leading        # by signature number: whether the kept dimensions are the outermost
     cdef public set roots           # nodes whose values the computation returns
     cdef public int count
     # per node

@@ -91,6 +91,7 @@ cdef class Graph:
             if self.group[k] == N_INLINE:
                 self.read[k] = 0
         self.first[n] = at
+        self.leading = [False] + [kept == tuple(range(len(kept))) for _, kept in self.signatures]
         counts = np.bincount(np.asarray(self.operand)[:at], minlength=n) if at else np.zeros(n, np.int64)
         self.first_user = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         self.user = np.zeros(max(1, at), np.int32)

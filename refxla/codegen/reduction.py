@@ -47,7 +47,7 @@ Indices = tuple[Index, ...]
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion around reduces of operands with the same dimensions over the same dimensions.
 
-    Raises UnsupportedError where a unit falls into leaves and its results are needed to go over the operand again.
+    Raises UnsupportedError where columns fall into leaves and their results are needed to go over the operand again.
     """
     probe = _Reduction(fusion, target, list(fusion.inputs))
     probe.emit()
@@ -78,8 +78,11 @@ class _Reduction:
             for n in range(1, 1 + max(self.levels[r] for r in self.reduces))
         ]
         self._split_outputs()
-        if self.tree.leaves > 1 and (len(self.phases) > 1 or self.late):
+        again = len(self.phases) > 1 or bool(self.late)
+        if self.tree.leaves > 1 and again and self.tree.style == "column":
             raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
+        # One item then takes the leaves of a row one after the other, in the same tree.
+        self.serial = self.tree.leaves > 1 and again
         pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
         self.elements = Elements(fusion, target, pointers)
         self.block = Block()
@@ -91,7 +94,7 @@ class _Reduction:
 
     def emit(self) -> Kernel:
         t, block = self.tree, self.block
-        leaves, units = t.leaves, t.units
+        leaves, units = 1 if self.serial else t.leaves, t.units
         behind = max(1, t.reduced_size * t.strip)
         per_item = 1 if self.target.kind == "gpu" or leaves > 1 else max(1, min(CHUNK // behind, units))
         if prod(self.dims) <= CHUNK and leaves == 1 and self.target.kind == "cpu":
@@ -230,12 +233,15 @@ class _Reduction:
         for number, phase in enumerate(self.phases):
             for r in phase:
                 totals[r] = self._accumulators(r)
-            self._accumulate(number, phase, totals, leaf)
-            if t.style == "row":
-                for r in phase:
-                    self._combine_lanes(r, totals[r])
-            if t.leaves > 1:
-                self._finish_leaves(phase, totals, unit, leaf)
+            if self.serial:
+                self._accumulate_serially(number, phase, totals)
+            else:
+                self._accumulate(number, phase, totals, leaf)
+                if t.style == "row":
+                    for r in phase:
+                        self._combine_lanes(r, totals[r])
+                if t.leaves > 1:
+                    self._finish_leaves(phase, totals, unit, leaf)
             for r in phase:
                 self._finish(r, totals[r])
             self._evaluate_invariants(number + 1)
@@ -293,6 +299,21 @@ class _Reduction:
                 self._accumulate_row(at, number, phase, totals, leaf)
             else:
                 self._accumulate_strip(at, outer[-1], number, phase, totals, leaf)
+
+    def _accumulate_serially(self, number: int, phase: Sequence[Instruction], totals: dict) -> None:
+        """All leaves of a row, each combined into the totals when it is done."""
+        name, leaves, block = self.elements.names.fresh("leaf"), self.tree.leaves, self.block
+        slot = self._lane_slot(constant(0))
+        with block.scope(f"for (int {name} = 0; {name} < {leaves}; ++{name})"):
+            own = {r: self._accumulators(r) for r in phase}
+            self._accumulate(number, phase, own, variable(name, 0, leaves - 1))
+            for r in phase:
+                self._combine_lanes(r, own[r])
+                with block.scope(f"if ({name} == 0)"):
+                    for total, part in zip(totals[r], own[r], strict=True):
+                        block.line(f"{total}{slot} = {part}{slot};")
+                with block.scope("else"):
+                    self._combine_into(r, [f"{n}{slot}" for n in totals[r]], [f"{n}{slot}" for n in own[r]])
 
     def _accumulate_row(self, at: dict, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index) -> None:
         t = self.tree

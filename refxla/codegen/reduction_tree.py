@@ -62,11 +62,6 @@ class Tree:
         """How many elements make one result."""
         return prod(g.size for g in self.groups if g.reduced)
 
-    @property
-    def has_phases(self) -> bool:
-        """Whether one kernel can go over the operand again after the total is known: a softmax, a layer norm."""
-        return self.leaves == 1
-
 
 def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
     """The tree of a reduce of an operand with these dimensions over the dimensions `reduced`."""
