@@ -115,16 +115,22 @@ def _moves(*data: int) -> Any:
 # Sums.
 
 
-def _addition(*dimensions: int) -> Computation:
-    a, b = (make("parameter", shape=Shape(ERROR_TYPE, dimensions), number=n) for n in (0, 1))
-    c = make("add", a, b)
-    return Computation("add_errors", [a, b, c], c)
+def _combination(opcode: str) -> Computation:
+    """The reducer of errors with a binary operation."""
+    a, b = (make("parameter", shape=Shape(ERROR_TYPE), number=n) for n in (0, 1))
+    c = make(opcode, a, b)
+    return Computation(f"{opcode}_errors", [a, b, c], c)
 
 
 def sum_of_errors(i: Instruction) -> tuple[Instruction, tuple[bool, ...]]:
     """A reduce-window or scatter of errors with an addition, and which of its operands are errors (not indices)."""
     carried = (True, False, True) if i.opcode == "scatter" else (True, True)
-    return replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _addition()}), carried
+    return replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _combination("add")}), carried
+
+
+def _rounds(value: Array) -> bool:
+    """Whether arithmetic in the value's type rounds."""
+    return type_of(value).is_float or type_of(value).is_complex
 
 
 def _sum_bound(absolute: Array, errors: Array, count: Array | float, result: Array, known: bool) -> Error:
@@ -132,7 +138,7 @@ def _sum_bound(absolute: Array, errors: Array, count: Array | float, result: Arr
 
     `known`: all terms are exact, so that a result that is not finite is certain.
     """
-    if not (type_of(result).is_float or type_of(result).is_complex):
+    if not _rounds(result):
         return None if known else undecided(result)
     bound = np.asarray(count, np.float64) * unit_roundoff(type_of(result)) * (absolute + errors) + errors
     if known:  # a sum of one term, or of zeros, is exact
@@ -145,7 +151,7 @@ def _products(terms: Any) -> Any:
 
     def rule(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
         known = exact(errors)
-        if not (type_of(result).is_float or type_of(result).is_complex):
+        if not _rounds(result):
             return None if known else undecided(result)
         evaluate, j = operation(i.opcode).evaluate, of_errors(i, (True, True))
         sizes = [np.abs(v).astype(np.float64) for v in values]
@@ -193,7 +199,7 @@ def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Erro
         found = []
         for k, (opcode, r) in enumerate(zip(_combiners(i.to_apply), results, strict=True)):
             pair, known = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
-            if type_of(r).is_float or type_of(r).is_complex:
+            if _rounds(r):
                 es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])
                 found.append(_REDUCED[opcode](pair, es, axes, r, known))
             else:
@@ -215,7 +221,12 @@ def _reduced_product(pair, es, axes, r, known):
     sizes = [np.abs(p).astype(np.float64) for p in pair]
     whole = sizes[0].prod(axes) * sizes[1]
     wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
-    terms = (pair[0].size // max(1, r.size) + 1) * (4 if type_of(r).is_complex else 1)
+    return _product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known)
+
+
+def _product_bound(whole: Array, wide: Array, count: int, r: Array, known: bool) -> Error:
+    """Of products of `count` factors: `whole` is the size of the product, `wide` its size with the factors' errors."""
+    terms = count * (4 if type_of(r).is_complex else 1)
     grown = wide * (1 + unit_roundoff(type_of(r))) ** terms
     bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown - whole, 0 if known else np.inf)
     # of subnormal results the roundings are absolute
@@ -300,9 +311,9 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
 def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
     opcode = binary_opcode(i.to_apply)
     choosing = all(j.opcode in _CHOOSING for j in i.to_apply.instructions)
-    if exact(errors) and (choosing or not type_of(values[0]).is_float):
+    if exact(errors) and (choosing or not any(_rounds(v) for v in values)):
         return no_error(result)
-    if isinstance(result, tuple) or not type_of(values[0]).is_float:
+    if isinstance(result, tuple) or not _rounds(values[0]):
         return undecided(result)
     es = [filled(v, e) for v, e in zip(values, errors, strict=True)]
     if opcode == "add":
@@ -310,7 +321,13 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
         absolute = self.evaluate_errors(j, [np.abs(v).astype(np.float64) for v in values])
         spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
         return _sum_bound(absolute, spread, prod(w.size for w in i.window) + 2, result, exact(errors))
-    if opcode in ("maximum", "minimum"):
+    if opcode == "multiply":
+        j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": _combination("multiply")})
+        sizes = [np.abs(v).astype(np.float64) for v in values]
+        wide = self.evaluate_errors(j, [size + e for size, e in zip(sizes, es, strict=True)])
+        whole = self.evaluate_errors(j, sizes)
+        return _product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors))
+    if opcode in ("maximum", "minimum") and type_of(values[0]).is_float:
         ends = [_ends(v, e) for v, e in zip(values, es, strict=True)]
         bound = np.zeros(result.shape)
         for k in (0, 1):
@@ -322,7 +339,7 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
 def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
     n = len(values) // 2
     opcode = binary_opcode(i.to_apply)
-    floats = type_of(values[0]).is_float
+    floats = _rounds(values[0])
     overwrites = n == 1 and i.to_apply.root is i.to_apply.parameters[1]
     if exact(errors) and (overwrites or not floats or opcode in ("maximum", "minimum")):
         return no_error(result)
@@ -345,13 +362,13 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         spread = self.evaluate_errors(j, [es[0], indices, es[1]])
         # an element that nothing is added to keeps its bits
         return _sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
-    if opcode == "multiply" and exact(errors):
+    if opcode == "multiply" and exact(errors) and type_of(operand).is_float:
         j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
         grown = (1 + unit_roundoff(type_of(result))) ** (count + (count > 0)) - 1
         size = np.abs(result).astype(np.float64)
         return outwards(np.where(np.isfinite(size), size * grown, 0) + (count > 0) * count * ulp(result * 0))
-    if opcode in ("maximum", "minimum"):
+    if opcode in ("maximum", "minimum") and type_of(operand).is_float:
         ends = [_ends(v, e) for v, e in ((operand, es[0]), (updates, es[1]))]
         bound = np.zeros(result.shape)
         for k in (0, 1):
@@ -364,9 +381,11 @@ def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], error
     """A window whose largest elements lie within their errors may give its source element to any of these."""
     operand, source, init = values
     if binary_opcode(i.scatter) != "add" or not type_of(operand).is_float:
-        return no_error(result) if exact(errors) and not type_of(operand).is_float else undecided(result)
+        return no_error(result) if exact(errors) and not _rounds(operand) else undecided(result)
     e = filled(operand, errors[0])
-    j = replace(i, attributes={**i.attributes, "scatter": _addition()}, shape=replace(i.shape, element_type=ERROR_TYPE))
+    j = replace(
+        i, attributes={**i.attributes, "scatter": _combination("add")}, shape=replace(i.shape, element_type=ERROR_TYPE)
+    )
     amount = np.abs(source).astype(np.float64)
     spread_source = filled(source, errors[1])
 

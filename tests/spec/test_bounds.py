@@ -64,6 +64,40 @@ def test_a_sum_is_bounded_by_its_terms():
     assert 0 < abs(float(in_order) - float(value)) <= bound
 
 
+@pytest.mark.parametrize("opcode", ["add", "multiply"])
+@pytest.mark.parametrize("name", ["f32", "c64"])
+def test_a_cumulative_sum_or_product_is_bounded_by_its_terms(opcode, name):
+    hlo = f"""HloModule m
+    combine {{ a = {name}[] parameter(0)
+          b = {name}[] parameter(1)
+          ROOT c = {name}[] {opcode}(a, b) }}
+    ENTRY e {{ x = {name}[20] parameter(0)
+              init = {name}[] constant({"(1, 0)" if name == "c64" else 1})
+              ROOT s = {name}[20] reduce-window(x, init), window={{size=20 pad=19_0}}, to_apply=combine }}"""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20) + (1j * rng.normal(size=20) if name == "c64" else 0)
+    x = x.astype({"f32": np.float32, "c64": np.complex64}[name])
+    value, bound = bounds_of(hlo, x)
+    in_order = (np.add if opcode == "add" else np.multiply).accumulate(np.append(x.dtype.type(1), x), dtype=x.dtype)
+    distances = np.abs(in_order[1:].astype(np.complex128) - value)
+    assert distances.any() and (distances <= bound).all()
+    assert (bound <= 200 * 2.0**-24 * np.maximum.accumulate(np.cumsum(np.abs(x)) + np.abs(value) + 1)).all()
+
+
+def test_complex_numbers_that_are_scattered_round():
+    hlo = """HloModule m
+    combine { a = c64[] parameter(0)
+          b = c64[] parameter(1)
+          ROOT c = c64[] add(a, b) }
+    ENTRY e { x = c64[2] parameter(0)
+              n = s32[3,1] constant({{0},{0},{0}})
+              u = c64[3] parameter(1)
+              ROOT s = c64[2] scatter(x, n, u), update_window_dims={}, inserted_window_dims={0},
+                  scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combine }"""
+    _, bound = bounds_of(hlo, np.array([1, 2], np.complex64), np.array([0.1, 0.2j, 0.3], np.complex64))
+    assert 2.0**-23 < bound[0] < 2.0**-20 and bound[1] == 0
+
+
 def test_a_near_tie_is_undecided_and_select_may_give_either():
     hlo = entry(
         "x = f32[3] parameter(0)",
