@@ -6,9 +6,14 @@ import re
 import numpy as np
 import pytest
 from command_line import EXAMPLES, SMALL
+from refxla_conformance.cases import cases
 from refxla_spec import equality
+from refxla_spec.operation import operations
 
 import refxla as rx
+from refxla import optable
+from refxla.codegen.target import DEFAULT_CPU
+from refxla.compiler import plan_module
 from refxla.frontends.proto import from_proto, to_proto
 
 
@@ -51,16 +56,6 @@ BROKEN = {
     "prose": ("Dear compiler,\nplease.", rx.ParseError, "line 1, column 1"),
     "absent file": ("absent.hlo", rx.InputError, "cannot read absent.hlo: No such file"),
     "folder": ("/", rx.InputError, "cannot read /: Is a directory"),
-    "fft": (
-        entry("x = c64[8] parameter(0)", "ROOT y = c64[8] fft(x), fft_type=FFT, fft_length={8}"),
-        rx.UnsupportedError,
-        "line 5.*y: .*fft",
-    ),
-    "cholesky": (
-        entry("x = f32[4,4] parameter(0)", "ROOT y = f32[4,4] cholesky(x), lower=true"),
-        rx.UnsupportedError,
-        "line 5.*y: .*cholesky",
-    ),
     "custom call": (
         entry(X, 'ROOT y = f32[2] custom-call(x), custom_call_target="alien"'),
         rx.UnsupportedError,
@@ -85,6 +80,23 @@ def test_a_broken_program_is_one_clear_error(source, kind, pattern):
     if found and isinstance(source, str):
         line = source.split("\n")[int(found[1]) - 1]
         assert len(line) > 200 or f"    {line.rstrip()}\n" in str(caught.value) and str(caught.value).endswith("^")
+
+
+@pytest.mark.parametrize("opcode", sorted(operations()))
+def test_an_operation_is_compiled_or_refused_by_name_and_line(opcode):
+    for case in cases([opcode]):
+        try:
+            plan_module(case.module, DEFAULT_CPU)
+        except rx.UnsupportedError as problem:
+            refused = re.match(r"line (\d+), column \d+: (\S+): ", str(problem))
+            line = case.module.source.split("\n")[int(refused[1]) - 1]
+            assert refused[2] in line and (f" {opcode}(" in line or opcode in str(problem)), problem
+
+
+def test_what_has_no_emitter_is_named(monkeypatch):
+    monkeypatch.delitem(optable.ROWS, "sine")
+    with pytest.raises(rx.UnsupportedError, match="(?s)line 5, column 8: y: .*sine.*device='reference'"):
+        rx.compile(entry(X, "ROOT y = f32[2] sine(x)"))
 
 
 def test_text_cut_anywhere_is_a_parse_error():
