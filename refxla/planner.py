@@ -321,6 +321,13 @@ class _Frame:
                 if i.shape.is_array and i in self.last_use:
                     written.append(i)
         hero = self.graph.instructions[heroes[0]][0] if heroes else None
+        if kind == "scatter" and hero.shape.is_tuple:  # it updates all its operands, also where a result is not read
+            found = {i.index: i for i in written}
+            for k, shape in enumerate(hero.shape.elements):
+                if k not in found:
+                    found[k] = Instruction(f"{hero.name}.{k}", "get-tuple-element", shape, [hero], {"index": k})
+                    inside[found[k]] = None
+            written = list(found.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero)
 

@@ -43,7 +43,8 @@ def _folded(i: Instruction) -> Instruction | None:
     row = ROWS.get(i.opcode)
     if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
         return None
-    if i.opcode == "broadcast" or accuracy.max_ulp(i.opcode, i.shape.element_type) != 0:
+    x = i.operands[0]
+    if i.opcode == "broadcast" or any(accuracy.max_ulp(i.opcode, s.element_type.name) for s in (i.shape, x.shape)):
         return None
     scalars = [scalar_value(o) for o in i.operands]
     if row.group == ELEMENTWISE and all(s is not None for s in scalars):

@@ -86,7 +86,7 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
     if total is not None and operands[0].dtype != np.bool_:
         wide = wide_type(type_of(operands[0]))
         with np.errstate(all="ignore"):
-            result = total.reduce(widen(operands[0], wide), axis=dimensions)
+            result = total.reduce(widen(operands[0], wide), axis=dimensions, initial=NEUTRAL[total](wide))
             return narrow(total(result, widen(inits[0], wide)), reducer.root.shape.element_type)
 
     rows = [o.transpose(dimensions + kept).reshape(count, *sizes) for o in operands]
@@ -101,6 +101,8 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
 
 # Reducers whose results overflow or round: computed in a wider type. All others give one of their operands, or bits.
 WIDE = {"add": np.add, "multiply": np.multiply}
+# What changes no bit of any sum or product: 0 would, of -0.
+NEUTRAL = {np.add: lambda wide: -wide.type(0), np.multiply: lambda wide: wide.type(1)}
 
 
 def apply(
