@@ -21,39 +21,57 @@ def sorted_order(comparator: Computation, rows: list[np.ndarray], run: Run) -> n
     return _network(comparator, rows, run) if keys is None else np.argsort(keys, axis=1, kind="stable")
 
 
-def key_of(comparator: Computation) -> tuple[int, Computation] | None:
-    """(number of the operand, key) of a comparator that compares one key of the two tuples; None for any other.
+def keys_of(comparator: Computation) -> list[tuple[int, Computation, Instruction]] | None:
+    """The keys that a comparator compares one after the other, most significant first; None for any other comparator.
 
-    That is compare(f(a), f(b)), direction LT or GT, with the same f of one operand on both sides; `key` computes f.
+    Each is (number of the operand, key, the `compare` of it), for compare(key(a), key(b)), direction LT or GT, with the
+    same function of one operand on both sides. Several of them are  less | (same & the rest), where `same` compares
+    what `less` does for EQ.
     """
-    root = comparator.root
-    if root.opcode != "compare" or root.direction not in ("LT", "GT"):
+    keys, rest = [], comparator.root
+    while rest.opcode == "or":
+        less, both = rest.operands
+        if both.opcode != "and" or both.operands[0].opcode != "compare":
+            return None
+        same, rest = both.operands
+        found = _key_of(comparator, less)
+        if found is None or same.operands != less.operands:
+            return None
+        if same.attributes != less.attributes | {"direction": "EQ"}:
+            return None
+        keys.append(found)
+    found = _key_of(comparator, rest)
+    return None if found is None else [*keys, found]
+
+
+def _key_of(comparator: Computation, compare: Instruction) -> tuple[int, Computation, Instruction] | None:
+    if compare.opcode != "compare" or compare.direction not in ("LT", "GT"):
         return None
-    left, right = root.operands
+    left, right = compare.operands
     number = _same_function(left, right)
-    if number is None:
+    if number is None or left.shape.element_type.is_complex:
         return None
     parameter = replace(comparator.parameters[number], attributes={"number": 0})
-    return number // 2, _function(left, comparator.parameters[number], parameter)
+    return number // 2, _function(left, comparator.parameters[number], parameter), compare
 
 
 def _keys(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarray | None:
     """Numbers that are in ascending order where the rows are in the comparator's, if it is seen how to get them."""
-    root, found = comparator.root, key_of(comparator)
-    if found is None:
+    keys = keys_of(comparator)
+    if keys is None:
         return None
-    number, key = found
-    values = run_vectorized(key, rows[number], run=run)
-    of_key = key.root.shape.element_type
-    if of_key.is_float:
-        if root.type == "TOTALORDER":
-            values = total_order_key(values)
-        elif np.isnan(values.astype(np.float64)).any():
-            return None  # what NaNs do to the order is the comparator's affair
-    elif of_key.is_complex:
-        return None
-    ranks = np.unique(values, return_inverse=True)[1].reshape(values.shape)
-    return ranks if root.direction == "LT" else -ranks
+    ranks = np.zeros(rows[0].shape, np.int64)
+    for number, key, compare in keys:
+        values = run_vectorized(key, rows[number], run=run)
+        if key.root.shape.element_type.is_float:
+            if compare.type == "TOTALORDER":
+                values = total_order_key(values)
+            elif np.isnan(values.astype(np.float64)).any():
+                return None  # what NaNs do to the order is the comparator's affair
+        places = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+        ranks = ranks * values.size + (places if compare.direction == "LT" else -places)
+        ranks = np.unique(ranks, return_inverse=True)[1].reshape(values.shape)
+    return ranks
 
 
 def _same_function(left: Instruction, right: Instruction) -> int | None:

@@ -1,6 +1,6 @@
 """The kernels of kind "sort": rows in the order of a comparator, stable whether that is asked for or not.
 
-A comparator that compares one key goes by way of `radix`. Any other is inlined and the rows are merged: runs of a few
+A comparator that compares keys goes by way of `radix`. Any other is inlined and the rows are merged: runs of a few
 elements are sorted by insertion, then merged two by two between two buffers. An item sorts one row or several short
 ones.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from math import prod
 
 from refxla_spec.module import Instruction
-from refxla_spec.sorting import key_of
+from refxla_spec.sorting import keys_of
 
 from ..plan import Argument, Fusion, Kernel
 from . import radix, scalar
@@ -29,12 +29,14 @@ PER_ITEM = 4096  # elements that one item sorts, of short rows
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a sort of one or several operands along one dimension."""
     rows = Rows(fusion, target)
-    root = rows.hero.to_apply.root
-    found = key_of(rows.hero.to_apply)
-    if found is not None and not found[1].root.shape.element_type.is_complex and rows.items and target.kind == "cpu":
-        key = radix.Key(rows, *found, root.direction == "GT", root.attributes.get("type") == "TOTALORDER")
-        if radix.applies(rows, key):
-            return radix.kernels(rows, key)
+    found = keys_of(rows.hero.to_apply)
+    if found is not None and rows.items and target.kind == "cpu":
+        keys = [
+            radix.Key(rows, number, key, compare.direction == "GT", compare.attributes.get("type") == "TOTALORDER")
+            for number, key, compare in found
+        ]
+        if radix.applies(rows, keys):
+            return radix.kernels(rows, keys)
     return (_merged(rows),)
 
 

@@ -39,7 +39,7 @@ CANONICAL = """compare { a = f32[] parameter(0)
             bs = f32[] select(bz, zero, b)
             bt = f32[] select(bn, nan, bs)
             ROOT r = pred[] compare(at, bt), direction=LT, type=TOTALORDER }"""
-# Two keys, which no single number replaces.
+# Two keys, one ascending, the other descending.
 TWO_KEYS = """compare { a = s32[] parameter(0)
             b = s32[] parameter(1)
             c = f32[] parameter(2)
@@ -138,11 +138,18 @@ def test_results_that_nobody_uses_are_left_out(n, form, taken):
     check(text, array("f32", n), np.arange(n, dtype=np.int32), form=form)
 
 
-@pytest.mark.parametrize("n", [1, 9, 500])
-def test_two_keys_are_merged(n):
-    keys = array("s32", 3, n)
-    text = program(TWO_KEYS, (3, n), 1, "s32", "f32")
-    check(text, keys, array("f32", 3, n, special=False), form="low")
+@pytest.mark.parametrize("n,form", [(1, "low"), (9, MERGE), (500, DIGITS), (70000, CHUNKS)])
+def test_two_keys(n, form):
+    text = program(TWO_KEYS, (2, n), 1, "s32", "f32")
+    check(text, array("s32", 2, n), array("f32", 2, n, special=False), form=form)
+
+
+def test_a_comparator_that_compares_no_keys_is_merged():
+    """LE is none of the directions that make a key; the second operands differ, so that it orders all the same."""
+    text = TWO_KEYS.replace("compare(c, d), direction=GT", "compare(d, c), direction=LE")
+    n = 900
+    keys = array("s32", 1, n)
+    check(program(text, (1, n), 1, "s32", "f32"), keys, np.arange(n, dtype=np.float32)[None], form=MERGE)
 
 
 @pytest.mark.parametrize(
