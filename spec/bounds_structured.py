@@ -174,6 +174,19 @@ def _convolution_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
     return rhs.size // max(1, rhs.shape[i.dim_labels.kernel_output_feature])
 
 
+def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+    """Each element of a transform is a sum over all elements of its operand, turned; the inverse divides by their
+    number."""
+    (x,), (e,) = values, (filled(v, e) for v, e in zip(values, errors, strict=True))
+    terms = prod(i.fft_length)
+    axes = tuple(range(x.ndim - len(i.fft_length), x.ndim))
+    twice = 2 if i.fft_type == "IRFFT" else 1  # each element stands for its mirror image, too
+    divisor = max(1, terms) if i.fft_type in ("IFFT", "IRFFT") else 1
+    sums = [twice * a.sum(axes, keepdims=True) / divisor for a in (np.abs(x).astype(np.float64), e)]
+    absolute, spread = (np.broadcast_to(a, result.shape) for a in sums)
+    return _sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
+
+
 def _combiners(computation: Computation) -> list[str | None]:
     """For each result of a reducer of N pairs the opcode that combines its pair alone, or None."""
     root, n = computation.root, len(computation.parameters) // 2
@@ -511,6 +524,7 @@ RULES = {
     "dynamic-slice": _moves(0),
     "dynamic-update-slice": _moves(0, 1),
     "set-dimension-size": _moves(0),
+    "fft": _fft,
     "gather": _moves(0),
     "dot": _products(_dot_terms),
     "convolution": _products(_convolution_terms),

@@ -85,4 +85,5 @@ TARGETS = {
     "Sharding": identity,
     "TopK": top_k,
     "annotate_device_placement": identity,
+    "xla.sdy.FuncResultSharding": identity,
 }

@@ -8,8 +8,16 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 import refxla
+from refxla.passes.expand import fft
 
-TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "c64": np.complex64}
+TYPES = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "c64": np.complex64,
+    "c128": np.complex128,
+}
 
 
 def random(name: str, *sizes: int, seed: int = 0) -> np.ndarray:
@@ -88,6 +96,96 @@ def test_nothing_to_solve():
         ROOT x = f32[0,3] triangular-solve(a, b), left_side=true, transpose_a=NO_TRANSPOSE"""
     got, _ = run(body, np.zeros((0, 0), np.float32), np.zeros((0, 3), np.float32))
     assert got.shape == (0, 3)
+
+
+PRIME = 67
+TRANSFORMS = [  # fft_type, batch, fft_length
+    ("FFT", (), (1,)),
+    ("FFT", (2,), (15,)),
+    ("IFFT", (3,), (4, 9)),
+    ("RFFT", (), (2, 3, 7)),
+    ("RFFT", (2,), (4, 8)),
+    ("IRFFT", (2,), (3, 6)),
+    ("IRFFT", (), (2, 5)),
+    ("IRFFT", (), (2,)),
+    ("FFT", (2,), (1024,)),
+    ("IFFT", (), (3 * PRIME,)),
+    ("RFFT", (0,), (4,)),
+]
+
+
+@pytest.mark.parametrize(("kind", "batch", "length"), TRANSFORMS)
+def test_fft(kind, batch, length):
+    assert PRIME > fft.DIRECT  # so that it is done by chirps
+    whole, half = (*batch, *length), (*batch, *length[:-1], length[-1] // 2 + 1)
+    operand, result = {"RFFT": (whole, half), "IRFFT": (half, whole)}.get(kind, (whole, whole))
+    of, to = {"RFFT": ("f32", "c64"), "IRFFT": ("c64", "f32")}.get(kind, ("c64", "c64"))
+    body = f"""x = {of}[{dims(*operand)}] parameter(0)
+        ROOT r = {to}[{dims(*result)}] fft(x), fft_type={kind}, fft_length={{{dims(*length)}}}"""
+    got, wanted = run(body, random(of, *operand))
+    assert_agree(got, [wanted], eps=4)
+
+
+def test_fft_of_f64_by_chirps_keeps_its_digits():
+    x = random("c128", 2, 521)
+    body = "x = c128[2,521] parameter(0)\nROOT r = c128[2,521] fft(x), fft_type=FFT, fft_length={521}"
+    got, wanted = run(body, x)
+    assert_agree(got, [wanted], eps=16)
+
+
+def test_quarter_turns_are_exact():
+    x = np.array([1, 2, 3, 5], np.complex64)
+    got, _ = run("x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=FFT, fft_length={4}", x)
+    np.testing.assert_array_equal(got, np.array([11, -2 + 3j, -3, -2 - 3j], np.complex64))
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "scale"),
+    [("f32", (5, 3), 1e30), ("f32", (2, 3, 5), 1e-30), ("c64", (2, 4, 4), 1), ("bf16", (4, 2), 1), ("f32", (1, 1), 1)],
+)
+def test_qr(name, sizes, scale):
+    a = (random(name, *sizes) * scale).astype(TYPES[name])
+    tau = (*sizes[:-2], min(sizes[-2:]))
+    body = f"""a = {name}[{dims(*sizes)}] parameter(0)
+        ROOT r = ({name}[{dims(*sizes)}], {name}[{dims(*tau)}]) custom-call(a), custom_call_target="Qr" """
+    got, wanted = run(body, a)
+    assert_agree(got, wanted)
+    m, n = sizes[-2:]
+    if m < n:
+        return
+    body = f"""a = {name}[{dims(*sizes)}] parameter(0)
+        tau = {name}[{dims(*tau)}] parameter(1)
+        ROOT q = {name}[{dims(*sizes)}] custom-call(a, tau),
+            custom_call_target="ProductOfElementaryHouseholderReflectors" """
+    q, wanted = run(body, *got)
+    assert_agree(q, [wanted])
+    wide = np.complex128 if name == "c64" else np.float64
+    assert_agree((q.astype(wide) @ np.triu(got[0].astype(wide))[..., :n, :]).astype(a.dtype), [a])
+
+
+@pytest.mark.parametrize("a", [np.zeros((3, 3)), np.eye(3), np.diag([-1, 2, -3]), np.triu(np.ones((3, 3)))])
+def test_qr_of_what_is_triangular_already(a):
+    body = "a = f32[3,3] parameter(0)\n"
+    body += 'ROOT r = (f32[3,3], f32[3]) custom-call(a), custom_call_target="Qr"'
+    got, wanted = run(body, a.astype(np.float32))
+    np.testing.assert_array_equal(got[0], wanted[0])
+    np.testing.assert_array_equal(got[1], [0, 0, 0])
+
+
+def test_top_k_by_custom_call():
+    body = """x = f32[2,5] parameter(0)
+        ROOT r = (f32[2,3], s32[2,3]) custom-call(x), custom_call_target="TopK" """
+    got, wanted = run(body, random("f32", 2, 5))
+    np.testing.assert_array_equal(got[0], wanted[0])
+    np.testing.assert_array_equal(got[1], wanted[1])
+
+
+def test_a_marker_that_divides_among_devices_is_refused():
+    text = """HloModule test
+    ENTRY main { x = f32[4] parameter(0)
+      ROOT r = f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape" }"""
+    with pytest.raises(refxla.UnsupportedError, match="r: SPMDFullToShardShape.*several devices"):
+        refxla.compile(text)
 
 
 SIZE = """x = f32[2,3] parameter(0)

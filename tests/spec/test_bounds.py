@@ -84,6 +84,25 @@ def test_a_cumulative_sum_or_product_is_bounded_by_its_terms(opcode, name):
     assert (bound <= 200 * 2.0**-24 * np.maximum.accumulate(np.cumsum(np.abs(x)) + np.abs(value) + 1)).all()
 
 
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+def test_a_transform_is_bounded_by_its_terms(kind):
+    size = 33 if kind == "IRFFT" else 64
+    operand, result = {"RFFT": ("f32[64]", "c64[33]"), "IRFFT": ("c64[33]", "f32[64]")}.get(kind, ("c64[64]",) * 2)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=size) + (1j * rng.normal(size=size) if operand[0] == "c" else 0)
+    x = x.astype(np.complex64 if operand[0] == "c" else np.float32)
+    hlo = entry(f"x = {operand} parameter(0)", f"ROOT r = {result} fft(x), fft_type={kind}, fft_length={{64}}")
+    value, bound = bounds_of(hlo, x)
+    k, j = np.ogrid[:64, :64]
+    matrix = np.exp((2j if kind[0] == "I" else -2j) * np.pi * k * j / 64).astype(np.complex64)
+    whole = np.concatenate([x, x[-2:0:-1].conj()]) if kind == "IRFFT" else x.astype(np.complex64)
+    direct = (matrix * whole).sum(-1, dtype=np.complex64) / (64 if kind[0] == "I" else 1)
+    direct = direct.real if kind == "IRFFT" else direct[: len(value)]
+    distances = np.abs(direct - value)
+    assert distances.any() and (distances <= bound).all()
+    assert (bound <= 1e-3 * np.abs(whole).sum()).all()
+
+
 def test_complex_numbers_that_are_scattered_round():
     hlo = """HloModule m
     combine { a = c64[] parameter(0)

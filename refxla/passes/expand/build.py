@@ -68,8 +68,11 @@ class Build:
         return self.make("iota", shape=Shape.array(element_type, dimensions), iota_dimension=dimension)
 
     def sum(self, x: Instruction, dimensions: tuple[int, ...]) -> Instruction:
-        zero = self.scalar(0, x.shape.element_type)
-        return self.make("reduce", x, zero, dimensions=dimensions, to_apply=adder(x.shape.element_type))
+        return self.reduce(x, 0, dimensions, adder(x.shape.element_type))
+
+    def reduce(self, x: Instruction, start: float, dimensions: tuple[int, ...], reducer: Computation) -> Instruction:
+        start = self.scalar(start, x.shape.element_type)
+        return self.make("reduce", x, start, dimensions=dimensions, to_apply=reducer)
 
     def conjugate(self, x: Instruction) -> Instruction:
         """The complex conjugate; a real array as it is."""
@@ -156,6 +159,15 @@ class Build:
 
 def adder(element_type: ElementType) -> Computation:
     """The reducer of a sum."""
+    return _reducer("add", element_type)
+
+
+def bigger(element_type: ElementType) -> Computation:
+    """The reducer of a largest element."""
+    return _reducer("maximum", element_type)
+
+
+def _reducer(opcode: str, element_type: ElementType) -> Computation:
     a, b = (Instruction(n, "parameter", Shape(element_type), [], {"number": k}) for k, n in enumerate("ab"))
-    root = make("add", a, b, name="sum")
-    return Computation(f"add.{element_type}", [a, b, root], root)
+    root = make(opcode, a, b, name=opcode)
+    return Computation(f"{opcode}.{element_type}", [a, b, root], root)

@@ -1,26 +1,45 @@
-"""Custom calls that mean something: markers are identities; any other target has no emitter."""
+"""Custom calls that mean something: markers are identities, a few are operations; any other target has no emitter."""
 
 from __future__ import annotations
 
+from refxla_spec.custom_calls import TARGETS as MEANINGS
+from refxla_spec.custom_calls import identity
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
-IDENTITIES = {
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "annotate_device_placement",
-    "xla.sdy.FuncResultSharding",
-    "LayoutConstraint",
+from ..._core.shapes import make
+from . import householder, topk
+
+
+def _marker(i: Instruction) -> Instruction:
+    x = i.operands[0]
+    if not x.shape.compatible(i.shape):
+        raise UnsupportedError(
+            f"{i.name}: {i.custom_call_target} makes {i.shape} of {x.shape}: a program for several devices; "
+            "compile it for one"
+        )
+    return x
+
+
+def _top_k(i: Instruction) -> Instruction:
+    k = i.shape.elements[0].dimensions[-1]
+    return topk.EXPANSIONS["topk"](make("topk", i.operands[0], name=i.name, k=k, largest=True))
+
+
+TARGETS = {
+    **{target: _marker for target, meaning in MEANINGS.items() if meaning is identity},
+    "ProductOfElementaryHouseholderReflectors": householder.product_of_reflectors,
+    "Qr": householder.qr,
+    "TopK": _top_k,
 }
 
 
 def _expand(i: Instruction) -> Instruction:
-    if i.custom_call_target in IDENTITIES and len(i.operands) == 1:
-        return i.operands[0]
+    if i.custom_call_target in TARGETS:
+        return TARGETS[i.custom_call_target](i)
     raise UnsupportedError(
         f"{i.name}: the compiler has no code for custom-call target {i.custom_call_target!r} (result {i.shape}); "
-        "only markers that change nothing are known, so lower the program without it "
+        f"known are {', '.join(sorted(TARGETS))}; lower the program without it "
         "(JAX: lowering_platforms=('refxla',) avoids the calls of a CPU's library)"
     )
 
