@@ -6,22 +6,35 @@ inlined, it works on arrays, and its constants are broadcast.
 
 from __future__ import annotations
 
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Module
 
 from .._core.shapes import make
 from .dead_code import called_first, sort
 
+# Instructions of one computation. Twenty computations that each call the one before twice are a million; a program that
+# people wrote stays far below.
+LIMIT = 500_000
 INLINED = {"call": "to_apply", "fusion": "calls", "map": "to_apply"}
 
 
 def run(module: Module) -> int:
-    """Inline everywhere, callees first, so that one walk is enough. Returns the number of calls inlined."""
+    """Inline everywhere, callees first, so that one walk is enough. Returns the number of calls inlined.
+
+    Raises UnsupportedError where a computation would grow beyond LIMIT instructions.
+    """
     module.computations = called_first(module.entry)
     return sum(_inline(computation) for computation in module.computations)
 
 
 def _inline(computation: Computation) -> int:
     calls = [i for i in computation.instructions if i.opcode in INLINED]
+    size = len(computation.instructions) + sum(len(c.attributes[INLINED[c.opcode]].instructions) for c in calls)
+    if size > LIMIT:
+        raise UnsupportedError(
+            f"{calls[0].name}: with its calls inlined {computation.name} has {size} instructions, and at most {LIMIT} "
+            "are compiled; make a loop of what it calls again and again"
+        )
     replacements: dict[Instruction, Instruction] = {}
     for call in calls:
         callee = call.attributes[INLINED[call.opcode]]

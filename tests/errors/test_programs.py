@@ -14,6 +14,7 @@ import refxla as rx
 from refxla import optable
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.compiler import plan_module
+from refxla.passes import inline
 from refxla.frontends.proto import from_proto, to_proto
 
 
@@ -97,6 +98,18 @@ def test_what_has_no_emitter_is_named(monkeypatch):
     monkeypatch.delitem(optable.ROWS, "sine")
     with pytest.raises(rx.UnsupportedError, match="(?s)line 5, column 8: y: .*sine.*device='reference'"):
         rx.compile(entry(X, "ROOT y = f32[2] sine(x)"))
+
+
+def test_calls_that_multiply_are_refused_before_they_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(inline, "LIMIT", 5000)
+    text = "HloModule m\nf0 {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] sine(a)\n}\n"
+    for n in range(1, 40):
+        call = f"f32[2] call({{}}), to_apply=f{n - 1}"
+        body = f"  a = f32[2] parameter(0)\n  b = {call.format('a')}\n  ROOT r = {call.format('b')}\n"
+        text += f"f{n} {{\n{body}}}\n"
+    text += "ENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] call(x), to_apply=f39\n}\n"
+    with pytest.raises(rx.UnsupportedError, match="b: with its calls inlined f.. has .* instructions"):
+        rx.compile(text)
 
 
 def test_text_cut_anywhere_is_a_parse_error():
