@@ -55,8 +55,8 @@ def _decode(data: bytes) -> Module:
 def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
     """Compile a function of TensorFlow, JAX or NumPy.
 
-    It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or one of the example
-    arguments does; any other callable is NumPy's. Raises InputError for what cannot be called.
+    It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or the class of one
+    of the example arguments does; any other callable is NumPy's. Raises InputError for what cannot be called.
     """
     owner = getattr(function, "__self__", None)  # of a method: model.train_step
     origins = {_origin(value) for value in (function, owner, *_leaves(arguments))}
@@ -78,7 +78,7 @@ def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
     )
 
 
-_PACKAGES = {"tensorflow": "tensorflow", "keras": "tensorflow", "jax": "jax", "jaxlib": "jax"}
+_PACKAGES = {"tensorflow": "tensorflow", "keras": "tensorflow", "tf_keras": "tensorflow", "jax": "jax", "jaxlib": "jax"}
 
 
 def _origin(value: Any) -> str | None:

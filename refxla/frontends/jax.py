@@ -111,9 +111,7 @@ class _JaxLowered(Lowered):
         import jax
 
         lowering = lowered._lowering
-        self.hoisted = list(
-            getattr(lowering, "const_args", ())
-        )  # constants that JAX passes as arguments
+        self.hoisted = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
         self.kept = sorted(lowering.compile_args["kept_var_idx"])
         self.program = build(from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()))
         parameters = len(self.program.hlo.entry.parameters)

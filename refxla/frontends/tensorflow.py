@@ -11,6 +11,7 @@ found when the function is lowered, and their values decide, as shapes do, which
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -31,12 +32,13 @@ def compile_tensorflow(
     """
     import tensorflow as tf
 
-    origin = type(function).__mro__
-    if any(c.__module__.split(".")[0] == "keras" for c in origin) and tf.keras.backend.backend() != "tensorflow":
-        raise InputError(
-            f"this Keras model runs on {tf.keras.backend.backend()}: compile a function of it with that framework, as "
-            "in jax.jit(lambda variables, x: model.stateless_call(*variables, x)[0])"
-        )
+    if any(c.__module__.partition(".")[0] == "keras" for c in type(function).__mro__):
+        backend = sys.modules["keras"].backend.backend()
+        if backend != "tensorflow":
+            raise InputError(
+                f"this Keras model runs on {backend}: compile a function of it with that framework, as in "
+                "jax.jit(lambda variables, x: model.stateless_call(*variables, x)[0])"
+            )
     if not isinstance(function, (tf.types.experimental.PolymorphicFunction, tf.types.experimental.ConcreteFunction)):
         function = tf.function(function)
     made = TensorFlowFunction(function, device, without)
@@ -74,6 +76,7 @@ class TensorFlowFunction(TracedFunction):
             new_args, new_kwargs = _replaced((args, kwargs), iter(given))
             return self.function(*new_args, **new_kwargs)
 
+        of_tensors.__name__ = self.name  # HLO's name is made from it
         jitted = tf.function(of_tensors, jit_compile=True, autograph=False)
         lowering = _Lowering(self.name, jitted, tensors)
         lowered = _TensorFlowLowered(lowering, self._build)
@@ -130,7 +133,10 @@ class _Lowering:
             data = jitted.experimental_get_compiler_ir(*tensors)(stage="hlo_serialized", platform_name="CPU")
         except (ValueError, tf.errors.OpError) as problem:
             raise UnsupportedError(f"TensorFlow cannot lower {self.name} to HLO: {_reason(problem)}") from None
-        return from_proto(data)
+        module = from_proto(data)
+        for i in module.instructions():  # they come in a random order
+            i.frontend_attributes = tuple(sorted(i.frontend_attributes))
+        return module
 
     def check_static(self) -> None:
         root = self.module.entry.root

@@ -1,0 +1,303 @@
+"""Functions of TensorFlow: structures in and out, variables, values that decide about shapes, and what is refused."""
+
+import collections
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+import refxla  # noqa: E402
+
+A, B = tf.range(8.0), tf.constant(2.0)
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def check(function, *args, **kwargs):
+    """The compiled function gives what the function gives: structure, types, values."""
+    compiled = refxla.compile(function)
+    got, wanted = compiled(*args, **kwargs), function(*args, **kwargs)
+    tf.nest.assert_same_structure(got, wanted)
+    for a, b in zip(tf.nest.flatten(got), tf.nest.flatten(wanted), strict=True):
+        if b is None:
+            assert a is None
+            continue
+        assert isinstance(a, tf.Tensor) and (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(np.asarray(a, np.float64), np.asarray(b, np.float64), 1e-6, 1e-6)
+    return compiled
+
+
+def kinds(compiled) -> int:
+    return len(compiled._compiled)
+
+
+# Training.
+
+
+def network():
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            layers.Input((12, 12, 3)),
+            layers.Conv2D(4, 3, activation="relu"),
+            layers.BatchNormalization(),
+            layers.MaxPooling2D(),
+            layers.Conv2D(4, 3, padding="same", activation="relu"),
+            layers.Flatten(),
+            layers.Dropout(0.3, seed=3),
+            layers.Dense(5),
+        ]
+    )
+
+
+def test_training_with_adam_agrees_with_tensorflow():
+    """Several steps: weights, statistics, moments, the count of steps and the state of the dropout are written back."""
+    keras.utils.set_random_seed(0)
+    model, optimizer = network(), keras.optimizers.Adam(1e-3)
+    optimizer.build(model.trainable_variables)
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function(jit_compile=True)
+    def step(images, labels):
+        with tf.GradientTape() as tape:
+            loss = cross_entropy(labels, model(images, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    variables = [v.value for v in model.variables + optimizer.variables]
+    start = [v.numpy() for v in variables]
+    images, labels = tf.random.stateless_normal((4, 12, 12, 3), [1, 2]), tf.constant([1, 2, 3, 4])
+    wanted = [step(images, labels).numpy() for _ in range(4)]
+    trained = [v.numpy() for v in variables]
+    for variable, value in zip(variables, start, strict=True):
+        variable.assign(value)
+    compiled = refxla.compile(step, images, labels)
+    assert all(np.array_equal(v.numpy(), value) for v, value in zip(variables, start, strict=True))  # not run yet
+    np.testing.assert_allclose([compiled(images, labels).numpy() for _ in range(4)], wanted, 1e-6)
+    assert kinds(compiled) == 1  # no recompilation because the count of steps or the learning rate changes
+    for variable, value in zip(variables, trained, strict=True):
+        np.testing.assert_allclose(
+            variable.numpy(), value, 1e-5, 1e-5 * abs(value).max(initial=0), err_msg=variable.name
+        )
+
+
+def test_keras_models_layers_and_methods():
+    model = keras.Sequential(
+        [keras.layers.Input((8,)), keras.layers.Dense(4, activation="gelu"), keras.layers.Dense(2)]
+    )
+    compiled = check(model, A[None])
+    assert compiled.plan.kernels
+    layer = keras.layers.Dense(3)  # has no weights before its first call
+    np.testing.assert_allclose(refxla.compile(layer)(A[None]), layer(A[None]), 1e-6)
+    model.compile("sgd", "mse")
+    step, before = refxla.compile(model.train_step), model.get_weights()
+    first, second = (float(step((A[None], tf.ones((1, 2))))["loss"]) for _ in range(2))
+    assert first != second and not np.array_equal(before[0], model.get_weights()[0])
+
+
+# Arguments and results.
+
+
+def test_structures():
+    @tf.function
+    def f(a, pair, training, *, rest):
+        b = pair.first if training else pair.second
+        return {"z": a * b, "a": [a, (a, None)], "pair": Pair(a > 2, 3), "rest": rest["x"], "empty": tf.zeros((0, 3))}
+
+    compiled = check(f, A, Pair(B, [A][0]), True, rest={"x": tf.cast(A, tf.bfloat16)})
+    assert kinds(compiled) == 1
+    compiled(A, Pair(B, A), False, rest={"x": tf.cast(A, tf.bfloat16)})
+    assert kinds(compiled) == 2  # a Python value is part of the program
+
+
+def test_numpy_arrays_and_plain_functions():
+    check(tf.function(lambda a, b: a * b), A.numpy(), np.float32(3))
+    compiled = refxla.compile(lambda a: a * 2, A)  # which a tensor among the examples says is TensorFlow's
+    np.testing.assert_array_equal(compiled(A), A * 2)
+
+
+def test_python_control_flow_becomes_that_of_the_program():
+    @tf.function
+    def f(x):
+        count = 0
+        while tf.reduce_sum(x) < 1000:
+            x, count = x * 2, count + 1
+        return x, count
+
+    check(f, A)
+
+
+def test_results_take_over_memory():
+    compiled = refxla.compile(tf.function(lambda a: a + 1), tf.TensorSpec((1000,)))
+    result = compiled(tf.zeros(1000))
+    again = compiled(tf.zeros(1000))
+    assert np.asarray(result).ctypes.data != np.asarray(again).ctypes.data
+    del again
+    result += 1
+    np.testing.assert_array_equal(result, np.full(1000, 2, np.float32))
+
+
+def test_concrete_functions_and_input_signatures():
+    f = tf.function(lambda a: a * 2, input_signature=[tf.TensorSpec([None])])
+    check(f, A)
+    check(f.get_concrete_function(), A)
+
+
+def test_in_a_gradient_and_as_decorator():
+    @refxla.compile
+    @tf.function
+    def f(x):
+        """Doubles."""
+        return tf.gradients(tf.sin(x), x)[0]
+
+    np.testing.assert_allclose(f(A), tf.cos(A), 1e-6)
+    assert f.__doc__ == "Doubles." and "cosine" in str(f.hlo)
+
+
+# Variables.
+
+
+def test_variables_are_read_and_written_at_each_call():
+    v, w = tf.Variable(3.0), tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def f(x, y):
+        v.assign_add(tf.reduce_sum(x))
+        return {"r": w * v, "n": None, "same": y}
+
+    compiled = refxla.compile(f)
+    np.testing.assert_array_equal(compiled(A, B)["r"], [31, 62])
+    assert v.numpy() == 31
+    v.assign(1)
+    w.assign([0, 1])
+    np.testing.assert_array_equal(compiled(A, B)["r"], [0, 29])
+    v.assign_add(1)
+    assert v.numpy() == 30 and kinds(compiled) == 1
+
+
+def test_variables_that_are_written_only_or_arguments():
+    v, count = tf.Variable(0.0), tf.Variable(0, dtype=tf.int64)
+    compiled = refxla.compile(tf.function(lambda x: (v.assign(x), None)[1]))
+    assert compiled(B) is None and v.numpy() == 2
+    assert compiled(B + 1) is None and v.numpy() == 3
+
+    @tf.function
+    def f(x, variable):
+        variable.assign_add(1)
+        return x * tf.cast(variable, tf.float32)
+
+    compiled = refxla.compile(f)
+    assert [compiled(B, count).numpy() for _ in range(3)] == [2, 4, 6] and count.numpy() == 3
+    assert kinds(compiled) == 1
+
+
+# Values that decide about shapes: the trap of a cache that knows shapes alone.
+
+
+def test_a_value_in_the_program_is_part_of_the_key():
+    f = tf.function(lambda a, i, b: a[i : i + 2] * b)
+    compiled = refxla.compile(f, A, tf.constant(3), B)
+    assert len(compiled.hlo.entry.parameters) == 2
+    for i in (3, 5, 3, 0):
+        np.testing.assert_array_equal(compiled(A, tf.constant(i), B), f(A, tf.constant(i), B))
+    assert kinds(compiled) == 3
+    np.testing.assert_array_equal(compiled(A, tf.constant(3), B + 1), f(A, tf.constant(3), B + 1))
+    assert kinds(compiled) == 3
+
+
+def test_which_of_several_arguments_it_is():
+    f = tf.function(lambda a, s, t, c: (tf.reshape(a, t) + c, s))
+    s, t = tf.constant([8, 1]), tf.constant([2, 4])
+    compiled = check(f, A, s, t, B)
+    np.testing.assert_array_equal(compiled(A, s + 5, t, B)[1], s + 5)
+    assert kinds(compiled) == 1
+    assert compiled(A, s, t[::-1], B)[0].shape == (4, 2)
+    assert kinds(compiled) == 2
+
+
+def test_captured_constants_in_the_program():
+    shape = tf.constant([2, 4])
+    check(tf.function(lambda a: tf.reshape(a, shape) + tf.reshape(A, shape)), A)
+
+
+def test_a_variable_that_decides_about_shapes():
+    shape, at = tf.Variable([2, 4]), tf.Variable(0)
+    compiled = refxla.compile(tf.function(lambda a: tf.reshape(a, shape)))
+    assert compiled(A).shape == (2, 4)
+    shape.assign([4, 2])
+    assert compiled(A).shape == (4, 2)
+
+    @tf.function
+    def ring(a):
+        part = a[at : at + 2]
+        at.assign((at + 3) % 6)
+        return part
+
+    compiled = refxla.compile(ring)
+    assert [compiled(A).numpy().tolist() for _ in range(3)] == [[0, 1], [3, 4], [0, 1]]
+    assert kinds(compiled) == 2 and at.numpy() == 3
+
+
+def test_tensor_specs():
+    compiled = refxla.compile(tf.function(lambda a, b: a * b), tf.TensorSpec((8,)), tf.TensorSpec(()))
+    np.testing.assert_array_equal(compiled(A, B), A * B)
+    assert kinds(compiled) == 1
+    with pytest.raises(refxla.InputError, match="unknown dimensions"):
+        refxla.compile(tf.function(lambda a: a), tf.TensorSpec((None,)))
+    with pytest.raises(refxla.InputError, match="depend on the values"):
+        refxla.compile(tf.function(tf.reshape), tf.TensorSpec((0,)), tf.TensorSpec((2,), tf.int32))
+
+
+# What is refused.
+
+
+REFUSED = {
+    "print": (lambda a: (tf.print(a), a)[1], "cannot lower print_ to HLO: .*StringFormat"),
+    "python": (lambda a: tf.numpy_function(np.sin, [a], tf.float32), "PyFunc"),
+    "text": (lambda a: tf.strings.length(tf.as_string(a)), "AsString"),
+    "shape": (lambda a: tf.where(a > 0), r"depend on data \(s64\[<=8,1\]\)"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    function, reason = REFUSED[name]
+    function.__name__ = f"{name}_"
+    with pytest.raises(refxla.UnsupportedError, match=reason) as caught:
+        refxla.compile(tf.function(function), A)
+    assert "\n" not in str(caught.value)
+
+
+def test_inside_of_another_function():
+    compiled = refxla.compile(tf.function(lambda a: a * 2), A)
+    with pytest.raises(refxla.InputError, match="compile the outermost"):
+        tf.function(compiled)(A)
+
+
+def test_errors_of_the_function_itself_pass_through():
+    with pytest.raises(ValueError, match="Dimensions must be equal"):
+        refxla.compile(tf.function(lambda a, b: a + b), A, A[:3])
+
+
+def test_keras_of_another_framework(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(refxla.InputError, match="runs on jax"):
+        refxla.compile(keras.layers.Dense(3))
+
+
+def test_opencl_beside_tensorflow():
+    """Both carry an LLVM. Whichever comes first, kernels are built and TensorFlow computes, in one process."""
+    import subprocess
+
+    body = "import refxla; f = refxla.compile('HloModule m\\nENTRY e { ROOT p = f32[3] parameter(0) }')"
+    code = f"{body}\nimport tensorflow as tf\ng = refxla.compile(tf.function(lambda a: tf.sin(a) * 3.25))\n"
+    code += "print(g(tf.ones(3)).numpy()[0], tf.function(tf.sin, jit_compile=True)(1.0).numpy())"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(refxla.__file__).parent.parent
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    np.testing.assert_allclose([float(x) for x in ran.stdout.split()], [3.25 * np.sin(1), np.sin(1)], 1e-6)
