@@ -14,8 +14,8 @@ import refxla as rx
 from refxla import optable
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.compiler import plan_module
-from refxla.passes import inline
 from refxla.frontends.proto import from_proto, to_proto
+from refxla.passes import inline
 
 
 def entry(*lines: str) -> str:
