@@ -97,7 +97,7 @@ BENCH = ["asv>=0.6", "virtualenv"]
 
 setup(
     name="refxla",
-    version="0.1.0.dev0",
+    version="0.1.0",
     description="The XLA compiler made readable: HLO programs in, fused OpenCL kernels out",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
     long_description_content_type="text/markdown",

@@ -26,7 +26,7 @@ from . import cache as disk
 if TYPE_CHECKING:
     from .devices import Device
 
-LIMIT_SECONDS = 10.0  # for one check; most take 0.1 s
+LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, and far more on a machine that is busy
 
 
 @dataclass(frozen=True)
