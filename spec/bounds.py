@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from . import vectorize
 from .accuracy import max_ulp
 from .compare import distance, ulp
+from .elementwise import is_elementwise
 from .errors import EvaluationError
 from .interpreter import MAX_DEPTH, Interpreter, check_arguments, last_uses
 from .module import Computation, Instruction, Module
@@ -89,7 +89,7 @@ class Bounds:
         result = self.evaluate(i, values)
         if i.opcode in RULES:
             return result, RULES[i.opcode](self, i, values, errors, result)
-        if i.opcode in ELEMENTWISE:
+        if is_elementwise(i.opcode) and i.opcode not in MOVES:
             return result, self.elementwise(i, values, errors, result)
         known = exact(errors) and i.opcode in EXACT
         return result, no_error(result) if known else undecided(result)
@@ -153,7 +153,7 @@ TURNS_AT_ZERO = frozenset({"abs", "cosh", "power"})
 # Where a result of zero need not be the exact one.
 UNDERFLOWS = frozenset({"exponential", "logistic", "power", "atan2"})
 
-ELEMENTWISE = vectorize.ELEMENTWISE - {"bitcast-convert", "copy"}
+MOVES = frozenset({"bitcast-convert", "copy"})  # elementwise operations that keep the bits
 
 
 def _contains_zero(low: Array, high: Array | None = None) -> Array:

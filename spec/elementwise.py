@@ -11,10 +11,11 @@ and adds its formula, its `evaluate` and its examples. Results have no layout: l
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from .attributes import VERBATIM, Attribute
 from .module import Instruction
-from .operation import require
+from .operation import operations, require
 from .types import BY_DTYPE, ElementType, Shape
 
 PRED, SIGNED, UNSIGNED, FLOAT, COMPLEX = "pred", "signed", "unsigned", "float", "complex"
@@ -28,6 +29,17 @@ RESULT_ACCURACY = {
         VERBATIM, "", "the accuracy asked for, such as {mode=highest}; the contract holds anyway"
     )
 }
+
+
+# Elementwise operations whose operands or results differ in type, or follow rules of their own.
+_OTHERS = frozenset("bitcast-convert clamp compare complex convert copy reduce-precision select".split())
+
+
+@cache
+def is_elementwise(opcode: str) -> bool:
+    """Whether an operation computes each element of its result from the elements at the same index of its operands."""
+    rule = operations().get(opcode)
+    return opcode in _OTHERS or (rule is not None and rule.infer.__module__ == __name__)
 
 
 def _flat(kinds: tuple[str | tuple[str, ...], ...]) -> tuple[str, ...]:

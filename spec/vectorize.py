@@ -13,18 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from .elementwise import is_elementwise
 from .module import Computation, Instruction
 from .types import Shape, Value
 
 Run = Callable[..., Value]
 
-ELEMENTWISE = frozenset(
-    "abs acos acosh add and asin asinh atan2 atanh bitcast-convert cbrt ceil clamp compare complex convert copy "
-    "cosine cosh count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite log "
-    "log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt power real reduce-precision remainder "
-    "round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine "
-    "sinh sqrt subtract tan tanh xor".split()
-)
 RESHAPING = frozenset("bitcast broadcast copy reshape transpose reverse".split())  # a scalar keeps its bits
 STRUCTURAL = frozenset("parameter constant tuple get-tuple-element opt-barrier".split())
 CALLING = frozenset("call fusion map".split())
@@ -74,7 +68,7 @@ def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, I
     elif opcode in RESHAPING and all(o.shape.rank == 0 for o in i.operands) and i.shape.rank == 0:
         # A scalar's bitcast may change its type; of the same type it is the identity too.
         opcode, attributes = "bitcast-convert" if opcode == "bitcast" else "copy", {}
-    elif opcode not in ELEMENTWISE and opcode not in STRUCTURAL:
+    elif not is_elementwise(opcode) and opcode not in STRUCTURAL:
         return None
     shape = _lift_shape(i.shape, dimensions)
     if shape is None:

@@ -21,6 +21,7 @@ from math import prod
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
+from ..optable import ELEMENTWISE, ROWS
 from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
@@ -36,10 +37,9 @@ UNROLL = 4  # elements that one accumulator takes in a turn, where they are chea
 TINY = 8  # elements of a row that are written out one by one
 UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
 CHEAP_MEMBERS = 16
-_EXPENSIVE = frozenset(
-    "acos acosh asin asinh atan2 atanh cbrt cosh cosine dot convolution divide erf exponential exponential-minus-one "
-    "log log-plus-one logistic power reduce-window remainder rsqrt sine sinh sqrt tan tanh gather".split()
-)
+EXPENSIVE_FLOPS = 6  # of an element, from which on an operation is no longer a few
+_EXPENSIVE = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= EXPENSIVE_FLOPS)
+_EXPENSIVE |= {"dot", "convolution", "reduce-window", "gather"}
 
 Indices = tuple[Index, ...]
 

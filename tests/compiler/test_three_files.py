@@ -1,0 +1,42 @@
+"""Adding an elementwise operation is one file of the specification, one row of the table, and its code.
+
+What else may name it holds no knowledge of how it is compiled: HLO's own list of opcodes, the accuracy contract and
+what its proof must know of the function, and what frameworks call it. A file names an operation where its opcode stands in
+one of the file's strings; C is the code.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from refxla.optable import ROWS
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = ("spec/grammar.py", "spec/accuracy.py", "spec/bounds.py", "refxla/frontends/", "refxla/tools/")
+CODE = {"refxla/codegen/scalar.py", "refxla/codegen/prelude/coefficients.py"}
+# Not those about which the algebra of the passes knows something, nor words that mean other things too.
+OTHERS = "negate not sign ceil floor sqrt log".split()
+OPCODES = [r.opcode for r in ROWS.values() if r.shape in ("unary", "test") and r.opcode not in OTHERS]
+OPCODES += ["atan2", "mulhi", "power", "shift-right-arithmetic", "remainder"]
+
+
+@cache
+def strings() -> dict[str, str]:
+    """By file, its string literals without the docstrings."""
+    found = {}
+    for path in (p for folder in ("spec", "refxla") for s in ("py", "pyx") for p in (ROOT / folder).rglob(f"*.{s}")):
+        text = re.sub(r'"""[\s\S]*?"""|#.*', "", path.read_text())
+        found[str(path.relative_to(ROOT))] = "\n".join(re.findall(r'"[^"\n]*"', text))
+    return found
+
+
+@pytest.mark.parametrize("opcode", OPCODES)
+def test_an_operation_is_named_in_three_files(opcode):
+    own = f"spec/ops/{opcode.replace('-', '_')}"
+    word = re.compile(rf"(?<![\w-]){re.escape(opcode)}(?![\w(-])")
+    naming = {f for f, text in strings().items() if word.search(text) and not f.startswith((*ELSEWHERE, own))}
+    assert (ROOT / f"{own}.py").exists() or (ROOT / f"{own}_.py").exists()
+    assert "refxla/optable.py" in naming
+    assert not naming - CODE - {"refxla/optable.py"}, f"{opcode} is named in {naming}"
