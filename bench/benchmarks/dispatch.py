@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .peers import PEERS, compiled
@@ -14,6 +16,14 @@ ENTRY main {
   ROOT y = f32[8] add(x, ones) }"""
 
 
+def function() -> Callable:
+    return lambda x: x + 1
+
+
+def arguments() -> list[np.ndarray]:
+    return [np.arange(8, dtype=np.float32)]
+
+
 class TinyProgram:
     """x + 1 on eight numbers."""
 
@@ -21,7 +31,7 @@ class TinyProgram:
     param_names = ["peer"]
 
     def setup(self, peer: str) -> None:
-        self.call = compiled(peer, HLO, lambda: lambda x: x + 1, [np.arange(8, dtype=np.float32)])
+        self.call = compiled(peer, HLO, function, arguments())
 
     def time_call(self, peer: str) -> None:
         self.call()

@@ -44,14 +44,38 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
 
 
-class FusedSum:
+def size(n: int) -> str:
+    """A power of two in its unit."""
+    return f"{n >> 20} M" if n >= 1 << 20 else f"{n >> 10} K"
+
+
+class _Case:
+    """One call of a program of `n` elements, or n a side; a subclass names it twice, as HLO and as a function."""
+
+    HLO = ""
+
+    def setup(self, peer: str, n: int) -> None:
+        self.call = compiled(peer, self.HLO.format(n=n), self.function, self.arguments(n))
+
+    @staticmethod
+    def function() -> Callable:
+        raise NotImplementedError
+
+    @staticmethod
+    def arguments(n: int) -> list[np.ndarray]:
+        return [normal(n), normal(n), normal(n)]
+
+
+class FusedSum(_Case):
     """sum(x + y * z)"""
 
+    HLO = SUM
     params = [PEERS, [1 << 10, 1 << 16, 1 << 20, 1 << 24]]
     param_names = ["peer", "elements"]
 
-    def setup(self, peer: str, n: int) -> None:
-        self.call = compiled(peer, SUM.format(n=n), self.function, [normal(n), normal(n), normal(n)])
+    @staticmethod
+    def title(n: int) -> str:
+        return f"sum(x + y * z), {size(n)}"
 
     @staticmethod
     def function() -> Callable:
@@ -63,14 +87,16 @@ class FusedSum:
         self.call()
 
 
-class ElementwiseChain:
+class ElementwiseChain(_Case):
     """tanh(x + y * z) + exp(-x)"""
 
+    HLO = CHAIN
     params = [PEERS, [1 << 16, 1 << 20, 1 << 24]]
     param_names = ["peer", "elements"]
 
-    def setup(self, peer: str, n: int) -> None:
-        self.call = compiled(peer, CHAIN.format(n=n), self.function, [normal(n), normal(n), normal(n)])
+    @staticmethod
+    def title(n: int) -> str:
+        return f"tanh(x + y * z) + exp(-x), {size(n)}"
 
     @staticmethod
     def function() -> Callable:
@@ -82,18 +108,24 @@ class ElementwiseChain:
         self.call()
 
 
-class Gemm:
+class Gemm(_Case):
     """x @ y"""
 
+    HLO = GEMM
     params = [PEERS, [256, 1024]]
     param_names = ["peer", "side"]
 
-    def setup(self, peer: str, n: int) -> None:
-        self.call = compiled(peer, GEMM.format(n=n), self.function, [normal(n, n), normal(n, n)])
+    @staticmethod
+    def title(n: int) -> str:
+        return f"x @ y, {n} x {n}"
 
     @staticmethod
     def function() -> Callable:
         return lambda x, y: x @ y
+
+    @staticmethod
+    def arguments(n: int) -> list[np.ndarray]:
+        return [normal(n, n), normal(n, n)]
 
     def time_call(self, peer: str, n: int) -> None:
         self.call()

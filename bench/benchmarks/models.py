@@ -1,36 +1,32 @@
-"""Whole programs."""
+"""Whole programs: the examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from .peers import PEERS, compiled_hlo, example
 
-from .peers import PEERS, compiled, example
-
-
-def cnn_step() -> Callable:
-    """The function that examples/cnn/step.hlo was made from, with its arguments flat."""
-    import sys
-
-    from .peers import EXAMPLES
-
-    sys.path.insert(0, str(EXAMPLES / "cnn"))
-    try:
-        from make import step
-    finally:
-        sys.path.pop(0)
-    return lambda *flat: step(list(flat[:8]), list(flat[8:16]), list(flat[16:24]), *flat[24:])
+# What it is called here -> (example, file, batch; None: as the file is)
+PROGRAMS = {
+    "CNN step, batch 8": ("cnn", "step.hlo", None),
+    "CNN step, batch 64": ("cnn", "step.hlo", 64),
+    "transformer block": ("transformer", "block.hlo", None),
+    "MLP step": ("mlp", "step.hlo", None),
+    "LSTM": ("lstm", "lstm.hlo", None),
+    "ResNet-50 forward": ("resnet50", "forward.hlo", None),
+    "k-means": ("kmeans", "kmeans.hlo", None),
+    "n-body": ("nbody", "nbody.hlo", None),
+    "heat": ("heat", "heat.hlo", None),
+}
 
 
-class CnnStep:
-    """A training step of the convolutional network: batch 8 of 64 x 64 images, Adam."""
+class Programs:
+    """One call of each example, from the same HLO."""
 
-    params = [PEERS]
-    param_names = ["peer"]
+    params = [PEERS, list(PROGRAMS)]
+    param_names = ["peer", "program"]
     timeout = 300
 
-    def setup(self, peer: str) -> None:
-        hlo, arguments = example("cnn", "step.hlo")
-        self.call = compiled(peer, hlo, cnn_step, arguments)
+    def setup(self, peer: str, program: str) -> None:
+        self.call = compiled_hlo(peer, *example(*PROGRAMS[program]))
 
-    def time_call(self, peer: str) -> None:
+    def time_call(self, peer: str, program: str) -> None:
         self.call()

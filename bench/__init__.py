@@ -1,0 +1,1 @@
+"""Measurements: the suites of asv in benchmarks/, and two commands, bench.peers and bench.profile."""

@@ -1,0 +1,62 @@
+"""The machine that figures were measured on, and the clock."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PACKAGES = ("numpy", "jax", "pyopencl", "pocl-binary-distribution")
+
+
+def describe() -> dict[str, object]:
+    """The processor, its cores, how busy it is (load averages of 1, 5 and 15 minutes), and versions of packages."""
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        names = [line.split(":", 1)[1].strip() for line in information.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load": [round(x, 2) for x in os.getloadavg()],
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "packages": versions,
+    }
+
+
+def in_turns(calls: dict[str, Callable[[], object]], seconds: float = 2.0, turns: int = 5) -> dict[str, list[float]]:
+    """Seconds each call takes: for each, samples of many turns, in which all are measured one after the other.
+
+    What disturbs the machine for a while disturbs them all. Each turn gives a call its share of `seconds`: it is run
+    once to warm up, then several times (at least once), each time one sample.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    share = seconds / (turns * max(1, len(calls)))
+    for _ in range(turns):
+        for name, call in calls.items():
+            call()
+            end = time.perf_counter() + share
+            while True:
+                begin = time.perf_counter()
+                call()
+                now = time.perf_counter()
+                samples[name].append(now - begin)
+                if now >= end:
+                    break
+    return samples
+
+
+def summary(samples: list[float]) -> dict[str, float]:
+    """The median and the best of samples, in seconds."""
+    return {"median": statistics.median(samples), "best": min(samples)}
