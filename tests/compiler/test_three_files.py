@@ -1,8 +1,8 @@
 """Adding an elementwise operation is one file of the specification, one row of the table, and its code.
 
 What else may name it holds no knowledge of how it is compiled: HLO's own list of opcodes, the accuracy contract and
-what its proof must know of the function, and what frameworks call it. A file names an operation where its opcode stands in
-one of the file's strings; C is the code.
+what its proof must know of the function, and what frameworks call it. A file names an operation where its opcode stands
+in one of the file's strings; C is the code.
 """
 
 import re

@@ -1,0 +1,1 @@
+# Nothing but rules entered into the table of shape_rules.pxd.
