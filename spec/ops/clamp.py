@@ -2,8 +2,8 @@
 
     clamp(min, x, max) = minimum(maximum(x, min), max)
 
-So max wins where min > max, and the result is NaN where any of the three is. The bounds are of the operand's shape
-or scalars, which apply to every element.
+So max wins where min > max, and the result is NaN where any of the three is. Complex numbers are ordered as `maximum`
+and `minimum` order them. The bounds are of the operand's shape or scalars, which apply to every element.
 """
 
 import numpy as np
@@ -11,14 +11,15 @@ import numpy as np
 from .. import numerics
 from ..elementwise import same_dimensions
 from ..operation import Example, require
+from . import maximum, minimum
 
 INPUTS = {
     "min": "array of the operand's element type, of its dimensions or a scalar",
-    "operand": "array of pred, integer or floating-point type",
+    "operand": "array of pred, integer, floating-point or complex type",
     "max": "as min",
 }
 CONSTRAINTS = {
-    "C1": "the element type of operand is not complex",
+    "C1": "operand is an array",
     "C2": "min, operand and max have the same element type",
     "C3": "min has the dimensions of operand or is a scalar",
     "C4": "max has the dimensions of operand or is a scalar",
@@ -27,7 +28,7 @@ CONSTRAINTS = {
 
 
 def infer(instruction, low, operand, high):
-    require(operand.is_array and not operand.element_type.is_complex, "C1", f"operand is {operand}")
+    require(operand.is_array, "C1", f"operand is {operand}")
     same_type = low.element_type is operand.element_type is high.element_type
     require(same_type, "C2", f"min is {low}, operand is {operand} and max is {high}; convert some of them")
     require(low.is_scalar or same_dimensions(low, operand), "C3", f"min is {low} and operand is {operand}")
@@ -38,6 +39,8 @@ def infer(instruction, low, operand, high):
 def evaluate(instruction, low, operand, high):
     if operand.dtype == bool:
         return (operand | low) & high
+    if numerics.type_of(operand).is_complex:
+        return minimum.evaluate(instruction, maximum.evaluate(instruction, operand, low), high)
     if numerics.type_of(operand).is_integer:
         return numerics.integer(lambda x, a, b: np.minimum(np.maximum(x, a), b), operand, low, high)
     return numerics.exact(lambda x, a, b: numerics.minimum(numerics.maximum(x, a), b), operand, low, high)
@@ -54,5 +57,11 @@ EXAMPLES = (
         ("s32[2] {5, 0}", "s32[2] {1, 9}", "s32[2] {3, 4}"),
         ("s32[2] {3, 4}",),
         "the upper bound wins over a lower bound above it",
+    ),
+    Example(
+        "a = c64[] parameter(0)\nx = c64[3] parameter(1)\nb = c64[] parameter(2)\nROOT y = c64[3] clamp(a, x, b)",
+        ("c64[] (1,0)", "c64[3] {(1,1),(1,-1),(2,5)}", "c64[] (2,1)"),
+        ("c64[3] {(1,1),(1,0),(2,1)}",),
+        "by the real parts, then by the imaginary parts",
     ),
 )

@@ -1,4 +1,5 @@
-"""Scalar operands of elementwise operations become arrays, so that operand and result have the same dimensions."""
+"""Scalar operands of elementwise operations become arrays, so that operand and result have the same dimensions; a clamp
+of complex numbers becomes the minimum and maximum that it is made of."""
 
 from __future__ import annotations
 
@@ -21,4 +22,13 @@ def _spread(i: Instruction) -> Instruction | None:
     return replace(i, operands=operands)
 
 
-EXPANSIONS = {"clamp": _spread, "select": _spread}
+def _clamp(i: Instruction) -> Instruction | None:
+    made = _spread(i)
+    if not i.shape.element_type.is_complex:
+        return made
+    low, x, high = (made or i).operands
+    upper = make("maximum", x, low, name=f"{i.name}.upper")
+    return make("minimum", upper, high, name=i.name)
+
+
+EXPANSIONS = {"clamp": _clamp, "select": _spread}
