@@ -353,10 +353,10 @@ class _Frame:
             return target
         if i in self.targets or len(fusion.outputs) > 1:
             return self.new_block(i)
-        for candidate in fusion.inputs:
-            if self.in_place(self.groups[n], candidate) and self.dies(candidate, n):
-                block = self.block_of(candidate)
-                if block.bytes == i.shape.bytes and candidate.shape.element_type == i.shape.element_type:
+        for candidate in fusion.inputs if fusion.kind == "loop" else ():
+            if self.dies(candidate, n):
+                block, alike = self.block_of(candidate), candidate.shape.element_type is i.shape.element_type
+                if alike and block.bytes == i.shape.bytes and self.in_place(self.groups[n], candidate):
                     return block
         return self.new_block(i)
 

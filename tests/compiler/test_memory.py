@@ -186,7 +186,8 @@ LOOPS = {
     ),
     "old state read at another index under another name": loop(
         "a = s32[2,2] reshape(s1)\n b = s32[2,2] transpose(a), dimensions={1,0}\n"
-        " k = (s32[], s32[2,2]) tuple(s0, a)\n c = s32[4] reshape(b)\n d = s32[4] subtract(s1, c)", THREE, "d, s2", "x, y"
+        " k = (s32[], s32[2,2]) tuple(s0, a)\n c = s32[4] reshape(b)\n"
+        " d = s32[4] subtract(s1, c)", THREE, "d, s2", "x, y"
     ),
     "dead after the loop": loop(
         "c = s32[4] add(s1, s2)", THREE, "c, s1", "a, y", "ROOT r = s32[] add(o0, o0)", before="a = s32[4] add(x, y)"
@@ -262,6 +263,65 @@ NESTED = """HloModule nested
 @pytest.mark.parametrize("without", WITHOUT, ids=str)
 def test_a_loop_and_a_conditional_inside_a_loop(without):
     check(NESTED, [np.array([1, -2, 3, 5], np.int32), np.array([7, 0, -9, 2], np.int32)], without)
+
+
+# The lines behind two parameters: x = s32[3], i = s32[3,1].
+AT = "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"
+ENTRIES = {
+    "a scatter of a value into itself": """n = s32[3] negate(x)
+        ROOT s = s32[3] scatter(n, i, n), AT, to_apply=add""",
+    "a scatter into one value twice": """n = s32[3] negate(x)
+        s = (s32[3], s32[3]) scatter(n, n, i, x, x), AT, to_apply=two
+        a = s32[3] get-tuple-element(s), index=0
+        b = s32[3] get-tuple-element(s), index=1
+        ROOT r = (s32[3], s32[3]) tuple(a, b)""",
+    "a scatter with a result that is not read": """n = s32[3] negate(x)
+        m = s32[3] abs(x)
+        s = (s32[3], s32[3]) scatter(n, m, i, x, m), AT, to_apply=two
+        ROOT a = s32[3] get-tuple-element(s), index=1""",
+    "an update taken from what is updated": """z = s32[] constant(1)
+        n = s32[3] negate(x)
+        v = s32[2] slice(n), slice={[0:2]}
+        ROOT s = s32[3] dynamic-update-slice(n, v, z)""",
+    "a parameter updated with itself": """z = s32[] constant(1)
+        ROOT s = s32[3] dynamic-update-slice(x, x, z)""",
+    "parameters returned, one twice": """ROOT s = (s32[3], s32[3,1], s32[3]) tuple(x, i, x)""",
+    "one parameter returned": """ROOT s = s32[3] copy(x)""",
+    "a constant returned twice": """c = s32[3] constant({1,2,3})
+        ROOT s = (s32[3], s32[3]) tuple(c, c)""",
+    "a scatter into a constant that is returned": """c = s32[3] constant({1,2,3})
+        s = s32[3] scatter(c, i, x), AT, to_apply=add
+        ROOT r = (s32[3], s32[3]) tuple(c, s)""",
+    "iotas, splats and scalars returned": """c = s32[3] iota(), iota_dimension=0
+        k = s32[] constant(4)
+        b = s32[3] broadcast(k), dimensions={}
+        ROOT s = (s32[3], s32[3], s32[], s32[3]) tuple(c, b, k, c)""",
+    "arrays of no elements": """e = s32[0] slice(x), slice={[0:0]}
+        n = s32[0] negate(e)
+        z = s32[] constant(7)
+        r = s32[] reduce(n, z), dimensions={0}, to_apply=add
+        c = s32[3] concatenate(e, x), dimensions={0}
+        d = s32[2,2] broadcast(r), dimensions={}
+        ROOT s = (s32[0], s32[], s32[3], s32[2,2]) tuple(n, r, c, d)""",
+}
+COMBINERS = """add { a = s32[] parameter(0)
+      b = s32[] parameter(1)
+      ROOT c = s32[] add(a, b) }
+two { a = s32[] parameter(0)
+      b = s32[] parameter(1)
+      u = s32[] parameter(2)
+      v = s32[] parameter(3)
+      c = s32[] add(a, u)
+      d = s32[] maximum(b, v)
+      ROOT r = (s32[], s32[]) tuple(c, d) }"""
+
+
+@pytest.mark.parametrize("without", WITHOUT[:2], ids=str)
+@pytest.mark.parametrize("name", ENTRIES)
+def test_what_lies_where_at_the_ends_of_a_program(name, without):
+    lines = ENTRIES[name].replace("AT", AT)
+    text = f"HloModule m\n{COMBINERS}\nENTRY main {{ x = s32[3] parameter(0)\ni = s32[3,1] parameter(1)\n{lines} }}"
+    check(text, [np.array([5, -2, 9], np.int32), np.array([[2], [0], [2]], np.int32)], without)
 
 
 def test_the_simulator_sees_an_overwritten_value():
