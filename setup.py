@@ -85,6 +85,7 @@ class BuildCore(build_ext):
 
 TEST = [
     "pytest>=8",
+    "pytest-xdist>=3.5",
     "hypothesis>=6.100",
     "mpmath>=1.3",
     "scikit-learn>=1.4",
