@@ -86,12 +86,14 @@ def text(seconds: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], help=f"{', '.join(GROUPS)}; none: all of them")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; none: all of them")
     parser.add_argument("--match", default="", help="only rows whose names hold this text")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each row")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--json", type=Path, help="where to write the figures")
     options = parser.parse_args()
+    if unknown := set(options.groups) - set(GROUPS):
+        parser.error(f"no group is called {', '.join(sorted(unknown))}; there are: {', '.join(GROUPS)}")
 
     from rich.console import Console
     from rich.table import Table

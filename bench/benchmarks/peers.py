@@ -80,7 +80,8 @@ def xla_call(hlo: str, arguments: list[Any]) -> Call:
     devices = jax.devices("cpu")[:1]
     module = _jax.mlir.hlo_to_stablehlo(hlo_module_from_text(hlo).as_serialized_hlo_module_proto())
     executable = devices[0].client.compile_and_load(module, _jax.DeviceList(tuple(devices)), _jax.CompileOptions())
-    placed = [jax.device_put(a) for a in arguments]
+    with jax.enable_x64(True):  # or 64-bit arguments become 32-bit ones
+        placed = [jax.device_put(a) for a in arguments]
 
     def call() -> Any:
         results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
