@@ -251,8 +251,12 @@ cdef object _bitcast_convert(object i, list operands, int takes):
     return shape
 
 
+# Float types with infinities and one sign bit.
+cdef frozenset PRECISE = frozenset(("f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4"))
+
+
 cdef object _reduce_precision(object i, list operands, int takes):
-    if operands[0].element_type.name not in ("f16", "bf16", "f32", "f64"):
+    if operands[0].element_type.name not in PRECISE:
         broken(i, "C1")
     if attribute(i, "exponent_bits") < 1:
         broken(i, "C2")

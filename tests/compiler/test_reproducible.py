@@ -16,7 +16,7 @@ from refxla.passes.pipeline import FUSION, OPTIONAL
 
 THOROUGH = os.environ.get("REFXLA_THOROUGH") == "1"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = ("fused_sum", "heat", "kmeans", "nbody")
+SMALL = ("heat", "kmeans", "nbody")
 FILES = [p for p in sorted(EXAMPLES.glob("*/*.hlo")) if p.stem != "predict"]
 FILES = [p for p in FILES if THOROUGH or p.parent.name in SMALL]
 LEFT_OUT = [(FUSION,), OPTIONAL] + ([(name,) for name in OPTIONAL if name != FUSION] if THOROUGH else [])
@@ -25,7 +25,7 @@ try:
     from programs import PROGRAMS
 except ImportError:  # no JAX
     PROGRAMS = []
-PROGRAMS = PROGRAMS if THOROUGH else PROGRAMS[::5]
+PROGRAMS = PROGRAMS if THOROUGH else PROGRAMS[::10]
 
 
 def results(compiled, arguments) -> list[np.ndarray]:
@@ -66,8 +66,8 @@ def test_programs(program):
     assert_reproducible(program.hlo(), program.inputs())
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 33, 1000, 4097])
-@pytest.mark.parametrize("type", ["f32", "bf16", "f64", "s8"])
+@pytest.mark.parametrize("size", [1, 8, 33, 1000, 4097])
+@pytest.mark.parametrize("type", ["f32", "bf16", "s8"])
 def test_a_sum_and_what_uses_it(size, type):
     """A reduce has one tree whatever kernel it is in."""
     hlo = f"""HloModule sums
