@@ -3,7 +3,8 @@
 A value has two C types: that of its array in memory (`storage_type`) and that of a variable holding it
 (`register_type`). They differ where the device computes in a wider type: pred is a uchar in memory and an int that is 0
 or 1 in a register; f16, bf16 and the f8 types are raw bits in memory and an f32 in a register, which always holds a
-value that the narrow type has, so that each operation is computed in f32 and rounded once.
+value that the narrow type has, so that each operation is computed in f32 and rounded once. Integers of fewer than 8
+bits take a byte each; they are computed in 8 bits, and of the result the bits that the type has are kept.
 
 What is more than an operator is a call of a function rx_<opcode>_<type> of the prelude: a function added there is an
 operation supported here.
@@ -25,11 +26,12 @@ from . import prelude
 _SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
 _UNSIGNED = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _INTEGER = _SIGNED | _UNSIGNED
+_SMALL = {"s1": "s8", "s2": "s8", "s4": "s8", "u1": "u8", "u2": "u8", "u4": "u8"}  # and what they are computed in
 _EIGHT_BITS = ("f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz")
 _NARROW = {"f16": "ushort", "bf16": "ushort"} | dict.fromkeys(_EIGHT_BITS, "uchar")
 _FLOAT = {"f32": "float", "f64": "double"}
 _COMPLEX = {"c64": "float2", "c128": "double2"}
-_STORAGE = {"pred": "uchar"} | _INTEGER | _NARROW | _FLOAT | _COMPLEX
+_STORAGE = {"pred": "uchar"} | _INTEGER | {s: _INTEGER[w] for s, w in _SMALL.items()} | _NARROW | _FLOAT | _COMPLEX
 _REGISTER = _STORAGE | {"pred": "int"} | dict.fromkeys(_NARROW, "float")
 _PART = {"c64": "f32", "c128": "f64"}
 _BITS = {name: ELEMENT_TYPES[name].bits for name in _STORAGE}
@@ -40,6 +42,8 @@ _BITWISE = {"and", "or", "xor", "not"}
 _COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 # Operations that are one primitive of the target.
 _PRIMITIVES = {"abs": "FABS", "floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "round-nearest-even": "RINT"}
+# Operations of small integers on their bits as they are, without an extended sign; of the others with one.
+_ON_BITS = {"shift-right-logical", "popcnt", "count-leading-zeros"}
 # Operations of f16 and bf16 whose result needs no rounding: one of the operands, or a value of the format in any case.
 # (An integer next to an f16 or bf16 that is none is at most 2^10 or 2^7.) The f8 types may overflow, or have no -0.
 _KEEPS_FORMAT = {
@@ -65,7 +69,7 @@ def load(name: str, place: str) -> str:
     if name == "pred":
         return f"({place} != 0)"
     _lookup(_STORAGE, name)
-    return place
+    return _wrapped(name, place) if name in _SMALL else place
 
 
 def store(name: str, value: str) -> str:
@@ -95,14 +99,52 @@ def expression(
     operand_types, args, attributes = tuple(operand_types), tuple(args), attributes or {}
     for name in (*operand_types, result_type):
         _lookup(_STORAGE, name)
-    rule = _RULES.get(opcode)
-    text = rule(operand_types, result_type, args, attributes) if rule else _arithmetic(opcode, operand_types[0], args)
+    if any(name in _SMALL for name in (*operand_types, result_type)):
+        text = _small_expression(opcode, operand_types, result_type, args, attributes)
+    else:
+        text = _expression(opcode, operand_types, result_type, args, attributes)
     if text is None:
         types = ", ".join(operand_types)
         raise UnsupportedError(
             f"{opcode} of ({types}) to {result_type} has no scalar code; convert the operands to a type that has"
         )
     return text
+
+
+def _expression(opcode, operand_types, result_type, args, attributes) -> str | None:
+    rule = _RULES.get(opcode)
+    if rule:
+        return rule(operand_types, result_type, args, attributes)
+    return _arithmetic(opcode, operand_types[0], args)
+
+
+def _small_expression(opcode, types, result, args, attributes) -> str | None:
+    """An operation that takes or gives integers of fewer than 8 bits, by way of 8."""
+    bits = _BITS[result]
+    if opcode == "mulhi" or (opcode == "bitcast-convert" and _BITS[types[0]] != bits):
+        return None
+    if opcode in _ON_BITS:
+        args = [f"({_INTEGER[_SMALL[t]]})({a} & {(1 << _BITS[t]) - 1})" for a, t in zip(args, types, strict=True)]
+    if opcode == "shift-right-arithmetic":  # what is shifted in is the highest bit, of an unsigned integer too
+        args = (f"({_INTEGER[_SMALL[result]]}){_wrapped('s' + result[1:], args[0])}", args[1])
+    wide = _SMALL.get(result, result)
+    text = _expression(opcode, tuple(_SMALL.get(t, t) for t in types), wide, args, attributes)
+    if text is None or result not in _SMALL:
+        return text
+    if opcode == "count-leading-zeros":
+        text = f"({text} - {8 - bits})"
+    if opcode == "convert" and (types[0] in _FLOAT or types[0] in _NARROW):  # what is out of range becomes the nearest
+        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if result[0] == "s" else (0, (1 << bits) - 1)
+        return f"clamp({text}, ({_INTEGER[wide]}){low}, ({_INTEGER[wide]}){high})"
+    return _wrapped(result, text)
+
+
+def _wrapped(name: str, text: str) -> str:
+    """The integer of type `name` that has the lowest bits of one of 8 bits or more."""
+    bits = _BITS[name]
+    if name[0] == "u":
+        return f"((uchar)({text} & {(1 << bits) - 1}))"
+    return f"((char)((char)(({text}) << {8 - bits}) >> {8 - bits}))"
 
 
 def literal(name: str, value: Any) -> str:
@@ -117,6 +159,8 @@ def literal(name: str, value: Any) -> str:
         part = _PART[name]
         value = np.complex128(value) if name == "c128" else np.complex64(value)
         return f"({_COMPLEX[name]})({literal(part, value.real)}, {literal(part, value.imag)})"
+    if name in _SMALL:
+        return _integer_literal(_SMALL[name], int(value))
     if name in _INTEGER:
         return _integer_literal(name, int(value))
     if name == "f64":
