@@ -102,6 +102,7 @@ class _Verifier:
         operation = self.operations.get(i.opcode)
         if operation is None:
             known = "" if grammar.is_opcode(i.opcode) else suggestion(i.opcode, self.operations)
+            known = known or "; rewrite the program without it"
             raise self.fail(
                 f"{i.name}: the operation {i.opcode} is not in the specification{known}",
                 i.position,

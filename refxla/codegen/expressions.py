@@ -411,12 +411,12 @@ _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 def _bitcast_convert(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
     source, result = type_name(operand), type_name(i)
-    from_bits, to_bits = (max(8, x.shape.element_type.bits) for x in (operand, i))
+    from_bits, to_bits = (x.shape.element_type.bits for x in (operand, i))
     if from_bits == to_bits:
         return e._scalar(i, [(yield operand, indices)], block)
     if max(from_bits, to_bits) > 64:
         raise UnsupportedError(f"{i.name}: bitcast-convert from {source} to {result} is not supported")
-    narrow, wide = _UNSIGNED[min(from_bits, to_bits)], _UNSIGNED[max(from_bits, to_bits)]
+    narrow, wide = (_UNSIGNED[max(8, bits)] for bits in sorted((from_bits, to_bits)))  # a byte for a few bits
     raw = e.names.fresh("b")
     if from_bits > to_bits:  # the new minor dimension counts the parts, the least significant first
         value = yield operand, indices[:-1]
@@ -426,7 +426,10 @@ def _bitcast_convert(e: Elements, i: Instruction, indices: Indices, block: Block
         parts = []
         for n in range(to_bits // from_bits):
             value = yield operand, (*indices, constant(n))
-            parts.append(f"({wide})as_{narrow}({scalar.store(source, value)}) << {n * from_bits}")
+            bits = f"as_{narrow}({scalar.store(source, value)})" + (
+                "" if from_bits >= 8 else f" & {(1 << from_bits) - 1}"
+            )
+            parts.append(f"({wide})({bits}) << {n * from_bits}")
         block.line(f"const {wide} {raw} = ({wide})({' | '.join(f'({p})' for p in parts)});")
     return e.assign(result, scalar.load(result, f"as_{scalar.storage_type(result)}({raw})"), block)
 

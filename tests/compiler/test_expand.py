@@ -6,6 +6,7 @@ import pytest
 from agreement import assert_agree
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
 from refxla.passes.expand import fft
@@ -186,6 +187,27 @@ def test_a_marker_that_divides_among_devices_is_refused():
       ROOT r = f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape" }"""
     with pytest.raises(refxla.UnsupportedError, match="r: SPMDFullToShardShape.*several devices"):
         refxla.compile(text)
+
+
+def test_the_only_device_is_number_0():
+    body = """a = u32[] partition-id()
+        b = u32[] replica-id()
+        c = u32[] domain(b), domain={kind="sharding", entry={maximal device=0}, exit={}}
+        ROOT r = (u32[], u32[]) tuple(a, c)"""
+    got, wanted = run(body)
+    assert got == wanted == (0, 0)
+
+
+@pytest.mark.parametrize("narrow", ["s4", "u4", "s2", "u1"])
+@pytest.mark.parametrize("wide", ["s8", "u16", "f8e4m3fn", "f32"])
+def test_bits_of_a_few_become_one_and_back(narrow, wide):
+    n = ELEMENT_TYPES[wide].bits // ELEMENT_TYPES[narrow].bits
+    x = np.random.default_rng(0).integers(0, 256, (3, ELEMENT_TYPES[wide].bytes)).astype(np.uint8)
+    x = x.view(ELEMENT_TYPES[wide].dtype).reshape(3)
+    split, wanted = run(f"x = {wide}[3] parameter(0)\nROOT r = {narrow}[3,{n}] bitcast-convert(x)", x)
+    np.testing.assert_array_equal(split.astype(int), wanted.astype(int))
+    joined, _ = run(f"x = {narrow}[3,{n}] parameter(0)\nROOT r = {wide}[3] bitcast-convert(x)", split)
+    np.testing.assert_array_equal(joined.view(np.uint8), x.view(np.uint8))
 
 
 SIZE = """x = f32[2,3] parameter(0)
