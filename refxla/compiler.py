@@ -19,13 +19,11 @@ from .explain import Cost, Explanation, cost_of
 from .frontends import load
 from .passes.pipeline import FUSION, optimize
 from .planner import Planned, make_plan
-from .runtime.build import prepare
 from .runtime.devices import Device, choose
 from .runtime.executable import Executable
 from .supported import check_values, emit, located
 
 REFERENCE = "reference"
-_LARGE = 4 << 20  # bytes of all values together from which a program is likely to run on all cores
 
 
 class Compiled(Executable):
@@ -82,18 +80,8 @@ def compile_module(
     if device == REFERENCE:
         return Reference(module)
     chosen, _ = choose(device)
-    target = chosen.target  # which finds out whether the device works
-    _prepare(chosen, module)
-    optimized, planned = plan_module(module, target, without)
+    optimized, planned = plan_module(module, chosen.target, without)
     return Compiled(module, optimized, planned, chosen)
-
-
-def _prepare(device: Device, module: Module) -> None:
-    """Have the device get ready to compile while the plan is made. Which of its devices it will be is a guess."""
-    instructions = [i for c in module.computations for i in c.instructions]
-    large = sum(i.shape.bytes for i in instructions) > _LARGE
-    raw = device.raw if large or device.small is None else device.small
-    prepare(device, raw, module.name + " ".join(f"{i.opcode} {i.shape}" for i in instructions))
 
 
 def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:

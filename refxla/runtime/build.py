@@ -7,7 +7,6 @@ files are kept instead: the next process puts them back, and neither compiles no
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import shutil
@@ -26,37 +25,6 @@ from .devices import Device, pocl_directory
 _pocl_lock = threading.Lock()  # which files a program makes is seen by what is new in the directory
 _ROOM = 16 << 20  # more than any program was seen to take
 _SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
-_READY = "__kernel void refxla_ready(__global int* p) { *p = 1; }"
-_ready: set[int] = set()  # the PoCL devices that have compiled something in this process, or are about to
-
-
-def prepare(device: Device, raw: Any, identity: str) -> threading.Thread | None:
-    """Make `raw`, one of the device's `raws`, ready to compile, in a thread, while its program is still being made.
-
-    PoCL reads its library of builtins before the first program that a process compiles, which takes as long as
-    compiling ten kernels does. `identity` tells programs apart: one that was seen before lies in the cache, and nothing
-    happens then. Gives the thread, for tests; nobody has to wait for it.
-    """
-    if device.platform != "Portable Computing Language" or raw.int_ptr in _ready:
-        return None
-    store = cache.cache()
-    name = cache.key("seen", identity, raw.name, raw.version, raw.driver_version)
-    if store.get(name) is not None:
-        return None
-    store.put(name, b"")
-    _ready.add(raw.int_ptr)
-
-    def load() -> None:
-        with _pocl_lock, contextlib.suppress(DeviceError):  # what is wrong, the program's own build says
-            directory = pocl_directory()
-            if directory is not None:
-                _room(directory)
-            compile_source(device.context, raw, _READY)
-
-    # Not a daemon: a process that ends now waits for the thread, as it cannot be stopped inside the compiler.
-    thread = threading.Thread(target=load, name="refxla-prepare")
-    thread.start()
-    return thread
 
 
 def build(
@@ -82,8 +50,6 @@ def build(
             if kept is not None:
                 _unpack(kept, directory)
         before = _programs(directory)
-        if kept is None:
-            _ready.add(raw.int_ptr)
         program = compile_source(device.context, raw, source, options)
         _finish(device, raw, program, {function for function, _ in entries}, max(items, default=1))
         if directory is not None and kept is None:

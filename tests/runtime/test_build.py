@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 
 import pytest
 from refxla_spec.errors import DeviceError
@@ -29,30 +28,3 @@ def test_no_temporary_directory(monkeypatch):
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with pytest.raises(DeviceError, match="No usable temporary directory found.*set TMPDIR"):
         devices._scratch()
-
-
-def test_a_device_gets_ready_once_and_for_new_programs_only(device, monkeypatch, tmp_path):
-    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(build, "_ready", set())
-    compiled = []
-    real = build.compile_source
-    monkeypatch.setattr(build, "compile_source", lambda *given: compiled.append(real(*given)))
-    thread = build.prepare(device, device.small, "a program")
-    thread.join()
-    assert len(compiled) == 1
-    assert build.prepare(device, device.small, "another program") is None, "the library is loaded"
-    build._ready.clear()
-    assert build.prepare(device, device.small, "a program") is None, "it lies in the cache"
-    build.prepare(device, device.small, "another program").join()
-    assert len(compiled) == 2
-
-
-def test_getting_ready_fails_in_silence(device, monkeypatch, tmp_path):
-    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(build, "_ready", set())
-    real = shutil.disk_usage
-    monkeypatch.setattr(build.shutil, "disk_usage", lambda path: real(path)._replace(free=1000))
-    problems = []
-    monkeypatch.setattr(threading, "excepthook", problems.append)
-    build.prepare(device, device.small, "a program").join()
-    assert not problems
