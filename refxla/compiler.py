@@ -100,15 +100,16 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
 def compile(source: Any, *arguments: Any, device: str | Device | None = None, without: Collection[str] = ()) -> Any:
     """Compile a program for an OpenCL device.
 
-    source: one of
-        HLO as text, the path of a file with HLO text or a serialized HloModuleProto, the proto's bytes, or a Module:
-            gives a Compiled, which is called with the flattened arrays of the parameters and gives the array or the
-            tuple of arrays of the result;
-        a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable), compiled
-            for example `arguments` or at its first call: gives a callable that takes and gives what the function does.
-    device: a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter; None
-        takes what REFXLA_DEVICE says, or the fastest there is.
-    without: names of passes to leave out (OPTIONAL in passes/pipeline.py; "fusion" among them), to find a fault.
+    `source` is an HLO program: text, the path of a file with text or a serialized HloModuleProto, the proto's bytes, or
+    a Module. The result is a Compiled; it is called with the flattened arrays of the parameters and gives the array, or
+    the tuple of arrays, of the result.
+
+    Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable),
+    compiled for example `arguments` or at its first call. The result takes and gives what the function does.
+
+    `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
+    None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
+    passes/pipeline.py, "fusion" among them), to find a fault.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """
