@@ -1,13 +1,13 @@
 """NumPy functions, unchanged: run once on traced arrays, which write down HLO instead of computing.
 
-A Traced (traced.py) stands for an array whose shape and type are known and whose values are not. NumPy hands it every
+A Traced (array.py) stands for an array whose shape and type are known and whose values are not. NumPy hands it every
 call of a ufunc and of most functions; what each becomes stands in ufuncs.py, reductions.py, movement.py and
 functions.py. What would need the values, such as an `if` on an element, is an UnsupportedError that says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Computation, Instruction, Module, post_order
 from refxla_spec.types import Shape
 
+from ...compiler import Compiled, Reference
 from ...passes.expand.build import Build
-from .traced import Traced
+from ..traced import Lowered, TracedFunction
+from .array import Traced
 
 
 def compile_numpy(
@@ -25,48 +27,35 @@ def compile_numpy(
     """A NumpyFunction; compiled at once if example arguments are given, else at the first call."""
     made = NumpyFunction(function, device, without)
     if arguments:
-        made.executable = made.compiled_for(arguments, {})[0]
+        made.compile(*arguments)
     return made
 
 
-class NumpyFunction:
-    """Called like the function it was made from, with arrays in any nesting of tuples, lists and dicts.
+class NumpyFunction(TracedFunction):
+    """Called with arrays in any nesting of tuples, lists and dicts, as the function was; gives NumPy arrays likewise.
 
-    It is traced and compiled once for each structure, shapes and types of the arguments. Arguments that are no arrays
-    (Python numbers, strings, None) are part of the program: another value makes another program; pass a number that
-    changes as np.float32(x). What an executable has (`hlo`, `plan`, `explain`, ...) is that of the one used last.
+    Arguments that are no arrays (Python numbers, strings, None) are part of the program: another value makes another
+    program; pass a number that changes as np.float32(x).
     """
 
-    def __init__(self, function: Callable, device: str | None, without: Collection[str]) -> None:
-        self.function, self.device, self.without = function, device, without
-        self.executable: Any = None
-        self._compiled: dict[Any, tuple[Any, Any]] = {}
-        self.__name__ = getattr(function, "__name__", "function")
-        self.__doc__ = function.__doc__
+    def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
+        return _key((args, kwargs)), [leaf for leaf in leaves((args, kwargs)) if is_array(leaf)]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.executable, structure = self.compiled_for(args, kwargs)
-        results = self.executable(*(leaf for leaf in leaves((args, kwargs)) if is_array(leaf)))
-        results = iter(results if isinstance(results, tuple) else (results,))
-        return rebuild(structure, lambda leaf: next(results) if leaf is _RESULT else leaf)
-
-    def compiled_for(self, args: tuple, kwargs: dict) -> tuple[Any, Any]:
-        """(executable, structure of the result) for arguments like these."""
-        key = _key((args, kwargs))
-        if key not in self._compiled:
-            self._compiled[key] = self._compile(args, kwargs)
-        return self._compiled[key]
-
-    def _compile(self, args: tuple, kwargs: dict) -> tuple[Any, Any]:
-        from ...compiler import compile_module
-
+    def _lower(self, args: tuple, kwargs: dict) -> Lowered:
         module, structure = trace(self.function, args, kwargs)
-        return compile_module(module, self.device, self.without), structure
+        return _NumpyLowered(self._build(module), structure)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or self.executable is None:
-            raise AttributeError(f"{name}: the function is compiled when it is first called, or with example arguments")
-        return getattr(self.executable, name)
+
+class _NumpyLowered(Lowered):
+    """A traced function, compiled, and the structure of its result."""
+
+    def __init__(self, program: Compiled | Reference, structure: Any) -> None:
+        self.program, self.structure = program, structure
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        results = self.program(*leaves)
+        results = iter(results if isinstance(results, tuple) else (results,))
+        return rebuild(self.structure, lambda leaf: next(results) if leaf is _RESULT else leaf)
 
 
 _RESULT = object()  # in the structure of a result: an array that the program makes

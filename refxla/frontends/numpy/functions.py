@@ -12,6 +12,7 @@ from refxla_spec.module import Computation, Instruction, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from ...passes.expand.build import Build
+from .array import Traced
 from .movement import (
     broadcast_to,
     concatenate,
@@ -30,7 +31,6 @@ from .movement import (
     transpose,
 )  # fmt: skip
 from .reductions import accumulate_by, arg_extreme, extreme, mean, sum_like, var
-from .traced import Traced
 from .values import I, builder_of, is_nan, lift, normal_axes, spread, truth, weak, wrap
 
 

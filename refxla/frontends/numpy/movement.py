@@ -11,7 +11,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import Shape
 
-from .traced import Traced
+from .array import Traced
 from .values import builder_of, lift, normal_axes, spread, weak, wrap
 
 

@@ -12,7 +12,7 @@ from refxla_spec.module import Computation, Instruction, WindowDimension, post_o
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from ...passes.expand.build import Build
-from .traced import Traced
+from .array import Traced
 from .values import I, is_nan, lift, normal_axes, truth, wrap
 
 REDUCERS = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",

@@ -13,8 +13,8 @@ import numpy as np
 from refxla_spec.errors import UnsupportedError
 
 from ...passes.expand.build import Build
+from .array import Traced
 from .reductions import REDUCERS, accumulate_by, reduce_by
-from .traced import Traced
 from .values import I, is_nan, lift, spread, truth, weak, wrap
 
 

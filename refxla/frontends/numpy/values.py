@@ -9,7 +9,7 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
 from ...passes.expand.build import Build
-from .traced import Traced
+from .array import Traced
 
 I = Instruction  # noqa: E741 - the type of every value below
 
