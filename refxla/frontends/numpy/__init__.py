@@ -15,8 +15,8 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Computation, Instruction, Module, post_order
 from refxla_spec.types import Shape
 
+from ...build import Build
 from ...compiler import Compiled, Reference
-from ...passes.expand.build import Build
 from ..traced import Lowered, TracedFunction
 from .array import Traced
 
@@ -67,7 +67,7 @@ def trace(function: Callable, args: tuple, kwargs: dict | None = None) -> tuple[
     Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
     """
     name = getattr(function, "__name__", "function").strip("<>") or "function"
-    build = Build(Instruction(name, "tuple", Shape.tuple_of()))
+    build = Build(name)
     parameters: list[Instruction] = []
 
     def traced(leaf: Any) -> Any:

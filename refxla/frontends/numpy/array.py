@@ -10,7 +10,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE
 
-from ...passes.expand.build import Build
+from ...build import Build
 
 
 class Traced(np.lib.mixins.NDArrayOperatorsMixin):

@@ -11,7 +11,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
-from ...passes.expand.build import Build
+from ...build import Build
 from .array import Traced
 from .movement import (
     broadcast_to,
@@ -107,7 +107,7 @@ def _sorted(a: Traced, axis: int | None, keys_only: bool) -> Traced:
     operands = [a.instruction] if keys_only else [a.instruction, b.iota(S64, a.shape, axis)]
     types = [o.shape.element_type for o in operands for _ in range(2)]
     p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
-    inner = Build(Instruction("before", "tuple", Shape.tuple_of()))
+    inner = Build("before")
     root = inner.compare(p[0], p[1], direction="LT")
     if t.is_float:
         root = inner.or_(root, inner.and_(inner.not_(is_nan(inner, p[0])), is_nan(inner, p[1])))

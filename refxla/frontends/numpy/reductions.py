@@ -11,7 +11,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
-from ...passes.expand.build import Build
+from ...build import Build
 from .array import Traced
 from .values import I, is_nan, lift, normal_axes, truth, wrap
 
@@ -128,7 +128,7 @@ def arg_extreme(opcode: str) -> Callable:
         t = a.instruction.shape.element_type
         types = (t, S64, t, S64)
         p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
-        inner = Build(Instruction("better", "tuple", Shape.tuple_of()))
+        inner = Build("better")
         v, i, w, j = p
         better = inner.compare(v, w, direction=direction)
         equal = inner.compare(v, w, direction="EQ")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import UnsupportedError
 
-from ...passes.expand.build import Build
+from ...build import Build
 from .array import Traced
 from .reductions import REDUCERS, accumulate_by, reduce_by
 from .values import I, is_nan, lift, spread, truth, weak, wrap

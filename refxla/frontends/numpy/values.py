@@ -8,7 +8,7 @@ import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
-from ...passes.expand.build import Build
+from ...build import Build
 from .array import Traced
 
 I = Instruction  # noqa: E741 - the type of every value below

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from refxla_spec.module import Instruction
 
-from .build import Build
+from ...build import Build
 
 
 class _Normalization:
     """What the three share: the operand and the features in the type that is computed in."""
 
     def __init__(self, i: Instruction) -> None:
-        self.b = Build(i)
+        self.b = Build(i.name)
         self.result, self.feature = i.operands[0].shape, i.feature_index
         self.wide = "f64" if self.result.element_type.name == "f64" else "f32"
         self.x = self.b.convert(i.operands[0], self.wide)

@@ -6,11 +6,11 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
-from .build import Build
+from ...build import Build
 
 
 def _bitcast(i: Instruction) -> Instruction:
-    b, x, shape = Build(i), i.operands[0], i.shape
+    b, x, shape = Build(i.name), i.operands[0], i.shape
     written, read = _major_to_minor(x.shape), _major_to_minor(shape)
     if written != tuple(range(x.shape.rank)):
         x = b.make("transpose", x, dimensions=written)

@@ -15,12 +15,12 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 from refxla_spec.types import S32
 
-from .build import Build
+from ...build import Build
 from .matrices import BLOCK, ONE_BLOCK, lower_triangle, pad_square, working_type
 
 
 def _expand(i: Instruction) -> Instruction:
-    b, result = Build(i), i.shape
+    b, result = Build(i.name), i.shape
     if not result.size:
         return b.full(0, result)
     a = b.convert(i.operands[0], working_type(result))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 from refxla_spec.types import U32
 
-from .build import Build
+from ...build import Build
 
 
 def _first(i: Instruction) -> Instruction:
-    return Build(i).scalar(0, U32)
+    return Build(i.name).scalar(0, U32)
 
 
 EXPANSIONS = {"partition-id": _first, "replica-id": _first, "domain": lambda i: i.operands[0]}

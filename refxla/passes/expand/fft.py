@@ -15,7 +15,7 @@ import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
-from .build import Build
+from ...build import Build
 
 PI = np.arccos(np.longdouble(-1))
 RADIX = 16
@@ -23,7 +23,7 @@ DIRECT = 64
 
 
 def _expand(i: Instruction) -> Instruction:
-    b, x, length = Build(i), i.operands[0], i.fft_length
+    b, x, length = Build(i.name), i.operands[0], i.fft_length
     if not i.shape.size or not x.shape.size:
         return b.full(0, i.shape)
     rank, inverse = x.shape.rank, i.fft_type in ("IFFT", "IRFFT")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 from refxla_spec.types import S32, Shape
 
-from .build import Build, bigger
+from ...build import Build, bigger
 from .matrices import working_type
 
 
 def qr(i: Instruction) -> Instruction:
     """The custom call Qr: (packed[.., m, n], tau[.., min(m, n)])."""
-    b, x = Build(i), i.operands[0]
+    b, x = Build(i.name), i.operands[0]
     *batch, m, n = x.shape.dimensions
     shapes = i.shape.elements
     if not x.shape.size:
@@ -42,7 +42,7 @@ def qr(i: Instruction) -> Instruction:
 
 def product_of_reflectors(i: Instruction) -> Instruction:
     """The custom call ProductOfElementaryHouseholderReflectors: the first columns of Q, [.., m, n]."""
-    b, (packed, tau) = Build(i), i.operands
+    b, (packed, tau) = Build(i.name), i.operands
     if not packed.shape.size:
         return b.full(0, i.shape)
     packed, tau = (b.convert(o, working_type(o.shape)) for o in (packed, tau))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from refxla_spec.module import Instruction, SliceDimension
 from refxla_spec.types import ELEMENT_TYPES, S32, ElementType, Shape
 
-from .build import Build
+from ...build import Build
 
 ONE_BLOCK = 48  # up to this many rows are done one by one
 BLOCK = 32  # of more, so many between two matrix products

@@ -7,13 +7,13 @@ from math import prod
 from refxla_spec.module import Instruction
 from refxla_spec.types import U32, U64, Shape
 
-from .build import Build
+from ...build import Build
 
 Words = list[Instruction]
 
 
 def _expand(i: Instruction) -> Instruction:
-    b, state = Build(i), i.operands[0]
+    b, state = Build(i.name), i.operands[0]
     shape = i.shape.elements[1]
     wide = shape.element_type.bits == 64
     size = state.shape.dimensions[0]

@@ -7,14 +7,14 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 from refxla_spec.types import S32
 
-from .build import Build
+from ...build import Build
 
 
 def _get(i: Instruction) -> Instruction:
     shape = i.operands[0].shape
     if shape.is_dynamic:
         raise UnsupportedError(f"{i.name}: {shape} has a size known at run time only; give the program static shapes")
-    return Build(i).scalar(shape.dimensions[i.dimensions[0]], S32)
+    return Build(i.name).scalar(shape.dimensions[i.dimensions[0]], S32)
 
 
 def _set(i: Instruction) -> Instruction:

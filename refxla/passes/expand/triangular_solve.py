@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from refxla_spec.module import Instruction
 
-from .build import Build
+from ...build import Build
 from .matrices import BLOCK, ONE_BLOCK, columns_below, diagonal, lower_triangle, pad_square, working_type
 
 
 def _expand(i: Instruction) -> Instruction:
-    b, result = Build(i), i.shape
+    b, result = Build(i.name), i.shape
     if not result.size:
         return b.full(0, result)
     a, x = (b.convert(o, working_type(o.shape)) for o in i.operands)

@@ -1,4 +1,4 @@
-"""A short way to write instructions: what an expansion is made of reads like the formula it stands for."""
+"""A short way to write instructions: what is made of them reads like the formula it stands for."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension, post_order
 from refxla_spec.types import ELEMENT_TYPES, S32, ElementType, Shape
 
-from ..._core.shapes import make
+from ._core.shapes import make
 
 
 class Build:
-    """Makes instructions named after the one that is expanded.
+    """Makes instructions named after one that is expanded, or after a function that is traced.
 
     Elementwise operations are methods by their opcodes with `_` for `-` (`b.shift_left(x, 3)`); a Python number among
     the operands is spread over the shape of the others.
     """
 
-    def __init__(self, expanded: Instruction) -> None:
-        self.name, self.count = expanded.name, 0
+    def __init__(self, name: str) -> None:
+        self.name, self.count = name, 0
 
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         self.count += 1
