@@ -125,7 +125,8 @@ ENTRY e {
         assert process.poll() is None, process.stderr.read()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
-        assert process.stderr.read().decode() == "refxla: error: interrupted\n"
+        # An interrupted OpenCL compiler may have said something first.
+        assert process.stderr.read().decode().endswith("refxla: error: interrupted\n")
 
 
 def test_a_terminal_that_knows_no_unicode(child, program):
