@@ -249,10 +249,17 @@ class _Reduction:
 
     def _evaluate_invariants(self, level: int) -> None:
         """What is broadcast along a row is computed outside the row's loops, as soon as it is known."""
-        if self.tree.style != "row":
-            return
-        known = set().union(*(x.variables for x in self.at.values())) if self.at else set()
-        inside = {n: self.at.get(n, variable(f"?{n}", 0, g.size - 1)) for n, g in enumerate(self.tree.groups)}
+        if self.tree.style == "row":
+            self._evaluate_broadcasts(level, self.at)
+
+    def _evaluate_across(self, at: dict[int, Index]) -> None:
+        """What is broadcast along the columns is computed once for all columns of a strip."""
+        self._evaluate_broadcasts(0, at)
+
+    def _evaluate_broadcasts(self, level: int, at: dict[int, Index]) -> None:
+        """The operands of broadcasts on the operand's space that the indices in `at` alone decide."""
+        known = set().union(*(x.variables for x in at.values())) if at else set()
+        inside = {n: at.get(n, variable(f"?{n}", 0, g.size - 1)) for n, g in enumerate(self.tree.groups)}
         full = self._indices(inside)
         for i in self.fusion.instructions:
             if i.opcode != "broadcast" or i.shape.dimensions != self.dims or self.levels[i] != level:
@@ -342,6 +349,8 @@ class _Reduction:
         inner, size = len(t.groups) - 1, t.groups[rows].size
 
         def turn(row: Index, step: int) -> None:
+            for k in range(step):
+                self._evaluate_across({**at, rows: row + k})
             with self._columns() as column:
                 for k in range(step):
                     place = {**at, rows: row + k, inner: column}
