@@ -129,9 +129,10 @@ def flatten(value: Value) -> list[Any]:
 
 def unflatten_all(values: Any, shapes: list[Shape]) -> list[Value]:
     """Flat values, or values that are nested already, as one value for each shape."""
-    flat = iter(flatten(list(values)))
-    if len(flatten(list(values))) != sum(len(leaves(s)) for s in shapes):
+    arrays = flatten(list(values))
+    if len(arrays) != sum(len(leaves(s)) for s in shapes):
         return list(values)
+    flat = iter(arrays)
 
     def build(shape: Shape) -> Value:
         return tuple(build(e) for e in shape.elements) if shape.is_tuple else next(flat)

@@ -15,6 +15,7 @@ import numpy as np
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction
 
+from .._core.graph import is_splat
 from ..plan import Fusion
 from . import elemental, scalar
 from .block import Block, Names
@@ -204,8 +205,7 @@ def _through(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rul
 def _constant(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     values, name = np.asarray(i.attributes["literal"]), type_name(i)
     flat = values.reshape(-1)
-    bits = flat.view(np.uint8).reshape(flat.size, -1)
-    if flat.size and (bits == bits[0]).all():
+    if is_splat(values):
         return e._literal(name, flat[0], block)
     if flat.size > MAX_LITERALS:
         raise UnsupportedError(f"constant {i.name} of {flat.size} elements is no input of its kernel; make it one")

@@ -252,10 +252,6 @@ class _Reduction:
         if self.tree.style == "row":
             self._evaluate_broadcasts(level, self.at)
 
-    def _evaluate_across(self, at: dict[int, Index]) -> None:
-        """What is broadcast along the columns is computed once for all columns of a strip."""
-        self._evaluate_broadcasts(0, at)
-
     def _evaluate_broadcasts(self, level: int, at: dict[int, Index]) -> None:
         """The operands of broadcasts on the operand's space that the indices in `at` alone decide."""
         known = set().union(*(x.variables for x in at.values())) if at else set()
@@ -349,8 +345,8 @@ class _Reduction:
         inner, size = len(t.groups) - 1, t.groups[rows].size
 
         def turn(row: Index, step: int) -> None:
-            for k in range(step):
-                self._evaluate_across({**at, rows: row + k})
+            for k in range(step):  # what is broadcast along the columns, once for a strip
+                self._evaluate_broadcasts(0, {**at, rows: row + k})
             with self._columns() as column:
                 for k in range(step):
                     place = {**at, rows: row + k, inner: column}

@@ -45,8 +45,10 @@ def _inline(computation: Computation) -> int:
             else:
                 copies[i] = _copy(i, copies, call)
         replacements[call] = copies[callee.root]
+        computation.instructions += [copies[i] for i in callee.instructions if i.opcode != "parameter"]
     if calls:
-        _replace_everywhere(computation, replacements)
+        computation.replace(replacements)
+        sort(computation)
     return len(calls)
 
 
@@ -70,26 +72,3 @@ def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruct
         wide = call.shape.with_element_type(i.shape.element_type)
         return make("broadcast", made, name=f"{made.name}.map", shape=wide, dimensions=())
     return made
-
-
-def _replace_everywhere(computation: Computation, replacements: dict[Instruction, Instruction]) -> None:
-    """Like Computation.replace, for replacements that are not in the computation's list yet."""
-
-    def final(i: Instruction) -> Instruction:
-        while i in replacements:
-            i = replacements[i]
-        return i
-
-    reached = set(computation.instructions)
-    stack = [computation.root, *computation.instructions, *replacements.values()]
-    done: set[Instruction] = set()
-    while stack:
-        i = stack.pop()
-        if i in done:
-            continue
-        done.add(i)
-        i.operands = [final(o) for o in i.operands]
-        i.control_predecessors = [final(o) for o in i.control_predecessors if final(o) in reached]
-        stack.extend(i.operands)
-    computation.root = final(computation.root)
-    sort(computation)

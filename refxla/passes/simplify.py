@@ -13,6 +13,7 @@ import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
+from .._core.graph import is_splat
 from .._core.shapes import make
 from ..optable import ELEMENTWISE, ROWS
 from .dead_code import sort
@@ -73,11 +74,9 @@ def scalar_value(i: Instruction) -> np.ndarray | None:
     """The one value that all elements of a constant, or of a broadcast of one, have; None if it is neither."""
     while i.opcode in ("broadcast", "reshape"):
         i = i.operands[0]
-    if i.opcode != "constant" or not isinstance(i.literal, np.ndarray) or i.literal.size == 0:
+    if i.opcode != "constant" or not is_splat(i.literal):
         return None
-    flat = np.ascontiguousarray(i.literal).reshape(-1)
-    raw = flat.view(np.uint8).reshape(flat.size, -1)
-    return flat[:1].reshape(()) if (raw == raw[0]).all() else None
+    return np.ascontiguousarray(i.literal).reshape(-1)[:1].reshape(())
 
 
 def _is(i: Instruction, number: float) -> bool:
