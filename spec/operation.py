@@ -12,6 +12,7 @@ A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` behind Python's key
     evaluate(instruction, *operand_values) -> Value
                      the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value
     EXAMPLES         a tuple of Example
+    COUNTEREXAMPLES  {"C1": a module as text, written as an example's, that breaks this one constraint, ...}
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Example:
     """A runnable example: an HLO module as text, inputs and expected results as text of literals.
 
     `hlo` is a whole module, or the lines of its ENTRY computation alone. `inputs` and `expected` are literals as HLO
-    writes them behind their shapes ("f32[2] {1, 2}"); `expected` is compared by the accuracy contract.
+    writes them behind their shapes ("f32[2] {1, 2}"); `expected` is compared by the accuracy contract. Of a module for
+    several devices they are given device after device: all inputs of the first one, then all of the second, ...
+    A value of a dynamic shape is a literal of the size that it has ("f32[2] {1, 2}" where the shape says f32[<=4]).
     """
 
     hlo: str
@@ -72,6 +75,7 @@ class Operation:
     infer: Callable[..., Shape]
     evaluate: Callable[..., Any]
     examples: tuple[Example, ...]
+    counterexamples: dict[str, str]  # of each constraint's label a module that breaks it
     takes_run: bool  # whether evaluate calls computations
 
     @property
@@ -93,6 +97,7 @@ def _operation(file: ModuleType) -> Operation:
         infer=file.infer,
         evaluate=file.evaluate,
         examples=tuple(getattr(file, "EXAMPLES", ())),
+        counterexamples=getattr(file, "COUNTEREXAMPLES", {}),
         takes_run="run" in inspect.signature(file.evaluate).parameters,
     )
 
