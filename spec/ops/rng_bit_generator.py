@@ -15,11 +15,10 @@ first, from 2n on. Numbers of fewer bits are the low bits of those of 32.
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from ..attributes import ENUM, REQUIRED, Attribute
+from ..ciphers import philox_bits, three_fry_bits
 from ..module import Instruction
 from ..numerics import wrap
 from ..operation import Example, require
@@ -33,9 +32,6 @@ CONSTRAINTS = {
     "C2": "initial_state is u64[2]; for rng_philox and rng_default it may be u64[3]",
     "C3": "the result is a tuple of initial_state's shape and an array of integers",
 }
-
-_WORD = np.uint64(0xFFFFFFFF)  # words are computed in u64 and masked, so that products and carries fit
-_32 = np.uint64(32)
 
 
 def infer(instruction: Instruction, initial_state: Shape) -> Shape:
@@ -53,65 +49,10 @@ def infer(instruction: Instruction, initial_state: Shape) -> Shape:
 def evaluate(instruction: Instruction, initial_state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shape = instruction.shape.elements[1]
     wide = shape.element_type.bits == 64
-    generate = _three_fry_bits if instruction.algorithm == "rng_three_fry" else _philox_bits
+    generate = three_fry_bits if instruction.algorithm == "rng_three_fry" else philox_bits
     with np.errstate(over="ignore"):
         state, numbers = generate(initial_state, shape.dimensions, wide)
     return state, wrap(numbers, shape.element_type)
-
-
-def _three_fry_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> tuple[np.ndarray, np.ndarray]:
-    if wide:
-        blocks = prod(dimensions)
-        low, high = _three_fry(state[0], state[1] + np.arange(blocks, dtype=np.uint64))
-        numbers = (low | high << _32).reshape(dimensions)
-    else:
-        dims = dimensions or (1,)
-        even = [d for d, size in enumerate(dims) if size % 2 == 0]
-        split = even[0] if even else dims.index(max(dims))
-        before, half, after = prod(dims[:split]), -(-dims[split] // 2), prod(dims[split + 1 :])
-        blocks = before * half * after
-        words = _three_fry(state[0], state[1] + np.arange(blocks, dtype=np.uint64))
-        pairs = np.stack([w.reshape(before, half, after) for w in words], axis=2)
-        numbers = pairs.reshape(before, 2 * half, after)[:, : dims[split]].reshape(dimensions)
-    return np.array([state[0], state[1] + np.uint64(blocks)]), numbers
-
-
-def _three_fry(key: np.uint64, counter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two words of each block."""
-    first, second = key & _WORD, key >> _32
-    keys = (first, second, first ^ second ^ np.uint64(0x1BD11BDA))
-    x, y = (counter + first) & _WORD, ((counter >> _32) + second) & _WORD
-    for group in range(5):
-        for distance in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
-            x = (x + y) & _WORD
-            y = (y << np.uint64(distance) | y >> np.uint64(32 - distance)) & _WORD ^ x
-        x = (x + keys[(group + 1) % 3]) & _WORD
-        y = (y + keys[(group + 2) % 3] + np.uint64(group + 1)) & _WORD
-    return x, y
-
-
-def _philox_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> tuple[np.ndarray, np.ndarray]:
-    size = prod(dimensions)
-    blocks = -(-size // (2 if wide else 4))
-    low, high = state[1], state[2] if len(state) == 3 else state[0]
-    counters = low + np.arange(blocks, dtype=np.uint64)
-    words = _philox(state[0], counters, high + (counters < low))
-    if wide:
-        words = [words[0] | words[1] << _32, words[2] | words[3] << _32]
-    numbers = np.stack(words, axis=1).reshape(-1)[:size].reshape(dimensions)
-    after = low + np.uint64(blocks)
-    return np.array([state[0], after, high + np.uint64(after < low)][: len(state)]), numbers
-
-
-def _philox(key: np.uint64, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    """The four words of each block."""
-    x = [low & _WORD, low >> _32, high & _WORD, high >> _32]
-    k = [key & _WORD, key >> _32]
-    for _ in range(10):
-        p, q = x[0] * np.uint64(0xD2511F53), x[2] * np.uint64(0xCD9E8D57)
-        x = [q >> _32 ^ x[1] ^ k[0], q & _WORD, p >> _32 ^ x[3] ^ k[1], p & _WORD]
-        k = [(k[0] + np.uint64(0x9E3779B9)) & _WORD, (k[1] + np.uint64(0xBB67AE85)) & _WORD]
-    return x
 
 
 EXAMPLES = (
@@ -137,3 +78,9 @@ EXAMPLES = (
         "no bits leave the state as it is",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "s = u64[2] parameter(0)\nROOT r = (u64[2], u32[4]) rng-bit-generator(s), algorithm=rng_best",
+    "C2": "s = u64[3] parameter(0)\nROOT r = (u64[3], u32[4]) rng-bit-generator(s), algorithm=rng_three_fry",
+    "C3": "s = u64[2] parameter(0)\nROOT r = (u64[2], f32[4]) rng-bit-generator(s), algorithm=rng_default",
+}
