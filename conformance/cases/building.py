@@ -1,0 +1,126 @@
+"""What the generators of cases share: shapes and computations as text, and random values.
+
+`edge(...)` and `structured(...)` make a case from the lines of an ENTRY computation and its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
+
+from . import Case
+
+
+def array_types(*kinds: str) -> list[ElementType]:
+    """The element types that arrays may have, of these kinds or of all, in the specification's order."""
+    return [t for t in ELEMENT_TYPES.values() if t.is_array and (not kinds or t.kind in kinds)]
+
+
+def shape(element_type: str | ElementType, dimensions: Sequence[int] = (), layout: Sequence[int] | None = None) -> str:
+    """An array's shape as text, with minor_to_major `layout` where one is given."""
+    text = f"{element_type}[{','.join(map(str, dimensions))}]"
+    return text if layout is None else text + braces(layout)
+
+
+def braces(numbers: Sequence[int]) -> str:
+    """{0,1}: a list of numbers as HLO writes it."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def edge(opcode: str, variant: str, lines: str, *inputs: np.ndarray, type: str = "") -> Case:
+    """The case "edge/<opcode>/<variant>"; else as `structured`."""
+    return _case("edge", opcode, variant, lines, inputs, "", type)
+
+
+def structured(
+    opcode: str, variant: str, lines: str, *inputs: np.ndarray, before: str = "", type: str = "", header: str = ""
+) -> Case:
+    """The case "structured/<opcode>/<variant>": a module of the computations `before` and an ENTRY computation.
+
+    The ENTRY computation has one parameter for each input, called p0, p1, ..., and then `lines`, which hold the ROOT.
+    `header` are attributes of the module.
+    """
+    return _case("structured", opcode, variant, lines, inputs, before, type, header)
+
+
+def _case(
+    kind: str, opcode: str, variant: str, lines: str, inputs: tuple, before: str, type_: str, header: str = ""
+) -> Case:
+    name = f"{kind}/{opcode}/{variant}"
+    parameters = [f"p{n} = {_entry_shape(value)} parameter({n})" for n, value in enumerate(inputs)]
+    body = "\n".join(f"  {line.strip()}" for line in [*parameters, *lines.strip().splitlines()])
+    called = f"{before.strip()}\n\n" if before else ""
+    module = "".join(c if c.isalnum() else "_" for c in name)
+    header = f", {header}" if header else ""
+    hlo = f"HloModule {module}{header}\n\n{called}ENTRY main {{\n{body}\n}}\n"
+    return Case(name, kind, opcode, hlo, tuple(inputs), type=type_)
+
+
+def _entry_shape(value: object) -> str:
+    return str(Shape.of(value))
+
+
+def random_values(
+    rng: np.random.Generator, element_type: str | ElementType, dimensions: Sequence[int] = ()
+) -> np.ndarray:
+    """Integers over the whole range of their type, floats from a normal distribution, pred evenly."""
+    t = ELEMENT_TYPES[element_type] if isinstance(element_type, str) else element_type
+    dims = tuple(dimensions)
+    if t.kind == "pred":
+        return np.asarray(rng.random(dims) < 0.5)
+    if t.is_integer:
+        low = -(1 << (t.bits - 1)) if t.kind == "signed" else 0
+        wide = np.int64 if t.kind == "signed" else np.uint64
+        numbers = rng.integers(low, low + (1 << t.bits) - 1, dims, endpoint=True, dtype=wide)
+        return np.asarray(numbers).astype(t.dtype)
+    if t.is_complex:
+        return np.asarray(rng.standard_normal(dims) + 1j * rng.standard_normal(dims)).astype(t.dtype)
+    normal = np.asarray(rng.standard_normal(dims))
+    return (np.exp2(np.round(normal)) if t.name == "f8e8m0fnu" else normal).astype(t.dtype)
+
+
+def small_integers(
+    rng: np.random.Generator, element_type: str | ElementType, dimensions: Sequence[int], low: int = -3, high: int = 3
+) -> np.ndarray:
+    """Whole numbers between low and high as any type that has them; below zero only where the type has a sign."""
+    t = ELEMENT_TYPES[element_type] if isinstance(element_type, str) else element_type
+    if t.kind in ("unsigned", "pred") or t.name == "f8e8m0fnu":
+        low = max(low, 0)
+    if t.is_integer:
+        high = min(high, (1 << (t.bits - (t.kind == "signed"))) - 1)
+        low = max(low, -(1 << (t.bits - 1)))
+    return np.asarray(rng.integers(low, high, tuple(dimensions), endpoint=True)).astype(t.dtype)
+
+
+def combiner(name: str, opcode: str, element_type: str | ElementType) -> str:
+    """A computation of two scalars by one operation."""
+    t = element_type
+    return f"{name} {{ a = {t}[] parameter(0)\n  b = {t}[] parameter(1)\n  ROOT c = {t}[] {opcode}(a, b) }}\n"
+
+
+def comparator(name: str, direction: str, element_type: str | ElementType, more: str = "") -> str:
+    """A computation that compares two scalars; `more` are further attributes."""
+    t = element_type
+    return (
+        f"{name} {{ a = {t}[] parameter(0)\n  b = {t}[] parameter(1)\n"
+        f"  ROOT c = pred[] compare(a, b), direction={direction}{more} }}\n"
+    )
+
+
+def neutral(opcode: str, element_type: str | ElementType) -> str:
+    """The literal of the value that leaves the other operand of add, multiply, maximum, minimum, and, or as it is."""
+    t = ELEMENT_TYPES[element_type] if isinstance(element_type, str) else element_type
+    if t.kind == "pred":
+        return "true" if opcode in ("and", "multiply", "minimum") else "false"
+    if opcode in ("add", "or", "xor"):
+        return "0"
+    if opcode == "multiply":
+        return "1"
+    if opcode == "and":
+        return "-1" if t.kind == "signed" else str((1 << t.bits) - 1)
+    if t.is_float:
+        return "-inf" if opcode == "maximum" else "inf"
+    low = -(1 << (t.bits - 1)) if t.kind == "signed" else 0
+    return str(low if opcode == "maximum" else low + (1 << t.bits) - 1)

@@ -1,0 +1,258 @@
+"""Edge values of every elementwise operation and every element type that it takes.
+
+Which operations there are and which types each takes is asked of the specification: an operation that is new there, or
+a type, is here by itself. Of an operation with one operand the operand is the type's table of edge values and some
+random bit patterns; of one with two, all pairs of a table. One case is one operation and one type, with all its
+variants (directions of a comparison, bits of a rounding) as elements of a tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from refxla_spec.elementwise import is_elementwise
+from refxla_spec.errors import Error
+from refxla_spec.module import Instruction
+from refxla_spec.operation import Operation, operation, operations
+from refxla_spec.types import ElementType, Shape
+
+from . import Case, seeded
+from .building import array_types, edge, shape
+from .values import all_values, edges, random_bits
+
+
+def cases(thorough: bool) -> Iterator[Case]:
+    """Every elementwise operation, in the specification's order; `thorough` has larger tables, and each type alone."""
+    for rule in operations().values():
+        if rule.opcode in SPECIAL:
+            yield from SPECIAL[rule.opcode](thorough)
+        elif is_elementwise(rule.opcode):
+            for label, types in groups(thorough):
+                yield from _ordinary(rule, label, types, thorough)
+
+
+def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
+    """The element types with a label each: those that go into one case. The signed f8 types go together, and the
+    integers of fewer than 8 bits; each other type, and with `thorough` every type, has a case of its own."""
+    made: dict[str, list[ElementType]] = {}
+    for t in array_types(*kinds):
+        label = t.name
+        if not thorough and t.is_float and t.bits == 8 and t.name != "f8e8m0fnu":
+            label = "f8"
+        elif not thorough and t.is_integer and t.bits < 8:
+            label = "s1_to_u4"
+        made.setdefault(label, []).append(t)
+    return list(made.items())
+
+
+def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: bool) -> Iterator[Case]:
+    """An operation whose operands have one type and that needs no attribute, on those types that it takes."""
+    inputs, lines = [], []
+    for t in types:
+        result = result_type(rule, t)
+        if result is None:
+            continue
+        if rule.arity == 1:
+            operands = [unary_table(rule.opcode, t, thorough)]
+        else:
+            operands = tuples(edges(t, few=not thorough), rule.arity)
+        names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.arity))
+        lines.append((shape(result, operands[0].shape), f"{rule.opcode}({names})"))
+        inputs.extend(operands)
+    if lines:
+        yield variants(rule.opcode, label, lines, *inputs)
+
+
+def result_type(rule: Operation, t: ElementType) -> ElementType | None:
+    """The element type of the operation's result on operands of one type; None where it does not take that type."""
+    operands = [Instruction(f"p{n}", "parameter", Shape.array(t, (1,))) for n in range(rule.arity)]
+    trial = Instruction("r", rule.opcode, Shape.array(t, (1,)), operands)
+    try:
+        return rule.infer(trial, *(o.shape for o in operands)).element_type
+    except Error:
+        return None
+
+
+def unary_table(opcode: str, t: ElementType, thorough: bool) -> np.ndarray:
+    """The operand of an operation of one operand: edges and random bits, or all values of a small type."""
+    if t.bits <= 8 or (thorough and t.bits <= 16):
+        return all_values(t)
+    count = 4000 if thorough else 64
+    return np.concatenate([edges(t), random_bits(seeded(f"edge/{opcode}/{t}"), t, count)])
+
+
+def tuples(table: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+    """All pairs (triples, ...) of a table's elements, as `count` arrays of one dimension."""
+    grid = np.indices((len(table),) * count).reshape(count, -1)
+    return tuple(table[g] for g in grid)
+
+
+# Operations with attributes, or with operands and results of several types.
+
+
+def variants(opcode: str, label: str, lines: list[tuple[str, str]], *inputs: np.ndarray) -> Case:
+    """A case with one result for each line, which is the result's shape and the instruction's text."""
+    if len(lines) == 1:
+        return edge(opcode, label, f"ROOT r = {lines[0][0]} {lines[0][1]}", *inputs)
+    text = "".join(f"r{n} = {result} {instruction}\n" for n, (result, instruction) in enumerate(lines))
+    text += f"ROOT r = ({', '.join(s for s, _ in lines)}) tuple({', '.join(f'r{n}' for n in range(len(lines)))})"
+    return edge(opcode, label, text, *inputs)
+
+
+def _convert(thorough: bool) -> Iterator[Case]:
+    """From each type to all types of one kind at once: integers and pred, floats of 16 bits and more, small floats."""
+    targets = {
+        "integer": array_types("pred", "signed", "unsigned"),
+        "float": [t for t in array_types("float") if t.bits >= 16],
+        "f8": [t for t in array_types("float") if t.bits == 8 and t.name != "f8e8m0fnu"],
+        **{t.name: [t] for t in array_types("float") if t.bits < 8 or t.name == "f8e8m0fnu"},
+        "complex": array_types("complex"),
+    }
+    for label, sources in groups(thorough):
+        for kind, types in targets.items():
+            inputs, lines = [unary_table("convert", s, thorough) for s in sources], []
+            for n, (source, operand) in enumerate(zip(sources, inputs, strict=True)):
+                taken = types if kind == "complex" or not source.is_complex else []
+                lines += [(shape(t, operand.shape), f"convert(p{n})") for t in taken]
+            if lines:
+                yield variants("convert", f"{label}_to_{kind}", lines, *inputs)
+
+
+def _bitcast_convert(thorough: bool) -> Iterator[Case]:
+    """Between all types: of the same width, to narrower ones (one dimension more) and to wider ones (one less)."""
+    rule = operation("bitcast-convert")
+    for label, sources in groups(thorough):
+        inputs: list[np.ndarray] = []
+        lines: dict[str, list[tuple[str, str]]] = {}
+        for source in sources:
+            table = unary_table("bitcast-convert", source, thorough)
+            table = np.resize(table, max(128, len(table) // 128 * 128))
+            for t in array_types():
+                operand, dims = table, table.shape
+                if t.bits < source.bits:
+                    dims = (*dims, source.bits // t.bits)
+                elif t.bits > source.bits:
+                    operand = table.reshape(-1, t.bits // source.bits)
+                    dims = operand.shape[:1]
+                number = next((n for n, i in enumerate(inputs) if _same(i, operand)), len(inputs))
+                if not takes(rule, Shape.array(t, dims), Shape.of(operand)):
+                    continue
+                if number == len(inputs):
+                    inputs.append(operand)
+                kind = "small" if t.bits <= 8 and t.is_float else "other"
+                lines.setdefault(kind, []).append((shape(t, dims), f"bitcast-convert(p{number})"))
+        for kind, some in lines.items():
+            yield variants("bitcast-convert", f"{label}_to_{kind}", some, *inputs)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape
+
+
+def takes(rule: Operation, result: Shape, *operands: Shape, **attributes: object) -> bool:
+    """Whether the operation's constraints allow operands, attributes and result."""
+    parameters = [Instruction(f"p{n}", "parameter", s) for n, s in enumerate(operands)]
+    try:
+        rule.infer(Instruction("r", rule.opcode, result, parameters, dict(attributes)), *operands)
+    except Error:
+        return False
+    return True
+
+
+def _compare(thorough: bool) -> Iterator[Case]:
+    """All directions; of floats in both orders, of integers by value and in the total order."""
+    from refxla_spec.ops.compare import DIRECTIONS, TYPES
+
+    for label, types in groups(thorough):
+        inputs, lines = [], []
+        for t in types:
+            lhs, rhs = tuples(edges(t, few=not thorough), 2)
+            pair = f"p{len(inputs)}, p{len(inputs) + 1}"
+            inputs += [lhs, rhs]
+            directions = [d for d in DIRECTIONS if d in ("EQ", "NE") or not t.is_complex]
+            for order in (None, *(order for order, kinds in TYPES.items() if t.kind in kinds)):
+                suffix = f", type={order}" if order else ""
+                result = shape("pred", lhs.shape)
+                lines += [(result, f"compare({pair}), direction={d}{suffix}") for d in directions]
+        yield variants("compare", label, lines, *inputs)
+
+
+def _clamp(thorough: bool) -> Iterator[Case]:
+    """All triples of a table, and scalar bounds."""
+    for label, types in groups(thorough):
+        inputs, lines = [], []
+        for t in types:
+            table = edges(t, few=True)
+            if not thorough and len(table) > 12:
+                table = table[:: -(-len(table) // 12)]
+            low, operand, high = tuples(table, 3)
+            a, x, b, c, d = (f"p{len(inputs) + n}" for n in range(5))
+            inputs += [low, operand, high, np.asarray(table[len(table) // 3]), np.asarray(table[-1])]
+            result = shape(t, operand.shape)
+            lines += [(result, f"clamp({a}, {x}, {b})"), (result, f"clamp({c}, {x}, {d})")]
+        yield variants("clamp", label, lines, *inputs)
+
+
+def _select(thorough: bool) -> Iterator[Case]:
+    """pred as an array and as a scalar: a NaN, or a zero's sign, goes by unchanged."""
+    for label, types in groups(thorough):
+        inputs, lines = [], []
+        for t in types:
+            on_true = unary_table("select", t, thorough)
+            chosen, which, yes, no = (f"p{len(inputs) + n}" for n in range(4))
+            inputs += [np.arange(len(on_true)) % 3 == 0, np.asarray(False), on_true, on_true[::-1].copy()]
+            result = shape(t, on_true.shape)
+            lines += [(result, f"select({chosen}, {yes}, {no})"), (result, f"select({which}, {yes}, {no})")]
+        yield variants("select", label, lines, *inputs)
+
+
+def _complex(thorough: bool) -> Iterator[Case]:
+    for t in array_types("float"):
+        result = result_type(operation("complex"), t)
+        if result is not None:
+            real, imag = tuples(edges(t, few=not thorough), 2)
+            yield edge("complex", t.name, f"ROOT r = {shape(result, real.shape)} complex(p0, p1)", real, imag)
+
+
+REDUCED = ((8, 23), (5, 10), (8, 7), (5, 2), (4, 3), (3, 4), (2, 1), (1, 0), (8, 0), (5, 0), (1, 7), (11, 52), (8, 1))
+
+
+def _reduce_precision(thorough: bool) -> Iterator[Case]:
+    """Formats wider and narrower than the operand's, down to one bit of exponent and none of mantissa."""
+    formats = [(e, m) for e in range(1, 12) for m in (0, 1, 2, 3, 4, 7, 10, 22, 23, 51, 52)] if thorough else REDUCED
+    rule = operation("reduce-precision")
+    for t in array_types("float"):
+        operand = unary_table("reduce-precision", t, thorough)
+        if takes(rule, Shape.of(operand), Shape.of(operand), exponent_bits=5, mantissa_bits=2):
+            result = shape(t, operand.shape)
+            lines = [(result, f"reduce-precision(p0), exponent_bits={e}, mantissa_bits={m}") for e, m in formats]
+            yield variants("reduce-precision", t.name, lines, operand)
+
+
+def _stochastic_convert(thorough: bool) -> Iterator[Case]:
+    """Each float to each type that the operation takes, with random bits of the operand's width."""
+    rule = operation("stochastic-convert")
+    for source in array_types("float"):
+        operand = unary_table("stochastic-convert", source, thorough)
+        for bits in array_types("unsigned"):
+            random = random_bits(seeded(f"edge/stochastic-convert/{source}"), bits, len(operand))
+            lines = [
+                (shape(t, operand.shape), "stochastic-convert(p0, p1)")
+                for t in array_types("signed", "unsigned", "float")
+                if takes(rule, Shape.array(t, operand.shape), Shape.of(operand), Shape.of(random))
+            ]
+            if lines:
+                yield variants("stochastic-convert", source.name, lines, operand, random)
+
+
+SPECIAL: dict[str, Callable[[bool], Iterator[Case]]] = {
+    "convert": _convert,
+    "bitcast-convert": _bitcast_convert,
+    "compare": _compare,
+    "clamp": _clamp,
+    "select": _select,
+    "complex": _complex,
+    "reduce-precision": _reduce_precision,
+    "stochastic-convert": _stochastic_convert,
+}
