@@ -11,9 +11,9 @@ from refxla_spec.errors import (
     ParseError,
     UnsupportedError,
 )
-from refxla_spec.text import parse
 
 from .compiler import Compiled, Reference, compile
+from .frontends import parse
 from .runtime.devices import devices
 
 __version__ = "0.1.0"

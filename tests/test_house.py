@@ -15,6 +15,7 @@ MAY_IMPORT = {
 # Development's own packages, each in the one file that needs it: frameworks, and what fits the prelude's polynomials.
 ONLY_IN = {
     "jax": "refxla/frontends/jax.py",
+    "jaxlib": "refxla/frontends/stablehlo_child.py",
     "tensorflow": "refxla/frontends/tensorflow.py",
     "mpmath": "refxla/codegen/prelude/coefficients.py",
 }

@@ -11,14 +11,17 @@ from typing import Any
 
 from refxla_spec.errors import InputError, ParseError
 from refxla_spec.module import Module
-from refxla_spec.text import parse
+from refxla_spec.text import parse as parse_hlo
+
+from .stablehlo import BYTECODE, from_stablehlo, is_stablehlo
 
 
 def load(source: str | bytes | Path) -> Module:
-    """The module of HLO text, of a serialized HloModuleProto, or of a file with either.
+    """The module of HLO text, of a serialized HloModuleProto, of StableHLO (text, bytecode, a portable artifact), or of
+    a file with any of them: what it is, its contents tell.
 
     A string is text if it has a line break or the look of a module, else a path. Raises InputError for a file that
-    cannot be read, ParseError for contents that are neither text nor proto.
+    cannot be read, or for StableHLO where jaxlib is not installed; ParseError for contents that are none of them.
     """
     if isinstance(source, str) and not _is_text(source):
         source = Path(source)
@@ -34,6 +37,15 @@ def load(source: str | bytes | Path) -> Module:
     return _decode(source) if isinstance(source, (bytes, bytearray, memoryview)) else parse(source)
 
 
+def parse(source: str) -> Module:
+    """The module of HLO text, or of StableHLO text where jaxlib is installed.
+
+    Raises ParseError with the line and column of what is wrong, InvalidProgramError for what contradicts itself,
+    UnsupportedError for StableHLO that has no HLO, InputError if jaxlib is needed and not there.
+    """
+    return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source)
+
+
 def _is_text(source: str) -> bool:
     return not source.strip() or "\n" in source or "{" in source or source.lstrip().startswith("HloModule")
 
@@ -42,6 +54,8 @@ def _decode(data: bytes) -> Module:
     from .proto import from_proto
 
     data = bytes(data)
+    if data.startswith(BYTECODE):
+        return from_stablehlo(data)
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -1,0 +1,185 @@
+"""StableHLO: converted to HLO by jaxlib, where it is installed, in a child process that may abort without harm.
+
+A program is MLIR text (what `jax.jit(f).lower(x).as_text()` gives; CHLO and VHLO too), MLIR bytecode, or a portable
+artifact, which is bytecode of the versioned dialect. It is recognised by its contents.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import InputError, InvalidProgramError, ParseError, UnsupportedError
+from refxla_spec.lexer import Position, excerpt
+from refxla_spec.module import Module
+
+from .proto import from_proto, to_proto
+from .stablehlo_child import receive, send
+
+BYTECODE = b"ML\xefR"
+CHILD = Path(__file__).with_name("stablehlo_child.py")
+
+# What MLIR text begins with, behind comments: an operation, an alias, or (of a file of resources) its metadata.
+_SPACE = re.compile(r"(?:\s+|//[^\n]*)+")
+_HEAD = re.compile(
+    r'(?P<module>(?:builtin\.)?module\b)|func\.func\b|vhlo\.func|"builtin\.module"|[#!][\w.$-]+\s*=|\{-#'
+)
+_FUNCTION = re.compile(
+    r"\b(?:func\.func|vhlo\.func|stablehlo\.|mhlo\.|chlo\.|sdy\.)|\bmodule\s*(?:@|attributes\b|\{\s*\})"
+)
+
+
+def is_stablehlo(source: str | bytes) -> bool:
+    """Whether a text or the contents of a file look like MLIR, and not like HLO."""
+    if isinstance(source, (bytes, bytearray)):
+        return source[:4] == BYTECODE
+    space = _SPACE.match(source)
+    head = _HEAD.match(source, space.end() if space else 0)
+    # A computation of HLO may be called "module".
+    return head is not None and (head["module"] is None or _INSIDE.search(source) is not None)
+
+
+def from_stablehlo(source: str | bytes) -> Module:
+    """The HLO module of a StableHLO program: text, bytecode or a portable artifact.
+
+    The function `main` is its entry: arguments are parameters, one result is the root, several are a tuple. Sharding
+    stays an attribute; donation becomes input_output_alias. Raises InputError if jaxlib is not installed, ParseError
+    for what MLIR refuses, with the line and column of a text, UnsupportedError for what has no place in HLO.
+    """
+    with Converter() as convert:
+        return convert(source)
+
+
+def to_stablehlo(module: Module) -> str:
+    """The StableHLO text of a module. Raises InputError if jaxlib is not installed, UnsupportedError if it refuses."""
+    with Converter() as convert:
+        return convert.back(module)
+
+
+class Converter:
+    """A child process with jaxlib, for as many programs as are given to it; it is started when it is first needed, and
+    again after a program that it died of. Close it, or use it as a context."""
+
+    def __init__(self) -> None:
+        self.version = ""  # jaxlib's, once the child is there
+        self._child: subprocess.Popen | None = None
+        self._errors: Any = None
+        self._lock = threading.Lock()
+
+    def __call__(self, source: str | bytes) -> Module:
+        """See `from_stablehlo`."""
+        text = isinstance(source, str)
+        kind, answer = self._ask(b"t" if text else b"b", source.encode() if text else bytes(source))
+        if kind == b"o":
+            return from_proto(answer)
+        raise _error(answer.decode(errors="replace"), source if text else None)
+
+    def back(self, module: Module) -> str:
+        """See `to_stablehlo`."""
+        kind, answer = self._ask(b"h", to_proto(module))
+        if kind == b"o":
+            return answer.decode()
+        raise UnsupportedError(f"jaxlib cannot write {module.name} as StableHLO: {_first(answer.decode())}")
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            self._child.stdin.close()
+            self._child.stdout.close()
+            self._child.kill()
+            self._child.wait()
+            self._errors.close()
+            self._child = None
+
+    def __enter__(self) -> Converter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
+        with self._lock:
+            if self._child is None:
+                self._start()
+            try:
+                send(self._child.stdin, kind, body)
+                answer = receive(self._child.stdout)
+            except OSError:  # the child is gone
+                answer = None
+            except BaseException:  # interrupted: what is under way would be taken for the next answer
+                self.close()
+                raise
+            if answer is None:
+                raise UnsupportedError(
+                    f"jaxlib {self.version}, which converts StableHLO, {self._died()} on this program"
+                )
+            return answer
+
+    def _start(self) -> None:
+        code = f"import runpy, sys; sys.path[:] = {sys.path!r}; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
+        self._errors = tempfile.TemporaryFile()
+        pipe = subprocess.PIPE
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=-1
+        )
+        try:
+            answer = receive(self._child.stdout)
+        except BaseException:
+            self.close()
+            raise
+        if answer is None:
+            raise InputError(f"jaxlib, which converts StableHLO, {self._died()} when it was loaded")
+        kind, said = answer
+        self.version = said.decode()
+        if kind != b"o":
+            self.close()
+            raise InputError(
+                f"this is StableHLO, which jaxlib converts to HLO, and {self.version}: pip install 'refxla[jax]', or "
+                "give HLO (jax.jit(f).lower(x).compiler_ir('hlo') has it)"
+            )
+
+    def _died(self) -> str:
+        """How the child ended, with its last words; it is closed."""
+        code = self._child.wait()
+        self._errors.seek(0)
+        lines = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        self.close()
+        fatal = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
+        words = (fatal or lines or [""])[0 if fatal else -1]
+        ended = f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return f"{ended}{f' ({words[:300]})' if words else ''}"
+
+
+# What jaxlib says is wrong ------------------------------------------------------------------------------------------
+
+_DIAGNOSTIC = re.compile(
+    r"^(?:[A-Z_]+: )?(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): error: (?P<what>.*)$", re.MULTILINE
+)
+
+
+def _error(message: str, text: str | None) -> Exception:
+    """The error for what the converter said of a text, or of bytecode: its first diagnostic, with its place."""
+    found = _DIAGNOSTIC.search(message)
+    if found is None:
+        return UnsupportedError(f"jaxlib cannot convert this StableHLO program: {_first(message)}")
+    what, line, column = found["what"].strip(), int(found["line"]), int(found["column"])
+    if "requires module with `main`" in what:
+        return InvalidProgramError("a StableHLO program begins with its function @main, and this module has none")
+    where, shown, place = "", "", (None, None)
+    if found["file"] != "-":  # a source that the program's locations name
+        where = f"{found['file']}:{line}: "
+    elif text is not None and line:
+        place = line, column
+        where, shown = f"line {line}, column {column}: ", f"\n{excerpt(text, Position(line, column))}"
+    if "Failed to parse" in message:
+        return ParseError(f"{where}{what}{shown}", *place)
+    return UnsupportedError(f"{where}{what.removesuffix('.')}: jaxlib finds no HLO for it{shown}")
+
+
+def _first(message: str) -> str:
+    return next((line.strip() for line in message.splitlines() if line.strip()), "no reason given")

@@ -1,0 +1,122 @@
+"""The process in which jaxlib converts StableHLO to HLO and back: it may abort there without harm.
+
+It imports nothing of refxla. Frames go both ways: a letter, the length of what follows (8 bytes, little-endian), and so
+many bytes. The first frame that is sent says which jaxlib there is (`o`) or why none (`n`); then each request is
+answered. A request is MLIR text (`t`), MLIR bytecode (`b`) or a serialized HloModuleProto (`h`); an answer is a proto,
+or MLIR text for `h` (`o`), or what jaxlib says is wrong (`e`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, BinaryIO
+
+
+def converters() -> tuple[str, Any]:
+    """jaxlib's version and its module of converters, which has moved between versions. Raises ImportError."""
+    try:
+        import jaxlib
+        from jaxlib.version import __version__ as version
+    except ImportError:
+        raise ImportError("jaxlib is not installed") from None
+    del jaxlib
+    try:
+        from jaxlib import _jax as extension  # 0.6.1 and newer
+    except ImportError:
+        try:
+            from jaxlib import xla_extension as extension
+        except ImportError as problem:
+            raise ImportError(f"jaxlib {version} cannot be loaded: {problem}") from None
+    made = getattr(extension, "mlir", None)
+    if not hasattr(made, "mlir_module_to_xla_computation"):
+        raise ImportError(f"jaxlib {version} has no converter of StableHLO where it is looked for")
+    return version, made
+
+
+def to_hlo(mlir: Any, program: str | bytes) -> bytes:
+    """The HloModuleProto of a StableHLO program; a result alone is no tuple, several are one.
+
+    Where sizes are not written in the types and follow from the parameters' and from constants, they are found first.
+    """
+    try:
+        return _convert(mlir, program)
+    except Exception:
+        try:
+            refined = mlir.refine_polymorphic_shapes(program.encode() if isinstance(program, str) else program)
+        except Exception:
+            refined = None
+        if refined is None:
+            raise
+    return _convert(mlir, refined)
+
+
+def _convert(mlir: Any, program: str | bytes) -> bytes:
+    made = mlir.mlir_module_to_xla_computation(program, use_tuple_args=False, return_tuple=False)
+    return made.as_serialized_hlo_module_proto()
+
+
+def from_hlo(mlir: Any, proto: bytes) -> bytes:
+    """The StableHLO text of an HloModuleProto."""
+    if hasattr(mlir, "hlo_to_stablehlo"):
+        made = mlir.hlo_to_stablehlo(proto)
+    else:
+        from jaxlib import xla_extension
+
+        made = mlir.xla_computation_to_mlir_module(xla_extension.XlaComputation(proto))
+    if isinstance(made, str):
+        return made.encode()
+    if made[:4] != b"ML\xefR":
+        return bytes(made)
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import stablehlo
+
+    context, registry = ir.Context(), ir.DialectRegistry()
+    getattr(_jax_mlir_ext, "register_dialects", lambda _: None)(registry)
+    context.append_dialect_registry(registry)
+    stablehlo.register_dialect(context)
+    context.load_all_available_dialects()
+    with context:
+        return str(ir.Module.parse(made)).encode()
+
+
+def receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+    """One frame, or None at the end of the stream."""
+    head = stream.read(9)
+    if len(head) < 9:
+        return None
+    size = int.from_bytes(head[1:], "little")
+    body = stream.read(size)
+    return (head[:1], body) if len(body) == size else None
+
+
+def send(stream: BinaryIO, kind: bytes, body: bytes) -> None:
+    """Send one frame."""
+    stream.write(kind + len(body).to_bytes(8, "little"))
+    stream.write(body)
+    stream.flush()
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    source = sys.stdin.buffer
+    try:
+        version, mlir = converters()
+    except ImportError as problem:
+        return send(out, b"n", str(problem).encode())
+    send(out, b"o", version.encode())
+    while (request := receive(source)) is not None:
+        kind, body = request
+        try:
+            answer = from_hlo(mlir, body) if kind == b"h" else to_hlo(mlir, body.decode() if kind == b"t" else body)
+        except Exception as problem:  # of jaxlib's, whose types differ between versions
+            send(out, b"e", str(problem).encode(errors="replace"))
+        else:
+            send(out, b"o", answer)
+
+
+if __name__ == "__main__":
+    main()
