@@ -1,16 +1,12 @@
-"""Whether an implementation of HLO does what the specification says.
+"""Whether an implementation of HLO does what the specification says; docs/conformance.md is the manual.
 
-The cases are collected from the specification by itself: every EXAMPLE of every file in `refxla_spec.ops`. An
-implementation is a function from HLO text and arguments to results (see implementations.py), so any can be asked.
-
-    python -m refxla_conformance                       the compiler, on the default device
-    python -m refxla_conformance --implementation reference
-                                                       the specification's own interpreter
-    python -m refxla_conformance --device NAME add dot the compiler on that device, two operations alone
+The cases are collected from the specification by itself, and from the generators in `cases/`. What is asked is a
+target (see targets/): the compiler, the specification's interpreter, XLA:CPU, StableHLO's interpreter, or any other
+implementation behind a small adapter class.
 """
 
-from .cases import Case, cases
+from .cases import Case, collect
 from .check import Outcome, Verdict, check
-from .implementations import IMPLEMENTATIONS, Implementation
+from .targets import Target, make_target
 
-__all__ = ["IMPLEMENTATIONS", "Case", "Implementation", "Outcome", "Verdict", "cases", "check"]
+__all__ = ["Case", "Outcome", "Target", "Verdict", "check", "collect", "make_target"]

@@ -6,44 +6,43 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 
+from refxla_spec.errors import InputError
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from .cases import cases
+from .cases import collect
 from .check import Outcome, Verdict, check
-from .implementations import IMPLEMENTATIONS, compiled, reference
+from .targets import make_target
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status: 0 if nothing failed, 1 if anything did."""
-    parser = argparse.ArgumentParser(prog="refxla-conformance", description=__doc__.split(": ", 1)[1])
+    parser = argparse.ArgumentParser(prog="refxla-conformance", description=__doc__)
     parser.add_argument("opcodes", nargs="*", metavar="OPCODE", help="operations to check; all if none is named")
-    parser.add_argument("--implementation", choices=IMPLEMENTATIONS, default="refxla")
-    parser.add_argument("--device", help="the compiler's device; the default one if left out")
+    parser.add_argument("--target", default="compiled")
     options = parser.parse_args(arguments)
-    implementation = reference if options.implementation == "reference" else compiled(options.device)
     try:
-        chosen = list(cases(options.opcodes))
-    except KeyError as error:
-        parser.error(f"{error} is not an operation of the specification")
+        target, chosen = make_target(options.target), collect(options.opcodes)
+    except InputError as error:
+        parser.error(str(error))
 
     console = Console()
-    verdicts = [check(case, implementation) for case in track(chosen, console=console, transient=True)]
+    verdicts = [check(case, target) for case in track(chosen, console=console, transient=True)]
     console.print(table(verdicts))
     for verdict in verdicts:
-        if verdict.outcome is Outcome.FAILED:
-            console.print(f"{verdict.case.name}: {verdict.reason}", markup=False, highlight=False)
+        if verdict.outcome is Outcome.FAIL:
+            console.print(f"{verdict.case}: {verdict.reason}", markup=False, highlight=False)
     total = Counter(verdict.outcome for verdict in verdicts)
     console.print(", ".join(f"{total[outcome]} {outcome.value}" for outcome in Outcome))
-    return 1 if total[Outcome.FAILED] else 0
+    return 1 if total[Outcome.FAIL] else 0
 
 
 def table(verdicts: list[Verdict]) -> Table:
     """One row for each operation: how many of its cases passed, failed, and were not taken."""
     counts: dict[str, Counter[Outcome]] = defaultdict(Counter)
     for verdict in verdicts:
-        counts[verdict.case.opcode][verdict.outcome] += 1
+        counts[verdict.opcode][verdict.outcome] += 1
     made = Table("operation", *(outcome.value for outcome in Outcome), box=None)
     for opcode, count in counts.items():
         made.add_row(opcode, *(str(count[outcome] or "") for outcome in Outcome))

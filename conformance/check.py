@@ -1,75 +1,262 @@
-"""One case put to one implementation, and what it gave held to the accuracy contract."""
+"""One case put to one target, and what came of it held to the accuracy contract.
+
+The contract decides each element of a result by its bits, or by the bound that `refxla_spec.bounds` derives for it
+from the program: ULPs of each operation, n additions of a sum, and how errors are carried on. There is no tolerance
+besides. Elements that the contract leaves undecided are compared, bit for bit, only where the case itself says what
+comes out; otherwise they are counted.
+"""
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
-from refxla_spec.accuracy import max_ulp
-from refxla_spec.compare import same_bits, ulp_distance
-from refxla_spec.errors import UnsupportedError
+from refxla_spec import interpreter
+from refxla_spec.bounds import run_with_bounds
+from refxla_spec.compare import TINY, distance, same_bits, ulp_distance
+from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.numerics import type_of
 from refxla_spec.text import format_literal
+from refxla_spec.types import Value
 
 from .cases import Case
-from .implementations import Implementation, leaves
+from .differences import DIFFERENCES, Difference
+from .targets import Target, arrays, leaves
+
+Array = np.ndarray
+
+FLUSHED = "subnormals are flushed to zero"
 
 
 class Outcome(Enum):
-    """What came of a case."""
+    """What came of a case. Only a pass is a pass."""
 
-    PASSED = "passed"
-    FAILED = "failed"
-    UNSUPPORTED = "unsupported"  # the implementation says that it does not take this program
+    PASS = "pass"
+    FAIL = "fail"
+    UNSUPPORTED = "unsupported"  # the target says that it does not take this program
+    EXCUSED = "excused"  # wrong, in a way that is known of this target and written down in differences.py
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A case's outcome, and for all but a pass the reason."""
+    """What came of one case on one target; for all but a pass the reason.
 
-    case: Case
+    `got`, `expected` and `inputs` are literals as text, long ones cut, of a fail or an excused case. `differences` are
+    the names of the known differences that excuse the case. `undecided` counts the elements of which the contract says
+    nothing.
+    """
+
+    case: str
+    target: str
     outcome: Outcome
     reason: str = ""
+    kind: str = ""
+    opcode: str = ""
+    type: str = ""
+    seconds: float = 0.0
+    undecided: int = 0
+    differences: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+    got: tuple[str, ...] = ()
 
 
-def check(case: Case, implementation: Implementation) -> Verdict:
-    """Runs the case. An UnsupportedError is an outcome; any other exception is a failure, as is any wrong result."""
+@dataclass(frozen=True)
+class Expectation:
+    """What a value case asks for: of each leaf the value, and of each element how far a result may lie from it (f64).
+
+    A bound of 0 asks for the same bits, one of inf for nothing.
+    """
+
+    values: tuple[Array, ...]
+    bounds: tuple[Array, ...]
+
+    def wrong(self, got: Sequence[Array]) -> list[Array]:
+        """For each leaf which elements break the contract. The results have the types and dimensions of the values."""
+        with np.errstate(all="ignore"):
+            return [
+                ~same_bits(g, v) & ~(np.maximum(distance(g, v), TINY) <= b)
+                for g, v, b in zip(got, self.values, self.bounds, strict=True)
+            ]
+
+
+@lru_cache(maxsize=8)
+def expectation(case: Case) -> Expectation:
+    """What is to come of a value case, by the reference and the contract; raises what the reference raises."""
+    given = None if case.expected is None else arrays(case.expected)
+    if case.devices > 1:  # each device computes with what others send: no error is carried over, all is to be exact
+        values = given if given is not None else arrays(interpreter.run(case.module, case.inputs))
+        return Expectation(tuple(values), tuple(np.zeros(v.shape) for v in values))
+    value, bound = run_with_bounds(case.module, case.inputs)
+    values, bounds = arrays(value), arrays(bound)
+    if given is not None:
+        bounds = [np.where(np.isfinite(b), b, 0.0) for b in bounds]
+        values = given
+    return Expectation(tuple(values), tuple(bounds))
+
+
+def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
+    """Puts the case to the target. UnsupportedError is an outcome; every other exception is a fail, as is whatever the
+    contract forbids, unless a known difference of this target explains it."""
+    known = [d for d in differences if d.target == target.name and d.applies(case)]
+    return _refusal(case, target, known) if case.is_negative else _value(case, target, known)
+
+
+def verdict(case: Case, target: str, outcome: Outcome, reason: str = "", **more) -> Verdict:
+    """A Verdict with what it says of the case filled in."""
     try:
-        results = leaves(implementation(case.module, case.inputs))
+        element_type = case.element_type
+    except Exception:  # a program that cannot be parsed has none
+        element_type = ""
+    return Verdict(case.name, target, outcome, reason, case.kind, case.opcode, element_type, **more)
+
+
+def _refusal(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
+    try:
+        target.verify(case.hlo)
     except UnsupportedError as error:
-        return Verdict(case, Outcome.UNSUPPORTED, str(error))
+        return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
+    except (InvalidProgramError, ParseError) as error:
+        label = getattr(error, "constraint", None)
+        if label in (None, case.constraint):
+            return verdict(case, target.name, Outcome.PASS)
+        return _fail(case, target, known, f"refused by rule {label}, and {case.constraint} is the one that is broken")
+    except Exception as error:
+        return _fail(case, target, known, _raised(error))
+    rule = f" ({case.note})" if case.note else ""
+    return _fail(case, target, known, f"accepts a program that breaks {case.constraint}{rule}")
+
+
+def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
+    if case.devices > target.devices:
+        return verdict(
+            case, target.name, Outcome.UNSUPPORTED, f"runs on {case.devices} devices; {target.name} has fewer"
+        )
+    wanted = expectation(case)
+    try:
+        if case.kind == "example":
+            _accepted(case, target)
+        got = target.run(case.module, case.inputs)
+    except UnsupportedError as error:
+        return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
     except Exception as error:  # whatever an implementation does, the other cases are still to be checked
-        return Verdict(case, Outcome.FAILED, f"{type(error).__name__}: {error}")
-    reason = _difference(case, results)
-    return Verdict(case, Outcome.FAILED if reason else Outcome.PASSED, reason)
+        return _fail(case, target, known, _raised(error), expected=wanted.values)
+    got = arrays(got)
+    shown = {"expected": wanted.values, "got": got}
+    if len(got) != len(wanted.values):
+        return _fail(case, target, known, f"{len(got)} results instead of {len(wanted.values)}", **shown)
+    for n, (g, v) in enumerate(zip(got, wanted.values, strict=True)):
+        if (g.dtype, g.shape) != (v.dtype, v.shape):
+            is_, instead = f"{g.dtype}{list(g.shape)}", f"{v.dtype}{list(v.shape)}"
+            return _fail(case, target, known, f"result {n} is {is_} instead of {instead}", **shown)
+    wrong = wanted.wrong(got)
+    undecided = sum(int(np.count_nonzero(np.isinf(b))) for b in wanted.bounds)
+    if not any(w.any() for w in wrong):
+        return verdict(case, target.name, Outcome.PASS, undecided=undecided)
+    reason = describe(wanted, got, wrong)
+    names = _excuses(case, target, known, wanted, got, wrong)
+    outcome = Outcome.EXCUSED if names else Outcome.FAIL
+    return verdict(case, target.name, outcome, reason, undecided=undecided, differences=names, **_texts(case, **shown))
 
 
-def _difference(case: Case, results: list[np.ndarray]) -> str:
-    """What is wrong with the results, or nothing."""
-    if len(results) != len(case.expected):
-        return f"{len(results)} results instead of {len(case.expected)}"
-    for number, (got, expected) in enumerate(zip(results, case.expected, strict=True)):
-        if (got.dtype, got.shape) != (expected.dtype, expected.shape):
-            return f"result {number} is {_shown(got)} instead of {_shown(expected)}"
-        if not within(case.opcode, got, expected):
-            return f"result {number} is {_shown(got)} instead of {_shown(expected)}"
+def _accepted(case: Case, target: Target) -> None:
+    """A verifier that refuses everything would pass all negative cases: it has to let the examples pass."""
+    try:
+        target.verify(case.hlo)
+    except UnsupportedError:
+        pass
+
+
+def _raised(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" ({place[0].filename.rsplit('/', 1)[-1]}, line {place[0].lineno})" if place else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _fail(case: Case, target: Target, known: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
+    """A fail of a whole case, which a difference explains that explains whatever comes of it."""
+    names = tuple(d.name for d in known if d.explains is None)
+    outcome = Outcome.EXCUSED if names else Outcome.FAIL
+    return verdict(case, target.name, outcome, reason, differences=names, **_texts(case, expected, got))
+
+
+def _texts(case: Case, expected: Sequence[Array], got: Sequence[Array]) -> dict[str, tuple[str, ...]]:
+    values = {"inputs": leaves(list(case.inputs)), "expected": expected, "got": got}
+    return {name: tuple(shown(v) for v in given) for name, given in values.items()}
+
+
+def _excuses(
+    case: Case, target: Target, known: Sequence[Difference], wanted: Expectation, got: list[Array], wrong: list[Array]
+) -> tuple[str, ...]:
+    """The names of the differences that together explain every wrong element; () if some are left."""
+    left, names = [w.copy() for w in wrong], []
+    pairs = list(zip(got, wanted.values, strict=True))
+    candidates = [(d.name, [_explained(d, case, g, v) for g, v in pairs]) for d in known]
+    if target.flushes_subnormals:
+        candidates.append((FLUSHED, [~w for w in flushed(case).wrong(got)]))
+        candidates.append((FLUSHED, [(g == 0) & _subnormal(v) for g, v in pairs]))
+    for name, explained in candidates:
+        if any((w & e).any() for w, e in zip(left, explained, strict=True)):
+            names.append(name)
+            left = [w & ~e for w, e in zip(left, explained, strict=True)]
+    return () if any(w.any() for w in left) else tuple(dict.fromkeys(names))
+
+
+def _explained(difference: Difference, case: Case, got: Array, expected: Array) -> Array:
+    if difference.explains is None:
+        return np.ones(got.shape, bool)
+    return np.broadcast_to(difference.explains(case, got, expected), got.shape)
+
+
+@lru_cache(maxsize=8)
+def flushed(case: Case) -> Expectation:
+    """What comes of the case when subnormal inputs are taken for zeros, and subnormal results given as zeros."""
+    value, bound = run_with_bounds(case.module, tuple(_flush(x) for x in case.inputs))
+    return Expectation(tuple(_flush(v) for v in arrays(value)), tuple(arrays(bound)))
+
+
+def _flush(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(_flush(v) for v in value)
+    if value is None or not type_of(value).is_float:
+        return value
+    return np.where(_subnormal(value), np.copysign(np.zeros((), value.dtype), value), value)
+
+
+def _subnormal(value: Array) -> Array:
+    import ml_dtypes
+
+    if not type_of(value).is_float:
+        return np.zeros(value.shape, bool)
+    return (value != 0) & (np.abs(value) < ml_dtypes.finfo(value.dtype).smallest_normal)
+
+
+def describe(wanted: Expectation, got: Sequence[Array], wrong: Sequence[Array]) -> str:
+    """The first element that is wrong: where, what it is, what it should be, and how far it may lie from that."""
+    for n, (g, v, b, w) in enumerate(zip(got, wanted.values, wanted.bounds, wrong, strict=True)):
+        if not w.any():
+            continue
+        at = tuple(int(k) for k in np.argwhere(w)[0])
+        count = int(np.count_nonzero(w))
+        place = f"result {n}" if len(got) > 1 else "the result"
+        element = f"element {list(at)} of {place}" if at else place
+        apart = float(ulp_distance(g[at][...], v[at][...]))
+        allowed = "it has to be the same bits" if b[at] == 0 else f"it may be off by {b[at]:.3g}"
+        found = f"{_number(g[at])} instead of {_number(v[at])}"
+        more = f"; {count} of {w.size} elements are wrong" if w.size > 1 else ""
+        distance_ = f"{apart:g} {'ULP' if type_of(v).is_float else ''}".strip()
+        return f"{element} is {found}: {distance_} apart, and {allowed}{more}"
     return ""
 
 
-def within(opcode: str, got: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether each element is the expected one under the contract of that operation.
-
-    Exact operations are compared by their bits. The others may be off by their bound, and by half an ULP more, for
-    `expected` is itself the rounded result; zeros, infinities and NaN are to be met exactly.
-    """
-    same = same_bits(got, expected)
-    bound = max_ulp(opcode, type_of(expected).name)
-    if bound == 0:
-        return bool(np.all(same))
-    regular = np.isfinite(expected) & (expected != 0) & np.isfinite(got)
-    return bool(np.all(same | (regular & (ulp_distance(got, expected) <= bound + 0.5))))
+def _number(value) -> str:
+    return format_literal(np.asarray(value), with_shape=False)
 
 
-def _shown(array: np.ndarray) -> str:
-    return format_literal(array, elide=40)
+def shown(value: Value) -> str:
+    """A value as HLO writes literals, cut after 40 elements."""
+    return "token" if value is None else format_literal(value, elide=40)

@@ -23,7 +23,7 @@ def run(hlo: str, *inputs: np.ndarray) -> list[np.ndarray]:
 
 
 def xla(hlo: str, *inputs: np.ndarray) -> list[np.ndarray]:
-    oracle = pytest.importorskip("oracle")
+    oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
     return oracle.xla_cpu(hlo if "ENTRY" in hlo else f"HloModule test\nENTRY main {{\n{hlo}\n}}", inputs)
 
 

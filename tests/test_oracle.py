@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-oracle = pytest.importorskip("oracle")
+oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
 TEXT = """HloModule m
 ENTRY e {

@@ -2,55 +2,131 @@
 
 import numpy as np
 import pytest
-from refxla_conformance import Outcome, cases, check
-from refxla_conformance.__main__ import main
-from refxla_conformance.check import within
-from refxla_conformance.implementations import reference
-from refxla_spec.errors import UnsupportedError
+from refxla_conformance import Case, Outcome, Target, check, collect
+from refxla_conformance.targets.reference import Reference
+from refxla_spec.errors import InputError, InvalidProgramError, UnsupportedError
 from refxla_spec.operation import operations
 
 
-def outcomes(implementation, opcodes=("add", "exponential")):
-    chosen = [case for case in cases(opcodes) if any(e.size for e in case.expected)]  # an empty result cannot be wrong
-    return {check(case, implementation).outcome for case in chosen}
+class Changed(Reference):
+    """The reference with something done to its results."""
+
+    name = "changed"
+
+    def __init__(self, change):
+        self.change = change
+
+    def run(self, module, arguments):
+        return self.change(super().run(module, arguments))
 
 
-def test_every_operation_of_the_specification_has_a_case():
-    assert {case.opcode for case in cases()} == set(operations())
+def outcomes(target, opcodes=("add", "exponential", "sort", "reduce")):
+    chosen = [c for c in collect(opcodes, ["example"]) if any(e.size for e in c.expected)]  # empty: cannot be wrong
+    return {check(case, target).outcome for case in chosen}
 
 
-def test_reference_passes(capsys):
-    assert main(["--implementation", "reference"]) == 0
-    assert " 0 failed, 0 unsupported" in capsys.readouterr().out
+def one(hlo, *inputs, expected=None, opcode="add", kind="structured"):
+    return Case("a", kind, opcode, hlo, tuple(np.asarray(i) for i in inputs), expected)
+
+
+def test_every_operation_of_the_specification_has_an_example():
+    assert {case.opcode for case in collect(kinds=["example"])} == set(operations())
+
+
+def test_names_are_unique_and_say_kind_and_operation():
+    cases = collect()
+    assert len({case.name for case in cases}) == len(cases)
+    assert all(case.name.startswith(f"{case.kind}/{case.opcode}/") for case in cases)
 
 
 def test_wrong_results_fail():
-    def perturbed(module, arguments):
-        result = reference(module, arguments)
-        return ~result if result.dtype == bool else (result.view(np.uint8) ^ 0x40).view(result.dtype)
+    def flipped(results):
+        return [~r if r.dtype == bool else (r.view(np.uint8) ^ 0x40).view(r.dtype) for r in results]
 
-    assert outcomes(perturbed) == {Outcome.FAILED}
-    assert outcomes(lambda module, arguments: ()) == {Outcome.FAILED}
+    assert outcomes(Changed(flipped)) == {Outcome.FAIL}
+    assert outcomes(Changed(lambda results: [])) == {Outcome.FAIL}
+    assert outcomes(Changed(lambda results: [r[..., None] for r in results])) == {Outcome.FAIL}
+    assert outcomes(Changed(lambda results: 1 / 0)) == {Outcome.FAIL}
 
 
 def test_a_refusal_is_not_a_failure():
-    def refuses(module, arguments):
+    def refuses(results):
         raise UnsupportedError("not today")
 
-    assert outcomes(refuses) == {Outcome.UNSUPPORTED}
+    assert outcomes(Changed(refuses)) == {Outcome.UNSUPPORTED}
+
+
+def test_a_verifier_has_to_refuse_by_the_right_rule_and_nothing_else():
+    negative = [c for c in collect() if c.is_negative][0]
+
+    class Verifies(Reference):
+        def __init__(self, error):
+            self.error = error
+
+        def verify(self, text):
+            if self.error:
+                raise self.error
+
+    assert check(negative, Verifies(InvalidProgramError("no"))).outcome is Outcome.PASS
+    assert check(negative, Verifies(InvalidProgramError("no", negative.constraint))).outcome is Outcome.PASS
+    assert check(negative, Verifies(InvalidProgramError("no", "other_c9"))).outcome is Outcome.FAIL
+    assert check(negative, Verifies(None)).outcome is Outcome.FAIL
+    assert check(negative, Verifies(ValueError("crash"))).outcome is Outcome.FAIL
+    assert check(negative, Verifies(UnsupportedError("no verifier"))).outcome is Outcome.UNSUPPORTED
+    assert check(negative, Target()).outcome is Outcome.UNSUPPORTED
+    assert outcomes(Verifies(InvalidProgramError("no"))) == {Outcome.FAIL}
+
+
+UNARY = "x = f32[1] parameter(0)\nROOT y = f32[1] {}(x)"
 
 
 def test_the_contract_is_what_is_compared_by():
-    one = np.array([1.0], np.float32)
-    next_one, far = np.nextafter(one, 2, dtype=np.float32), np.array([1.00001], np.float32)
-    assert within("exponential", next_one, one) and not within("exponential", far, one)
-    assert not within("add", next_one, one)
+    x = np.array([0.7], np.float32)
+    up = Changed(lambda rs: [np.nextafter(r, np.float32(9)) for r in rs])
+    far = Changed(lambda rs: [r * np.float32(1.00001) for r in rs])
+    minus = Changed(lambda rs: [-r for r in rs])
+    assert check(one(UNARY.format("exponential"), x), up).outcome is Outcome.PASS
+    failed = check(one(UNARY.format("exponential"), x), far)
+    assert failed.outcome is Outcome.FAIL and "ULP" in failed.reason
+    exact = check(one(UNARY.format("sqrt"), x), up)
+    assert exact.outcome is Outcome.FAIL and "1 ULP apart, and it has to be the same bits" in exact.reason
     zero = np.zeros(1, np.float32)
-    assert not within("sine", -zero, zero) and not within("sine", np.array([1e-45], np.float32), zero)
-    assert within("add", np.array([np.nan]), np.array([-np.nan]))
+    assert check(one(UNARY.format("sine"), zero), minus).outcome is Outcome.FAIL
+    nan = np.full(1, np.nan, np.float32)
+    assert check(one(UNARY.format("sine"), nan), minus).outcome is Outcome.PASS
 
 
-def test_an_unknown_operation_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["--implementation", "reference", "added"])
-    assert "'added' is not an operation" in capsys.readouterr().err
+def test_a_sum_has_the_bound_of_its_terms():
+    hlo = """HloModule m
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[100] parameter(0)
+              zero = f32[] constant(0)
+              ROOT s = f32[] reduce(x, zero), dimensions={0}, to_apply=add }"""
+    x = np.linspace(1, 2, 100, dtype=np.float32)
+    for apart, outcome in ((50 * 2.0**-24 * 150, Outcome.PASS), (200 * 2.0**-24 * 150, Outcome.FAIL)):
+        changed = Changed(lambda rs, apart=apart: [(rs[0] + apart).astype(np.float32)])
+        assert check(one(hlo, x, opcode="reduce"), changed).outcome is outcome
+
+
+def test_what_is_flushed_is_excused_only_for_a_target_that_flushes():
+    class Flushes(Changed):
+        flushes_subnormals = True
+
+    tiny = np.array([1e-40], np.float32)
+    case = one(UNARY.format("negate"), tiny, opcode="negate")
+    zeros = [np.full(1, -0.0, np.float32)]
+    assert check(case, Changed(lambda rs: zeros)).outcome is Outcome.FAIL
+    assert check(case, Flushes(lambda rs: zeros)).outcome is Outcome.EXCUSED
+    assert check(case, Flushes(lambda rs: [np.ones(1, np.float32)])).outcome is Outcome.FAIL
+
+
+def test_filters():
+    assert {c.opcode for c in collect(["add", "sort"])} == {"add", "sort"}
+    assert {c.kind for c in collect(kinds=["counterexample"])} == {"counterexample"}
+    assert [c.name for c in collect(names=["example/add/[01]"])] == ["example/add/0", "example/add/1"]
+    with pytest.raises(InputError, match="'added' is not an operation.*did you mean"):
+        collect(["added"])
+    with pytest.raises(InputError, match="edges"):
+        collect(kinds=["edges"])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from command_line import EXAMPLES
-from refxla_conformance.cases import cases
+from refxla_conformance import collect
 from refxla_spec.verify import verify
 
 import refxla as rx
@@ -21,7 +21,7 @@ from refxla.compiler import plan_module
 from refxla.explain import Explanation
 from refxla.frontends.proto import from_proto, to_proto
 
-PROGRAMS = [str(c.module) for c in cases()]
+PROGRAMS = [str(c.module) for c in collect(kinds=["example"])]
 PROGRAMS += [(EXAMPLES / name).read_text() for name in ("mlp/step.hlo", "heat/heat.hlo", "kmeans/kmeans.hlo")]
 
 TOKEN = re.compile(r"[A-Za-z_][\w.\-]*|\d+|\S|\s+")

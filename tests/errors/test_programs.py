@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from command_line import EXAMPLES, SMALL
-from refxla_conformance.cases import cases
+from refxla_conformance import collect
 from refxla_spec import equality
 from refxla_spec.operation import operations
 
@@ -89,7 +89,7 @@ def test_a_broken_program_is_one_clear_error(source, kind, pattern):
 
 @pytest.mark.parametrize("opcode", sorted(operations()))
 def test_an_operation_is_compiled_or_refused_by_name_and_line(opcode):
-    for case in cases([opcode]):
+    for case in collect([opcode], ["example"]):
         try:
             plan_module(case.module, DEFAULT_CPU)
         except rx.UnsupportedError as problem:

@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("jax")
-oracle = pytest.importorskip("oracle")
+oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
 from agreement import assert_agree  # noqa: E402
 from programs import PROGRAMS  # noqa: E402

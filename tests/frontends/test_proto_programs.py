@@ -7,7 +7,7 @@ from refxla_spec.text import parse
 
 from refxla.frontends.proto import from_proto, to_proto
 
-oracle = pytest.importorskip("oracle")
+oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 programs = pytest.importorskip("programs")
 jax = pytest.importorskip("jax")
 

@@ -1,0 +1,125 @@
+"""The cases: programs about one operation each, and what is to come of them.
+
+A case is of one of two sorts. A *value case* is a program, what it is run on, and what comes out: either `expected`,
+written by hand, or, where that is None, what the reference gives, within the bounds of the accuracy contract. A
+*negative case* is a program that breaks a rule, which a verifier must refuse; its `constraint` is the rule's label.
+
+Nobody lists the cases. Every module of this package and its subpackages that defines
+
+    cases(thorough: bool) -> Iterator[Case]
+
+is asked: for the default set, which runs in minutes on two cores, or with `thorough` for all it has (the default set
+among them). Names are unique and the same at every run, and so is everything else about a case: what is random comes
+from `seeded(name)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+import numpy as np
+from refxla_spec import text
+from refxla_spec.errors import InputError
+from refxla_spec.lexer import suggestion
+from refxla_spec.module import Module
+from refxla_spec.operation import operations
+from refxla_spec.types import Value
+
+KINDS = {
+    "example": "the examples of the specification, with the results that stand there",
+    "counterexample": "for each constraint of each operation a program that breaks it",
+    "edge": "elementwise operations on the edge values of each element type",
+    "structured": "generated programs over the attributes of the structured operations",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One program about one operation.
+
+    `name` is unique and begins with the kind and the opcode: "edge/add/f32/0". `hlo` is a module as text, or the lines
+    of its entry computation alone. `inputs` has one value for each parameter; of a program for several devices they are
+    given device after device, all inputs of the first one, then all of the second. `expected` has one array for each
+    leaf of the result, likewise device after device; None: the reference is asked. `constraint` is "" for a value case,
+    and for a negative case the label of the rule that is broken, such as "add_c1" or "S4". `type` is the HLO name of
+    the element type that the case is about; where it is "", see `element_type`.
+    """
+
+    name: str
+    kind: str
+    opcode: str
+    hlo: str
+    inputs: tuple[Value, ...] = ()
+    expected: tuple[np.ndarray, ...] | None = None
+    constraint: str = ""
+    type: str = ""
+    note: str = ""
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether the program is to be refused."""
+        return bool(self.constraint)
+
+    @cached_property
+    def module(self) -> Module:
+        """The program, parsed. Raises ParseError, or InvalidProgramError for what the text already shows."""
+        return text.parse(self.hlo)
+
+    @cached_property
+    def element_type(self) -> str:
+        """The element type the case is about: the first operand's of the operation, or its result's; "" if unknown."""
+        if self.type or self.is_negative:
+            return self.type
+        for i in self.module.instructions():
+            if i.opcode == self.opcode:
+                return (i.operands[0] if i.operands else i).shape.element_type.name
+        return ""
+
+    @property
+    def devices(self) -> int:
+        """How many devices the program runs on: its replicas times its partitions, as the header says."""
+        header = self.module.attributes
+        return int(header.get("replica_count", "1")) * int(header.get("num_partitions", "1"))
+
+
+def collect(
+    opcodes: Collection[str] = (), kinds: Collection[str] = (), names: Collection[str] = (), thorough: bool = False
+) -> list[Case]:
+    """The cases of these operations, kinds and names (patterns such as "edge/add/*"), in order; () is no restriction.
+
+    Raises InputError for an unknown opcode or kind.
+    """
+    for opcode in opcodes:
+        if opcode not in operations():
+            hint = suggestion(opcode, operations())
+            raise InputError(f"{opcode!r} is not an operation of the specification{hint}")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"{kind!r} is no kind of case; there are: {', '.join(KINDS)}")
+    return [
+        case
+        for generator in generators()
+        for case in generator(thorough)
+        if (not opcodes or case.opcode in opcodes)
+        and (not kinds or case.kind in kinds)
+        and (not names or any(fnmatchcase(case.name, pattern) for pattern in names))
+    ]
+
+
+def generators() -> Iterator:
+    """The function `cases` of every module of this package that has one."""
+    for info in pkgutil.walk_packages(__path__, f"{__name__}."):
+        module = importlib.import_module(info.name)
+        if hasattr(module, "cases"):
+            yield module.cases
+
+
+def seeded(name: str) -> np.random.Generator:
+    """Random numbers that depend on the name alone."""
+    return np.random.default_rng(zlib.crc32(name.encode()))

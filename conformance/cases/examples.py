@@ -1,0 +1,26 @@
+"""Every EXAMPLE of every operation of the specification, with the results that stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from refxla_spec import text
+from refxla_spec.operation import operations
+
+from ..targets.base import leaves
+from . import Case
+
+
+def cases(thorough: bool) -> Iterator[Case]:
+    """The examples, operation by operation; there is no longer set."""
+    for operation in operations().values():
+        for number, example in enumerate(operation.examples):
+            yield Case(
+                name=f"example/{operation.opcode}/{number}",
+                kind="example",
+                opcode=operation.opcode,
+                hlo=example.hlo,
+                inputs=tuple(text.parse_literal(literal) for literal in example.inputs),
+                expected=tuple(leaves([text.parse_literal(literal) for literal in example.expected])),
+                note=example.note,
+            )

@@ -1,0 +1,68 @@
+"""The targets: implementations of HLO that can be asked, each behind one small adapter class.
+
+    reference           the specification's own interpreter
+    compiled            the compiler, on the default device
+    compiled:DEVICE     the compiler, on that device
+    xla-cpu             XLA:CPU, through JAX's wheel
+    stablehlo           StableHLO's own interpreter, through JAX's wheel
+    package.module:Name an adapter class of yours, imported from there
+
+An installed package may offer a target under a name of its own, through an entry point of the group
+`refxla_conformance.targets`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+
+from refxla_spec.errors import InputError
+from refxla_spec.lexer import suggestion
+
+from .base import Target, arrays, leaves
+
+__all__ = ["ENTRY_POINTS", "NAMES", "Target", "arrays", "leaves", "make_target", "target_names"]
+
+ENTRY_POINTS = "refxla_conformance.targets"
+NAMES = {
+    "reference": ("reference", "Reference"),
+    "compiled": ("compiled", "Compiled"),
+    "xla-cpu": ("xla_cpu", "XlaCpu"),
+    "stablehlo": ("stablehlo", "StableHlo"),
+}
+
+
+def make_target(name: str) -> Target:
+    """The target of that name; see this package's docstring for the names there are.
+
+    Raises InputError for a name that is not known, and for a target whose package is not installed or does not load.
+    """
+    offered = {e.name: e for e in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    first, _, rest = name.partition(":")
+    try:
+        if name in NAMES:
+            module, kind = NAMES[name]
+            made = getattr(importlib.import_module(f"{__name__}.{module}"), kind)()
+        elif first == "compiled":
+            from .compiled import Compiled
+
+            made = Compiled(rest)
+        elif name in offered:
+            made = offered[name].load()()
+        elif rest:
+            made = getattr(importlib.import_module(first), rest)()
+        else:
+            hint = suggestion(name, target_names())
+            known = ", ".join(target_names())
+            raise InputError(f"no target is called {name!r}{hint}; there are: {known}, compiled:DEVICE, module:Class")
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"target {name} cannot be loaded: {error}") from error
+    if not isinstance(made, Target):
+        raise InputError(f"target {name} is a {type(made).__name__}: derive it from refxla_conformance.targets.Target")
+    made.name = made.name or name
+    return made
+
+
+def target_names() -> list[str]:
+    """The names that make_target knows, without those of devices and of classes."""
+    return [*NAMES, *(e.name for e in importlib.metadata.entry_points(group=ENTRY_POINTS))]

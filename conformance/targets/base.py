@@ -1,0 +1,58 @@
+"""What an implementation of HLO has to offer to be asked: one small class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Module
+from refxla_spec.types import Value
+
+
+class Target:
+    """An implementation of HLO. An adapter derives from this class and defines `name` and `run`.
+
+    A target that is named on the command line as `package.module:Class` is made without arguments.
+    """
+
+    name: str = ""  # a short word; the head of its column in the report
+    flushes_subnormals: bool = False  # whether it takes subnormal numbers for zero, or gives zero in their place
+    devices: int = 1  # the most devices that a program may run on (its replicas times its partitions)
+
+    def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
+        """The leaves of the result of the entry computation, tuples opened, in order.
+
+        `str(module)` is the program as HLO text. `arguments` has one value for each parameter: an array of the NumPy
+        type of its element type (`refxla_spec.types`; the small floats and integers are those of ml_dtypes), a tuple of
+        values, or None for a token. A program for several devices is given its arguments device after device, and
+        gives its results so. Raises UnsupportedError for a program that this implementation does not take; every other
+        exception is a failure.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no run(module, arguments)")
+
+    def verify(self, text: str) -> None:
+        """Checks a program without running it, and returns if it follows the rules of HLO.
+
+        Raises InvalidProgramError (or ParseError) for one that breaks them, UnsupportedError for one that cannot be
+        checked: all of them, where an implementation has no verifier of its own.
+        """
+        raise UnsupportedError(f"{self.name} has no verifier")
+
+    def versions(self) -> dict[str, str]:
+        """What makes one version of the implementation different from another, for the report: {"jaxlib": "0.10.2"}."""
+        return {}
+
+    def close(self) -> None:
+        """Ends what the target has started: it is not asked again."""
+
+
+def leaves(value: Any) -> list[Any]:
+    """The arrays (and the Nones of tokens) of nested tuples and lists, in order."""
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, (tuple, list)) else [value]
+
+
+def arrays(value: Any) -> list[np.ndarray]:
+    """The leaves of a result that are arrays; tokens have no value to compare."""
+    return [np.asarray(leaf) for leaf in leaves(value) if leaf is not None]

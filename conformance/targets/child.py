@@ -1,0 +1,174 @@
+"""A process that answers questions: for what may crash or hang, and shall take nothing else with it.
+
+The parent starts `python -m <module>`, whose last line is `serve({name: function, ...})`, and asks `ask(name, ...)`.
+The child dies with the parent, is replaced after it has died, and ends itself when a question takes too long.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+from refxla_spec import errors
+
+START = 120.0  # seconds that a child may take to import what it needs, on a busy machine
+
+
+class ChildDied(Exception):
+    """The child has ended on a question, by itself or by a signal; the message says how."""
+
+
+class ChildTimedOut(ChildDied):
+    """The child took longer than its time limit, and was ended."""
+
+
+class ChildError(Exception):
+    """The child raised an exception that is none of refxla's own; the message has its type."""
+
+
+class Child:
+    """The parent's end. One question at a time; `send` and `receive` are the two halves of `ask`."""
+
+    def __init__(self, module: str, environment: Mapping[str, str] | None = None) -> None:
+        """`module` is run as `python -m`; `environment` is added to this process's own."""
+        self.module, self.environment = module, dict(environment or {})
+        self._process: subprocess.Popen | None = None
+        self._deadline = 0.0
+
+    def ask(self, *question: Any, limit: float) -> Any:
+        """The answer to (name of a function, arguments ...), within `limit` seconds.
+
+        Raises what the function raises if that is one of refxla's errors, otherwise ChildError; or ChildDied.
+        """
+        self.send(*question, limit=limit)
+        return self.receive()
+
+    def send(self, *question: Any, limit: float) -> None:
+        """Put a question; a child is started for it if there is none."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+            limit += START
+        self._deadline = time.monotonic() + limit
+        try:
+            _write(self._process.stdin, (limit, *question))
+        except OSError:
+            pass  # it has gone: receive() says how
+
+    def receive(self) -> Any:
+        """Wait for the answer; errors as `ask`."""
+        try:
+            if not self._readable():
+                self.close()
+                raise ChildTimedOut("took longer than its time limit, and was ended")
+            ok, answer = _read(self._process.stdout)
+        except (OSError, EOFError):
+            status = self._process.wait()
+            self.close()
+            if status == -signal.SIGALRM:
+                raise ChildTimedOut("took longer than its time limit, and was ended") from None
+            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+            raise ChildDied(f"its process ended with {how}") from None
+        if ok:
+            return answer
+        kind, message, details = answer
+        error = getattr(errors, kind, None)
+        if error is None:
+            raise ChildError(f"{kind}: {message}")
+        made = error(message)
+        made.__dict__.update(details)
+        raise made
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the time limit of the question last put is over, with some grace for the child to say so itself."""
+        return time.monotonic() > self._deadline + 2
+
+    def fileno(self) -> int:
+        """What can be waited on for an answer."""
+        return self._process.stdout.fileno()
+
+    def close(self) -> None:
+        """End the child, if there is one. The next question starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                try:
+                    stream.close()
+                except OSError:  # what was not yet sent is not wanted any more
+                    pass
+            self._process = None
+
+    def _start(self) -> None:
+        self.close()
+        paths = os.pathsep.join(p or os.getcwd() for p in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", self.module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if os.environ.get("REFXLA_CONFORMANCE_STDERR") else subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths, **self.environment},
+        )
+        weakref.finalize(self, self._process.kill)
+
+    def _readable(self) -> bool:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            return bool(selector.select(max(0.0, self._deadline + 2 - time.monotonic())))
+
+
+def serve(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """The child's end: answers questions until the parent has gone.
+
+    Whatever the functions print to stdout goes to stderr: it is no answer.
+    """
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
+    while True:
+        try:
+            limit, name, *arguments = _read(sys.stdin.buffer)
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_REAL, limit)  # the signal ends the process, whatever it is doing
+        try:
+            reply = (True, functions[name](*arguments))
+        except Exception as error:  # whatever it is, it is the answer
+            reply = (False, (type(error).__name__, str(error), vars(error) if isinstance(error, errors.Error) else {}))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _write(answers, reply)
+
+
+def _die_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _write(stream: BinaryIO, message: Any) -> None:
+    data = pickle.dumps(message)
+    stream.write(struct.pack("<Q", len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def _read(stream: BinaryIO) -> Any:
+    return pickle.loads(_exactly(stream, struct.unpack("<Q", _exactly(stream, 8))[0]))
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise EOFError("the other side has gone")
+    return data

@@ -1,0 +1,144 @@
+"""XLA itself, on the CPU, through JAX's wheel: HLO text in, what XLA computes out.
+
+XLA is reached through private names of one pinned jaxlib, in a child process, since some programs abort it; the child
+stays for the next question, for starting it costs a second. Importing this module raises ModuleNotFoundError where that
+jaxlib is not installed, so that a test module which needs it can begin with
+
+    oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
+
+Where XLA:CPU differs from the specification on purpose or by mistake stands in `refxla_conformance.differences`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InvalidProgramError, UnsupportedError
+from refxla_spec.module import Module
+from refxla_spec.types import Value
+
+from .base import Target, leaves
+from .child import Child, ChildDied, ChildError
+
+JAXLIB = "0.10.2"
+LIMIT = 120.0  # seconds for one question
+DEVICES = 4  # how many the CPU is divided into
+
+
+def installed() -> str:
+    """The version of jaxlib that is installed, or "none"."""
+    try:
+        return importlib.metadata.version("jaxlib")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+if installed() != JAXLIB:
+    raise ModuleNotFoundError(
+        f"XLA:CPU and StableHLO's interpreter are reached through private names of jaxlib {JAXLIB}, and here is "
+        f"{installed()}; run: pip install jax=={JAXLIB} jaxlib=={JAXLIB}"
+    )
+
+
+def environment() -> dict[str, str]:
+    """What a child with JAX runs under; roundings of f16 and bf16 are kept."""
+    flags = f"--xla_allow_excess_precision=false --xla_force_host_platform_device_count={DEVICES}"
+    return {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "1",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+
+
+class XlaCpu(Target):
+    """XLA:CPU, its results as they are: nothing is corrected for what it is known to do differently."""
+
+    name = "xla-cpu"
+    flushes_subnormals = True  # at run time; not in constants that it folds
+    devices = DEVICES
+
+    def __init__(self, limit: float = LIMIT) -> None:
+        self._child, self._limit = Child("refxla_conformance.targets.xla_child", environment()), limit
+
+    def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
+        flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
+        return self.ask("run", str(module), flat)
+
+    def verify(self, text: str) -> None:
+        """XLA's parser, and the verifier that its compiler begins with."""
+        try:
+            self.ask("verify", text)
+        except ChildError as error:
+            raise InvalidProgramError(str(error)) from None
+
+    def ask(self, *question: Any) -> Any:
+        """Put a question to XLA's process; errors as Child.ask."""
+        return self._child.ask(*question, limit=self._limit)
+
+    def versions(self) -> dict[str, str]:
+        return {"jaxlib": JAXLIB}
+
+    def close(self) -> None:
+        self._child.close()
+
+
+# The same as functions, for tests.
+
+
+class OracleError(Exception):
+    """XLA refused the program; the message is XLA's own."""
+
+
+class OracleAborted(OracleError):
+    """XLA ended its process on this program, or ran past the time limit."""
+
+
+_target: XlaCpu | None = None
+
+
+def xla_cpu(hlo_text: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of the module's entry computation on XLA:CPU, a tuple's elements in order.
+
+    Raises OracleError or OracleAborted.
+    """
+    return _ask("run", hlo_text, [np.asarray(x) for x in inputs])
+
+
+def xla_parses(hlo_text: str) -> bool:
+    """Whether XLA's own parser accepts the text."""
+    try:
+        _ask("print", hlo_text)
+    except OracleError:
+        return False
+    return True
+
+
+def xla_prints(hlo_text: str) -> str:
+    """The text as XLA parses and prints it again, with every constant in full. Raises OracleError."""
+    return _ask("print", hlo_text)
+
+
+def xla_proto(hlo_text: str) -> bytes:
+    """The text as a serialized HloModuleProto, made by XLA. Raises OracleError."""
+    return _ask("proto", hlo_text)
+
+
+def xla_text(proto: bytes) -> str:
+    """A serialized HloModuleProto as XLA prints it, with every constant in full. Raises OracleError."""
+    return _ask("text", proto)
+
+
+def _ask(*question: Any) -> Any:
+    global _target
+    _target = _target or XlaCpu()
+    try:
+        return _target.ask(*question)
+    except ChildDied as error:
+        raise OracleAborted(f"XLA: {error}, on: {str(question[1])[:500]}") from error
+    except (ChildError, UnsupportedError) as error:
+        raise OracleError(str(error)) from error
