@@ -3,7 +3,7 @@
 An elementwise operation computes each element of its result from the elements at the same index of its operands. A file
 in `ops/` names its family and the kinds of element types it takes:
 
-    INPUTS, CONSTRAINTS, infer = unary(FLOAT, COMPLEX)
+    INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
 
 and adds its formula, its `evaluate` and its examples. Results have no layout: layouts do not belong to meaning.
 """
@@ -16,12 +16,12 @@ from functools import cache
 from .attributes import VERBATIM, Attribute
 from .module import Instruction
 from .operation import operations, require
-from .types import BY_DTYPE, ElementType, Shape
+from .types import BY_DTYPE, ELEMENT_TYPES, ElementType, Shape
 
 PRED, SIGNED, UNSIGNED, FLOAT, COMPLEX = "pred", "signed", "unsigned", "float", "complex"
 INTEGER = (SIGNED, UNSIGNED)
 
-Family = tuple[dict[str, str], dict[str, str], Callable[..., Shape]]
+Family = tuple[dict[str, str], dict[str, str], Callable[..., Shape], dict[str, str]]
 
 # What XLA lets elementary functions carry; the meaning here is the same for every mode.
 RESULT_ACCURACY = {
@@ -50,13 +50,20 @@ def _words(kinds: tuple[str, ...]) -> str:
     return " or ".join(", ".join(kinds).rsplit(", ", 1))
 
 
+def _vector(kinds: tuple[str, ...], among: bool) -> Shape:
+    """An array of two elements of a type that is among the kinds; or that is not, or else a token."""
+    types = (ELEMENT_TYPES[t] for t in ("f32", "s32", "c64", "pred", "u32", "token"))
+    found = next(t for t in types if (t.kind in kinds) is among)
+    return Shape(found, (2,) if found.is_array else ())
+
+
 def same_dimensions(a: Shape, b: Shape) -> bool:
     """Whether two array shapes agree in all but element type and layout."""
     return a.is_array and b.is_array and a.dimensions == b.dimensions and a.is_dynamic == b.is_dynamic
 
 
 def unary(*kinds: str | tuple[str, ...], result: Callable[[ElementType], ElementType] | None = None) -> Family:
-    """INPUTS, CONSTRAINTS and infer of an operation with one operand.
+    """INPUTS, CONSTRAINTS, infer and COUNTEREXAMPLES of an operation with one operand.
 
     `kinds` are the kinds of element types that it takes; `result` maps the operand's element type to the result's
     (the same by default).
@@ -73,11 +80,17 @@ def unary(*kinds: str | tuple[str, ...], result: Callable[[ElementType], Element
         shape = operand.without_layout()
         return shape if result is None else shape.with_element_type(result(shape.element_type))
 
-    return inputs, constraints, infer
+    taken, other = _vector(flat, True), _vector(flat, False)
+    longer = Shape(result(taken.element_type) if result else taken.element_type, (3,))
+    counterexamples = {
+        "C1": f"x = {other} parameter(0)\nROOT y = {other} OPCODE(x)",
+        "C2": f"x = {taken} parameter(0)\nROOT y = {longer} OPCODE(x)",
+    }
+    return inputs, constraints, infer, counterexamples
 
 
 def binary(*kinds: str | tuple[str, ...], result: ElementType | None = None) -> Family:
-    """INPUTS, CONSTRAINTS and infer of an operation with two operands of one shape; `result` as for `unary`."""
+    """The same of an operation with two operands of one shape; `result` is the result's element type, if another."""
     flat = _flat(kinds)
     inputs = {"lhs": f"array of {_words(flat)} type", "rhs": "array of the same type and dimensions"}
     constraints = {
@@ -94,7 +107,18 @@ def binary(*kinds: str | tuple[str, ...], result: ElementType | None = None) -> 
         shape = lhs.without_layout()
         return shape if result is None else shape.with_element_type(result)
 
-    return inputs, constraints, infer
+    def applied(lhs: Shape, rhs: Shape, size: int = 2) -> str:
+        shape = Shape(result or lhs.element_type, (size,)) if lhs.is_array else lhs
+        return f"x = {lhs} parameter(0)\ny = {rhs} parameter(1)\nROOT z = {shape} OPCODE(x, y)"
+
+    taken, other = _vector(flat, True), _vector(flat, False)
+    counterexamples = {
+        "C1": applied(other, other),
+        "C2": applied(taken, Shape.array("s8", (2,))),
+        "C3": applied(taken, Shape(taken.element_type)),
+        "C4": applied(taken, taken, size=3),
+    }
+    return inputs, constraints, infer, counterexamples
 
 
 def by_kind(array, **functions: Callable) -> Callable:

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import ParseError
+from .errors import InvalidProgramError, ParseError
 from .numerics import round_to
 from .types import BY_DTYPE, ElementType, Shape, Value
 
@@ -140,7 +140,8 @@ def _braces(dimensions: tuple[int, ...]) -> str:
 def parse_array(text: str, shape: Shape) -> np.ndarray:
     """The value of a literal's text (`{ { 1, 2 }, { 3, 4 } }`, nested as the shape or all in one pair of braces).
 
-    Raises ParseError (without a place) when the text does not fit the shape.
+    Raises ParseError (without a place) when the text is no literal of the element type, InvalidProgramError when it is
+    one of another shape.
     """
     body = _COMMENT.sub("", text)
     if "..." in body:
@@ -160,8 +161,13 @@ def parse_array(text: str, shape: Shape) -> np.ndarray:
         if fits:
             return values.reshape(shape.dimensions)
     if len(values) != shape.size:
-        raise ParseError(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
-    raise ParseError(f"the braces of the literal do not nest as {shape.without_layout()} needs")
+        raise _misfit(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
+    raise _misfit(f"the braces of the literal do not nest as {shape.without_layout()} needs")
+
+
+def _misfit(message: str) -> InvalidProgramError:
+    """The error for a literal of another shape than the one stated, which the rule C1 of `constant` forbids."""
+    return InvalidProgramError(message, "constant_c1")
 
 
 def _split(text: str) -> list[str]:
@@ -178,7 +184,7 @@ def _split(text: str) -> list[str]:
 
 
 def parse_value(text: str, shape: Shape) -> Value:
-    """The value that a text of a shape stands for: an array, or a tuple `(1, {2, 3})`. Else ParseError."""
+    """The value that a text of a shape stands for: an array, or a tuple `(1, {2, 3})`. Errors as `parse_array`."""
     if not shape.is_tuple:
         if not shape.is_array:
             raise ParseError(f"a literal cannot have the shape {shape}")
@@ -190,7 +196,7 @@ def parse_value(text: str, shape: Shape) -> Value:
         raise ParseError(f"a literal of shape {shape} is written in parentheses")
     parts = _split(body[1:-1]) if body[1:-1].strip() else []
     if len(parts) != len(shape.elements):
-        raise ParseError(f"{shape} has {len(shape.elements)} elements, and the literal {len(parts)}")
+        raise _misfit(f"{shape} has {len(shape.elements)} elements, and the literal {len(parts)}")
     return tuple(parse_value(part, element) for part, element in zip(parts, shape.elements, strict=True))
 
 

@@ -6,13 +6,16 @@ A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` behind Python's key
     OPCODE           HLO's name; left out where it is the file's name with `-` for `_`
     INPUTS           {"lhs": "what it may be", ...} in order; a name that begins with `*` takes any number of operands
     ATTRIBUTES       {"dimensions": Attribute(kind, default, meaning), ...}
-    CONSTRAINTS      {"C1": "the rule, as a sentence", ...}; `infer` breaks them by these labels
+    CONSTRAINTS      {"C1": "the rule, as a sentence", ...}; `infer` breaks them by these labels. The last that begins
+                     with "the result" is the verifier's: broken where the stated shape is not what `infer` gives
     infer(instruction, *operand_shapes) -> Shape
                      the shape of the result; raises by `require(condition, "C1", "what is wrong with these")`
     evaluate(instruction, *operand_values) -> Value
-                     the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value
+                     the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value,
+                     with `state` the RandomState of the run
     EXAMPLES         a tuple of Example
-    COUNTEREXAMPLES  {"C1": a module as text, written as an example's, that breaks this one constraint, ...}
+    COUNTEREXAMPLES  {"C1": a module as text, written as an example's, that breaks this one constraint, ...};
+                     OPCODE in it stands for the opcode, which lets families of operations share them
 """
 
 from __future__ import annotations
@@ -77,18 +80,25 @@ class Operation:
     examples: tuple[Example, ...]
     counterexamples: dict[str, str]  # of each constraint's label a module that breaks it
     takes_run: bool  # whether evaluate calls computations
+    takes_state: bool = False  # whether it uses the state of random numbers
 
     @property
     def arity(self) -> int | None:
         """The number of operands, or None where any number is allowed."""
         return None if any(name.startswith("*") for name in self.inputs) else len(self.inputs)
 
+    @property
+    def result_label(self) -> str | None:
+        """The label of the constraint on the result, which a stated shape breaks that is not what infer gives."""
+        return next((k for k, rule in reversed(self.constraints.items()) if rule.startswith("the result")), None)
+
 
 def _operation(file: ModuleType) -> Operation:
     stem = file.__name__.rsplit(".", 1)[1]
+    opcode = getattr(file, "OPCODE", stem.rstrip("_").replace("_", "-"))
     summary, _, semantics = (file.__doc__ or "").strip().partition("\n")
     return Operation(
-        opcode=getattr(file, "OPCODE", stem.rstrip("_").replace("_", "-")),
+        opcode=opcode,
         summary=summary,
         semantics=inspect.cleandoc(semantics),
         inputs=file.INPUTS,
@@ -97,8 +107,9 @@ def _operation(file: ModuleType) -> Operation:
         infer=file.infer,
         evaluate=file.evaluate,
         examples=tuple(getattr(file, "EXAMPLES", ())),
-        counterexamples=getattr(file, "COUNTEREXAMPLES", {}),
+        counterexamples={k: t.replace("OPCODE", opcode) for k, t in getattr(file, "COUNTEREXAMPLES", {}).items()},
         takes_run="run" in inspect.signature(file.evaluate).parameters,
+        takes_state="state" in inspect.signature(file.evaluate).parameters,
     )
 
 

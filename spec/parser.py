@@ -275,8 +275,8 @@ class Parser:
             s.expect("(")
             number_at = s.at
             instruction.attributes["number"] = s.integer("the number of the parameter")
-            if not 0 <= instruction.attributes["number"] < 1 << 31:
-                raise s.error("a parameter's number counts from 0", number_at)
+            if not -(1 << 31) <= instruction.attributes["number"] < 1 << 31:
+                raise s.error("a parameter's number has 32 bits", number_at)
             s.expect(")")
         elif opcode == "constant":
             instruction.attributes["literal"] = self._literal(shape)
@@ -298,6 +298,8 @@ class Parser:
             return parse_value(text, shape)
         except ParseError as problem:
             raise s.error(str(problem), start + 1) from None
+        except InvalidProgramError as problem:
+            raise InvalidProgramError(str(s.error(str(problem), start + 1)), problem.constraint) from None
 
     def _operands(self, names: dict[str, Instruction]) -> list[Instruction]:
         s = self.scanner

@@ -128,7 +128,7 @@ class _Verifier:
             given = ", ".join(str(s.without_layout()) for s in shapes)
             self.broken(
                 i,
-                None,
+                operation.result_label,
                 f"the shape is stated as {i.shape.without_layout()}, and {i.opcode} of ({given}) "
                 f"gives {inferred.without_layout()}",
             )

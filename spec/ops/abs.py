@@ -12,7 +12,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, SIGNED, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(SIGNED, FLOAT, COMPLEX, result=numerics.component_type)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(SIGNED, FLOAT, COMPLEX, result=numerics.component_type)
 
 
 def evaluate(instruction, operand):

@@ -23,3 +23,8 @@ EXAMPLES = (
         ("s32[0] {}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\nROOT r = f32[2] add-dependency(x, y)",
+    "C2": "x = f32[2] parameter(0)\nt = token[] parameter(1)\nROOT r = f32[3] add-dependency(x, t)",
+}

@@ -25,3 +25,8 @@ EXAMPLES = (
         ("f32[1] {-0}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[] parameter(0)\nROOT r = token[] after-all(x)",
+    "C2": "t = token[] parameter(0)\nROOT r = f32[] after-all(t)",
+}

@@ -6,7 +6,7 @@ from .. import numerics
 from ..elementwise import INTEGER, PRED, binary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(PRED, INTEGER)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(PRED, INTEGER)
 
 
 def evaluate(instruction, lhs, rhs):

@@ -12,7 +12,7 @@ from .. import numerics
 from ..elementwise import FLOAT, binary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(FLOAT)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(FLOAT)
 
 
 def evaluate(instruction, lhs, rhs):

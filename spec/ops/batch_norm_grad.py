@@ -30,7 +30,11 @@ INPUTS = {
     "grad_output": "the gradient with respect to its output",
 }
 ATTRIBUTES = training.ATTRIBUTES
-CONSTRAINTS = {**training.CONSTRAINTS, "C3": "grad_output is a floating-point array with the dimensions of operand"}
+CONSTRAINTS = {
+    **training.SHARED_CONSTRAINTS,
+    "C3": "grad_output is a floating-point array with the dimensions of operand",
+    "C4": "the result is a tuple of the shape of operand, and that of scale twice",
+}
 
 
 def infer(
@@ -73,3 +77,19 @@ EXAMPLES = (
         ("f32[2,1] {{-1.5},{1.5}}", "f32[1] {1}", "f32[1] {2}"),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             ROOT r = (f32[2,3], f32[3], f32[3]) batch-norm-grad(x, s, s, s, x), epsilon=0.001, feature_index=2""",
+    "C2": """x = f32[2,3] parameter(0)
+             s = f32[2] parameter(1)
+             ROOT r = (f32[2,3], f32[2], f32[2]) batch-norm-grad(x, s, s, s, x), epsilon=0.001, feature_index=1""",
+    "C3": """x = f32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             g = f32[3,2] parameter(2)
+             ROOT r = (f32[2,3], f32[3], f32[3]) batch-norm-grad(x, s, s, s, g), epsilon=0.001, feature_index=1""",
+    "C4": """x = f32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             ROOT r = (f32[2,3], f32[2], f32[2]) batch-norm-grad(x, s, s, s, x), epsilon=0.001, feature_index=1""",
+}

@@ -26,7 +26,7 @@ INPUTS = {
     "variance": "one value for each feature",
 }
 ATTRIBUTES = training.ATTRIBUTES
-CONSTRAINTS = training.CONSTRAINTS
+CONSTRAINTS = {**training.SHARED_CONSTRAINTS, "C3": "the result has the shape of operand"}
 
 
 def infer(instruction: Instruction, operand: Shape, scale: Shape, offset: Shape, mean: Shape, variance: Shape) -> Shape:
@@ -53,3 +53,15 @@ EXAMPLES = (
         ("f32[2,1] {{1},{7}}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = s32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             ROOT r = s32[2,3] batch-norm-inference(x, s, s, s, s), epsilon=0.001, feature_index=1""",
+    "C2": """x = f32[2,3] parameter(0)
+             s = f32[2] parameter(1)
+             ROOT r = f32[2,3] batch-norm-inference(x, s, s, s, s), epsilon=0.001, feature_index=1""",
+    "C3": """x = f32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             ROOT r = f32[3,2] batch-norm-inference(x, s, s, s, s), epsilon=0.001, feature_index=1""",
+}

@@ -29,10 +29,11 @@ ATTRIBUTES = {
     "epsilon": Attribute(FLOAT, REQUIRED, "added to the variance"),
     "feature_index": Attribute(INT, REQUIRED, "the dimension of operand that counts the features"),
 }
-CONSTRAINTS = {
+SHARED_CONSTRAINTS = {
     "C1": "operand is a floating-point array, and feature_index one of its dimensions",
     "C2": "the other inputs have one floating-point value for each feature",
 }
+CONSTRAINTS = {**SHARED_CONSTRAINTS, "C3": "the result is a tuple of the shape of operand, and that of scale twice"}
 
 
 def check(instruction: Instruction, operand: Shape, *features: Shape) -> None:
@@ -81,3 +82,15 @@ EXAMPLES = (
         ("f32[2,2] {{-1,3},{1,7}}", "f32[2] {2,12}", "f32[2] {1,4}"),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             ROOT r = (f32[2,3], f32[3], f32[3]) batch-norm-training(x, s, s), epsilon=0.001, feature_index=2""",
+    "C2": """x = f32[2,3] parameter(0)
+             s = f32[2] parameter(1)
+             ROOT r = (f32[2,3], f32[2], f32[2]) batch-norm-training(x, s, s), epsilon=0.001, feature_index=1""",
+    "C3": """x = f32[2,3] parameter(0)
+             s = f32[3] parameter(1)
+             ROOT r = (f32[2,3], f32[2], f32[2]) batch-norm-training(x, s, s), epsilon=0.001, feature_index=1""",
+}

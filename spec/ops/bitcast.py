@@ -57,3 +57,8 @@ EXAMPLES = (
     ),
     Example("x = f32[1] parameter(0)\nROOT y = u32[] bitcast(x)", ("f32[1] {-0}",), ("u32[] 2147483648",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = (f32[2]) parameter(0)\nROOT r = f32[2] bitcast(x)",
+    "C2": "x = f32[2] parameter(0)\nROOT r = f32[3] bitcast(x)",
+}

@@ -59,3 +59,10 @@ EXAMPLES = (
     ),
     Example("x = u16[2] parameter(0)\nROOT y = s32[] bitcast-convert(x)", ("u16[2] {1, 2}",), ("s32[] 131073",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = c64[2] parameter(0)\nROOT r = f64[2] bitcast-convert(x)",
+    "C2": "x = f32[2] parameter(0)\nROOT r = s32[3] bitcast-convert(x)",
+    "C3": "x = f32[2] parameter(0)\nROOT r = u8[2,3] bitcast-convert(x)",
+    "C4": "x = u8[2,3] parameter(0)\nROOT r = f32[2] bitcast-convert(x)",
+}

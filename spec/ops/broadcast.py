@@ -59,3 +59,10 @@ EXAMPLES = (
         "x = pred[] parameter(0)\nROOT y = pred[0,2] broadcast(x), dimensions={}", ("pred[] true",), ("pred[0,2] {}",)
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = s32[2,2] broadcast(x), dimensions={0}",
+    "C2": "x = f32[2] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={0,1}",
+    "C3": "x = f32[2] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={2}",
+    "C4": "x = f32[1] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={0}",
+}

@@ -16,7 +16,10 @@ ATTRIBUTES = {
     "to_apply": Attribute(COMPUTATION, REQUIRED, "the computation"),
     "is_composite": Attribute(BOOL, False, "whether the call stands for one named operation; no change of meaning"),
 }
-CONSTRAINTS = {"C1": "the operands have the shapes of the computation's parameters, in number and in order"}
+CONSTRAINTS = {
+    "C1": "the operands have the shapes of the computation's parameters, in number and in order",
+    "C2": "the result has the shape of the computation's root",
+}
 
 
 def infer(instruction: Instruction, *arguments: Shape) -> Shape:
@@ -43,3 +46,17 @@ EXAMPLES = (
         ("f32[2] {9,4}",),
     ),
 )
+
+_TWICE = """HloModule counterexample
+    twice { x = f32[2] parameter(0)
+            ROOT y = f32[2] add(x, x) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _TWICE
+    + """ENTRY main { x = f32[3] parameter(0)
+                      ROOT r = f32[2] call(x), to_apply=twice }""",
+    "C2": _TWICE
+    + """ENTRY main { x = f32[2] parameter(0)
+                      ROOT r = f32[3] call(x), to_apply=twice }""",
+}

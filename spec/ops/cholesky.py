@@ -24,7 +24,10 @@ from ..types import Shape
 
 INPUTS = {"a": "floating-point or complex matrices"}
 ATTRIBUTES = {"lower": Attribute(BOOL, False, "whether the lower triangle is read and written, else the upper")}
-CONSTRAINTS = {"C1": "a is a floating-point or complex array whose last two dimensions are equal"}
+CONSTRAINTS = {
+    "C1": "a is a floating-point or complex array whose last two dimensions are equal",
+    "C2": "the result has the shape of a",
+}
 
 
 def infer(instruction: Instruction, a: Shape) -> Shape:
@@ -62,3 +65,8 @@ EXAMPLES = (
         ("f32[2,2] {{2,3},{0,1}}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2,3] parameter(0)\nROOT r = f32[2,3] cholesky(x), lower=true",
+    "C2": "x = f32[2,2] parameter(0)\nROOT r = f32[2] cholesky(x), lower=true",
+}

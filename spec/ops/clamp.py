@@ -65,3 +65,26 @@ EXAMPLES = (
         "by the real parts, then by the imaginary parts",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = (f32[2]) parameter(0)
+             low = f32[] parameter(1)
+             high = f32[] parameter(2)
+             ROOT r = (f32[2]) clamp(low, x, high)""",
+    "C2": """x = f32[2] parameter(0)
+             low = s32[] parameter(1)
+             high = f32[] parameter(2)
+             ROOT r = f32[2] clamp(low, x, high)""",
+    "C3": """x = f32[2] parameter(0)
+             low = f32[3] parameter(1)
+             high = f32[] parameter(2)
+             ROOT r = f32[2] clamp(low, x, high)""",
+    "C4": """x = f32[2] parameter(0)
+             low = f32[] parameter(1)
+             high = f32[3] parameter(2)
+             ROOT r = f32[2] clamp(low, x, high)""",
+    "C5": """x = f32[2] parameter(0)
+             low = f32[] parameter(1)
+             high = f32[] parameter(2)
+             ROOT r = f32[3] clamp(low, x, high)""",
+}

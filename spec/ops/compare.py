@@ -82,3 +82,13 @@ EXAMPLES = (
         ("pred[2] {true, true}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\ny = s32[2] parameter(1)\nROOT r = pred[2] compare(x, y), direction=LT",
+    "C2": "x = f32[2] parameter(0)\ny = f32[] parameter(1)\nROOT r = pred[2] compare(x, y), direction=LT",
+    "C3": "x = c64[2] parameter(0)\ny = c64[2] parameter(1)\nROOT r = pred[2] compare(x, y), direction=LT",
+    "C4": """x = f32[2] parameter(0)
+             y = f32[2] parameter(1)
+             ROOT r = pred[2] compare(x, y), direction=LT, type=SIGNED""",
+    "C5": "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\nROOT r = f32[2] compare(x, y), direction=LT",
+}

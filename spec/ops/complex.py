@@ -45,3 +45,10 @@ EXAMPLES = (
         ("c128[0] {}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f16[2] parameter(0)\ny = f16[2] parameter(1)\nROOT r = c64[2] complex(x, y)",
+    "C2": "x = f32[2] parameter(0)\ny = f64[2] parameter(1)\nROOT r = c64[2] complex(x, y)",
+    "C3": "x = f32[2] parameter(0)\ny = f32[] parameter(1)\nROOT r = c64[2] complex(x, y)",
+    "C4": "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\nROOT r = c128[2] complex(x, y)",
+}

@@ -11,7 +11,7 @@ CONSTRAINTS = {
     "C1": "there is at least one operand, and all are arrays of the same element type and rank",
     "C2": "dimensions has one entry, and 0 <= dimensions[0] < rank of the operands",
     "C3": "the operands have the same sizes in all other dimensions",
-    "C4": "dimension dimensions[0] of the result has the sum of the operands' sizes, the others have theirs",
+    "C4": "the result has in dimension dimensions[0] the sum of their sizes, and in all others theirs",
 }
 
 
@@ -48,3 +48,12 @@ EXAMPLES = (
         ("s32[1] {5}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\ny = s32[2] parameter(1)\nROOT r = f32[4] concatenate(x, y), dimensions={0}",
+    "C2": "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\nROOT r = f32[4] concatenate(x, y), dimensions={1}",
+    "C3": """x = f32[2,2] parameter(0)
+             y = f32[2,3] parameter(1)
+             ROOT r = f32[4,2] concatenate(x, y), dimensions={0}""",
+    "C4": "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\nROOT r = f32[2] concatenate(x, y), dimensions={0}",
+}

@@ -26,6 +26,7 @@ CONSTRAINTS = {
     "C1": "branch_index is pred[] with two branches, or s32[] with at least one",
     "C2": "there is one operand for each branch, of the shape of its one parameter",
     "C3": "all branches give the same shape",
+    "C4": "the result has that shape",
 }
 
 
@@ -86,3 +87,30 @@ EXAMPLES = (
         ("s32[] 42",),
     ),
 )
+
+_TWICE = """HloModule counterexample
+    twice { x = s32[] parameter(0)
+            ROOT y = s32[] add(x, x) }
+    widen { x = s32[] parameter(0)
+            ROOT y = s64[] convert(x) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _TWICE
+    + """ENTRY main { i = f32[] parameter(0)
+                      x = s32[] parameter(1)
+                      ROOT r = s32[] conditional(i, x, x), branch_computations={twice, twice} }""",
+    "C2": _TWICE
+    + """ENTRY main { i = s32[] parameter(0)
+                      x = s32[] parameter(1)
+                      y = f32[] parameter(2)
+                      ROOT r = s32[] conditional(i, x, y), branch_computations={twice, twice} }""",
+    "C3": _TWICE
+    + """ENTRY main { i = s32[] parameter(0)
+                      x = s32[] parameter(1)
+                      ROOT r = s32[] conditional(i, x, x), branch_computations={twice, widen} }""",
+    "C4": _TWICE
+    + """ENTRY main { i = s32[] parameter(0)
+                      x = s32[] parameter(1)
+                      ROOT r = s64[] conditional(i, x, x), branch_computations={twice, twice} }""",
+}

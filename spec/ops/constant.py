@@ -28,3 +28,7 @@ EXAMPLES = (
     Example("ROOT c = s8[2,1] constant({{-128}, {127}})", (), ("s8[2,1] {{-128}, {127}}",)),
     Example("ROOT c = bf16[] constant(1.00390625)", (), ("bf16[] 1",), "a tie is rounded to even"),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "ROOT r = f32[2] constant({1, 2, 3})",
+}

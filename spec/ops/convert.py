@@ -43,3 +43,8 @@ EXAMPLES = (
     ),
     Example("x = s32[3] parameter(0)\nROOT y = u8[3] convert(x)", ("s32[3] {-1, 256, 7}",), ("u8[3] {255, 0, 7}",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = s32[3] convert(x)",
+    "C2": "x = c64[2] parameter(0)\nROOT r = f32[2] convert(x)",
+}

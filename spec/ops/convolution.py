@@ -48,6 +48,8 @@ CONSTRAINTS = {
     "C6": "both group counts divide the output features of rhs, and batch_group_count the batch of lhs",
     "C7": "the operands are arrays of numbers",
     "C8": "the result is complex if an operand is, and at least floating-point if one is",
+    "C9": "the result has where dim_labels says the batch of lhs over batch_group_count, the output features, "
+    "and along each spatial dimension the number of placings of the window",
 }
 
 
@@ -166,3 +168,34 @@ EXAMPLES = (
         "each feature on its own",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[1,4] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
+    "C2": """x = f32[1,4,1] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, k), window={size=3}, dim_labels=b0f_0io->b0f""",
+    "C3": """x = f32[1,4,1] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, k), window={size=2 stride=0}, dim_labels=b0f_0io->b0f""",
+    "C4": """x = f32[2,4,2] parameter(0)
+             k = f32[2,1,2] parameter(1)
+             ROOT r = f32[1,3,2] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f, feature_group_count=2,
+               batch_group_count=2""",
+    "C5": """x = f32[1,4,1] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f, feature_group_count=2""",
+    "C6": """x = f32[1,4,2] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f, feature_group_count=2""",
+    "C7": """x = pred[1,4,1] parameter(0)
+             k = pred[2,1,1] parameter(1)
+             ROOT r = pred[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
+    "C8": """x = f32[1,4,1] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = s32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
+    "C9": """x = f32[1,4,1] parameter(0)
+             k = f32[2,1,1] parameter(1)
+             ROOT r = f32[1,4,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
+}

@@ -24,3 +24,7 @@ EXAMPLES = (
     ),
     Example("x = pred[0] parameter(0)\nROOT y = pred[0] copy(x)", ("pred[0] {}",), ("pred[0] {}",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = f32[3] copy(x)",
+}

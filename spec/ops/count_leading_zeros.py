@@ -6,7 +6,7 @@ from .. import numerics
 from ..elementwise import INTEGER, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(INTEGER)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(INTEGER)
 
 
 def evaluate(instruction, operand):

@@ -86,3 +86,5 @@ EXAMPLES = (
         "a remark for a partitioner",
     ),
 )
+
+COUNTEREXAMPLES = {"C1": 'x = f32[2] parameter(0)\nROOT r = f32[2] custom-call(x), custom_call_target=""'}

@@ -28,3 +28,8 @@ EXAMPLES = (
         ("f32[2] {1,2}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[2] parameter(0)
+             ROOT r = f32[3] domain(x), domain={kind="sharding", entry={maximal device=0}, exit={maximal device=1}}""",
+}

@@ -35,6 +35,7 @@ CONSTRAINTS = {
     "C3": "batch dimensions and contracting dimensions that go together have equal sizes",
     "C4": "the operands are arrays of numbers or predicates",
     "C5": "the result is complex if an operand is, and at least floating-point if one is",
+    "C6": "the result has the batch dimensions, then what is left of lhs, then what is left of rhs",
 }
 
 
@@ -115,3 +116,24 @@ EXAMPLES = (
         "an empty sum",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[2,3] parameter(0)
+             y = f32[3,4] parameter(1)
+             ROOT r = f32[2,4] dot(x, y), lhs_contracting_dims={2}, rhs_contracting_dims={0}""",
+    "C2": """x = f32[2,3] parameter(0)
+             y = f32[3,4] parameter(1)
+             ROOT r = f32[2,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={}""",
+    "C3": """x = f32[2,3] parameter(0)
+             y = f32[4,3] parameter(1)
+             ROOT r = f32[2,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    "C4": """x = f32[2,3] parameter(0)
+             y = token[] parameter(1)
+             ROOT r = f32[2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    "C5": """x = f32[2,3] parameter(0)
+             y = f32[3,4] parameter(1)
+             ROOT r = s32[2,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    "C6": """x = f32[2,3] parameter(0)
+             y = f32[3,4] parameter(1)
+             ROOT r = f32[4,2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+}

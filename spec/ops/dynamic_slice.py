@@ -24,6 +24,7 @@ ATTRIBUTES = {"dynamic_slice_sizes": Attribute(INTS, REQUIRED, "the dimensions o
 CONSTRAINTS = {
     "C1": "there is one integer start index for each dimension of operand, all of one type",
     "C2": "there is one slice size for each dimension of operand, at least 0 and at most the dimension",
+    "C3": "the result has the element type of operand and the dimensions dynamic_slice_sizes",
 }
 
 
@@ -62,3 +63,15 @@ EXAMPLES = (
         "both starts are clamped",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[2,2] parameter(0)
+             i = s32[] parameter(1)
+             ROOT r = f32[1,1] dynamic-slice(x, i), dynamic_slice_sizes={1,1}""",
+    "C2": """x = f32[2,2] parameter(0)
+             i = s32[] parameter(1)
+             ROOT r = f32[3,1] dynamic-slice(x, i, i), dynamic_slice_sizes={3,1}""",
+    "C3": """x = f32[2,2] parameter(0)
+             i = s32[] parameter(1)
+             ROOT r = f32[2,2] dynamic-slice(x, i, i), dynamic_slice_sizes={2,1}""",
+}

@@ -26,6 +26,7 @@ INPUTS = {
 CONSTRAINTS = {
     "C1": "there is one integer start index for each dimension of operand, all of one type",
     "C2": "update has the element type and rank of operand, and is not larger in any dimension",
+    "C3": "the result has the shape of operand",
 }
 
 
@@ -56,3 +57,18 @@ EXAMPLES = (
         "the start is clamped",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[2,2] parameter(0)
+             u = f32[1,1] parameter(1)
+             i = s32[] parameter(2)
+             ROOT r = f32[2,2] dynamic-update-slice(x, u, i)""",
+    "C2": """x = f32[2,2] parameter(0)
+             u = f32[3,1] parameter(1)
+             i = s32[] parameter(2)
+             ROOT r = f32[2,2] dynamic-update-slice(x, u, i, i)""",
+    "C3": """x = f32[2,2] parameter(0)
+             u = f32[1,1] parameter(1)
+             i = s32[] parameter(2)
+             ROOT r = f32[1,1] dynamic-update-slice(x, u, i, i)""",
+}

@@ -17,7 +17,7 @@ from .. import numerics
 from ..elementwise import FLOAT, RESULT_ACCURACY, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(FLOAT)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT)
 ATTRIBUTES = RESULT_ACCURACY
 
 

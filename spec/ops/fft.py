@@ -31,6 +31,8 @@ CONSTRAINTS = {
     "C2": "fft_length has one to three sizes, and operand at least as many dimensions",
     "C3": "operand is complex, or for RFFT of type f32 or f64",
     "C4": "the last dimensions of operand are fft_length; for IRFFT the last one is fft_length / 2 + 1, or 0 for 0",
+    "C5": "the result has the shape of operand; for RFFT it is complex, with a last dimension of fft_length / 2 + 1, "
+    "or 0 for 0; for IRFFT it is real, with a last dimension of fft_length",
 }
 
 
@@ -76,3 +78,11 @@ EXAMPLES = (
         ("c64[3] {(10,0),(-2,2),(-2,0)}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=DFT, fft_length={4}",
+    "C2": "x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=FFT, fft_length={2,2}",
+    "C3": "x = f32[4] parameter(0)\nROOT r = f32[4] fft(x), fft_type=FFT, fft_length={4}",
+    "C4": "x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=FFT, fft_length={5}",
+    "C5": "x = f32[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=RFFT, fft_length={4}",
+}

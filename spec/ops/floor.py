@@ -9,7 +9,7 @@ from .. import numerics
 from ..elementwise import FLOAT, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(FLOAT)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT)
 
 
 def evaluate(instruction, operand):

@@ -21,6 +21,7 @@ ATTRIBUTES = {
 CONSTRAINTS = {
     "C1": "the operands have the shapes of the computation's parameters, in number and in order",
     "C2": "kind is kLoop, kInput, kOutput or kCustom",
+    "C3": "the result has the shape of the computation's root",
 }
 
 
@@ -52,3 +53,20 @@ EXAMPLES = (
         ("f32[2] {4,10}",),
     ),
 )
+
+_TWICE = """HloModule counterexample
+    twice { x = f32[2] parameter(0)
+            ROOT y = f32[2] add(x, x) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _TWICE
+    + """ENTRY main { x = f32[3] parameter(0)
+                      ROOT r = f32[2] fusion(x), kind=kLoop, calls=twice }""",
+    "C2": _TWICE
+    + """ENTRY main { x = f32[2] parameter(0)
+                      ROOT r = f32[2] fusion(x), kind=kLop, calls=twice }""",
+    "C3": _TWICE
+    + """ENTRY main { x = f32[2] parameter(0)
+                      ROOT r = f32[3] fusion(x), kind=kLoop, calls=twice }""",
+}

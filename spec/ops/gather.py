@@ -42,6 +42,7 @@ CONSTRAINTS = {
     "C4": "collapsed_slice_dims and operand_batching_dims are ascending, differ, and their slice sizes are at most 1",
     "C5": "offset_dims is ascending, inside the result, one for each dimension of operand that C4 does not leave out",
     "C6": "operand_batching_dims pair with start_indices_batching_dims of equal size; neither is indexed",
+    "C7": "the result has at offset_dims the dimensions of a block, else those of start_indices but index_vector_dim",
 }
 
 
@@ -133,3 +134,34 @@ EXAMPLES = (
         "one element of each row",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[4,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+               index_vector_dim=2, slice_sizes={1,2}""",
+    "C2": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[4,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0,1},
+               index_vector_dim=1, slice_sizes={1,2}""",
+    "C3": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[4,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+               index_vector_dim=1, slice_sizes={1,3}""",
+    "C4": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[4,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+               index_vector_dim=1, slice_sizes={2,2}""",
+    "C5": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[4,2] gather(x, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0},
+               index_vector_dim=1, slice_sizes={1,2}""",
+    "C6": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[4,1] gather(x, i), offset_dims={1}, collapsed_slice_dims={}, start_index_map={1},
+               operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={1,1}""",
+    "C7": """x = f32[3,2] parameter(0)
+             i = s32[4] parameter(1)
+             ROOT r = f32[2,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+               index_vector_dim=1, slice_sizes={1,2}""",
+}

@@ -15,7 +15,7 @@ from ..types import S32, Shape
 
 INPUTS = {"operand": "an array"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the one dimension")}
-CONSTRAINTS = {"C1": "dimensions is one dimension of operand"}
+CONSTRAINTS = {"C1": "dimensions is one dimension of operand", "C2": "the result is s32[]"}
 
 
 def infer(instruction: Instruction, operand: Shape) -> Shape:
@@ -38,3 +38,8 @@ EXAMPLES = (
         ("s32[] 3",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = s32[] get-dimension-size(x), dimensions={1}",
+    "C2": "x = f32[2] parameter(0)\nROOT r = s64[] get-dimension-size(x), dimensions={0}",
+}

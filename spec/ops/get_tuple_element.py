@@ -37,3 +37,9 @@ EXAMPLES = (
         ("s32[] 7",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = f32[2] get-tuple-element(x), index=0",
+    "C2": "x = (f32[2], s32[]) parameter(0)\nROOT r = s32[] get-tuple-element(x), index=2",
+    "C3": "x = (f32[2], s32[]) parameter(0)\nROOT r = f32[2] get-tuple-element(x), index=1",
+}

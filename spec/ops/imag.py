@@ -6,7 +6,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(FLOAT, COMPLEX, result=numerics.component_type)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX, result=numerics.component_type)
 
 
 def evaluate(instruction, operand):

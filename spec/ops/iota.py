@@ -41,3 +41,8 @@ EXAMPLES = (
     Example("ROOT i = bf16[2,1] iota(), iota_dimension=0", (), ("bf16[2,1] {{0}, {1}}",)),
     Example("ROOT i = c64[0] iota(), iota_dimension=0", (), ("c64[0] {}",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "ROOT r = pred[2] iota(), iota_dimension=0",
+    "C2": "ROOT r = s32[2] iota(), iota_dimension=1",
+}

@@ -6,7 +6,7 @@ from ..elementwise import FLOAT, unary
 from ..operation import Example
 from ..types import PRED as PRED_TYPE
 
-INPUTS, CONSTRAINTS, infer = unary(FLOAT, result=lambda _: PRED_TYPE)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, result=lambda _: PRED_TYPE)
 
 
 def evaluate(instruction, operand):

@@ -24,6 +24,7 @@ CONSTRAINTS = {
     "C1": "there is at least one operand, and all have the same dimensions",
     "C2": "dimensions is 0, 1, ... up to the rank of the operands",
     "C3": "to_apply takes a scalar of each operand's type and gives a scalar",
+    "C4": "the result has the dimensions of the operands and the element type that to_apply gives",
 }
 
 
@@ -59,3 +60,28 @@ EXAMPLES = (
         ("s32[3] {2,5,10}",),
     ),
 )
+
+_ADD = """HloModule counterexample
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _ADD
+    + """ENTRY main { x = f32[2] parameter(0)
+                      y = f32[3] parameter(1)
+                      ROOT r = f32[2] map(x, y), dimensions={0}, to_apply=add }""",
+    "C2": _ADD
+    + """ENTRY main { x = f32[2,2] parameter(0)
+                      y = f32[2,2] parameter(1)
+                      ROOT r = f32[2,2] map(x, y), dimensions={1,0}, to_apply=add }""",
+    "C3": _ADD
+    + """ENTRY main { x = f32[2] parameter(0)
+                      y = s32[2] parameter(1)
+                      ROOT r = f32[2] map(x, y), dimensions={0}, to_apply=add }""",
+    "C4": _ADD
+    + """ENTRY main { x = f32[2] parameter(0)
+                      y = f32[2] parameter(1)
+                      ROOT r = s32[2] map(x, y), dimensions={0}, to_apply=add }""",
+}

@@ -10,7 +10,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, PRED, binary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(PRED, INTEGER, FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(PRED, INTEGER, FLOAT, COMPLEX)
 
 
 def evaluate(instruction, lhs, rhs):

@@ -12,7 +12,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(INTEGER, FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(INTEGER, FLOAT, COMPLEX)
 
 
 def evaluate(instruction, operand):

@@ -6,7 +6,7 @@ from .. import numerics
 from ..elementwise import INTEGER, PRED, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(PRED, INTEGER)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(PRED, INTEGER)
 
 
 def evaluate(instruction, operand):

@@ -22,3 +22,7 @@ EXAMPLES = (
         ("s32[] 3", "f32[0] {}"),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = f32[3] opt-barrier(x)",
+}

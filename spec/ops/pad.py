@@ -17,7 +17,8 @@ CONSTRAINTS = {
     "C1": "operand is an array and padding_value a scalar of the same element type",
     "C2": "padding has one entry for each dimension of operand",
     "C3": "interior >= 0",
-    "C4": "dimension d of the result has the size low + size + max(size - 1, 0) interior + high, which is >= 0",
+    "C4": "low + size + max(size - 1, 0) interior + high >= 0 in every dimension",
+    "C5": "the result has in dimension d the size low + size + max(size - 1, 0) interior + high",
 }
 
 
@@ -69,3 +70,11 @@ EXAMPLES = (
         ("s8[2] {-1, -1}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nv = s32[] parameter(1)\nROOT r = f32[3] pad(x, v), padding=0_1",
+    "C2": "x = f32[2] parameter(0)\nv = f32[] parameter(1)\nROOT r = f32[3] pad(x, v), padding=0_1x0_0",
+    "C3": "x = f32[2] parameter(0)\nv = f32[] parameter(1)\nROOT r = f32[2] pad(x, v), padding=0_1_-1",
+    "C4": "x = f32[2] parameter(0)\nv = f32[] parameter(1)\nROOT r = f32[0] pad(x, v), padding=-2_-1",
+    "C5": "x = f32[2] parameter(0)\nv = f32[] parameter(1)\nROOT r = f32[2] pad(x, v), padding=0_1",
+}

@@ -29,3 +29,7 @@ EXAMPLES = (
     Example("ROOT p = f32[2] parameter(0)", ("f32[2] {-0, nan}",), ("f32[2] {-0, nan}",)),
     Example("p = s32[] parameter(0)\nROOT q = pred[0] parameter(1)", ("s32[] 7", "pred[0] {}"), ("pred[0] {}",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "ROOT r = f32[2] parameter(-1)",
+}

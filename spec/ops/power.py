@@ -14,7 +14,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, RESULT_ACCURACY, binary, by_kind
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(INTEGER, FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 

@@ -34,6 +34,7 @@ CONSTRAINTS = {
     "C2": "all operands have the same dimensions",
     "C3": "dimensions are dimensions of the operands, none twice",
     "C4": "to_apply takes 2 N scalars of the types of the initial values and then of the operands and gives N scalars",
+    "C5": "the result has the dimensions that are left, and the element types of to_apply: a tuple if it gives one",
 }
 
 
@@ -167,3 +168,38 @@ EXAMPLES = (
         "two operands at once",
     ),
 )
+
+_COMPUTATIONS = """HloModule counterexample
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    pair { a = f32[] parameter(0)
+           b = f32[] parameter(1)
+           c = f32[] parameter(2)
+           d = f32[] parameter(3)
+           ROOT r = (f32[], f32[]) tuple(a, b) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _COMPUTATIONS
+    + """ENTRY main { x = f32[2,3] parameter(0)
+                      v = f32[2] parameter(1)
+                      ROOT r = f32[2] reduce(x, v), dimensions={1}, to_apply=add }""",
+    "C2": _COMPUTATIONS
+    + """ENTRY main { x = f32[2] parameter(0)
+                      y = f32[3] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = (f32[], f32[]) reduce(x, y, v, v), dimensions={0}, to_apply=pair }""",
+    "C3": _COMPUTATIONS
+    + """ENTRY main { x = f32[2,3] parameter(0)
+                      v = f32[] parameter(1)
+                      ROOT r = f32[2] reduce(x, v), dimensions={2}, to_apply=add }""",
+    "C4": _COMPUTATIONS
+    + """ENTRY main { x = s32[2,3] parameter(0)
+                      v = s32[] parameter(1)
+                      ROOT r = s32[2] reduce(x, v), dimensions={1}, to_apply=add }""",
+    "C5": _COMPUTATIONS
+    + """ENTRY main { x = f32[2,3] parameter(0)
+                      v = f32[] parameter(1)
+                      ROOT r = f32[3] reduce(x, v), dimensions={1}, to_apply=add }""",
+}

@@ -78,3 +78,10 @@ EXAMPLES = (
         ("f32[3] {inf, 1.015625, -inf}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = s32[2] parameter(0)\nROOT r = s32[2] reduce-precision(x), exponent_bits=5, mantissa_bits=10",
+    "C2": "x = f32[2] parameter(0)\nROOT r = f32[2] reduce-precision(x), exponent_bits=0, mantissa_bits=10",
+    "C3": "x = f32[2] parameter(0)\nROOT r = f32[2] reduce-precision(x), exponent_bits=5, mantissa_bits=-1",
+    "C4": "x = f32[2] parameter(0)\nROOT r = f16[2] reduce-precision(x), exponent_bits=5, mantissa_bits=10",
+}

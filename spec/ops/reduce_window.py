@@ -34,6 +34,7 @@ CONSTRAINTS = {
     "C2": "all operands have the same dimensions",
     "C3": "the window has one dimension for each of the operands'; sizes, strides and dilations are at least 1",
     "C4": "to_apply takes 2 N scalars of the types of the initial values and then of the operands and gives N scalars",
+    "C5": "the result has in each dimension the number of placings of the window, and the element types of to_apply",
 }
 
 
@@ -114,3 +115,38 @@ EXAMPLES = (
         "the dilated array is 1_2_3_4, cropped _2_3_4; gaps take no part, so some windows hold the initial value alone",
     ),
 )
+
+_COMPUTATIONS = """HloModule counterexample
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    pair { a = f32[] parameter(0)
+           b = f32[] parameter(1)
+           c = f32[] parameter(2)
+           d = f32[] parameter(3)
+           ROOT r = (f32[], f32[]) tuple(a, b) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      v = f32[2] parameter(1)
+                      ROOT r = f32[3] reduce-window(x, v), window={size=2}, to_apply=add }""",
+    "C2": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      y = f32[3] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = (f32[3], f32[3]) reduce-window(x, y, v, v), window={size=2}, to_apply=pair }""",
+    "C3": _COMPUTATIONS
+    + """ENTRY main { x = f32[4,4] parameter(0)
+                      v = f32[] parameter(1)
+                      ROOT r = f32[3] reduce-window(x, v), window={size=2}, to_apply=add }""",
+    "C4": _COMPUTATIONS
+    + """ENTRY main { x = s32[4] parameter(0)
+                      v = s32[] parameter(1)
+                      ROOT r = s32[3] reduce-window(x, v), window={size=2}, to_apply=add }""",
+    "C5": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      v = f32[] parameter(1)
+                      ROOT r = f32[4] reduce-window(x, v), window={size=2}, to_apply=add }""",
+}

@@ -12,7 +12,7 @@ from .. import numerics
 from ..elementwise import FLOAT, INTEGER, binary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(INTEGER, FLOAT)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT)
 
 
 def evaluate(instruction, lhs, rhs):

@@ -24,3 +24,7 @@ def evaluate(instruction: Instruction) -> np.ndarray:
 
 
 EXAMPLES = (Example("ROOT r = u32[] replica-id()", (), ("u32[] 0",)),)
+
+COUNTEREXAMPLES = {
+    "C1": "ROOT r = s32[] replica-id()",
+}

@@ -33,3 +33,8 @@ EXAMPLES = (
     Example("x = f32[1,1] parameter(0)\nROOT y = f32[] reshape(x)", ("f32[1,1] {{-0}}",), ("f32[] -0",)),
     Example("x = f32[2,0] parameter(0)\nROOT y = f32[0] reshape(x)", ("f32[2,0] {{}, {}}",), ("f32[0] {}",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = s32[2,1] reshape(x)",
+    "C2": "x = f32[2] parameter(0)\nROOT r = f32[3] reshape(x)",
+}

@@ -41,3 +41,9 @@ EXAMPLES = (
         ("f32[2,2] {{inf, 1}, {nan, -0}}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = (f32[2]) parameter(0)\nROOT r = (f32[2]) reverse(x), dimensions={0}",
+    "C2": "x = f32[2] parameter(0)\nROOT r = f32[2] reverse(x), dimensions={1}",
+    "C3": "x = f32[2] parameter(0)\nROOT r = f32[3] reverse(x), dimensions={0}",
+}

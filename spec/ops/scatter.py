@@ -54,6 +54,7 @@ CONSTRAINTS = {
     "C6": "input_batching_dims pair with scatter_indices_batching_dims of equal size; neither is indexed",
     "C7": "the scatter dimensions of updates are the dimensions of scatter_indices without index_vector_dim",
     "C8": "to_apply takes N scalars of the operands' types twice and gives N of them",
+    "C9": "the result has the shape of the operand, and is a tuple if to_apply gives one",
 }
 
 
@@ -161,3 +162,67 @@ EXAMPLES = (
         "a block that reaches outside is skipped whole",
     ),
 )
+
+_ADD = """HloModule counterexample
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = s32[4,2] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "C2": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[4,2] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=2, to_apply=add }""",
+    "C3": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[4,2] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=add }""",
+    "C4": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[4,3] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "C5": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[4,2] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "C6": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[4,2] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={},
+                        scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0},
+                        index_vector_dim=1, to_apply=add }""",
+    "C7": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[5,2] parameter(2)
+                      ROOT r = f32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "C8": _ADD
+    + """ENTRY main { x = s32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = s32[4,2] parameter(2)
+                      ROOT r = s32[3,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "C9": _ADD
+    + """ENTRY main { x = f32[3,2] parameter(0)
+                      i = s32[4] parameter(1)
+                      u = f32[4,2] parameter(2)
+                      ROOT r = f32[4,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+                        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+}

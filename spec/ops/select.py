@@ -48,3 +48,22 @@ EXAMPLES = (
         ("s8[2] {-1, -128}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """p = s32[2] parameter(0)
+             x = f32[2] parameter(1)
+             y = f32[2] parameter(2)
+             ROOT r = f32[2] select(p, x, y)""",
+    "C2": """p = pred[3] parameter(0)
+             x = f32[2] parameter(1)
+             y = f32[2] parameter(2)
+             ROOT r = f32[2] select(p, x, y)""",
+    "C3": """p = pred[2] parameter(0)
+             x = f32[2] parameter(1)
+             y = s32[2] parameter(2)
+             ROOT r = f32[2] select(p, x, y)""",
+    "C4": """p = pred[2] parameter(0)
+             x = f32[2] parameter(1)
+             y = f32[2] parameter(2)
+             ROOT r = f32[3] select(p, x, y)""",
+}

@@ -38,6 +38,7 @@ CONSTRAINTS = {
     "C3": "select takes two scalars of operand's type and gives pred[]",
     "C4": "scatter takes two scalars of source's type, which is that of init_value, and gives one",
     "C5": "sizes and strides are at least 1, dilations are 1",
+    "C6": "the result has the dimensions of operand and the element type of source",
 }
 
 
@@ -100,3 +101,51 @@ EXAMPLES = (
         "two windows select the 5; of equals the first is kept",
     ),
 )
+
+_COMPUTATIONS = """HloModule counterexample
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    less { a = f32[] parameter(0)
+           b = f32[] parameter(1)
+           ROOT c = pred[] compare(a, b), direction=LT }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      s = f32[2,1] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = f32[4] select-and-scatter(x, s, v),
+                        window={size=2 stride=2}, select=less, scatter=add }""",
+    "C2": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      s = f32[3] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = f32[4] select-and-scatter(x, s, v),
+                        window={size=2 stride=2}, select=less, scatter=add }""",
+    "C3": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      s = f32[2] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = f32[4] select-and-scatter(x, s, v),
+                        window={size=2 stride=2}, select=add, scatter=add }""",
+    "C4": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      s = f32[2] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = f32[4] select-and-scatter(x, s, v),
+                        window={size=2 stride=2}, select=less, scatter=less }""",
+    "C5": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      s = f32[1] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = f32[4] select-and-scatter(x, s, v), window={size=2 stride=2 rhs_dilate=2}, select=less,
+                        scatter=add }""",
+    "C6": _COMPUTATIONS
+    + """ENTRY main { x = f32[4] parameter(0)
+                      s = f32[2] parameter(1)
+                      v = f32[] parameter(2)
+                      ROOT r = f32[2] select-and-scatter(x, s, v),
+                        window={size=2 stride=2}, select=less, scatter=add }""",
+}

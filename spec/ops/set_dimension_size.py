@@ -57,3 +57,15 @@ EXAMPLES = (
         ("f32[2,3] {{1,2,3},{4,5,6}}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """x = f32[4] parameter(0)
+             n = s32[] parameter(1)
+             ROOT r = f32[<=4] set-dimension-size(x, n), dimensions={1}""",
+    "C2": """x = f32[4] parameter(0)
+             n = s64[] parameter(1)
+             ROOT r = f32[<=4] set-dimension-size(x, n), dimensions={0}""",
+    "C3": """x = f32[4] parameter(0)
+             n = s32[] parameter(1)
+             ROOT r = f32[<=5] set-dimension-size(x, n), dimensions={0}""",
+}

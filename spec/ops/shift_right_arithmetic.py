@@ -8,7 +8,7 @@ from .. import numerics
 from ..elementwise import INTEGER, binary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(INTEGER)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER)
 
 
 def evaluate(instruction, lhs, rhs):

@@ -9,7 +9,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, SIGNED, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(SIGNED, FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(SIGNED, FLOAT, COMPLEX)
 
 
 def evaluate(instruction, operand):

@@ -15,7 +15,7 @@ CONSTRAINTS = {
     "C2": "slice has one entry for each dimension of operand",
     "C3": "0 <= start <= limit <= size of the dimension",
     "C4": "stride >= 1",
-    "C5": "dimension d of the result has the size ceil((limit - start) / stride)",
+    "C5": "the result has in dimension d the size ceil((limit - start) / stride)",
 }
 
 
@@ -42,3 +42,11 @@ EXAMPLES = (
     ),
     Example("x = f32[3] parameter(0)\nROOT y = f32[0] slice(x), slice={[3:3]}", ("f32[3] {1, 2, 3}",), ("f32[0] {}",)),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = (f32[4]) parameter(0)\nROOT r = f32[2] slice(x), slice={[0:2]}",
+    "C2": "x = f32[4] parameter(0)\nROOT r = f32[2] slice(x), slice={[0:2], [0:2]}",
+    "C3": "x = f32[4] parameter(0)\nROOT r = f32[5] slice(x), slice={[0:5]}",
+    "C4": "x = f32[4] parameter(0)\nROOT r = f32[4] slice(x), slice={[0:4:0]}",
+    "C5": "x = f32[4] parameter(0)\nROOT r = f32[4] slice(x), slice={[0:4:2]}",
+}

@@ -30,6 +30,7 @@ CONSTRAINTS = {
     "C1": "there is at least one operand, and all have the same dimensions",
     "C2": "dimensions is one dimension of the operands",
     "C3": "to_apply takes two scalars of each operand's type, operand by operand, and gives pred[]",
+    "C4": "the result has the shape of the operand, or is the tuple of their shapes if there are several",
 }
 
 
@@ -85,3 +86,25 @@ EXAMPLES = (
         "the total order of IEEE 754",
     ),
 )
+
+_LESS = """HloModule counterexample
+    less { a = f32[] parameter(0)
+           b = f32[] parameter(1)
+           ROOT c = pred[] compare(a, b), direction=LT }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _LESS
+    + """ENTRY main { x = f32[2] parameter(0)
+                      y = f32[3] parameter(1)
+                      ROOT r = (f32[2], f32[3]) sort(x, y), dimensions={0}, to_apply=less }""",
+    "C2": _LESS
+    + """ENTRY main { x = f32[2] parameter(0)
+                      ROOT r = f32[2] sort(x), dimensions={1}, to_apply=less }""",
+    "C3": _LESS
+    + """ENTRY main { x = s32[2] parameter(0)
+                      ROOT r = s32[2] sort(x), dimensions={0}, to_apply=less }""",
+    "C4": _LESS
+    + """ENTRY main { x = f32[2] parameter(0)
+                      ROOT r = f32[3] sort(x), dimensions={0}, to_apply=less }""",
+}

@@ -12,7 +12,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, RESULT_ACCURACY, unary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = unary(FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 

@@ -12,7 +12,7 @@ from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, binary
 from ..operation import Example
 
-INPUTS, CONSTRAINTS, infer = binary(INTEGER, FLOAT, COMPLEX)
+INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT, COMPLEX)
 
 
 def evaluate(instruction, lhs, rhs):

@@ -24,6 +24,7 @@ ATTRIBUTES = {
 CONSTRAINTS = {
     "C1": "operand is an array of rank at least 1, not complex",
     "C2": "k is at least 0 and at most the size of the last dimension",
+    "C3": "the result is a tuple of the values and their indices, s32: the last dimension is k, the others stay",
 }
 
 
@@ -62,3 +63,9 @@ EXAMPLES = (
         ("s32[2] {-1,-1}", "s32[2] {1,2}"),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = c64[2] parameter(0)\nROOT r = (c64[1], s32[1]) topk(x), k=1, largest=true",
+    "C2": "x = f32[2] parameter(0)\nROOT r = (f32[3], s32[3]) topk(x), k=3, largest=true",
+    "C3": "x = f32[2] parameter(0)\nROOT r = (f32[1], s64[1]) topk(x), k=1, largest=true",
+}

@@ -14,7 +14,7 @@ ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "for each dimension of the
 CONSTRAINTS = {
     "C1": "operand is an array",
     "C2": "dimensions is a permutation of 0, .., rank of operand - 1",
-    "C3": "dimension d of the result has the size of dimension dimensions[d] of operand",
+    "C3": "the result has in dimension d the size of dimension dimensions[d] of operand",
 }
 
 
@@ -43,3 +43,9 @@ EXAMPLES = (
         ("s8[3,1,2] {{{1, 4}}, {{2, 5}}, {{3, 6}}}",),
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = (f32[2]) parameter(0)\nROOT r = (f32[2]) transpose(x), dimensions={0}",
+    "C2": "x = f32[2,3] parameter(0)\nROOT r = f32[2,2] transpose(x), dimensions={0,0}",
+    "C3": "x = f32[2,3] parameter(0)\nROOT r = f32[2,3] transpose(x), dimensions={1,0}",
+}

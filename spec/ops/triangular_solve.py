@@ -29,6 +29,7 @@ CONSTRAINTS = {
     "C2": "the last two dimensions of a are equal, and equal to b's last but one (left_side) or last",
     "C3": "the other dimensions of a and b are equal",
     "C4": "transpose_a is NO_TRANSPOSE, TRANSPOSE or ADJOINT",
+    "C5": "the result has the shape of b",
 }
 
 
@@ -82,3 +83,21 @@ EXAMPLES = (
         "x * transpose(a) = b",
     ),
 )
+
+COUNTEREXAMPLES = {
+    "C1": """a = f32[2,2] parameter(0)
+             b = f64[2,3] parameter(1)
+             ROOT r = f32[2,3] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE""",
+    "C2": """a = f32[2,3] parameter(0)
+             b = f32[2,3] parameter(1)
+             ROOT r = f32[2,3] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE""",
+    "C3": """a = f32[4,2,2] parameter(0)
+             b = f32[5,2,3] parameter(1)
+             ROOT r = f32[5,2,3] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE""",
+    "C4": """a = f32[2,2] parameter(0)
+             b = f32[2,3] parameter(1)
+             ROOT r = f32[2,3] triangular-solve(a, b), left_side=true, lower=true, transpose_a=MAYBE""",
+    "C5": """a = f32[2,2] parameter(0)
+             b = f32[2,3] parameter(1)
+             ROOT r = f32[3,2] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE""",
+}

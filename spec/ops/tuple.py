@@ -23,3 +23,7 @@ EXAMPLES = (
     ),
     Example("ROOT t = () tuple()", (), ()),
 )
+
+COUNTEREXAMPLES = {
+    "C1": "x = f32[2] parameter(0)\nROOT r = (f32[2], f32[2]) tuple(x)",
+}

@@ -21,6 +21,7 @@ ATTRIBUTES = {
 CONSTRAINTS = {
     "C1": "the condition takes one parameter of the value's shape and gives pred[]",
     "C2": "the body takes one parameter of the value's shape and gives that shape",
+    "C3": "the result has the shape of init",
 }
 
 
@@ -54,3 +55,23 @@ EXAMPLES = (
         ("s32[] 192",),
     ),
 )
+
+_COMPUTATIONS = """HloModule counterexample
+    twice { x = s32[] parameter(0)
+            ROOT y = s32[] add(x, x) }
+    is_small { x = s32[] parameter(0)
+               limit = s32[] constant(100)
+               ROOT y = pred[] compare(x, limit), direction=LT }
+"""
+
+COUNTEREXAMPLES = {
+    "C1": _COMPUTATIONS
+    + """ENTRY main { x = s32[] parameter(0)
+                      ROOT r = s32[] while(x), condition=twice, body=twice }""",
+    "C2": _COMPUTATIONS
+    + """ENTRY main { x = s32[] parameter(0)
+                      ROOT r = s32[] while(x), condition=is_small, body=is_small }""",
+    "C3": _COMPUTATIONS
+    + """ENTRY main { x = s32[] parameter(0)
+                      ROOT r = s64[] while(x), condition=is_small, body=twice }""",
+}

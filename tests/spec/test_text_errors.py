@@ -85,7 +85,7 @@ def test_long_lines_are_shown_in_part():
         (changed("padding=1_1x0_1_1", "padding=one"), "expected padding", 16),
         (changed("1e-3 } }", "1e-3 }"), "closes nothing", 11),
         (changed("{ { 1, -2.5, nan }, { inf, 0, 1e-3 } }", "{...}"), "print_large_constants", 11),
-        (changed("parameter(0), sharding", "parameter(-1), sharding"), "counts from 0", 10),
+        (changed("parameter(0), sharding", "parameter(2147483648), sharding"), "has 32 bits", 10),
         (changed("parameter(0), sharding", "parameter(x), sharding"), "expected the number", 10),
         (changed("may-alias", "might-alias"), "may-alias or must-alias", 1),
         (changed("sharding={replicated}", "sharding={replicated"), "never closed in its line", 10),
