@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
+from refxla_spec import text
+from refxla_spec.module import Instruction
+from refxla_spec.operation import operation
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from . import Case
@@ -40,7 +44,9 @@ def structured(
     """The case "structured/<opcode>/<variant>": a module of the computations `before` and an ENTRY computation.
 
     The ENTRY computation has one parameter for each input, called p0, p1, ..., and then `lines`, which hold the ROOT.
-    `header` are attributes of the module.
+    Where a line has `_` for a shape ("ROOT r = _ dot(p0, p1), ..."), it is inferred; `_bf16` is inferred for a result
+    of that element type, of operations that leave it to the instruction. `header` are attributes of the module. Raises
+    Violation where the operation does not allow what the line says.
     """
     return _case("structured", opcode, variant, lines, inputs, before, type, header)
 
@@ -55,7 +61,34 @@ def _case(
     module = "".join(c if c.isalnum() else "_" for c in name)
     header = f", {header}" if header else ""
     hlo = f"HloModule {module}{header}\n\n{called}ENTRY main {{\n{body}\n}}\n"
-    return Case(name, kind, opcode, hlo, tuple(inputs), type=type_)
+    return Case(name, kind, opcode, _inferred(hlo), tuple(inputs), type=type_)
+
+
+_OPEN = re.compile(r"(?<== )_(\w*)(?= )")
+
+
+def _inferred(hlo: str) -> str:
+    """The module with the shapes that are left open inferred, in order."""
+    if not _OPEN.search(hlo):
+        return hlo
+    names = re.findall(r"(\S+) = _\w* ", hlo)
+    module = text.parse(_OPEN.sub(lambda m: f"{m[1] or 'f32'}[]", hlo))
+    found: dict[str, Instruction] = {i.name: i for i in module.entry.instructions}
+    shapes = []
+    for name in names:
+        i = found[name]
+        i.shape = operation(i.opcode).infer(i, *(o.shape for o in i.operands))
+        shapes.append(str(i.shape))
+    return _OPEN.sub(lambda m: shapes.pop(0), hlo)
+
+
+def several(opcode: str, variant: str, lines: Sequence[str], *inputs: np.ndarray, before: str = "") -> Case:
+    """A structured case with one result for each line ("_ pad(p0, p1), ..."), in a tuple if there are several."""
+    if len(lines) == 1:
+        return structured(opcode, variant, f"ROOT r = {lines[0]}", *inputs, before=before)
+    results = [f"r{n} = {line}" for n, line in enumerate(lines)]
+    names = ", ".join(f"r{n}" for n in range(len(lines)))
+    return structured(opcode, variant, "\n".join([*results, f"ROOT r = _ tuple({names})"]), *inputs, before=before)
 
 
 def _entry_shape(value: object) -> str:

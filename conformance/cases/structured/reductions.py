@@ -1,0 +1,259 @@
+"""reduce, reduce-window and select-and-scatter: any dimensions and windows, one array or several, any reducer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .. import Case, seeded
+from ..building import array_types, braces, combiner, comparator, neutral, random_values, small_integers, structured
+from ..values import edges
+
+OPCODES = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+ARGMAX = """argmax {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  above = pred[] compare(a, b), direction=GT
+  same = pred[] compare(a, b), direction=EQ
+  before = pred[] compare(i, j), direction=LT
+  first = pred[] and(same, before)
+  nan = pred[] compare(a, a), direction=NE
+  left = pred[] or(above, first)
+  keep = pred[] or(left, nan)
+  x = f32[] select(keep, a, b)
+  k = s32[] select(keep, i, j)
+  ROOT r = (f32[], s32[]) tuple(x, k)
+}
+"""
+SUMS = """sums {
+  a = f32[] parameter(0)
+  m = s32[] parameter(1)
+  p = pred[] parameter(2)
+  b = f32[] parameter(3)
+  n = s32[] parameter(4)
+  q = pred[] parameter(5)
+  x = f32[] add(a, b)
+  y = s32[] maximum(m, n)
+  z = pred[] or(p, q)
+  ROOT r = (f32[], s32[], pred[]) tuple(x, y, z)
+}
+"""
+SECOND = "second { a = f32[] parameter(0)\n  ROOT b = f32[] parameter(1) }\n"
+OF_SQUARES = """scaled {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] maximum(a, b)
+  d = f32[] minimum(a, b)
+  e = f32[] abs(d)
+  ROOT r = f32[] maximum(c, e)
+}
+"""
+
+SHAPES = (  # dimensions, which are reduced
+    ((5,), (0,)),
+    ((3, 4), (0,)),
+    ((3, 4), (1,)),
+    ((3, 4), (0, 1)),
+    ((3, 4), ()),
+    ((2, 3, 4), (0, 2)),
+    ((2, 3, 4), (1,)),
+    ((2, 1, 3, 2, 2), (4, 0)),
+    ((2, 2, 1, 3, 2, 2), (1, 3, 5)),
+    ((0, 3), (0,)),
+    ((0, 3), (1,)),
+    ((3, 0), (1,)),
+    ((), ()),
+    ((1, 1), (0,)),
+    ((33, 70), (0,)),
+    ((33, 70), (1,)),
+    ((1000,), (0,)),
+)
+
+
+def cases(thorough: bool) -> Iterator[Case]:
+    """reduce, then reduce-window, then select-and-scatter."""
+    yield from _reduces(thorough)
+    yield from _windows(thorough)
+    yield from _select_and_scatters(thorough)
+
+
+def _taken(opcode: str, kind: str) -> bool:
+    if kind == "pred":
+        return opcode in ("add", "multiply", "and", "or", "xor", "maximum", "minimum")
+    if kind == "complex":
+        return opcode in ("add", "multiply")
+    return opcode not in ("and", "or", "xor") or kind in ("signed", "unsigned")
+
+
+def _reduces(thorough: bool) -> Iterator[Case]:
+    for n, (dims, axes) in enumerate(SHAPES):
+        yield _reduce(f"add_{n}", "add", "f32", dims, axes)
+    for t in array_types():
+        for opcode in OPCODES:
+            if not _taken(opcode, t.kind) or (t.is_float and t.name in ("f8e8m0fnu", "f4e2m1fn")):
+                continue
+            if not thorough and t.bits in (1, 2, 16) and opcode in ("minimum", "xor", "multiply") and not t.is_float:
+                continue
+            yield _reduce(f"{opcode}_{t}", opcode, t.name, (3, 7, 5), (1,))
+    for opcode in ("maximum", "minimum", "add", "multiply"):  # NaN, infinities, signs of zeros
+        for t in array_types("float"):
+            if t.bits < 16:
+                continue
+            table = edges(t, few=True)
+            pairs = np.stack([np.repeat(table, len(table)), np.tile(table, len(table))])
+            head = combiner("op", opcode, t)
+            line = f"c = {t}[] constant({neutral(opcode, t)})\nROOT r = _ reduce(p0, c), dimensions={{0}}, to_apply=op"
+            yield structured("reduce", f"edges_{opcode}_{t}", line, pairs, before=head)
+    rng = seeded("reduce/variadic")
+    for n, (dims, axes) in enumerate(SHAPES if thorough else SHAPES[:8] + SHAPES[9:12]):
+        x = small_integers(rng, "f32", dims)
+        line = f"""i = s32[{",".join(map(str, dims))}] iota(), iota_dimension={len(dims) - 1}
+                   c = f32[] constant(-inf)
+                   d = s32[] constant(2147483647)
+                   ROOT r = _ reduce(p0, i, c, d), dimensions={braces(axes)}, to_apply=argmax"""
+        yield structured("reduce", f"argmax_{n}", line, x, before=ARGMAX)
+        a, m, p = random_values(rng, "f32", dims), random_values(rng, "s32", dims), random_values(rng, "pred", dims)
+        line = f"""c = f32[] constant(0)
+                   d = s32[] constant(-2147483648)
+                   e = pred[] constant(false)
+                   ROOT r = _ reduce(p0, p1, p2, c, d, e), dimensions={braces(axes)}, to_apply=sums"""
+        yield structured("reduce", f"three_{n}", line, a, m, p, before=SUMS)
+    x = np.abs(random_values(rng, "f32", (4, 9)))
+    line = "c = f32[] constant(0)\nROOT r = _ reduce(p0, c), dimensions={1}, to_apply=scaled"
+    yield structured("reduce", "composite", line, x, before=OF_SQUARES)
+    for n in range(200 if thorough else 12):
+        rng = seeded(f"reduce/random_{n}")
+        dims = tuple(int(rng.choice((0, 1, 2, 3, 5), p=(0.05, 0.2, 0.3, 0.3, 0.15))) for _ in range(rng.integers(0, 7)))
+        axes = tuple(int(d) for d in rng.permutation(len(dims))[: rng.integers(0, len(dims) + 1)])
+        yield _reduce(
+            f"random_{n}", ("add", "maximum", "multiply")[n % 3], ("f32", "s32", "bf16", "f64")[n % 4], dims, axes
+        )
+
+
+def _reduce(variant: str, opcode: str, t: str, dims: tuple[int, ...], axes: tuple[int, ...]) -> Case:
+    x = random_values(seeded(f"reduce/{variant}"), t, dims)
+    line = (
+        f"c = {t}[] constant({_neutral(opcode, t)})\nROOT r = _ reduce(p0, c), dimensions={braces(axes)}, to_apply=op"
+    )
+    return structured("reduce", variant, line, x, before=combiner("op", opcode, t))
+
+
+def _neutral(opcode: str, t: str) -> str:
+    """As building.neutral; in the types without infinities their largest numbers."""
+    from ml_dtypes import finfo
+    from refxla_spec.types import ELEMENT_TYPES
+
+    word = neutral(opcode, t)
+    kind = ELEMENT_TYPES[t]
+    if kind.is_complex:
+        return f"({word},0)"
+    if "inf" in word and np.isnan(np.array(np.inf).astype(kind.dtype)):
+        return f"{'-' if '-' in word else ''}{float(finfo(kind.dtype).max)}"
+    return word
+
+
+WINDOWS = (  # dimensions, window
+    ((7,), "size=3"),
+    ((7,), "size=3 stride=2 pad=1_1"),
+    ((7,), "size=7 pad=6_0"),  # a cumulative sum
+    ((7,), "size=3 pad=-1_-2"),
+    ((7,), "size=2 lhs_dilate=3"),
+    ((7,), "size=3 rhs_dilate=2 pad=2_2"),
+    ((7,), "size=2 stride=3 pad=-1_4 lhs_dilate=2 rhs_dilate=2"),
+    ((4,), "size=9"),  # no placing at all
+    ((0,), "size=2 pad=2_2"),
+    ((6, 8), "size=2x2 stride=2x2"),
+    ((6, 8), "size=3x3 stride=2x1 pad=1_1x0_2"),
+    ((2, 6, 8, 3), "size=1x2x2x1 stride=1x2x2x1"),
+    ((2, 6, 8, 3), "size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0"),
+    ((3, 4, 5), "size=2x1x3 pad=1_0x0_0x-1_2 lhs_dilate=1x2x2 rhs_dilate=2x1x1"),
+    ((), ""),
+    ((2, 3, 0, 2), "size=1x2x2x1"),
+)
+
+
+def _windows(thorough: bool) -> Iterator[Case]:
+    for n, (dims, window) in enumerate(WINDOWS):
+        for opcode in ("add", "maximum") if n < 12 else ("add",):
+            yield _window(f"{opcode}_{n}", opcode, "f32", dims, window)
+    for t in array_types():
+        for opcode in ("add", "minimum", "multiply", "maximum"):
+            if not _taken(opcode, t.kind) or t.name in ("f8e8m0fnu", "f4e2m1fn"):
+                continue
+            if thorough or (opcode != "multiply" and (t.bits >= 16 or opcode == "minimum")):
+                yield _window(f"{opcode}_{t}", opcode, t.name, (5, 7), "size=2x3 stride=1x2 pad=1_1x1_2")
+    rng = seeded("reduce-window/variadic")
+    for n, (dims, window) in enumerate(WINDOWS if thorough else WINDOWS[:7] + WINDOWS[9:11]):
+        x = small_integers(rng, "f32", dims)
+        i = np.arange(x.size, dtype=np.int32).reshape(dims)
+        attribute = f", window={{{window}}}" if window else ""
+        line = f"""c = f32[] constant(-inf)
+                   d = s32[] constant(2147483647)
+                   ROOT r = _ reduce-window(p0, p1, c, d){attribute}, to_apply=argmax"""
+        yield structured("reduce-window", f"argmax_{n}", line, x, i, before=ARGMAX)
+    for n in range(300 if thorough else 20):
+        rng = seeded(f"reduce-window/random_{n}")
+        rank = int(rng.integers(1, 5))
+        dims = tuple(int(rng.choice((1, 2, 3, 5, 6))) for _ in range(rank))
+        columns = {
+            "size": [int(rng.choice((1, 2, 3))) for _ in dims],
+            "stride": [int(rng.choice((1, 1, 2, 3))) for _ in dims],
+            "pad": [f"{rng.choice((0, 0, 1, 2, -1))}_{rng.choice((0, 0, 1, 3, -1))}" for _ in dims],
+            "lhs_dilate": [int(rng.choice((1, 1, 1, 2))) for _ in dims],
+            "rhs_dilate": [int(rng.choice((1, 1, 2))) for _ in dims],
+        }
+        window = " ".join(f"{key}={'x'.join(map(str, values))}" for key, values in columns.items())
+        opcode = ("add", "maximum", "minimum", "multiply")[n % 4]
+        yield _window(f"random_{n}", opcode, ("f32", "f64", "s32", "bf16", "f16")[n % 5], dims, window)
+
+
+def _window(variant: str, opcode: str, t: str, dims: tuple[int, ...], window: str) -> Case:
+    x = random_values(seeded(f"reduce-window/{variant}"), t, dims)
+    attribute = f", window={{{window}}}" if window else ""
+    line = f"c = {t}[] constant({_neutral(opcode, t)})\nROOT r = _ reduce-window(p0, c){attribute}, to_apply=op"
+    return structured("reduce-window", variant, line, x, before=combiner("op", opcode, t))
+
+
+POOLS = (  # operand, source, window
+    ((8,), (4,), "size=2 stride=2"),
+    ((8,), (6,), "size=3"),  # overlapping windows
+    ((8,), (4,), "size=3 stride=2 pad=1_0"),
+    ((6, 8), (3, 4), "size=2x2 stride=2x2"),
+    ((6, 8), (3, 4), "size=3x3 stride=2x2 pad=1_0x0_1"),
+    ((2, 6, 6, 3), (2, 3, 3, 3), "size=1x2x2x1 stride=1x2x2x1"),
+    ((2, 6, 6, 3), (2, 3, 3, 3), "size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x1_0x0_0"),
+    ((7, 7), (3, 3), "size=1x1 stride=3x3"),  # gaps between the windows
+    ((0, 3), (0, 3), "size=1x1"),
+)
+
+
+def _select_and_scatters(thorough: bool) -> Iterator[Case]:
+    for n, (dims, source, window) in enumerate(POOLS):
+        for direction in ("GE", "LE", "GT", "LT") if thorough or n == 1 else ("GE",):
+            yield _pool(f"{direction}_{n}", direction, "f32", dims, source, window)
+    for t in array_types("signed", "unsigned", "float"):
+        if thorough or t.name in ("s32", "u8", "f64", "bf16", "f16", "s64"):
+            yield _pool(f"{t}", "GE", t.name, *POOLS[4])
+    for opcode in ("multiply", "maximum"):
+        yield _pool(opcode, "GE", "f32", *POOLS[4], scatter=opcode)
+    rng = seeded("select-and-scatter/nan")
+    x = random_values(rng, "f32", (6, 8))
+    x[1, 2] = x[4, 4] = np.nan
+    line = """c = f32[] constant(0)
+              ROOT r = _ select-and-scatter(p0, p1, c), window={size=2x2 stride=2x2}, select=above, scatter=op"""
+    before = comparator("above", "GE", "f32") + "\n" + combiner("op", "add", "f32")
+    source = random_values(rng, "f32", (3, 4))
+    yield structured("select-and-scatter", "nan", line, x, source, before=before)
+
+
+def _pool(variant: str, direction: str, t: str, dims: tuple, source: tuple, window: str, scatter: str = "add") -> Case:
+    rng = seeded(f"select-and-scatter/{variant}")
+    line = f"""c = {t}[] constant({_neutral(scatter, t)})
+               ROOT r = _ select-and-scatter(p0, p1, c), window={{{window}}}, select=above, scatter=op"""
+    before = comparator("above", direction, t) + "\n" + combiner("op", scatter, t)
+    x = small_integers(rng, t, dims)  # with ties
+    return structured("select-and-scatter", variant, line, x, random_values(rng, t, source), before=before)
