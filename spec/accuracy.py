@@ -15,7 +15,7 @@ The value of a complex operation is compared by its distance from the exact one:
 from __future__ import annotations
 
 # Bounds for f32 and f64 alike. Next to each: the largest error found so far in refxla's own functions, f32 then f64;
-# with a star, over all 2^32 operands (`python -m refxla.tools.sweep`), otherwise over samples of about a million.
+# with a star, over all 2^32 operands (`refxla-conformance sweep`), otherwise over samples of about a million.
 _REAL = {
     "exponential": 1.0,  # 0.76* 0.74
     "exponential-minus-one": 1.0,  # 0.87* 0.81

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,10 @@ class Target:
         exception is a failure.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no run(module, arguments)")
+
+    def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
+        """`run` of one module for many arguments; to be overridden where it pays to prepare the module once."""
+        return lambda arguments: self.run(module, arguments)
 
     def verify(self, text: str) -> None:
         """Checks a program without running it, and returns if it follows the rules of HLO.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from refxla_spec import text, verify
@@ -24,8 +24,11 @@ class Compiled(Target):
         self.name = f"compiled:{device}" if device else "compiled"
 
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
+        return self.load(module)(arguments)
+
+    def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
         executable = refxla.compile(module, device=self.device, without=self.without)
-        return arrays(executable(*leaves(list(arguments))))
+        return lambda arguments: arrays(executable(*leaves(list(arguments))))
 
     def verify(self, source: str) -> None:
         verify.verify(text.parse(source))

@@ -1,0 +1,123 @@
+"""refxla-conformance sweep: the command line of a sweep, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from refxla_spec.errors import Error, InputError
+from refxla_spec.operation import operations
+from refxla_spec.types import ELEMENT_TYPES
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..targets import Target, make_target
+from . import table
+from .functions import Function, functions
+from .measure import measure, values_of
+from .precise import error_at, suspect
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("opcodes", nargs="*", metavar="OPCODE", help="elementwise operations; all if none is named")
+    parser.add_argument("--types", default="", help="operand types, such as f32,f16; all if left out")
+    parser.add_argument("--operands", type=int, choices=(1, 2), default=0, help="functions of so many operands alone")
+    parser.add_argument("--target", default="compiled", help="the implementation to sweep (default: compiled)")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one operand in N, a power of two, in stretches (for a first look)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="put the rows found into this table")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Sweeps, prints a line for each function; 1 if the accuracy contract is broken anywhere, else 0."""
+    console = Console()
+    types = tuple(filter(None, options.types.split(",")))
+    unknown = [o for o in options.opcodes if o not in operations()] + [t for t in types if t not in ELEMENT_TYPES]
+    if unknown:
+        raise InputError(f"{', '.join(unknown)}: no operation or element type of the specification")
+    chosen = list(functions(options.opcodes, types, options.operands))
+    if not chosen:
+        raise InputError("nothing to sweep: one operand may have 32 bits, two 16 each, all of a floating-point type")
+    if options.sample < 1 or options.sample & (options.sample - 1):
+        raise InputError(f"--sample is {options.sample}; it must be a power of two")
+    rows = {row.function: row for row in (table.read(options.json) if options.json else [])}
+    counts: Counter[str] = Counter()
+    target = make_target(options.target)
+    bar = Progress(
+        TextColumn("{task.description:32}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        whole = bar.add_task("all functions", total=len(chosen))
+        for function in chosen:
+            outcome = _one(function, target, options.sample, bar, console)
+            if isinstance(outcome, table.Row):
+                rows[outcome.function] = outcome
+                counts["kept" if outcome.kept else "broken"] += 1
+                if options.json:
+                    table.write(list(rows.values()), options.json)
+            else:
+                counts[outcome] += 1
+            bar.advance(whole)
+    target.close()
+    console.print(", ".join(f"{counts[what]} {what}" for what in ("kept", "broken", "suspect", "unsupported")))
+    return 1 if counts["broken"] or counts["suspect"] else 0
+
+
+def _one(function: Function, target: Target, sample: int, bar: Progress, console: Console) -> table.Row | str:
+    """The row of one function; or why there is none: "unsupported", or "suspect" f64 values to compare with."""
+    task = bar.add_task(str(function), total=function.operands)
+
+    def tick(done: int) -> None:
+        bar.advance(task, done)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(f"{function!s:34} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
+
+    try:
+        doubt = suspect(function, target.load)
+        if doubt:
+            say(f"cannot be judged: {doubt}", "red")
+            return "suspect"
+        worst = measure(function, target.load, sample, tick)
+        precise = error_at(function, worst.bits, target.load) if function.bound else None
+    except Error as error:
+        say(f"unsupported: {str(error).splitlines()[0]}", "yellow")
+        return "unsupported"
+    finally:
+        bar.remove_task(task)
+    row = table.Row(
+        function=str(function),
+        opcode=function.opcode,
+        type=function.operand.name,
+        swept=worst.swept,
+        worst=None if worst.error == float("inf") else round(worst.error, 5),
+        at=tuple(repr(float(x)) for x in values_of(function, worst.bits)),
+        precise=None if precise is None else round(precise, 5),
+        bound=function.bound,
+        seconds=round(worst.seconds, 1),
+        target=target.name,
+    )
+    say(_line(row), "" if row.kept else "red")
+    return row
+
+
+def _line(row: table.Row) -> str:
+    place = f"at {', '.join(row.at)}"
+    if row.worst is None:
+        return f"a result that has to be met exactly is missed {place}"
+    if not row.bound:
+        return f"exact                              {row.seconds:6.1f} s"
+    checked = "" if row.precise is None else f" (mpmath: {row.precise:.4f})"
+    return f"{row.worst:7.4f} ULP of {row.bound} allowed  {row.seconds:6.1f} s  {place}{checked}"

@@ -1,0 +1,114 @@
+"""The exact ones of a sweep, held to something more exact: to the specification on a sample, to mpmath at the worst.
+
+A sweep takes what the implementation computes in f64 for exact. That is right if its f64 functions keep their own
+contract, which is a few ULP of f64, or 2^-27 ULP of f32 and less. `suspect` looks for an operand where they do not, and
+`error_at` computes the error at one place from an exact value of 200 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from refxla_spec.accuracy import max_ulp
+from refxla_spec.compare import precision, same_bits, ulp
+from refxla_spec.errors import InputError
+from refxla_spec.module import Instruction
+from refxla_spec.operation import operation
+from refxla_spec.types import F64, Shape
+
+from .functions import Function
+from .measure import Load, values_of
+from .program import values
+
+SAMPLE = 1 << 17
+BITS = 200
+
+
+def error_at(function: Function, bits: int, load: Load) -> float | None:
+    """The error in ULP at the operands with these bits, by mpmath; None where it is no finite number other than 0."""
+    mpmath, exact = _exact(function.opcode)
+    got, _ = load(values(function, 1))([np.array([bits], np.uint32)])
+    operands = [float(x) for x in values_of(function, bits)]
+    if exact is None or not np.isfinite([*operands, got[0]]).all():
+        return None
+    digits, least = precision(function.result)
+    with mpmath.workprec(BITS):
+        value = exact(*map(mpmath.mpf, operands))
+        if not mpmath.isfinite(value) or value == 0:
+            return None
+        step = max(int(mpmath.floor(mpmath.log(abs(value), 2))) + 1 - digits, least)
+        return float(abs(mpmath.mpf(float(got[0])) - value) / mpmath.mpf(2) ** step)
+
+
+def _exact(opcode: str) -> tuple[Any, Callable | None]:
+    """mpmath, and its function for an operation, None if there is none. InputError if it is not installed."""
+    try:
+        import mpmath
+    except ImportError:
+        raise InputError("the worst operands are checked with mpmath: pip install mpmath") from None
+    other_names = {
+        "add": lambda x, y: x + y,
+        "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+        "cosine": mpmath.cos,
+        "divide": lambda x, y: x / y,
+        "exponential": mpmath.exp,
+        "exponential-minus-one": mpmath.expm1,
+        "log-plus-one": mpmath.log1p,
+        "logistic": lambda x: 1 / (1 + mpmath.exp(-x)),
+        "multiply": lambda x, y: x * y,
+        "rsqrt": lambda x: 1 / mpmath.sqrt(x),
+        "sine": mpmath.sin,
+        "subtract": lambda x, y: x - y,
+    }
+    return mpmath, other_names.get(opcode) or getattr(mpmath, opcode, None)
+
+
+def suspect(function: Function, load: Load) -> str:
+    """An operand whose f64 result breaks the contract of f64, against the reference on a sample; "" if there is none.
+
+    The sample has the special values of the type and operands spread evenly over all its bits.
+    """
+    bits = _sample(function)
+    _, got = load(values(function, bits.size))([bits])
+    width = function.operand.bits
+    columns = [(bits >> np.uint32(width * k)) & np.uint32(2**width - 1) for k in reversed(range(function.arity))]
+    dtype = function.operand.dtype
+    with np.errstate(all="ignore"):
+        operands = [c.astype(f"u{dtype.itemsize}").view(dtype).astype(np.float64) for c in columns]
+        shape = Shape.array(function.result if function.opcode == "convert" else F64, (bits.size,))
+        asked = Instruction(function.opcode, function.opcode, shape, [], dict(function.attributes))
+        want = np.asarray(operation(function.opcode).evaluate(asked, *operands)).astype(np.float64)
+        allowed = (max_ulp(function.opcode, "f64") + 0.5) * ulp(want) if function.bound else 0
+        wrong = ~(same_bits(got, want) | (np.isfinite(want) & (np.abs(got - want) <= allowed)))
+    if not wrong.any():
+        return ""
+    k = int(np.argmax(wrong))
+    given = ", ".join(repr(float(o[k])) for o in operands)
+    return f"{function.opcode}({given}) in f64 is {float(got[k])!r} instead of {float(want[k])!r}"
+
+
+def _sample(function: Function) -> np.ndarray:
+    if function.operands <= SAMPLE:
+        return np.arange(function.operands, dtype=np.uint32)
+    step = function.operands // SAMPLE
+    spread = np.arange(SAMPLE, dtype=np.uint64) * step + np.arange(SAMPLE, dtype=np.uint64) % step
+    if function.arity == 2:  # every special value with every other is a matter of 2^16 pairs that a stride misses
+        edges = _edges(function)
+        spread[: edges.size**2] = (edges[:, None] << np.uint64(function.operand.bits) | edges).ravel()
+    else:
+        edges = _edges(function)
+        spread[: edges.size] = edges
+    return spread.astype(np.uint32)
+
+
+def _edges(function: Function) -> np.ndarray:
+    """The bits of zeros, subnormals, ones, the largest numbers, infinities and NaN, of both signs."""
+    dtype = function.operand.dtype
+    info = ml_dtypes.finfo(dtype)
+    numbers = [0, 0.5, 1, 1.5, 2, 3, float(info.smallest_subnormal), float(info.tiny), float(info.max), np.inf, np.nan]
+    with np.errstate(all="ignore"):
+        both = np.array([*numbers, *(-n for n in numbers)]).astype(dtype)
+    return both.view(f"u{dtype.itemsize}").astype(np.uint64)

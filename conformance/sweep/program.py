@@ -1,0 +1,106 @@
+"""The HLO program of a sweep.
+
+    sweep(first: u32[]) -> u64[]      over the operands first, first + 1, ... first + count - 1
+
+Operand k is the value with the bits k; of a function of two operands the upper half of the bits is the first one. The
+result is the largest of the words
+
+    error << 32 | k
+
+where error counts 2^-16 ULP of the result's type, and is MISSED where a result that has to be met exactly is not: of an
+exact operation each; of the others zeros with their sign, infinities and NaN. (A maximum of integers has no order, and
+tells the place with the error.)
+"""
+
+from __future__ import annotations
+
+from refxla_spec.compare import precision
+from refxla_spec.module import Computation, Instruction, Module, post_order
+from refxla_spec.types import ELEMENT_TYPES, F64, U32, U64, ElementType, Shape
+
+from refxla.build import Build, bigger
+
+from .functions import Function
+
+UNIT = 65536  # errors to an ULP
+MISSED = 2**32 - 1
+
+
+def sweep(function: Function, count: int) -> Module:
+    """The program above for `count` operands, a power of two."""
+    b = Build("sweep")
+    first = Instruction("first", "parameter", Shape(U32), [], {"number": 0})
+    index = b.add(b.iota(U32, (count,), 0), b.spread(first, Shape.array(U32, (count,)), ()))
+    error = _error(b, function, index)
+    word = b.or_(b.shift_left(b.convert(error, U64), 32), b.convert(index, U64))
+    return _module(b.reduce(word, 0, (0,), bigger(U64)))
+
+
+def values(function: Function, count: int) -> Module:
+    """values(bits: u32[count]) -> (the function's result, in f64; the same computed in f64)."""
+    b = Build("values")
+    bits = Instruction("bits", "parameter", Shape.array(U32, (count,)), [], {"number": 0})
+    got, exact = _both(b, function, bits)
+    return _module(b.tuple(b.convert(got, F64), b.convert(exact, F64)))
+
+
+def _module(root: Instruction) -> Module:
+    entry = Computation("main", list(post_order(root)), root)
+    called = dict.fromkeys(c for i in entry.instructions for c in i.called)
+    return Module("sweep", [*called, entry], entry)
+
+
+def _both(b: Build, function: Function, index: Instruction) -> tuple[Instruction, Instruction]:
+    """The function of the operands with these bits in its own type, and in f64."""
+    bits, attributes = function.operand.bits, dict(function.attributes)
+    if function.arity == 1:
+        words = [index]
+    else:
+        words = [b.shift_right_logical(index, bits), b.and_(index, 2**bits - 1)]
+    operands = [_from_bits(b, word, function.operand) for word in words]
+    wide = [b.convert(operand, F64) for operand in operands]
+    if function.opcode == "convert":
+        return b.convert(operands[0], function.result), b.convert(wide[0], function.result)
+    return tuple(b.make(function.opcode, *given, **attributes) for given in (operands, wide))
+
+
+def _error(b: Build, function: Function, index: Instruction) -> Instruction:
+    """The error of each result in UNITs, or MISSED, as u32."""
+    got, exact = _both(b, function, index)
+    rounded = b.convert(exact, function.result)
+    missed, none = (b.full(error, index.shape) for error in (MISSED, 0))
+    if not function.result.is_float:
+        return b.select(b.compare(got, rounded, direction="EQ"), none, missed)
+    same = b.or_(
+        b.compare(_bits(b, got), _bits(b, rounded), direction="EQ"),
+        b.and_(b.compare(got, got, direction="NE"), b.compare(rounded, rounded, direction="NE")),
+    )
+    exactly = b.select(same, none, missed)
+    if not function.bound:
+        return exactly
+    apart = b.divide(b.abs(b.subtract(b.convert(got, F64), exact)), _ulp(b, exact, function.result))
+    units = b.multiply(apart, UNIT)
+    measured = b.select(b.compare(units, MISSED - 1, direction="LT"), b.convert(units, U32), missed)
+    regular = b.and_(b.is_finite(rounded), b.compare(exact, 0, direction="NE"))
+    return b.select(regular, measured, exactly)
+
+
+def _ulp(b: Build, exact: Instruction, element_type: ElementType) -> Instruction:
+    """One ULP of `element_type` at each value, as f64: its power of two, or the least normal one, and so many below."""
+    digits, least = precision(element_type)
+    mantissa = digits - 1
+    power = b.and_(b.bitcast_convert(exact, shape=exact.shape.with_element_type(U64)), 0x7FF << 52)
+    power = b.maximum(power, (1023 + least + mantissa) << 52)
+    ulp = b.subtract(power, mantissa << 52)
+    return b.bitcast_convert(ulp, shape=exact.shape)
+
+
+def _from_bits(b: Build, words: Instruction, element_type: ElementType) -> Instruction:
+    """The values whose bits are the lowest of these u32."""
+    narrow = b.convert(words, ELEMENT_TYPES[f"u{element_type.bits}"])
+    return b.bitcast_convert(narrow, shape=words.shape.with_element_type(element_type))
+
+
+def _bits(b: Build, values: Instruction) -> Instruction:
+    unsigned = ELEMENT_TYPES[f"u{values.shape.element_type.bits}"]
+    return b.bitcast_convert(values, shape=values.shape.with_element_type(unsigned))

@@ -1,0 +1,60 @@
+"""The table of what sweeps have found: a JSON file, and its rows for the documentation.
+
+{"machine": ..., "functions": [{"function": "tanh of f32", "swept": 4294967296, "worst": 0.75, ...}, ...]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+KEPT = Path(__file__).parent / "worst.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is kept of one function's sweep. Errors are in ULP of the result."""
+
+    function: str
+    opcode: str
+    type: str
+    swept: int
+    worst: float | None  # as the sweep measured it; None where an exact result was missed
+    at: tuple[str, ...]  # the operands there
+    precise: float | None  # the error there by mpmath
+    bound: float
+    seconds: float
+    target: str
+
+    @property
+    def kept(self) -> bool:
+        return self.worst is not None and self.worst <= self.bound
+
+
+def read(path: Path = KEPT) -> list[Row]:
+    """The rows of a file that `write` made; none if there is no file. ValueError if it is another kind of file."""
+    if not path.exists():
+        return []
+    try:
+        rows = json.loads(path.read_text())["functions"]
+        return [Row(**row | {"at": tuple(row["at"])}) for row in rows]
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no table of sweeps ({error}); name another file or remove it") from None
+
+
+def write(rows: list[Row], path: Path) -> None:
+    """Writes the table, sorted by operation, number of operands and type."""
+    functions = [asdict(row) for row in sorted(rows, key=lambda row: (row.opcode, row.type, row.function))]
+    path.write_text(json.dumps({"functions": functions}, indent=1) + "\n")
+
+
+def markdown(rows: list[Row]) -> Iterator[str]:
+    """The lines of a table for people."""
+    yield "| function | operands swept | largest error, ULP | at | allowed |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        error = "missed" if row.worst is None else "exact" if not row.bound else f"{row.worst:.4f}"
+        at = ", ".join(row.at) if row.bound or not row.kept else ""
+        yield f"| {row.function} | {row.swept:,} | {error} | {at} | {row.bound or 'exact'} |"
