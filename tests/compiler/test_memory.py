@@ -5,12 +5,12 @@ import runpy
 from pathlib import Path
 
 import numpy as np
-import plan_simulator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_programs import programs
 from refxla._core.memory import assign
+from refxla_conformance.fuzz import simulator as plan_simulator
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
