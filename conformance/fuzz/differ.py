@@ -1,0 +1,151 @@
+"""What is compared for each program, and what counts as a divergence.
+
+    valid            the generated program is valid, and so is its text, read again
+    plan             the simulated plan against the reference: the bits where the contract is exact, else its bounds
+    plan without X   an optional pass left out, all of them, or fusion: the same bits as the plan
+    kernels          the kernels on the device against the reference
+    kernels without X  the same bits as the kernels
+
+Whatever is raised, but for UnsupportedError, is a divergence too: verified implies no crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from refxla_spec.errors import Error, UnsupportedError
+from refxla_spec.text import parse
+from refxla_spec.verify import verify
+
+from refxla.passes.pipeline import OPTIONAL
+
+from .generate import Sample
+from .runs import Arrays, Expected, Kernels, different_bits, expected, simulated
+
+VARIANTS: tuple[tuple[str, ...], ...] = (OPTIONAL, *((name,) for name in OPTIONAL))
+THROUGH_TEXT = 8  # one program in so many is printed and read again
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """`check` is what was compared (see above), `what` how it differs, `raised` the exception's type if one was."""
+
+    seed: int
+    check: str
+    what: str
+    raised: str = ""
+
+    def like(self, other: Divergence | None) -> bool:
+        """Whether the other is of the same kind, so that a smaller program shows the same fault."""
+        return other is not None and (self.check, self.raised) == (other.check, other.raised)
+
+
+class Unsupported(Exception):
+    """The compiler says that it does not take the program."""
+
+
+def named(without: tuple[str, ...]) -> str:
+    return "optional passes" if set(without) == set(OPTIONAL) else ", ".join(without)
+
+
+def attempt(seed: int, check: str, action: Callable[[], str]) -> Divergence | None:
+    """A divergence if the action says what differs, or raises. Raises Unsupported for an UnsupportedError."""
+    try:
+        with np.errstate(all="ignore"):
+            what = action()
+    except UnsupportedError as error:
+        raise Unsupported(str(error)) from None
+    except (Exception, RecursionError) as error:  # whatever it is, it is what we look for
+        return Divergence(seed, check, f"{type(error).__name__}: {error}"[:2000], type(error).__name__)
+    return Divergence(seed, check, what) if what else None
+
+
+def is_valid(sample: Sample, through_text: bool = False) -> str:
+    """What is wrong with a program itself, or with its text."""
+    verify(sample.module)
+    if through_text:
+        text = str(sample.module)
+        again = parse(text)
+        verify(again)
+        if str(again) != text:
+            return "printed, read and printed again, the text is another"
+    return ""
+
+
+@dataclass
+class Cheap:
+    """The comparisons of one program that need no device."""
+
+    divergence: Divergence | None = None
+    unsupported: str = ""
+    wanted: Expected | None = None
+    plan: Arrays | None = None
+
+
+def cheap(sample: Sample, variants: tuple[tuple[str, ...], ...] | None = None) -> Cheap:
+    """Compare without a device; `variants` are the passes left out (by default one that the seed picks)."""
+    made, seed = Cheap(), sample.seed
+    if variants is None:
+        variants = (VARIANTS[seed % len(VARIANTS)],)
+
+    def against_reference() -> str:
+        made.plan = simulated(sample)
+        return made.wanted.difference(made.plan)
+
+    def reference() -> str:
+        made.wanted = expected(sample)
+        return ""
+
+    checks = [("valid", lambda: is_valid(sample, seed % THROUGH_TEXT == 0)), ("reference", reference)]
+    checks.append(("plan", against_reference))
+    for without in variants:
+        checks.append((f"plan without {named(without)}",
+                       lambda w=without: different_bits(made.plan, simulated(sample, w))))  # fmt: skip
+    try:
+        for name, action in checks:
+            made.divergence = attempt(seed, name, action)
+            if made.divergence:
+                break
+    except Unsupported as problem:
+        made.unsupported = str(problem)
+    return made
+
+
+def of_kernels(sample: Sample, kernels: Kernels, wanted: Expected | None = None) -> Divergence | None:
+    """One program's kernels against the reference, then its variants' against them. Raises Unsupported."""
+    got: list[Arrays] = []
+
+    def against_reference() -> str:
+        got.append(kernels.run(sample))
+        return (wanted or expected(sample)).difference(got[0])
+
+    found = attempt(sample.seed, "kernels", against_reference)
+    for without in VARIANTS:
+        found = found or attempt(
+            sample.seed,
+            f"kernels without {named(without)}",
+            lambda w=without: different_bits(got[0], kernels.run(sample, w)),
+        )
+    return found
+
+
+def same_check(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels]) -> Divergence | None:
+    """What a program shows when it is put to the one comparison that a divergence came from."""
+    try:
+        if divergence.check.startswith("kernels"):
+            return _kernel_check(sample, divergence.check, kernels())
+        if divergence.check in ("valid", "reference", "plan"):
+            return cheap(sample, variants=()).divergence
+        without = next(w for w in VARIANTS if divergence.check == f"plan without {named(w)}")
+        return cheap(sample, (without,)).divergence
+    except (Unsupported, Error):
+        return None
+
+
+def _kernel_check(sample: Sample, check: str, kernels: Kernels) -> Divergence | None:
+    if check == "kernels":
+        return attempt(sample.seed, check, lambda: expected(sample).difference(kernels.run(sample)))
+    without = next(w for w in VARIANTS if check == f"kernels without {named(w)}")
+    return attempt(sample.seed, check, lambda: different_bits(kernels.run(sample), kernels.run(sample, without)))

@@ -1,0 +1,266 @@
+"""A program while it grows: computations to which rules add instructions, each made by its operation's own `infer`.
+
+A rule (see growth/) takes a Frame, the computation that grows, picks operands with `any` and `of`, and adds what it
+makes with `put`. What breaks a constraint is not added: `Violation` ends the rule.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import Error
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.operation import make, operation
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape, leaves
+
+from . import values
+
+LARGEST = 300  # elements of a value
+SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 8, 17)
+Dims = tuple[int, ...]
+
+
+class Skip(Error):
+    """A rule that cannot add anything here."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A way to grow: what it is called, how often it is taken, and whether it makes other computations."""
+
+    name: str
+    weight: float
+    grow: Callable[[Frame], None]
+    control: bool = False
+
+
+RULES: list[Rule] = []
+
+
+def rule(weight: float = 1, control: bool = False) -> Callable[[Callable[[Frame], None]], Callable[[Frame], None]]:
+    """Enter a function into RULES."""
+
+    def enter(grow: Callable[[Frame], None]) -> Callable[[Frame], None]:
+        RULES.append(Rule(grow.__name__.strip("_"), weight, grow, control))
+        return grow
+
+    return enter
+
+
+@dataclass
+class Program:
+    """What the frames of one program share."""
+
+    r: random.Random
+    types: tuple[ElementType, ...]  # those that new values have
+    weights: dict[str, float] = field(default_factory=dict)  # of rules, times their own
+    computations: list[Computation] = field(default_factory=list)
+    reducers: dict[tuple[str, ...], Computation] = field(default_factory=dict)
+    arguments: dict[Instruction, list[np.ndarray]] = field(default_factory=dict)  # of entry parameters, tuples opened
+    used: Counter[str] = field(default_factory=Counter)  # how often each rule added something
+    count: int = 0
+
+    def name(self, prefix: str = "v") -> str:
+        self.count += 1
+        return f"{prefix}.{self.count}"
+
+    def reducer(self, opcode: str, element_type: ElementType, flipped: bool = False) -> Computation:
+        """opcode(a, b), or opcode(b, a), of scalars; a comparison of them where the opcode is a direction."""
+        key = (opcode, element_type.name, str(flipped))
+        if key not in self.reducers:
+            name = self.name(f"{opcode}.{element_type}")
+            a, b = (_parameter(f"{name}.{n}", Shape(element_type), k) for k, n in enumerate("ab"))
+            operands = (b, a) if flipped else (a, b)
+            if len(opcode) == 2:
+                root = make("compare", *operands, name=f"{name}.c", direction=opcode)
+            else:
+                root = make(opcode, *operands, name=f"{name}.c")
+            self.reducers[key] = self.keep(Computation(name, [a, b, root], root))
+        return self.reducers[key]
+
+    def keep(self, computation: Computation) -> Computation:
+        self.computations.append(computation)
+        return computation
+
+
+class Frame:
+    """One computation that grows. `depth` is how deep other computations may still be nested in it."""
+
+    def __init__(self, program: Program, depth: int = 0, entry: bool = False, scalar: bool = False) -> None:
+        self.program, self.r, self.depth, self.entry, self.scalar = program, program.r, depth, entry, scalar
+        self.instructions: list[Instruction] = []
+        self.pool: list[Instruction] = []  # the arrays among them that rules may use
+        self.parameters: list[Instruction] = []
+
+    # -- adding -------------------------------------------------------------------------------------------------------
+
+    def put(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
+        """Make an instruction and add it. Raises Violation where that is invalid, Skip where it is too large."""
+        made = make(opcode, *operands, name=self.program.name(), shape=shape, **attributes)
+        if shape is not None:
+            operation(opcode).infer(made, *(o.shape for o in operands))  # which checks the shape that is given
+        if made.shape.is_array and prod(made.shape.dimensions) > LARGEST:
+            raise Skip(f"{made.shape} is too large")
+        self.instructions.append(made)
+        if made.shape.is_array:
+            self.pool.append(made)
+        return made
+
+    def elements(self, made: Instruction) -> list[Instruction]:
+        """The elements of a tuple, each read from it."""
+        return [self.put("get-tuple-element", made, index=n) for n in range(len(made.shape.elements))]
+
+    def parameter(self, shape: Shape, value: np.ndarray | None = None) -> Instruction:
+        """A new parameter; of the entry, with its argument (a random one by default)."""
+        made = _parameter(self.program.name("p"), shape, len(self.parameters))
+        self.instructions.append(made)
+        self.parameters.append(made)
+        if shape.is_array:
+            self.pool.append(made)
+        if self.entry:
+            drawn = [values.array(self.r, s.element_type, s.dimensions) for s in leaves(shape)]
+            self.program.arguments[made] = drawn if value is None else [value]
+        return made
+
+    def constant(self, value: np.ndarray) -> Instruction:
+        return self.put("constant", shape=Shape.of(value), literal=value)
+
+    def number(self, element_type: ElementType, number: float) -> Instruction:
+        """A scalar constant."""
+        return self.constant(np.asarray(number).astype(element_type.dtype))
+
+    def full(self, shape: Shape, scalar: Instruction) -> Instruction:
+        """A scalar spread over dimensions."""
+        wide = Shape(scalar.shape.element_type, shape.dimensions)
+        return self.put("broadcast", scalar, shape=wide, dimensions=()) if shape.rank else scalar
+
+    # -- choosing ---------------------------------------------------------------------------------------------------
+
+    def flip(self, chance: float = 0.5) -> bool:
+        return self.r.random() < chance
+
+    def some(self, numbers: range) -> tuple[int, ...]:
+        """A random subset, in order."""
+        return tuple(n for n in numbers if self.flip())
+
+    def type(self, *kinds: str) -> ElementType:
+        """One of the program's types, of these kinds if any are named and it has such a one. Raises Skip if not."""
+        found = [t for t in self.program.types if not kinds or t.kind in kinds]
+        if not found:
+            raise Skip(f"no type of kind {kinds}")
+        return self.r.choice(found)
+
+    def dims(self) -> Dims:
+        """Random dimensions of a new value."""
+        if self.scalar:
+            return ()
+        dims = tuple(self.r.choice(SIZES) for _ in range(self.r.choice((0, 1, 1, 2, 2, 2, 3, 4))))
+        return dims if prod(dims) <= LARGEST else dims[:1]
+
+    def any(self, *kinds: str, least: int = 0, empty: bool = True) -> Instruction:
+        """A value: of one of these kinds, with at least `least` dimensions, of no element only if `empty`.
+
+        Later values are taken more often, so that programs grow deep. Raises Skip where there is no such value.
+        """
+        found = [v for v in self.pool if (not kinds or v.shape.element_type.kind in kinds)
+                 and v.shape.rank >= least and (empty or v.shape.size)]  # fmt: skip
+        if not found or self.flip(0.05):
+            dims = self.dims()
+            while len(dims) < least:
+                dims = (*dims, self.r.choice((1, 2, 3, 5)))
+            if not empty:
+                dims = tuple(n or 2 for n in dims)
+            if prod(dims) > LARGEST or (self.scalar and least):
+                raise Skip("too large")
+            return self.of(self.type(*kinds), dims)
+        return found[max(self.r.randrange(len(found)), self.r.randrange(len(found)))]
+
+    def of(self, element_type: ElementType, dims: Dims, fresh: float = 0.2) -> Instruction:
+        """A value of that type and dimensions: one that is there, or with a chance of `fresh` a new one."""
+        shape = Shape(element_type, tuple(dims))
+        found = [v for v in self.pool if v.shape.element_type is element_type and v.shape.dimensions == shape.dimensions]
+        if found and not self.flip(fresh):
+            return self.r.choice(found)
+        if prod(dims) > LARGEST:
+            raise Skip(f"{shape} is too large")
+        choice = self.r.randrange(8)
+        if choice == 0 and dims and element_type.kind != "pred":
+            return self.put("iota", shape=shape, iota_dimension=self.r.randrange(len(dims)))
+        if choice <= 2 and shape.size <= 40:
+            return self.constant(values.array(self.r, element_type, tuple(dims)))
+        if self.entry and choice != 3:
+            return self.parameter(shape)
+        return self.full(shape, self.constant(values.array(self.r, element_type, (), self.r.choice(("small", "special")))))
+
+    def like(self, a: Instruction) -> Instruction:
+        """A value of the type and dimensions of another."""
+        return self.of(a.shape.element_type, a.shape.dimensions)
+
+    def index(self) -> Instruction:
+        """A scalar to index with: of s32 or another integer type, often out of range."""
+        integers = [t for t in self.program.types if t.is_integer and t.bits >= 8]
+        element_type = self.r.choice(integers) if integers and self.flip(0.3) else ELEMENT_TYPES["s32"]
+        if self.flip(0.5):
+            return self.of(element_type, ())
+        low = 0 if element_type.kind == "unsigned" else -2
+        return self.number(element_type, self.r.randrange(low, 7))
+
+    def indices(self, dims: Dims, below: int) -> Instruction:
+        """An array to index with, mostly in range."""
+        s32 = ELEMENT_TYPES["s32"]
+        if self.flip(0.3) or prod(dims) > LARGEST:
+            return self.of(s32, dims)
+        low, high = (0, max(1, below)) if self.flip(0.7) else (-3, below + 3)
+        drawn = np.array([self.r.randrange(low, high) for _ in range(prod(dims))], np.int32).reshape(dims)
+        return self.parameter(Shape.of(drawn), drawn) if self.entry and self.flip() else self.constant(drawn)
+
+    # -- growing ------------------------------------------------------------------------------------------------------
+
+    def grow(self, steps: int) -> None:
+        """Apply `steps` random rules; those that find nothing to do count too."""
+        rules = [q for q in RULES if self.depth or not q.control]
+        chances = [q.weight * self.program.weights.get(q.name, 1) for q in rules]
+        for chosen in self.r.choices(rules, chances, k=steps):
+            before = len(self.instructions)
+            try:
+                chosen.grow(self)
+            except Error:
+                continue  # Skip, or Violation: what was added before it stays, and is valid
+            self.program.used[chosen.name] += len(self.instructions) > before
+
+    def finish(self, name: str, roots: list[Instruction], as_tuple: bool) -> Computation:
+        """The computation that returns these values, kept in the program."""
+        if len(roots) == 1 and not as_tuple:
+            root = roots[0] if roots[0].opcode != "parameter" else self.put("copy", roots[0])
+        else:
+            root = self.put("tuple", *roots)
+        return self.program.keep(Computation(self.program.name(name), self.instructions, root))
+
+    def inner(self, shapes: list[Shape], steps: int, scalar: bool = False) -> Frame:
+        """A frame for a computation with parameters of these shapes, grown."""
+        made = Frame(self.program, self.depth - 1, scalar=scalar or self.scalar)
+        for shape in shapes:
+            p = made.parameter(shape)
+            if shape.is_tuple:
+                made.elements(p)
+        made.grow(steps)
+        return made
+
+
+def _parameter(name: str, shape: Shape, number: int) -> Instruction:
+    return Instruction(name, "parameter", shape, [], {"number": number})
+
+
+def module_of(program: Program, entry: Computation) -> Module:
+    """The module, with those computations alone that are called."""
+    called: set[Computation] = {entry}
+    for c in reversed(program.computations):
+        if c in called:
+            called.update(d for i in c.instructions for d in i.called)
+    return Module("fuzz", [c for c in program.computations if c in called], entry)

@@ -1,0 +1,91 @@
+"""Random valid HLO programs, each from one number.
+
+    sample = generate(1234)           a module, and arguments for it
+    sample = generate(1234, types=EXACT)   of integers and pred alone: every result is exact
+
+Every instruction gets its shape from its operation's own `infer`, and `verify` accepts every program. What is elementwise is taken
+from the registry; the examples of all operations are put into programs; the other operations have rules in growth/.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from refxla_spec.module import Module
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
+
+from . import growth  # noqa: F401  (enters the rules)
+from .frame import Frame, Program, module_of
+
+EXACT = ("s32", "s32", "pred")
+COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8", "u8", "s64", "c64")
+RARE = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A program with one argument for each array among its parameters, in order."""
+
+    seed: int
+    module: Module
+    arguments: tuple[np.ndarray, ...]
+    used: Counter[str] = field(default_factory=Counter, compare=False)  # rules that added something
+
+
+def generate(
+    seed: int, steps: int = 9, depth: int = 2, types: Sequence[str] = (), weights: dict[str, float] | None = None
+) -> Sample:
+    """The program of that number: about `steps` rules applied, computations nested up to `depth`.
+
+    `types` names the element types of its values (by default a few at random, a different few for each seed);
+    `weights` makes rules more or less frequent, by name. The same call gives the same program, as long as the rules and
+    the operations stay as they are.
+    """
+    r = random.Random(f"refxla {seed}")
+    program = Program(r, palette(r, types), weights or {})
+    entry = Frame(program, depth, entry=True)
+    for _ in range(r.randint(1, 2)):
+        shapes = [Shape(r.choice(program.types), entry.dims()) for _ in range(2)]
+        if r.random() < 0.85:
+            entry.parameter(shapes[0])
+        else:
+            entry.elements(entry.parameter(Shape.tuple_of(*shapes)))
+    entry.grow(r.randint(1, steps))
+    roots = _roots(r, entry)
+    module = module_of(program, entry.finish("main", roots, as_tuple=r.random() < 0.3))
+    if r.random() < 0.1:
+        _layouts(r, module)
+    arguments = tuple(a for p in module.entry.parameters for a in program.arguments[p])
+    return Sample(seed, module, arguments, program.used)
+
+
+def palette(r: random.Random, types: Sequence[str]) -> tuple[ElementType, ...]:
+    """The element types of one program, the more frequent ones repeated."""
+    if not types:
+        types = ["s32", "pred", *r.choices(COMMON, k=r.randint(1, 3))]
+        if r.random() < 0.15:
+            types += [r.choice(RARE)] * 2
+    return tuple(ELEMENT_TYPES[name] for name in types)
+
+
+def _roots(r: random.Random, entry: Frame) -> list:
+    """What the program returns: the last values that nobody reads, and perhaps some that are read."""
+    read = {o for i in entry.instructions for o in i.operands}
+    ends = [v for v in entry.pool if v not in read and v.opcode != "parameter"]
+    roots = ends[-3:] or entry.pool[-1:]
+    if r.random() < 0.4:
+        roots = [*roots, r.choice(entry.pool)]
+    return roots
+
+
+def _layouts(r: random.Random, module: Module) -> None:
+    """Give some values of the entry a layout that is not row-major: it says nothing of their meaning."""
+    for i in module.entry.instructions:
+        if i.shape.is_array and i.shape.rank > 1 and i.opcode not in ("bitcast", "constant") and r.random() < 0.3:
+            order = list(range(i.shape.rank))
+            r.shuffle(order)
+            i.shape = Shape(i.shape.element_type, i.shape.dimensions, Layout(tuple(order)), i.shape.dynamic)

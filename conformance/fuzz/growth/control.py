@@ -1,0 +1,143 @@
+"""Loops, conditionals, calls, fusions and maps: what holds other computations."""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction
+from refxla_spec.types import PRED, S32, Shape
+
+from ..frame import Frame, Program, rule
+
+
+def bare(shape: Shape) -> Shape:
+    return shape.without_layout()
+
+
+def carried(f: Frame, least: int, most: int) -> list[Instruction]:
+    return [f.any() for _ in range(f.r.randint(least, most))]
+
+
+@rule(2, control=True)
+def while_(f: Frame) -> None:
+    """A loop that ends: it counts up or down to a constant, which may be part of its state. State may change places,
+    stay as it is, be there twice, and be left as it was."""
+    program, r = f.program, f.r
+    state = carried(f, 1, 4)
+    turns, step = r.randint(0, 4), r.choice((1, 1, 1, 2, -1))
+    limit = turns * step
+    at = r.randint(0, len(state))  # the place of the counter
+    state.insert(at, f.number(S32, 0))
+    carries_limit = f.flip(0.3)
+    if carries_limit:
+        state.append(f.number(S32, limit))
+    shapes = [bare(v.shape) for v in state]
+    tuple_shape = Shape.tuple_of(*shapes)
+
+    body = Frame(program, f.depth - 1)
+    parts = body.elements(body.parameter(tuple_shape))
+    body.grow(r.randint(0, 5))
+    counter = body.put("add", parts[at], body.number(S32, step))
+    roots = []
+    for n, s in enumerate(shapes):
+        if n == at:
+            roots.append(counter)
+        elif carries_limit and n == len(shapes) - 1:
+            roots.append(parts[n])
+        else:
+            roots.append(parts[n] if f.flip(0.25) else body.of(s.element_type, s.dimensions, 0.1))
+    made_body = body.finish("body", roots, as_tuple=True)
+
+    test = Frame(program)
+    parts = test.elements(test.parameter(tuple_shape))
+    last = parts[-1] if carries_limit else test.number(S32, limit)
+    direction = r.choice(("NE", "LT" if step > 0 else "GT"))
+    root = test.put("compare", parts[at], last, direction=direction)
+    condition = program.keep(Computation(program.name("condition"), test.instructions, root))
+    made = f.put("while", f.put("tuple", *state), condition=condition, body=made_body)
+    for n in range(len(shapes)):
+        if f.flip(0.8):
+            f.put("get-tuple-element", made, index=n)
+
+
+@rule(1, control=True)
+def conditional(f: Frame) -> None:
+    """Of one to three branches, by an index that may be out of range or by a pred."""
+    r = f.r
+    count = r.randint(1, 3)
+    by_pred = count == 2 and f.flip()
+    index = f.of(PRED, ()) if by_pred else f.index()
+    if not by_pred and index.shape.element_type is not S32:
+        index = f.put("convert", index, shape=Shape(S32))
+    results: list[Shape] = []
+    branches, operands = [], []
+    for n in range(count):
+        given = carried(f, 1, 3)
+        as_tuple = len(given) > 1 or f.flip()
+        operand = f.put("tuple", *given) if as_tuple else given[0]
+        branch = f.inner([operand.shape if as_tuple else bare(operand.shape)], r.randint(0, 4))
+        if n == 0:
+            roots = [branch.any() for _ in range(r.randint(1, 3))]
+            results = [bare(v.shape) for v in roots]
+        else:
+            roots = [branch.of(s.element_type, s.dimensions) for s in results]
+        branches.append(branch.finish("branch", roots, as_tuple=True))
+        operands.append(operand)
+    if by_pred:
+        made = f.put("conditional", index, *operands, true_computation=branches[0], false_computation=branches[1])
+    else:
+        made = f.put("conditional", index, *operands, branch_computations=tuple(branches))
+    f.elements(made)
+
+
+@rule(1.5, control=True)
+def call(f: Frame) -> None:
+    """A call, a composite, or a fusion as another compiler leaves it."""
+    r = f.r
+    given = carried(f, 1, 3)
+    inner = f.inner([bare(v.shape) for v in given], r.randint(1, 5))
+    roots = [inner.pool[-1], *(inner.any() for _ in range(r.randint(0, 2)))]
+    as_tuple = len(roots) > 1
+    if f.flip():
+        kind = r.choice(("kLoop", "kInput", "kOutput"))
+        made = f.put("fusion", *given, kind=kind, calls=inner.finish("fused", roots, as_tuple))
+    else:
+        made = f.put("call", *given, to_apply=inner.finish("callee", roots, as_tuple), is_composite=f.flip(0.3))
+    if as_tuple:
+        f.elements(made)
+
+
+@rule(0.7, control=True)
+def map_(f: Frame) -> None:
+    x = f.any()
+    given = [x, *(f.of(f.type(), x.shape.dimensions) for _ in range(f.r.randint(0, 2)))]
+    inner = f.inner([Shape(v.shape.element_type) for v in given], f.r.randint(1, 4), scalar=True)
+    root = next(v for v in reversed(inner.pool) if not v.shape.rank)
+    body = inner.finish("mapped", [root], as_tuple=False)
+    f.put("map", *given, dimensions=tuple(range(x.shape.rank)), to_apply=body)
+
+
+def splice(program: Program, computation: Computation, arguments: list[Instruction], frame: Frame) -> Instruction:
+    """Another module's computation put in line; those that it calls are kept beside. Its root there."""
+    values: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        if i.opcode == "parameter":
+            values[i] = arguments[i.attributes["number"]]
+            continue
+        attributes = {k: _copied(program, v) for k, v in i.attributes.items()}
+        values[i] = frame.put(i.opcode, *(values[o] for o in i.operands), shape=bare(i.shape), **attributes)
+    return values[computation.root]
+
+
+def _copied(program: Program, value: object) -> object:
+    """An attribute with the computations in it copied into the program under names of its own."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Computation):
+        return tuple(_copied(program, c) for c in value)
+    if not isinstance(value, Computation):
+        return value
+    made: dict[Instruction, Instruction] = {}
+    for i in value.instructions:
+        attributes = {k: _copied(program, v) for k, v in i.attributes.items()}
+        made[i] = Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], attributes)
+    return program.keep(Computation(program.name(value.name), list(made.values()), made[value.root]))
+
+
+

@@ -1,0 +1,52 @@
+"""Examples of the specification put in line, so that every operation takes part, whether or not it has a rule here."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from refxla_spec.module import Module
+from refxla_spec.operation import operations
+from refxla_spec.text import parse, parse_literal
+from refxla_spec.types import leaves
+
+from .. import values
+from ..frame import LARGEST, Frame, rule
+from .control import splice
+
+
+@cache
+def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
+    """By opcode the examples, with their inputs, that fit a random program: of one device, of arrays, and small."""
+    found: dict[str, tuple] = {}
+    for opcode, rule in operations().items():
+        fitting = []
+        for example in rule.examples:
+            module = parse(example.hlo)
+            inputs = tuple(parse_literal(text) for text in example.inputs)
+            shapes = [i.shape for c in module.computations for i in c.instructions]
+            arrays = all(s.is_array and not s.is_dynamic and s.size <= LARGEST for shape in shapes for s in leaves(shape))
+            if arrays and len(inputs) == len(module.entry.parameters):
+                fitting.append((module, inputs))
+        if fitting:
+            found[opcode] = tuple(fitting)
+    return found
+
+
+@rule(2, control=True)
+def example(f: Frame) -> None:
+    """With values of the program, with the example's inputs, or with random ones in their place."""
+    module, inputs = f.r.choice(examples()[f.r.choice(list(examples()))])
+    given = []
+    for p, literal in zip(module.entry.parameters, inputs, strict=True):
+        t, dims = p.shape.element_type, p.shape.dimensions
+        if f.flip(0.6):
+            given.append(f.of(t, dims))
+        elif f.entry:
+            value = literal if f.flip() else values.array(f.r, t, dims)
+            given.append(f.parameter(p.shape.without_layout(), value))
+        else:
+            given.append(f.constant(literal))
+    made = splice(f.program, module.entry, given, f)
+    if made.shape.is_tuple and made.opcode != "tuple":
+        f.elements(made)

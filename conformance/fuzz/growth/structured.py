@@ -1,0 +1,266 @@
+"""Reductions, windows, dots, convolutions, sorts and the other operations with a structure of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec.module import Computation, ConvolutionDimensions, Instruction, WindowDimension
+from refxla_spec.operation import make
+from refxla_spec.types import PRED, S32, U64, ElementType, Shape
+
+from ..frame import Frame, Program, Skip, rule
+
+NUMBERS = ("signed", "unsigned", "float")
+
+
+def reducer(f: Frame, t: ElementType) -> Computation:
+    """A computation that combines two values of a type."""
+    if t.kind == "pred":
+        return f.program.reducer(f.r.choice(("and", "or", "xor")), t, f.flip())
+    opcodes = ("add", "multiply") if t.is_complex else ("add", "add", "add", "maximum", "minimum", "multiply")
+    return f.program.reducer(f.r.choice(opcodes), t, f.flip())
+
+
+def start(f: Frame, t: ElementType) -> Instruction:
+    """Where a reduction starts: mostly 0, for the others are rarely what anybody writes."""
+    return f.number(t, f.r.choice((0, 0, 0, 1))) if f.flip(0.7) else f.of(t, ())
+
+
+@rule(5)
+def reduce(f: Frame) -> None:
+    """And, as in a softmax, back to where it came from."""
+    x = f.any(least=1 if f.flip(0.9) else 0)
+    t = x.shape.element_type
+    over = f.some(range(x.shape.rank)) or tuple(range(x.shape.rank))[:1]
+    made = f.put("reduce", x, start(f, t), dimensions=over, to_apply=reducer(f, t))
+    if f.flip(0.4):
+        kept = tuple(d for d in range(x.shape.rank) if d not in over)
+        wide = f.put("broadcast", made, shape=Shape(t, x.shape.dimensions), dimensions=kept)
+        opcode = {"pred": "xor"}.get(t.kind, f.r.choice(("subtract", "divide", "multiply")))
+        f.put(opcode, x, wide)
+
+
+@rule(0.8)
+def reduce_pairs(f: Frame) -> None:
+    """The largest or smallest value with its index, of two operands at once."""
+    x = f.any(*NUMBERS, least=1)
+    t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
+    index = f.put("iota", shape=Shape(S32, x.shape.dimensions), iota_dimension=axis)
+    better = choose_pair(f.program, t, f.r.choice(("GT", "LT", "GE")))
+    made = f.put("reduce", x, index, start(f, t), f.number(S32, 0), dimensions=(axis,), to_apply=better)
+    f.elements(made)
+
+
+def choose_pair(program: Program, t: ElementType, direction: str) -> Computation:
+    """(a, i), (b, j) -> the pair whose value is the better, or of equal ones whose index is the smaller."""
+    key = (direction, t.name, "pair")
+    if key not in program.reducers:
+        name = program.name(f"pair.{t}")
+        a, i, b, j = (
+            Instruction(f"{name}.{n}", "parameter", Shape(s), [], {"number": k})
+            for k, (n, s) in enumerate(zip("aibj", (t, S32, t, S32), strict=True))
+        )
+        better = make("compare", a, b, name=f"{name}.better", direction=direction)
+        equal = make("compare", a, b, name=f"{name}.equal", direction="EQ")
+        first = make("compare", i, j, name=f"{name}.first", direction="LT")
+        both = make("and", equal, first, name=f"{name}.both")
+        keep = make("or", better, both, name=f"{name}.keep")
+        value, place = make("select", keep, a, b, name=f"{name}.v"), make("select", keep, i, j, name=f"{name}.p")
+        root = make("tuple", value, place, name=f"{name}.r")
+        made = [a, i, b, j, better, equal, first, both, keep, value, place, root]
+        program.reducers[key] = program.keep(Computation(name, made, root))
+    return program.reducers[key]
+
+
+def window_dimension(f: Frame, n: int, dilated: bool = True) -> WindowDimension:
+    """One dimension of a window over n elements."""
+    size = f.r.randint(1, max(1, min(n, 4)))
+    if f.flip(0.4):
+        return WindowDimension(size)
+    low, high = f.r.randint(0, size), f.r.randint(0, size)
+    dilation = (f.r.choice((1, 1, 2)), f.r.choice((1, 1, 2))) if dilated else (1, 1)
+    return WindowDimension(size, f.r.choice((1, 2, 3)), low, high, *dilation)
+
+
+@rule(3)
+def reduce_window(f: Frame) -> None:
+    x = f.any(least=1)
+    t = x.shape.element_type
+    n = f.r.randrange(x.shape.rank)
+    window = tuple(
+        window_dimension(f, s) if d == n or f.flip(0.4) else WindowDimension(1)
+        for d, s in enumerate(x.shape.dimensions)
+    )
+    if f.flip(0.15) and x.shape.dimensions[n]:  # a cumulative one
+        size = x.shape.dimensions[n]
+        window = tuple(
+            WindowDimension(size, 1, size - 1) if d == n else WindowDimension(1) for d in range(x.shape.rank)
+        )
+    f.put("reduce-window", x, start(f, t), window=window, to_apply=reducer(f, t))
+
+
+@rule(1.5)
+def select_and_scatter(f: Frame) -> None:
+    """The gradient of a pooling; values tie often, which the comparison's direction decides."""
+    x = f.any(*NUMBERS, least=1, empty=False)
+    t = x.shape.element_type
+    dims = []
+    window = tuple(window_dimension(f, n, dilated=False) if f.flip(0.7) else WindowDimension(1)
+                   for n in x.shape.dimensions)  # fmt: skip
+    for n, w in zip(x.shape.dimensions, window, strict=True):
+        dims.append(max(0, (n + w.padding_low + w.padding_high - w.size) // w.stride + 1))
+    select = f.program.reducer(f.r.choice(("GE", "GE", "LE", "GT", "LT")), t)
+    scatter = f.program.reducer("add" if f.flip(0.8) else "maximum", t)
+    f.put("select-and-scatter", x, f.of(t, tuple(dims)), start(f, t), window=window, select=select, scatter=scatter)
+
+
+@rule(4)
+def dot(f: Frame) -> None:
+    """Batch, contracting and free dimensions of both sides in any order; transposes before it, a bias behind."""
+    x = f.any(*NUMBERS, "complex", least=1)
+    t, rank = x.shape.element_type, x.shape.rank
+    order = list(range(rank))
+    f.r.shuffle(order)
+    batches = f.r.choice((0, 0, 0, 1)) if rank > 1 else 0
+    contracted = f.r.choice((1, 1, 1, 1, 0, 2)) if rank - batches > 1 else f.r.choice((1, 1, 0))
+    mine = order[: batches + contracted]
+    free = [f.r.choice((1, 2, 3, 5, 8)) for _ in range(f.r.choice((0, 1, 1, 2)))]
+    dims = [x.shape.dimensions[d] for d in mine] + free
+    places = list(range(len(dims)))
+    f.r.shuffle(places)  # places[k]: where the k-th of them stands in the other operand
+    there = [0] * len(dims)
+    for k, p in enumerate(places):
+        there[p] = dims[k]
+    y = f.of(t, tuple(there))
+    if f.flip(0.15) and len(there) > 1:
+        y = f.put("transpose", f.of(t, tuple(reversed(there))), dimensions=tuple(reversed(range(len(there)))))
+    sides = (mine, places[: len(mine)])
+    left, right = (x, y)
+    if f.flip(0.3):
+        sides, left, right = (sides[1], sides[0]), y, x
+    made = f.put(
+        "dot", left, right,
+        lhs_batch_dims=tuple(sides[0][:batches]), rhs_batch_dims=tuple(sides[1][:batches]),
+        lhs_contracting_dims=tuple(sides[0][batches:]), rhs_contracting_dims=tuple(sides[1][batches:]),
+    )  # fmt: skip
+    if f.flip(0.4) and made.shape.rank:
+        bias = f.of(t, made.shape.dimensions[-1:])
+        wide = f.put("broadcast", bias, shape=made.shape, dimensions=(made.shape.rank - 1,))
+        f.put("add", made, wide)
+
+
+@rule(2)
+def convolution(f: Frame) -> None:
+    """One or two spatial dimensions in any layout; strides, padding, dilations, reversal, groups."""
+    t = f.type("float", "signed")
+    spatial = f.r.choice((1, 1, 2))
+    groups = f.r.choice((1, 1, 1, 2, 3))
+    by_batch = groups > 1 and f.flip(0.3)
+    features, outputs = f.r.choice((1, 2, 3)), f.r.choice((1, 2, 4))
+    batch = f.r.choice((1, 2)) * (groups if by_batch else 1)
+    size = [f.r.choice((1, 3, 4, 6)) for _ in range(spatial)]
+    window = tuple(
+        WindowDimension(
+            f.r.randint(1, 3), f.r.choice((1, 1, 2)), f.r.randint(-1, 2), f.r.randint(-1, 2), f.r.choice((1, 1, 2)),
+            f.r.choice((1, 1, 2)), f.flip(0.2),
+        )
+        for _ in size
+    )  # fmt: skip
+    orders = []
+    for _ in range(3):
+        order = list(range(spatial + 2))
+        f.r.shuffle(order)
+        orders.append(order)
+    labels = ConvolutionDimensions(*(v for o in orders for v in (o[0], o[1], tuple(o[2:]))))
+    left = placed(orders[0], [batch, features * (1 if by_batch else groups), *size])
+    right = placed(orders[1], [features, outputs * groups, *(w.size for w in window)])
+    f.put(
+        "convolution", f.of(t, left), f.of(t, right), window=window, dim_labels=labels,
+        feature_group_count=1 if by_batch else groups, batch_group_count=groups if by_batch else 1,
+    )  # fmt: skip
+
+
+def placed(order: list[int], sizes: list[int]) -> tuple[int, ...]:
+    """sizes[k] at place order[k]."""
+    made = [0] * len(order)
+    for place, size in zip(order, sizes, strict=True):
+        made[place] = size
+    return tuple(made)
+
+
+@rule(1.5)
+def sort(f: Frame) -> None:
+    """One array, or keys with what goes along, up or down."""
+    x = f.any("signed", "unsigned", "float", "pred", least=1)
+    axis, t = f.r.randrange(x.shape.rank), x.shape.element_type
+    direction = f.r.choice(("LT", "GT"))
+    if f.flip(0.6):
+        f.put("sort", x, dimensions=(axis,), is_stable=True, to_apply=f.program.reducer(direction, t))
+        return
+    y = f.of(f.type(), x.shape.dimensions)
+    made = f.put("sort", x, y, dimensions=(axis,), is_stable=True,
+                 to_apply=by_first(f.program, t, y.shape.element_type, direction))  # fmt: skip
+    f.elements(made)
+
+
+def by_first(program: Program, t: ElementType, other: ElementType, direction: str) -> Computation:
+    """(a, b, c, d) -> whether a goes before b."""
+    key = (direction, t.name, other.name, "sort")
+    if key not in program.reducers:
+        name = program.name("sort")
+        made = [
+            Instruction(f"{name}.{k}", "parameter", Shape(s), [], {"number": k})
+            for k, s in enumerate((t, t, other, other))
+        ]
+        root = make("compare", *made[:2], name=f"{name}.r", direction=direction)
+        program.reducers[key] = program.keep(Computation(name, [*made, root], root))
+    return program.reducers[key]
+
+
+@rule(0.6)
+def topk(f: Frame) -> None:
+    x = f.any(*NUMBERS, least=1, empty=False)
+    f.elements(f.put("topk", x, k=f.r.randint(1, x.shape.dimensions[-1]), largest=f.flip()))
+
+
+@rule(0.3)
+def fft(f: Frame) -> None:
+    t = f.type("complex")
+    n = f.r.choice((1, 2, 3, 4, 6, 8))
+    f.put("fft", f.of(t, (*(f.dims()[:1]), n)), fft_type=f.r.choice(("FFT", "IFFT")), fft_length=(n,))
+
+
+@rule(0.5)
+def batch_norm(f: Frame) -> None:
+    x = f.any("float", least=2, empty=False)
+    t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
+    scale, offset, mean, variance = (f.of(t, (x.shape.dimensions[axis],)) for _ in range(4))
+    if f.flip():
+        f.put("batch-norm-inference", x, scale, offset, mean, variance, epsilon=0.125, feature_index=axis)
+    else:
+        f.elements(f.put("batch-norm-training", x, scale, offset, epsilon=0.125, feature_index=axis))
+
+
+@rule(0.4)
+def random_bits(f: Frame) -> None:
+    state = f.constant(np.array([f.r.getrandbits(63), f.r.getrandbits(63)], U64.dtype))
+    t = f.type("unsigned")
+    if t.bits < 8:
+        raise Skip("no such random bits")
+    shape = Shape.tuple_of(state.shape, Shape(t, f.dims()))
+    f.elements(f.put("rng-bit-generator", state, shape=shape, algorithm=f.r.choice(("rng_three_fry", "rng_philox"))))
+
+
+@rule(0.5)
+def barrier(f: Frame) -> None:
+    x = f.any()
+    f.elements(f.put("opt-barrier", f.put("tuple", x, f.any())))
+
+
+@rule(0.5)
+def truth(f: Frame) -> None:
+    """All or any of a comparison."""
+    x = f.any(least=1)
+    p = f.put("compare", x, f.like(x), direction=f.r.choice(("EQ", "NE")))
+    opcode = f.r.choice(("and", "or"))
+    f.put("reduce", p, f.number(PRED, opcode == "and"), dimensions=tuple(range(x.shape.rank)),
+          to_apply=f.program.reducer(opcode, PRED))  # fmt: skip

@@ -1,0 +1,149 @@
+"""The ways to run a program that are compared, each giving the flat list of result arrays.
+
+    expected    the specification's interpreter, with the bound of the accuracy contract for every element
+    simulated   the compiler's plan, each fusion by the interpreter: passes, scheduler and memory planner are under test
+    kernels     the same plan's OpenCL on a device, many programs built as one: code generation and runtime besides
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from refxla_spec import interpreter
+from refxla_spec.bounds import run_with_bounds
+from refxla_spec.compare import compare, same_bits
+from refxla_spec.module import Module
+
+from refxla._core.launch import Executor
+from refxla.codegen.program import program
+from refxla.compiler import flatten, plan_module, unflatten_all
+from refxla.plan import Kernel, Plan
+from refxla.runtime.build import _finish, _programs, compile_source
+from refxla.runtime.devices import Device, choose, pocl_directory
+
+from . import simulator
+from .generate import Sample
+
+Arrays = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a program gives by the specification, and how far each element may lie from it (inf: undecided)."""
+
+    values: Arrays
+    bounds: Arrays
+
+    @property
+    def elements(self) -> int:
+        return sum(v.size for v in self.values)
+
+    @property
+    def undecided(self) -> int:
+        """Elements of which the contract says nothing: comparing them with the reference proves nothing."""
+        return sum(int(np.count_nonzero(~np.isfinite(b))) for b in self.bounds)
+
+    def difference(self, got: Sequence[np.ndarray]) -> str:
+        """What breaks the contract, or nothing."""
+        if len(got) != len(self.values):
+            return f"{len(got)} results instead of {len(self.values)}"
+        for n, (g, value, bound) in enumerate(zip(got, self.values, self.bounds, strict=True)):
+            if (g.dtype, g.shape) != (value.dtype, value.shape):
+                return f"result {n} is {g.dtype}{list(g.shape)} instead of {value.dtype}{list(value.shape)}"
+            (c,) = compare(g, value, bound)
+            if c.outside:
+                return (
+                    f"result {n}: {c.outside} of {value.size} elements break the contract, at {list(c.at)} {c.got} "
+                    f"instead of {c.expected}, which may be off by {c.bound:.3g}"
+                )
+        return ""
+
+
+def nested(module: Module, arguments: Sequence[np.ndarray]) -> list[Any]:
+    """Flat arguments as one value for each parameter."""
+    return unflatten_all(list(arguments), [p.shape for p in module.entry.parameters])
+
+
+def expected(sample: Sample) -> Expected:
+    """By the reference, with bounds."""
+    value, bounds = run_with_bounds(sample.module, nested(sample.module, sample.arguments))
+    return Expected(flatten([value]), flatten([bounds]))
+
+
+def interpreted(module: Module, arguments: Sequence[np.ndarray]) -> Arrays:
+    """By the interpreter alone."""
+    with np.errstate(all="ignore"):
+        return flatten([interpreter.run(module, nested(module, arguments))])
+
+
+def simulated(sample: Sample, without: Collection[str] = ()) -> Arrays:
+    """By the simulated plan. Raises UnsupportedError as the compiler does, AssertionError for a plan that cannot be."""
+    return list(simulator.run(sample.module, list(sample.arguments), tuple(without)))
+
+
+def different_bits(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> str:
+    """Where the bits of two lists of results differ (one NaN is as good as another), or nothing."""
+    if len(a) != len(b):
+        return f"{len(a)} results and {len(b)}"
+    for n, (x, y) in enumerate(zip(a, b, strict=True)):
+        if (x.dtype, x.shape) != (y.dtype, y.shape):
+            return f"result {n} is {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}"
+        apart = ~same_bits(x, y)
+        if apart.any():
+            at = tuple(int(k[0]) for k in np.nonzero(apart)) if x.ndim else ()
+            return f"result {n}: {np.count_nonzero(apart)} of {x.size} elements, at {list(at)} {x[at]} and {y[at]}"
+    return ""
+
+
+class Kernels:
+    """Plans of many programs, built as one OpenCL program: a build costs 100 ms, and 4 to 10 ms for each kernel."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self.device: Device = choose(device)[0]
+        self.raw = self.device.small or self.device.raw
+
+    def plan(self, sample: Sample, without: Collection[str] = ()) -> Plan:
+        """The plan for this device, with its kernels' source. Raises UnsupportedError."""
+        return plan_module(sample.module, self.device.target, tuple(without))[1].plan
+
+    def executables(self, plans: Sequence[Plan]) -> list[Executor]:
+        """The plans, ready to be called. Raises DeviceError when the OpenCL compiler refuses their source."""
+        built, entries = self.build([k for plan in plans for k in plan.kernels])
+        made = []
+        local = 0 if self.device.kind == "gpu" else 1
+        at = 0
+        for plan in plans:
+            mine = entries[at : at + len(plan.kernels)]
+            at += len(plan.kernels)
+            queue = self.device.queue(self.raw)
+            made.append(Executor(plan, mine, built, queue, self.device.context, self.device.access, local))
+        return made
+
+    def build(self, kernels: Sequence[Kernel]) -> tuple[Any, tuple[tuple[str, int], ...]]:
+        """A built program of all kernels, and where each stands in it; nothing of it is kept on disk."""
+        source = program(kernels, self.device.target)
+        directory = pocl_directory()
+        before = _programs(directory)
+        options = " ".join(self.device.target.build_options)
+        if self.device.kind == "simulator":
+            options += " -Drestrict="
+        built = compile_source(self.device.context, self.raw, source.source, options)
+        if self.device.platform == "Portable Computing Language":
+            _finish(self.device, self.raw, built, {f for f, _ in source.entries}, 1)
+        for path in _programs(directory) - before:
+            shutil.rmtree(directory / path, ignore_errors=True)
+        return built, source.entries
+
+    def run(self, sample: Sample, without: Collection[str] = ()) -> Arrays:
+        """One program, built alone."""
+        (executable,) = self.executables([self.plan(sample, without)])
+        return call(executable, sample)
+
+
+def call(executable: Executor, sample: Sample) -> Arrays:
+    """The results of a program on its arguments."""
+    return flatten([executable(*sample.arguments)])
