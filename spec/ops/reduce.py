@@ -18,6 +18,7 @@ import numpy as np
 
 from ..accumulate import narrow, wide_type, widen
 from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
+from ..dynamic import marked, meet
 from ..module import Computation, Instruction
 from ..numerics import type_of
 from ..operation import Example, require
@@ -44,8 +45,9 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     dimensions, rank = instruction.dimensions, operands[0].rank
     inside = all(0 <= d < rank for d in dimensions) and len(set(dimensions)) == len(dimensions)
     require(inside, "C3", f"dimensions is {dimensions}, the operands have rank {rank}")
-    kept = tuple(n for d, n in enumerate(operands[0].dimensions) if d not in dimensions)
-    return reduced_shape(instruction.to_apply, kept)
+    kept = [d for d in range(rank) if d not in dimensions]
+    sizes, marks = tuple(operands[0].dimensions[d] for d in kept), tuple(operands[0].marks[d] for d in kept)
+    return reduced_shape(instruction.to_apply, sizes, marks)
 
 
 def check_reducer(reducer: Computation, operands: tuple[Shape, ...], inits: tuple[Shape, ...]) -> None:
@@ -68,16 +70,15 @@ def check_reducer(reducer: Computation, operands: tuple[Shape, ...], inits: tupl
     )
 
 
-def reduced_shape(reducer: Computation, dimensions: tuple[int, ...]) -> Shape:
+def reduced_shape(reducer: Computation, dimensions: tuple[int, ...], marks: tuple[bool, ...]) -> Shape:
     """The reducer's result, with each scalar an array of these dimensions."""
     root = reducer.root.shape
-    if root.is_tuple:
-        return Shape.tuple_of(*(e.with_dimensions(dimensions) for e in root.elements))
-    return root.with_dimensions(dimensions)
+    shapes = tuple(marked(e.element_type, dimensions, marks) for e in (root.elements if root.is_tuple else (root,)))
+    return Shape.tuple_of(*shapes) if root.is_tuple else shapes[0]
 
 
 def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
-    operands, inits = values[: len(values) // 2], values[len(values) // 2 :]
+    operands, inits = meet(values[: len(values) // 2]), values[len(values) // 2 :]
     reducer, dimensions = instruction.to_apply, tuple(sorted(instruction.dimensions))
     kept = tuple(d for d in range(operands[0].ndim) if d not in dimensions)
     sizes = tuple(operands[0].shape[d] for d in kept)
@@ -160,9 +161,9 @@ EXAMPLES = (
                   ROOT r = (f32[], s32[]) tuple(value, where) }
         ENTRY main { x = f32[4] parameter(0)
                      at = s32[4] iota(), iota_dimension=0
-                     inf = f32[] constant(inf)
+                     top = f32[] constant(inf)
                      zero = s32[] constant(0)
-                     ROOT r = (f32[], s32[]) reduce(x, at, inf, zero), dimensions={0}, to_apply=smaller }""",
+                     ROOT r = (f32[], s32[]) reduce(x, at, top, zero), dimensions={0}, to_apply=smaller }""",
         ("f32[4] {3,1,2,1}",),
         ("f32[] 1", "s32[] 1"),
         "two operands at once",
