@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -44,6 +45,7 @@ class Child:
         self.module, self.environment = module, dict(environment or {})
         self._process: subprocess.Popen | None = None
         self._deadline = 0.0
+        self._words = tempfile.TemporaryFile()  # what the child writes to stderr while it answers
 
     def ask(self, *question: Any, limit: float) -> Any:
         """The answer to (name of a function, arguments ...), within `limit` seconds.
@@ -59,6 +61,8 @@ class Child:
             self._start()
             limit += START
         self._deadline = time.monotonic() + limit
+        self._words.seek(0)  # the child writes from there on, too: it is one open file
+        self._words.truncate()
         try:
             _write(self._process.stdin, (limit, *question))
         except OSError:
@@ -77,7 +81,7 @@ class Child:
             if status == -signal.SIGALRM:
                 raise ChildTimedOut("took longer than its time limit, and was ended") from None
             how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-            raise ChildDied(f"its process ended with {how}") from None
+            raise ChildDied(f"its process ended with {how}{self._last_words()}") from None
         if ok:
             return answer
         kind, message, details = answer
@@ -116,10 +120,16 @@ class Child:
             [sys.executable, "-m", self.module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=None if os.environ.get("REFXLA_CONFORMANCE_STDERR") else subprocess.DEVNULL,
+            stderr=self._words,
             env={**os.environ, "PYTHONPATH": paths, **self.environment},
         )
         weakref.finalize(self, self._process.kill)
+
+    def _last_words(self) -> str:
+        """The beginning of what the child wrote: the message before the stack trace."""
+        self._words.seek(0)
+        said = self._words.read(1000).decode(errors="replace").strip()
+        return f", saying: {said}" if said else ""
 
     def _readable(self) -> bool:
         with selectors.DefaultSelector() as selector:

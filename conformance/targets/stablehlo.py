@@ -1,0 +1,45 @@
+"""StableHLO's own interpreter, through JAX's wheel: HLO becomes StableHLO there, and is evaluated by it.
+
+It runs in a child process, since it ends its process on what it does not know. Importing this module raises
+ModuleNotFoundError as xla_cpu.py does. Programs for several devices it does not take here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Module
+from refxla_spec.types import Value
+
+from .base import Target, leaves
+from .child import Child, ChildDied
+from .xla_cpu import JAXLIB, LIMIT, environment
+
+# What the interpreter says, as it ends its process, of an operation that it does not have.
+_NOT_THERE = ("Unsupported op", "is not supported", "not implemented", "Unsupported element type", "UNREACHABLE")
+
+
+class StableHlo(Target):
+    """StableHLO's reference interpreter."""
+
+    name = "stablehlo"
+
+    def __init__(self, limit: float = LIMIT) -> None:
+        self._child, self._limit = Child("refxla_conformance.targets.stablehlo_child", environment()), limit
+
+    def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
+        flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
+        try:
+            return self._child.ask("run", str(module), flat, limit=self._limit)
+        except ChildDied as error:
+            if any(words in str(error) for words in _NOT_THERE):
+                raise UnsupportedError(f"the interpreter ended: {error}") from None
+            raise
+
+    def versions(self) -> dict[str, str]:
+        return {"jaxlib": JAXLIB}
+
+    def close(self) -> None:
+        self._child.close()
