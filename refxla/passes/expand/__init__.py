@@ -12,10 +12,28 @@ from collections.abc import Callable
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..dead_code import called_first, sort
-from . import batch_norm, bits, cholesky, custom_call, devices, fft, random, scalars, sizes, topk, triangular_solve
+from . import (
+    batch_norm,
+    bits,
+    cholesky,
+    custom_call,
+    devices,
+    dots,
+    fft,
+    random,
+    scalars,
+    scan,
+    sizes,
+    stochastic,
+    topk,
+    triangular_solve,
+)
 
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
-for family in (batch_norm, bits, cholesky, custom_call, devices, fft, random, scalars, sizes, topk, triangular_solve):
+for family in (
+    batch_norm, bits, cholesky, custom_call, devices, dots, fft, random, scalars, scan, sizes, stochastic, topk,
+    triangular_solve,
+):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 
 
