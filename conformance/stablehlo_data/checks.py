@@ -1,0 +1,90 @@
+"""The checks of StableHLO's tests, each with the tolerance that its repository gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from refxla_spec.compare import ulp_distance
+from refxla_spec.numerics import type_of
+from refxla_spec.text import format_literal
+
+# What StableHLO's own runner takes where a test says nothing, for checks written as custom calls and as operations.
+CLOSE_ULP = {True: 3, False: 1}
+ALMOST = {True: 1e-3, False: 1e-4}
+EQUAL_ALMOST = 1e-4  # of check.eq, for what is not an integer
+
+
+@dataclass(frozen=True)
+class Check:
+    """`kind` is "eq", "almost" (an absolute difference) or "close" (a number of ULP), `tolerance` its bound, `place`
+    the number of the result that is checked."""
+
+    kind: str
+    tolerance: float = 0.0
+    place: int = 0
+
+    @staticmethod
+    def of(name: str, custom_call: bool, attributes: Mapping[str, Any]) -> Check:
+        """The check of that name, written as a custom call or as an operation with attributes."""
+        if name == "eq":
+            return Check("eq", EQUAL_ALMOST)
+        if name.startswith("expect_almost_eq"):
+            return Check("almost", _number(attributes.get("tolerance"), ALMOST[custom_call]))
+        if name == "expect_close":
+            return Check("close", _number(attributes.get("max_ulp_difference"), CLOSE_ULP[custom_call]))
+        if name in ("expect_eq", "expect_eq_const"):
+            return Check("eq")
+        raise ValueError(f"check.{name} is not known here")
+
+    def at(self, place: int) -> Check:
+        """The check, of another result."""
+        return replace(self, place=place)
+
+    def difference(self, got: np.ndarray, expected: np.ndarray) -> str:
+        """What is wrong with a result under this check, or nothing."""
+        if (got.dtype, got.shape) != (expected.dtype, expected.shape):
+            return f"{got.dtype}{list(got.shape)} instead of {expected.dtype}{list(expected.shape)}"
+        wrong = ~self._holds(got, expected)
+        if not np.any(wrong):
+            return ""
+        at = tuple(int(n) for n in np.argwhere(wrong)[0])
+        far = ""
+        if type_of(got).is_float or type_of(got).is_complex:
+            far = f", at most {np.max(ulp_distance(got, expected)):.6g} ULP apart"
+        return (
+            f"{np.count_nonzero(wrong)} of {wrong.size} elements differ, at {list(at)} {_shown(got[at])} instead of "
+            f"{_shown(expected[at])}{far} ({self})"
+        )
+
+    def _holds(self, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        """For each element whether it is what is expected."""
+        element_type = type_of(got)
+        if element_type.is_complex:
+            return self._holds(np.array(got.real), np.array(expected.real)) & self._holds(
+                np.array(got.imag), np.array(expected.imag)
+            )
+        if not element_type.is_float:
+            return np.asarray(got == expected)
+        same = np.asarray((got == expected) | (np.isnan(got) & np.isnan(expected)))
+        if self.kind == "close":
+            return same | ((np.isfinite(got) & np.isfinite(expected)) & (ulp_distance(got, expected) <= self.tolerance))
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.abs(got.astype(np.float64) - expected.astype(np.float64))
+        return same | (np.isfinite(apart) & (apart <= self.tolerance))
+
+    def __str__(self) -> str:
+        if self.kind == "eq" and not self.tolerance:
+            return "to be equal"
+        unit = " ULP" if self.kind == "close" else ""
+        return f"allowed {self.tolerance:g}{unit}"
+
+
+def _number(attribute: Any, otherwise: float) -> float:
+    return otherwise if attribute is None else float(attribute.value)
+
+
+def _shown(element: Any) -> str:
+    return format_literal(np.asarray(element))
