@@ -101,6 +101,8 @@ def polynomials(type_: str) -> dict[str, list[str]]:
         "asin": fit(lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 0.25, lambda z: z, type_, 0.1),
         # sinh(x) = x + x^3 p(x^2), |x| <= 1/2
         "sinh": fit(lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 0.25, lambda z: z, type_, 0.1),
+        # tanh(x) = x + x^3 p(x^2), |x| <= 1
+        "tanh": fit(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, 1, lambda z: z, type_, 0.1),
         # erf(x) = x + x p(x^2), |x| <= 1
         "erf": fit(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 0, 1, lambda z: 1, type_, 0.1),
         # erf(x) = 1 - e^p(x - centre), from 1 to where it is 1
@@ -131,6 +133,11 @@ def constants(type_: str) -> dict[str, str]:
         "log2_e": 1 / mp.log(2), "sqrt_half": mp.sqrt(0.5), "two_over_pi": 2 / mp.pi,
         "erf_centre": mpf({"f32": 2, "f64": 3}[type_]), "erf_limit": mpf({"f32": 4, "f64": 6}[type_]),
         "exp_overflow": mpf({"f32": 89, "f64": 710}[type_]), "exp_underflow": mpf({"f32": -104, "f64": -746}[type_]),
+        # The largest operand whose result is finite; below the second one the result may be subnormal.
+        "exp_max": mpf({"f32": "88.72283172607421875", "f64": "709.78271289338397310"}[type_]),
+        "exp_subnormal": mpf({"f32": -87, "f64": -708}[type_]),
+        "exp_detour": mpf(2) ** -(2 * (PRECISION[type_] - 1)),
+        "tanh_one": mpf({"f32": 10, "f64": 20}[type_]),
         "expm1_underflow": mpf({"f32": -20, "f64": -40}[type_]),
         "cosh_overflow": mpf({"f32": 90, "f64": 711}[type_]),
         "inverse_epsilon": mpf(2) ** (PRECISION[type_] + 2),

@@ -39,12 +39,25 @@ static inline T rx_exp_parts_T(T x, T x_low, BITS_T* n, T* low) {
     return high;
 }
 
+// e^x for exp_underflow <= x <= exp_max, and something else for a NaN. No low parts: 1 + (r + ...) rounds once more.
+static inline T rx_exp_bounded_T(T x) {
+    T shifted = RX_FMA_T(x, K(log2_e), ROUND_T);
+    T whole = shifted - ROUND_T;
+    T r = RX_FMA_T(-whole, K(ln2_low), RX_FMA_T(-whole, K(ln2_high), x));
+    T power = 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
+    // Times 2^n by adding n to the exponent, which overflows where the result is subnormal: there by a detour.
+    int small = x < K(exp_subnormal);
+    UBITS_T bits = as_UBITS_T(power) + (as_UBITS_T(shifted) << MANTISSA_T);
+    bits = small ? bits + ((UBITS_T)(2 * MANTISSA_T) << MANTISSA_T) : bits;
+    T result = as_T(bits);
+    return small ? result * K(exp_detour) : result;
+}
+
 static inline T rx_exponential_T(T x) {
-    T bounded = x > K(exp_overflow) ? K(exp_overflow) : x < K(exp_underflow) ? K(exp_underflow) : x;
-    BITS_T n;
-    T low;
-    T high = rx_exp_parts_T(bounded, 0.0, &n, &low);
-    return rx_scale_T(high + low, n);
+    T bounded = x < K(exp_underflow) ? K(exp_underflow) : x;
+    bounded = bounded > K(exp_max) ? K(exp_max) : bounded;
+    T result = rx_exp_bounded_T(bounded);
+    return x <= K(exp_max) ? result : x + INFINITY_T;
 }
 
 // e^x - 1 = result + *low, for x above expm1_underflow and e^x below 2^BIAS 1.4.

@@ -2,21 +2,14 @@
 
 //! T = f32 f64
 
-// tanh |x| = -E / (2 + E) with E = e^(-2|x|) - 1; the quotient is corrected by its remainder.
+// 1 - 2 / (e^(2|x|) + 1), which loses precision below 1, and a polynomial there.
 static inline T rx_tanh_T(T x) {
-    T twice = -2.0 * RX_FABS_T(x);
-    T bounded = twice < K(expm1_underflow) ? K(expm1_underflow) : twice;
-    BITS_T n;
-    T low;
-    T sum = rx_expm1_parts_T(bounded, &n, &low);
-    T high = sum + low;
-    low = (sum - high) + low;
-    T denominator = 2.0 + high;
-    T denominator_low = ((2.0 - denominator) + high) + low;
-    T inverse = 1.0 / denominator;
-    T quotient = high * inverse;
-    T rest = RX_FMA_T(-quotient, denominator, high) + RX_FMA_T(-quotient, denominator_low, low);
-    return RX_COPYSIGN_T(RX_FMA_T(rest, inverse, quotient), x);
+    T a = RX_FABS_T(x);
+    T square = a * a;
+    T small = RX_FMA_T(a * square, POLY(tanh, square), a);
+    T bounded = a > K(tanh_one) ? K(tanh_one) : a;
+    T large = 1.0 - 2.0 / (1.0 + rx_exp_bounded_T(2.0 * bounded));
+    return RX_COPYSIGN_T(a >= 1.0 ? large : small, x);
 }
 
 // (e^|x| + e^-|x|) / 2, each half scaled by itself, so that nothing overflows before the result does.
