@@ -1,6 +1,7 @@
 """What the elementwise operations share: their inputs, constraints and shape rules, one family for each arity.
 
-An elementwise operation computes each element of its result from the elements at the same index of its operands. A file
+An elementwise operation computes each element of its result from the elements at the same index of its operands; of
+dynamic sizes that differ the smallest counts (dynamic.py), which the interpreter sees to before `evaluate`. A file
 in `ops/` names its family and the kinds of element types it takes:
 
     INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 
 from .attributes import VERBATIM, Attribute
+from .dynamic import union
 from .module import Instruction
 from .operation import operations, require
 from .types import BY_DTYPE, ELEMENT_TYPES, ElementType, Shape
@@ -58,8 +60,8 @@ def _vector(kinds: tuple[str, ...], among: bool) -> Shape:
 
 
 def same_dimensions(a: Shape, b: Shape) -> bool:
-    """Whether two array shapes agree in all but element type and layout."""
-    return a.is_array and b.is_array and a.dimensions == b.dimensions and a.is_dynamic == b.is_dynamic
+    """Whether two array shapes agree in all but element type, layout and dynamic marks."""
+    return a.is_array and b.is_array and a.dimensions == b.dimensions
 
 
 def unary(*kinds: str | tuple[str, ...], result: Callable[[ElementType], ElementType] | None = None) -> Family:
@@ -104,7 +106,7 @@ def binary(*kinds: str | tuple[str, ...], result: ElementType | None = None) -> 
         require(lhs.element_type.kind in flat, "C1", f"lhs is {lhs}; it must be {_words(flat)}")
         require(lhs.element_type is rhs.element_type, "C2", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
         require(same_dimensions(lhs, rhs), "C3", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
-        shape = lhs.without_layout()
+        shape = union(lhs, rhs) if rhs.dynamic else lhs.without_layout()
         return shape if result is None else shape.with_element_type(result)
 
     def applied(lhs: Shape, rhs: Shape, size: int = 2) -> str:

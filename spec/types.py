@@ -54,6 +54,11 @@ class ElementType:
         return self.kind == "complex"
 
     @property
+    def has_nan(self) -> bool:
+        """Whether the type has NaNs: a floating-point or complex one, save those of 4 and 6 bits."""
+        return self.is_complex or (self.is_float and self.bits >= 8)
+
+    @property
     def is_array(self) -> bool:
         """Whether arrays of this type exist (it is not tuple, token or opaque)."""
         return self.dtype is not None
@@ -90,6 +95,8 @@ def _element_types() -> dict[str, ElementType]:
         ("f8e4m3", 28, "float", 8, m.float8_e4m3),
         ("f8e3m4", 29, "float", 8, m.float8_e3m4),
         ("f8e8m0fnu", 33, "float", 8, m.float8_e8m0fnu),
+        ("f6e2m3fn", 36, "float", 6, m.float6_e2m3fn),
+        ("f6e3m2fn", 35, "float", 6, m.float6_e3m2fn),
         ("f4e2m1fn", 32, "float", 4, m.float4_e2m1fn),
         ("c64", 15, "complex", 64, np.complex64),
         ("c128", 18, "complex", 128, np.complex128),
@@ -206,9 +213,20 @@ class Shape:
             return sum(e.bytes for e in self.elements)
         return self.size * self.element_type.bytes if self.is_array else 0
 
+    @property
+    def marks(self) -> tuple[bool, ...]:
+        """For each dimension whether its size is a bound."""
+        return self.dynamic or (False,) * len(self.dimensions)
+
     def compatible(self, other: Shape) -> bool:
-        """Whether the two agree in all but layout."""
-        return self.without_layout() == other.without_layout()
+        """Whether the two agree in all but layout and dynamic marks: what XLA calls compatible."""
+        if self is other:
+            return True
+        if self.element_type is not other.element_type or self.dimensions != other.dimensions:
+            return False
+        if len(self.elements) != len(other.elements):
+            return False
+        return all(a.compatible(b) for a, b in zip(self.elements, other.elements, strict=True))
 
     def without_layout(self) -> Shape:
         """The same shape with no layout anywhere and no `dynamic` marks that are all False."""
@@ -223,6 +241,12 @@ class Shape:
     def with_dimensions(self, dimensions: tuple[int, ...]) -> Shape:
         """The same element type with other dimensions, without a layout or dynamic marks."""
         return Shape(self.element_type, tuple(dimensions))
+
+    def static(self) -> Shape:
+        """The shape at its bounds: without dynamic marks (or a layout)."""
+        if self.is_tuple:
+            return Shape.tuple_of(*(e.static() for e in self.elements))
+        return Shape(self.element_type, self.dimensions)
 
     def __str__(self) -> str:
         if self.is_tuple:

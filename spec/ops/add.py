@@ -44,4 +44,12 @@ EXAMPLES = (
         ("pred[2] {false, true}", "pred[2] {true, true}"),
         ("pred[2] {true, true}",),
     ),
+    Example(
+        """x = f32[<=4] parameter(0)
+           y = f32[4] parameter(1)
+           ROOT z = f32[<=4] add(x, y)""",
+        ("f32[2] {1,2}", "f32[4] {10,20,30,40}"),
+        ("f32[2] {11,22}",),
+        "a dynamic size meets its bound: the first elements count",
+    ),
 )

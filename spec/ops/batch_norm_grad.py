@@ -43,8 +43,8 @@ def infer(
     training.check(instruction, operand, scale, mean, variance)
     fits = grad_output.element_type.is_float and grad_output.dimensions == operand.dimensions
     require(fits, "C3", f"grad_output is {grad_output}, operand is {operand}")
-    feature = scale.with_dimensions(scale.dimensions)
-    return Shape.tuple_of(operand.with_dimensions(operand.dimensions), feature, feature)
+    feature = scale.without_layout()
+    return Shape.tuple_of(operand.without_layout(), feature, feature)
 
 
 def evaluate(

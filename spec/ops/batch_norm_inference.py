@@ -31,7 +31,7 @@ CONSTRAINTS = {**training.SHARED_CONSTRAINTS, "C3": "the result has the shape of
 
 def infer(instruction: Instruction, operand: Shape, scale: Shape, offset: Shape, mean: Shape, variance: Shape) -> Shape:
     training.check(instruction, operand, scale, offset, mean, variance)
-    return operand.with_dimensions(operand.dimensions)
+    return operand.without_layout()
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray, *features: np.ndarray) -> np.ndarray:

@@ -48,8 +48,8 @@ def check(instruction: Instruction, operand: Shape, *features: Shape) -> None:
 
 def infer(instruction: Instruction, operand: Shape, scale: Shape, offset: Shape) -> Shape:
     check(instruction, operand, scale, offset)
-    statistic = scale.with_dimensions(scale.dimensions)
-    return Shape.tuple_of(operand.with_dimensions(operand.dimensions), statistic, statistic)
+    statistic = scale.without_layout()
+    return Shape.tuple_of(operand.without_layout(), statistic, statistic)
 
 
 def wide_view(instruction: Instruction, operand: np.ndarray, *features: np.ndarray):

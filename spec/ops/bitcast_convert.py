@@ -7,6 +7,7 @@ elements below 8 bits count by their own width.
 """
 
 from .. import numerics
+from ..dynamic import marked
 from ..operation import Example, require
 
 INPUTS = {"operand": "array of any element type"}
@@ -34,7 +35,7 @@ def infer(instruction, operand):
     else:
         fits = want % have == 0 and operand.dimensions == (*shape.dimensions, want // have)
         require(fits, "C4", message)
-    return shape
+    return marked(shape.element_type, shape.dimensions, (*operand.marks, False)[: shape.rank])
 
 
 def evaluate(instruction, operand):
@@ -58,6 +59,12 @@ EXAMPLES = (
         "x = u32[1] parameter(0)\nROOT y = u8[1,4] bitcast-convert(x)", ("u32[1] {258}",), ("u8[1,4] {{2, 1, 0, 0}}",)
     ),
     Example("x = u16[2] parameter(0)\nROOT y = s32[] bitcast-convert(x)", ("u16[2] {1, 2}",), ("s32[] 131073",)),
+    Example(
+        """x = f32[<=3] parameter(0)
+           ROOT y = u16[<=3,2] bitcast-convert(x)""",
+        ("f32[1] {1}",),
+        ("u16[1,2] {{0,16256}}",),
+    ),
 )
 
 COUNTEREXAMPLES = {

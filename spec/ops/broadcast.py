@@ -10,6 +10,7 @@ are not stretched.
 import numpy as np
 
 from ..attributes import INTS, Attribute
+from ..dynamic import marked
 from ..operation import Example, require
 
 INPUTS = {"operand": "array of any element type"}
@@ -31,16 +32,17 @@ def infer(instruction, operand):
     require(valid, "C3", f"dimensions is {dimensions} and the result {shape}")
     sizes = tuple(shape.dimensions[d] for d in dimensions)
     require(sizes == operand.dimensions, "C4", f"operand is {operand}; the result {shape} has {sizes} in {dimensions}")
-    return shape
+    source = dict(zip(dimensions, operand.marks, strict=True))
+    return marked(shape.element_type, shape.dimensions, (source.get(d, False) for d in range(shape.rank)))
 
 
 def evaluate(instruction, operand):
     shape, dimensions = instruction.shape, instruction.dimensions
     order = sorted(range(operand.ndim), key=dimensions.__getitem__)
-    sizes = [1] * shape.rank
+    sizes, result = [1] * shape.rank, list(shape.dimensions)
     for d, size in zip(dimensions, operand.shape, strict=True):
-        sizes[d] = size
-    return np.broadcast_to(operand.transpose(order).reshape(sizes), shape.dimensions)
+        sizes[d] = result[d] = size
+    return np.broadcast_to(operand.transpose(order).reshape(sizes), result)
 
 
 EXAMPLES = (
@@ -58,11 +60,17 @@ EXAMPLES = (
     Example(
         "x = pred[] parameter(0)\nROOT y = pred[0,2] broadcast(x), dimensions={}", ("pred[] true",), ("pred[0,2] {}",)
     ),
+    Example(
+        """x = f32[<=3] parameter(0)
+           ROOT y = f32[2,<=3] broadcast(x), dimensions={1}""",
+        ("f32[1] {7}",),
+        ("f32[2,1] {{7},{7}}",),
+    ),
 )
 
 COUNTEREXAMPLES = {
     "C1": "x = f32[2] parameter(0)\nROOT r = s32[2,2] broadcast(x), dimensions={0}",
     "C2": "x = f32[2] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={0,1}",
     "C3": "x = f32[2] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={2}",
-    "C4": "x = f32[1] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={0}",
+    "C4": "x = f32[3] parameter(0)\nROOT r = f32[2,2] broadcast(x), dimensions={0}",
 }

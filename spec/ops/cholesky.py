@@ -33,7 +33,7 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, a: Shape) -> Shape:
     fits = (a.element_type.is_float or a.element_type.is_complex) and a.rank >= 2
     require(fits and a.dimensions[-1] == a.dimensions[-2], "C1", f"a is {a}")
-    return a.with_dimensions(a.dimensions)
+    return a.without_layout()
 
 
 def evaluate(instruction: Instruction, a: np.ndarray) -> np.ndarray:

@@ -64,6 +64,14 @@ EXAMPLES = (
         ("c64[3] {(1,1),(1,0),(2,1)}",),
         "by the real parts, then by the imaginary parts",
     ),
+    Example(
+        """a = f32[] parameter(0)
+           x = f32[<=3] parameter(1)
+           b = f32[] parameter(2)
+           ROOT z = f32[<=3] clamp(a, x, b)""",
+        ("f32[] 0", "f32[2] {-1,5}", "f32[] 1"),
+        ("f32[2] {0,1}",),
+    ),
 )
 
 COUNTEREXAMPLES = {

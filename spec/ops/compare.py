@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import numerics
 from ..attributes import ENUM, REQUIRED, Attribute
+from ..dynamic import union
 from ..elementwise import same_dimensions
 from ..operation import Example, require
 from ..types import PRED
@@ -53,7 +54,7 @@ def infer(instruction, lhs, rhs):
     require(direction in DIRECTIONS, "C3", f"the direction is {direction}")
     require(direction in ("EQ", "NE") or not lhs.element_type.is_complex, "C3", f"{direction} of {lhs}: use EQ or NE")
     require(order is None or lhs.element_type.kind in TYPES.get(order, ()), "C4", f"type {order} with operands {lhs}")
-    return lhs.without_layout().with_element_type(PRED)
+    return union(lhs, rhs).with_element_type(PRED)
 
 
 def evaluate(instruction, lhs, rhs):
@@ -80,6 +81,13 @@ EXAMPLES = (
         "x = u8[2] parameter(0)\ny = u8[2] parameter(1)\nROOT z = pred[2] compare(x, y), direction=GE, type=UNSIGNED",
         ("u8[2] {255, 1}", "u8[2] {1, 1}"),
         ("pred[2] {true, true}",),
+    ),
+    Example(
+        """x = s32[<=4] parameter(0)
+           y = s32[<=4] parameter(1)
+           ROOT z = pred[<=4] compare(x, y), direction=LT""",
+        ("s32[1] {1}", "s32[1] {2}"),
+        ("pred[1] {true}",),
     ),
 )
 

@@ -6,6 +6,7 @@ Both parts keep all their bits: no arithmetic is done.
 """
 
 from .. import numerics
+from ..dynamic import union
 from ..elementwise import same_dimensions
 from ..operation import Example, require
 from ..types import C64, C128, F32, F64
@@ -26,7 +27,7 @@ def infer(instruction, lhs, rhs):
     require(lhs.element_type in (F32, F64), "C1", f"lhs is {lhs}; convert it to f32 or f64")
     require(lhs.element_type is rhs.element_type, "C2", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
     require(same_dimensions(lhs, rhs), "C3", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
-    return lhs.without_layout().with_element_type(C64 if lhs.element_type is F32 else C128)
+    return union(lhs, rhs).with_element_type(C64 if lhs.element_type is F32 else C128)
 
 
 def evaluate(instruction, lhs, rhs):
@@ -43,6 +44,13 @@ EXAMPLES = (
         "x = f64[0] parameter(0)\ny = f64[0] parameter(1)\nROOT z = c128[0] complex(x, y)",
         ("f64[0] {}", "f64[0] {}"),
         ("c128[0] {}",),
+    ),
+    Example(
+        """x = f32[2] parameter(0)
+           y = f32[<=2] parameter(1)
+           ROOT z = c64[<=2] complex(x, y)""",
+        ("f32[2] {1,2}", "f32[1] {3}"),
+        ("c64[1] {(1,3)}",),
     ),
 )
 

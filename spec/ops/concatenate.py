@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
+from ..dynamic import joined, marked, meet
 from ..operation import Example, require
 
 INPUTS = {"*operands": "one or more arrays of the same element type, equal in all dimensions but one"}
@@ -29,11 +30,12 @@ def infer(instruction, *operands):
         others = (sizes[:along], sizes[along + 1 :]) == (list(o.dimensions[:along]), list(o.dimensions[along + 1 :]))
         require(others, "C3", f"one operand is {first} and another {o}; they may differ in dimension {along} only")
         sizes[along] += o.dimensions[along]
-    return first.with_dimensions(tuple(sizes))
+    return marked(first.element_type, sizes, joined(*operands))
 
 
 def evaluate(instruction, *operands):
-    return np.concatenate(operands, instruction.dimensions[0])
+    (along,) = instruction.dimensions
+    return np.concatenate(meet(operands, (d for d in range(operands[0].ndim) if d != along)), along)
 
 
 EXAMPLES = (
@@ -46,6 +48,13 @@ EXAMPLES = (
         "x = s32[0] parameter(0)\ny = s32[1] parameter(1)\nROOT z = s32[1] concatenate(x, y), dimensions={0}",
         ("s32[0] {}", "s32[1] {5}"),
         ("s32[1] {5}",),
+    ),
+    Example(
+        """x = s32[<=3] parameter(0)
+           y = s32[<=2] parameter(1)
+           ROOT z = s32[<=5] concatenate(x, y), dimensions={0}""",
+        ("s32[1] {1}", "s32[2] {5,6}"),
+        ("s32[3] {1,5,6}",),
     ),
 )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import COMPUTATION, COMPUTATIONS, Attribute
+from ..dynamic import union
 from ..module import Computation, Instruction
 from ..operation import Example, require
 from ..types import PRED, S32, Shape, Value
@@ -48,7 +49,7 @@ def infer(instruction: Instruction, branch_index: Shape, *operands: Shape) -> Sh
         require(fits, "C2", f"{branch.name} takes ({', '.join(map(str, taken))}), its operand is {operand}")
         given, first = branch.root.shape, called[0].root.shape
         require(given.compatible(first), "C3", f"{branch.name} gives {given}, {called[0].name} gives {first}")
-    return called[0].root.shape
+    return union(*(branch.root.shape for branch in called))
 
 
 def evaluate(instruction: Instruction, branch_index: np.ndarray, *operands: Value, run: Run) -> Value:
@@ -85,6 +86,20 @@ EXAMPLES = (
                      ROOT r = s32[] conditional(p, x, x), true_computation=twice, false_computation=minus }""",
         ("pred[] true", "s32[] 21"),
         ("s32[] 42",),
+    ),
+    Example(
+        """HloModule dynamic
+        same { x = f32[<=3] parameter(0)
+               ROOT y = f32[<=3] copy(x) }
+        whole { x = f32[3] parameter(0)
+                ROOT y = f32[3] negate(x) }
+        ENTRY main { p = pred[] parameter(0)
+                     x = f32[<=3] parameter(1)
+                     y = f32[3] parameter(2)
+                     ROOT r = f32[<=3] conditional(p, x, y), true_computation=same, false_computation=whole }""",
+        ("pred[] true", "f32[1] {5}", "f32[3] {1,2,3}"),
+        ("f32[1] {5}",),
+        "dynamic where one branch's result is",
     ),
 )
 

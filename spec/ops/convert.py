@@ -7,6 +7,7 @@ imaginary part +0.
 """
 
 from .. import numerics
+from ..dynamic import marked
 from ..elementwise import same_dimensions
 from ..operation import Example, require
 
@@ -22,7 +23,7 @@ def infer(instruction, operand):
     require(same_dimensions(operand, shape), "C1", f"operand is {operand}, the result {shape}")
     to_real = operand.element_type.is_complex and not shape.element_type.is_complex
     require(not to_real, "C2", f"operand is {operand}, the result {shape}")
-    return shape
+    return marked(shape.element_type, shape.dimensions, operand.marks)
 
 
 def evaluate(instruction, operand):
@@ -42,6 +43,12 @@ EXAMPLES = (
         "rounded once: by way of f32 the first would become a tie",
     ),
     Example("x = s32[3] parameter(0)\nROOT y = u8[3] convert(x)", ("s32[3] {-1, 256, 7}",), ("u8[3] {255, 0, 7}",)),
+    Example(
+        """x = f32[<=3] parameter(0)
+           ROOT y = s32[<=3] convert(x)""",
+        ("f32[2] {1.5,-2}",),
+        ("s32[2] {1,-2}",),
+    ),
 )
 
 COUNTEREXAMPLES = {

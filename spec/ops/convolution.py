@@ -23,6 +23,7 @@ import numpy as np
 
 from ..accumulate import contraction_type, narrow, widen
 from ..attributes import CONVOLUTION, ENUM, ENUMS, INT, REQUIRED, VERBATIM, WINDOW, Attribute
+from ..dynamic import marked, meet_dimensions
 from ..indexing import placing_slices, window_count, window_slices
 from ..module import Instruction
 from ..operation import Example, require
@@ -50,6 +51,7 @@ CONSTRAINTS = {
     "C8": "the result is complex if an operand is, and at least floating-point if one is",
     "C9": "the result has where dim_labels says the batch of lhs over batch_group_count, the output features, "
     "and along each spatial dimension the number of placings of the window",
+    "C10": "of rhs, only input features may be of dynamic size, and batch_group_count is 1 where the batch is",
 }
 
 
@@ -80,13 +82,21 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     dims[n.output_batch], dims[n.output_feature] = batch // batch_groups, outputs
     for d, input_d, w in zip(n.output_spatial, n.input_spatial, window, strict=True):
         dims[d] = window_count(lhs.dimensions[input_d], w)
-    return Shape(result_type(instruction, lhs, rhs, "C8"), tuple(dims))
+    dynamic = [d for d, m in enumerate(rhs.marks) if m and d != n.kernel_input_feature]
+    fits = not dynamic and (batch_groups == 1 or not lhs.marks[n.input_batch])
+    require(fits, "C10", f"the operands are {lhs} and {rhs}, batch_group_count is {batch_groups}")
+    marks = [False] * lhs.rank
+    for d, source in zip((n.output_batch, *n.output_spatial), (n.input_batch, *n.input_spatial), strict=True):
+        marks[d] = lhs.marks[source]
+    return marked(result_type(instruction, lhs, rhs, "C8"), dims, marks)
 
 
 def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     n, window = instruction.dim_labels, instruction.window
     groups = instruction.feature_group_count * instruction.batch_group_count  # one of them is 1
     element_type = instruction.shape.element_type
+    if instruction.feature_group_count == 1:
+        lhs, rhs = meet_dimensions(lhs, rhs, [(n.input_feature, n.kernel_input_feature)])
 
     x = lhs.transpose(n.input_batch, *n.input_spatial, n.input_feature)
     w = rhs.transpose(*n.kernel_spatial, n.kernel_input_feature, n.kernel_output_feature)
@@ -119,7 +129,7 @@ def _by_element(window, x: np.ndarray, w: np.ndarray, result: np.ndarray) -> Non
     for k in np.ndindex(w.shape[1:-2]):
         placings, elements = window_slices(window, k, x.shape[2:-1], result.shape[2:-1])
         part = x[(slice(None), slice(None), *elements)]
-        product = part.reshape(len(x), -1, x.shape[-1]) @ w[(slice(None), *k)]
+        product = part.reshape(len(x), prod(part.shape[1:-1]), x.shape[-1]) @ w[(slice(None), *k)]
         result[(slice(None), slice(None), *placings)] += product.reshape(*part.shape[:-1], w.shape[-1])
 
 
@@ -129,8 +139,8 @@ def _by_placing(window, x: np.ndarray, w: np.ndarray, result: np.ndarray) -> Non
         elements, positions = placing_slices(window, o, x.shape[2:-1])
         part = x[(slice(None), slice(None), *positions)]
         kernel = w[(slice(None), *elements)]
-        result[(slice(None), slice(None), *o)] = part.reshape(*part.shape[:2], -1) @ kernel.reshape(
-            len(kernel), -1, kernel.shape[-1]
+        result[(slice(None), slice(None), *o)] = part.reshape(*part.shape[:2], prod(part.shape[2:])) @ kernel.reshape(
+            len(kernel), prod(kernel.shape[1:-1]), kernel.shape[-1]
         )
 
 
@@ -167,6 +177,13 @@ EXAMPLES = (
         ("f32[1,2,2] {{{10,200},{30,400}}}",),
         "each feature on its own",
     ),
+    Example(
+        """x = f32[<=2,<=4,1] parameter(0)
+           w = f32[2,1,1] parameter(1)
+           ROOT y = f32[<=2,<=3,1] convolution(x, w), window={size=2}, dim_labels=b0f_0io->b0f""",
+        ("f32[1,3,1] {{{1},{2},{3}}}", "f32[2,1,1] {{{10}},{{1}}}"),
+        ("f32[1,2,1] {{{12},{23}}}",),
+    ),
 )
 
 COUNTEREXAMPLES = {
@@ -198,4 +215,7 @@ COUNTEREXAMPLES = {
     "C9": """x = f32[1,4,1] parameter(0)
              k = f32[2,1,1] parameter(1)
              ROOT r = f32[1,4,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
+    "C10": """x = f32[1,4,1] parameter(0)
+             w = f32[<=2,1,1] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, w), window={size=2}, dim_labels=b0f_0io->b0f""",
 }

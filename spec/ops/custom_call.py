@@ -1,13 +1,12 @@
 """An operation that HLO does not have, by its name: custom_call_target says which.
 
-The result has the shape that the instruction states. The targets that have a meaning here stand in `custom_calls.py`,
-and `register` adds to them. A program with any other target is valid and cannot be evaluated.
+The result has the shape that the instruction states. The targets that have a meaning here stand in the folder
+`custom_calls/`, and `refxla_spec.custom_calls.register` adds to them. A program with any other target is valid and cannot be evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from .. import custom_calls
 from ..attributes import (
     BOOL,
     COMPUTATION,
@@ -24,11 +23,10 @@ from ..attributes import (
     WINDOW,
     Attribute,
 )
-from ..custom_calls import TARGETS
-from ..errors import UnsupportedError
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
+from ..vectorize import Run
 
 INPUTS = {"*operands": "what the target takes"}
 ATTRIBUTES = {
@@ -50,31 +48,14 @@ ATTRIBUTES = {
 }
 CONSTRAINTS = {"C1": "custom_call_target is not empty"}
 
-Evaluate = Callable[..., Value]
-_targets: dict[str, Evaluate] = dict(TARGETS)
-
-
-def register(target: str, evaluate: Evaluate) -> None:
-    """Give a custom-call target a meaning: `evaluate(instruction, *operand_values) -> Value`, for the whole process.
-
-    A target that has one already gets the new one.
-    """
-    _targets[target] = evaluate
-
 
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
     require(bool(instruction.custom_call_target), "C1", "custom_call_target is empty")
     return instruction.shape
 
 
-def evaluate(instruction: Instruction, *operands: Value) -> Value:
-    target = instruction.custom_call_target
-    if target not in _targets:
-        raise UnsupportedError(
-            f"{instruction.name}: the custom-call target {target!r} has no meaning here; "
-            f"known are {', '.join(sorted(_targets))}; give it one with refxla_spec.ops.custom_call.register"
-        )
-    return _targets[target](instruction, *operands)
+def evaluate(instruction: Instruction, *operands: Value, run: Run) -> Value:
+    return custom_calls.evaluate(instruction, *operands, run=run)
 
 
 EXAMPLES = (
@@ -84,6 +65,22 @@ EXAMPLES = (
         ("f32[2] {1,2}",),
         ("f32[2] {1,2}",),
         "a remark for a partitioner",
+    ),
+    Example(
+        """x = f32[<=3] parameter(0)
+           ROOT r = (f32[3], s32[]) custom-call(x), custom_call_target="PadToStatic"
+           """,
+        ("f32[2] {1,2}",),
+        ("f32[3] {1,2,0}", "s32[] 2"),
+        "at its bound, with zeros, and its size",
+    ),
+    Example(
+        """x = f32[3] parameter(0)
+           n = s32[] parameter(1)
+           ROOT r = f32[<=3] custom-call(x, n), custom_call_target="SliceToDynamic"
+           """,
+        ("f32[3] {1,2,3}", "s32[] 2"),
+        ("f32[2] {1,2}",),
     ),
 )
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..accumulate import contraction_type, narrow, widen
 from ..attributes import ENUM, ENUMS, INTS, Attribute
+from ..dynamic import marked, meet_dimensions
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import ElementType, Shape
@@ -56,9 +57,10 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     for left, right in zip(lb + lc, rb + rc, strict=True):
         equal = lhs.dimensions[left] == rhs.dimensions[right]
         require(equal, "C3", f"dimension {left} of {lhs} does not go with dimension {right} of {rhs}")
-    dims = [lhs.dimensions[d] for d in lb + _free(lhs.rank, lb, lc)]
-    dims += [rhs.dimensions[d] for d in _free(rhs.rank, rb, rc)]
-    return Shape(result_type(instruction, lhs, rhs, "C5"), tuple(dims))
+    left, right = lb + _free(lhs.rank, lb, lc), _free(rhs.rank, rb, rc)
+    dims = [lhs.dimensions[d] for d in left] + [rhs.dimensions[d] for d in right]
+    marks = [lhs.marks[d] for d in left] + [rhs.marks[d] for d in right]
+    return marked(result_type(instruction, lhs, rhs, "C5"), dims, marks)
 
 
 def result_type(instruction: Instruction, lhs: Shape, rhs: Shape, label: str) -> ElementType:
@@ -77,6 +79,7 @@ def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.n
     lb, rb = instruction.lhs_batch_dims, instruction.rhs_batch_dims
     lc, rc = instruction.lhs_contracting_dims, instruction.rhs_contracting_dims
     lf, rf = _free(lhs.ndim, lb, lc), _free(rhs.ndim, rb, rc)
+    lhs, rhs = meet_dimensions(lhs, rhs, zip(lb + lc, rb + rc, strict=True))
 
     def sizes(array: np.ndarray, dims: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(array.shape[d] for d in dims)
@@ -114,6 +117,13 @@ EXAMPLES = (
         ("f32[2,0] {{},{}}", "f32[0,1] {}"),
         ("f32[2,1] {{0},{0}}",),
         "an empty sum",
+    ),
+    Example(
+        """x = f32[2,<=3] parameter(0)
+           y = f32[<=3] parameter(1)
+           ROOT z = f32[2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+        ("f32[2,1] {{1},{2}}", "f32[1] {3}"),
+        ("f32[2] {3,6}",),
     ),
 )
 

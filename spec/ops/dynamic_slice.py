@@ -3,7 +3,8 @@
     start[d] = clamp(0, start_indices[d], size[d] - slice_size[d])
     result[i..] = operand[start[d] + i[d] ..]
 
-The start is clamped, so that the block always lies inside.
+The start is clamped, so that the block always lies inside. Where it has the bound of a dynamic dimension for its size,
+it takes the whole dimension at the size that it has; any other size must be there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
+from ..dynamic import marked
+from ..errors import EvaluationError
 from ..indexing import block
 from ..module import Instruction
 from ..operation import Example, require
@@ -33,7 +36,8 @@ def infer(instruction: Instruction, operand: Shape, *start_indices: Shape) -> Sh
     sizes = instruction.dynamic_slice_sizes
     inside = len(sizes) == operand.rank and all(0 <= s <= d for s, d in zip(sizes, operand.dimensions, strict=True))
     require(inside, "C2", f"dynamic_slice_sizes is {sizes}, operand is {operand}")
-    return operand.with_dimensions(sizes)
+    whole = (m and s == d and s > 1 for m, s, d in zip(operand.marks, sizes, operand.dimensions, strict=True))
+    return marked(operand.element_type, sizes, whole)
 
 
 def check_start_indices(operand: Shape, start_indices: tuple[Shape, ...]) -> None:
@@ -49,7 +53,13 @@ def check_start_indices(operand: Shape, start_indices: tuple[Shape, ...]) -> Non
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray, *start_indices: np.ndarray) -> np.ndarray:
-    return operand[block(operand.shape, start_indices, instruction.dynamic_slice_sizes)].copy()
+    sizes, bounds = instruction.dynamic_slice_sizes, instruction.operands[0].shape.dimensions
+    sizes = tuple(n if s == d else s for n, s, d in zip(operand.shape, sizes, bounds, strict=True))
+    if any(s > n for s, n in zip(sizes, operand.shape, strict=True)):
+        raise EvaluationError(
+            f"{instruction.name}: a block of sizes {list(sizes)} of an array of {list(operand.shape)}"
+        )
+    return operand[block(operand.shape, start_indices, sizes)].copy()
 
 
 EXAMPLES = (
@@ -61,6 +71,14 @@ EXAMPLES = (
         ("s32[2,4] {{1,2,3,4},{5,6,7,8}}", "s32[] -3", "s32[] 3"),
         ("s32[1,2] {{3,4}}",),
         "both starts are clamped",
+    ),
+    Example(
+        """x = s32[<=4,3] parameter(0)
+           i = s32[] parameter(1)
+           ROOT y = s32[<=4,1] dynamic-slice(x, i, i), dynamic_slice_sizes={4,1}""",
+        ("s32[2,3] {{1,2,3},{4,5,6}}", "s32[] 1"),
+        ("s32[2,1] {{2},{5}}",),
+        "the whole of a dynamic dimension",
     ),
 )
 

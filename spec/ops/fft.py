@@ -16,6 +16,8 @@ import numpy as np
 
 from ..accumulate import narrow, wide_type, widen
 from ..attributes import ENUM, INTS, REQUIRED, Attribute
+from ..dynamic import marked
+from ..errors import EvaluationError
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
@@ -47,16 +49,22 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     require(operand.dimensions[-len(length) :] == last, "C4", f"operand is {operand}, fft_length is {length}")
     batch = operand.dimensions[: -len(length)]
     if kind == "RFFT":
-        return Shape(C64 if operand.element_type is F32 else C128, (*batch, *length[:-1], half))
+        result = C64 if operand.element_type is F32 else C128
+        return marked(result, (*batch, *length[:-1], half), operand.marks)
     if kind == "IRFFT":
-        return Shape(F32 if operand.element_type is C64 else F64, (*batch, *length))
-    return operand.with_dimensions(operand.dimensions)
+        return marked(F32 if operand.element_type is C64 else F64, (*batch, *length), operand.marks)
+    return operand.without_layout()
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
     length = instruction.fft_length
+    stated, rank = instruction.operands[0].shape.dimensions[-len(length) :], len(length)
+    if operand.shape[-rank:] != stated:
+        message = f"the dimensions transformed have sizes {list(operand.shape[-rank:])}, fft_length is {list(length)}"
+        raise EvaluationError(f"{instruction.name}: {message}")
     if 0 in operand.shape:
-        return np.zeros(instruction.shape.dimensions, instruction.shape.element_type.dtype)
+        sizes = operand.shape[:-rank] + instruction.shape.dimensions[-rank:]
+        return np.zeros(sizes, instruction.shape.element_type.dtype)
     transform = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
     wide = widen(operand, wide_type(type_of(operand)))
     axes = tuple(range(-len(length), 0))
@@ -76,6 +84,12 @@ EXAMPLES = (
            ROOT r = c64[3] fft(x), fft_type=RFFT, fft_length={4}""",
         ("f32[4] {1,2,3,4}",),
         ("c64[3] {(10,0),(-2,2),(-2,0)}",),
+    ),
+    Example(
+        """x = c64[<=2,2] parameter(0)
+           ROOT r = c64[<=2,2] fft(x), fft_type=FFT, fft_length={2}""",
+        ("c64[1,2] {{(1,0),(2,0)}}",),
+        ("c64[1,2] {{(3,0),(-1,0)}}",),
     ),
 )
 

@@ -11,7 +11,8 @@ of size 1), and d a dimension of operand,
               = the next of w.. elsewhere
     result[r] = operand[start[d] + window[d] ..]
 
-Indices are clamped: every block lies inside the operand.
+Indices are clamped: every block lies inside the operand. A slice size that is the bound of a dynamic dimension takes
+the whole dimension at the size that it has; any other must be there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import BOOL, INT, INTS, REQUIRED, Attribute
+from ..dynamic import marked, meet_dimensions
+from ..errors import EvaluationError
 from ..indexing import batch_coordinates, clamped, index_vectors, without
 from ..module import Instruction
 from ..operation import Example, require
@@ -71,8 +74,12 @@ def infer(instruction: Instruction, operand: Shape, start_indices: Shape) -> Sha
     fits = len(offsets) == len(block) and list(offsets) == sorted(set(offsets))
     fits = fits and all(0 <= d < rank for d in offsets)
     require(fits, "C5", f"offset_dims is {offsets}; a block has dimensions {block}, the result rank {rank}")
-    batch, block = iter(batch), iter(block)
-    return operand.with_dimensions(tuple(next(block) if d in offsets else next(batch) for d in range(rank)))
+    whole = [m and s == d for m, s, d in zip(operand.marks, i.slice_sizes, operand.dimensions, strict=True)]
+    batch_marks = without(start_indices.marks, (i.index_vector_dim,))
+    batch = iter(zip(batch, batch_marks, strict=True))
+    block = iter(zip(block, without(whole, left_out), strict=True))
+    result = [next(block) if d in offsets else next(batch) for d in range(rank)]
+    return marked(operand.element_type, (size for size, _ in result), (mark for _, mark in result))
 
 
 def check_batching(label, operand: Shape, dims, mapped, indices: Shape, index_dims, instruction: Instruction) -> None:
@@ -86,17 +93,26 @@ def check_batching(label, operand: Shape, dims, mapped, indices: Shape, index_di
 
 def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.ndarray) -> np.ndarray:
     i = instruction
+    operand, start_indices = meet_dimensions(
+        operand, start_indices, zip(i.operand_batching_dims, i.start_indices_batching_dims, strict=True)
+    )
+    bounds = i.operands[0].shape.dimensions
+    whole = zip(i.slice_sizes, bounds, operand.shape, strict=True)
+    slice_sizes = tuple(min(s, n) if s == d else s for s, d, n in whole)
     vectors = index_vectors(start_indices, i.index_vector_dim)
     batch = vectors.shape[:-1]
+    if 0 not in batch and any(s > n for s, n in zip(slice_sizes, operand.shape, strict=True)):
+        message = f"blocks of sizes {list(slice_sizes)} of an array of {list(operand.shape)}"
+        raise EvaluationError(f"{i.name}: {message}")
     starts: list[np.ndarray | int] = [0] * operand.ndim
     for n, d in enumerate(i.start_index_map):
-        starts[d] = clamped(vectors[..., n], operand.shape[d] - i.slice_sizes[d])
+        starts[d] = clamped(vectors[..., n], max(0, operand.shape[d] - slice_sizes[d]))
     for d, b in zip(i.operand_batching_dims, i.start_indices_batching_dims, strict=True):
         starts[d] = batch_coordinates(batch, b, i.index_vector_dim)
 
     # One index array for each dimension of operand, of shape [b.., w..]; NumPy broadcasts them.
     left_out = i.collapsed_slice_dims + i.operand_batching_dims
-    block = without(i.slice_sizes, left_out)
+    block = without(slice_sizes, left_out)
     ones = (1,) * len(block)
     indices, w = [], 0
     for d, start in enumerate(starts):
@@ -106,7 +122,7 @@ def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.nd
             index = index + np.arange(block[w]).reshape(along)
             w += 1
         indices.append(index)
-    if 0 in batch + i.slice_sizes:  # nothing is taken, and a start may lie outside
+    if 0 in batch + slice_sizes:  # nothing is taken, and a start may lie outside
         result = np.empty(batch + block, operand.dtype)
     else:
         result = np.broadcast_to(operand[tuple(indices)], batch + block)
@@ -132,6 +148,15 @@ EXAMPLES = (
         ("f32[2,3] {{1,2,3},{4,5,6}}", "s32[2,1] {{2},{0}}"),
         ("f32[2,1] {{3},{4}}",),
         "one element of each row",
+    ),
+    Example(
+        """x = s32[<=4,2] parameter(0)
+           i = s32[<=3] parameter(1)
+           ROOT y = s32[<=3,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+             index_vector_dim=1, slice_sizes={1,2}""",
+        ("s32[2,2] {{1,2},{3,4}}", "s32[2] {3,0}"),
+        ("s32[2,2] {{3,4},{1,2}}",),
+        "clamped to the size that it has",
     ),
 )
 

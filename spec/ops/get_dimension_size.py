@@ -1,6 +1,6 @@
 """The size of one dimension of an array, as s32[].
 
-Here every size is the one that the shape states: there are no values of dynamic shapes.
+Of a dynamic dimension it is the size that the value has, not the bound.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
-from ..errors import UnsupportedError
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import S32, Shape
@@ -25,8 +24,6 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
-    if instruction.operands[0].shape.is_dynamic:
-        raise UnsupportedError(f"{instruction.name}: {instruction.operands[0].shape} has a size known at run time only")
     return np.array(operand.shape[instruction.dimensions[0]], np.int32)
 
 
@@ -36,6 +33,13 @@ EXAMPLES = (
            ROOT n = s32[] get-dimension-size(x), dimensions={1}""",
         ("f32[2,3] {{1,2,3},{4,5,6}}",),
         ("s32[] 3",),
+    ),
+    Example(
+        """x = f32[<=5] parameter(0)
+           ROOT n = s32[] get-dimension-size(x), dimensions={0}""",
+        ("f32[2] {1,2}",),
+        ("s32[] 2",),
+        "the size that it has",
     ),
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
+from ..dynamic import marked, meet
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape
@@ -40,11 +41,11 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     fits = fits and all(t.compatible(Shape(o.element_type)) for t, o in zip(taken, operands, strict=True))
     takes = ", ".join(map(str, taken))
     require(fits, "C3", f"{called.name} takes ({takes}) and gives {called.root.shape}; the operands are ({given})")
-    return called.root.shape.with_dimensions(operands[0].dimensions)
+    return marked(called.root.shape.element_type, operands[0].dimensions, operands[0].marks)
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> np.ndarray:
-    return run_vectorized(instruction.to_apply, *operands, run=run)
+    return run_vectorized(instruction.to_apply, *meet(operands), run=run)
 
 
 EXAMPLES = (
@@ -58,6 +59,15 @@ EXAMPLES = (
                      ROOT r = s32[3] map(x), dimensions={0}, to_apply=f }""",
         ("s32[3] {1,2,3}",),
         ("s32[3] {2,5,10}",),
+    ),
+    Example(
+        """HloModule dynamic
+        square { x = s32[] parameter(0)
+                 ROOT y = s32[] multiply(x, x) }
+        ENTRY main { x = s32[<=3] parameter(0)
+                     ROOT r = s32[<=3] map(x), dimensions={0}, to_apply=square }""",
+        ("s32[2] {2,3}",),
+        ("s32[2] {4,9}",),
     ),
 )
 

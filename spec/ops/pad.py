@@ -9,6 +9,7 @@ Along each dimension `interior` copies of the padding value come between neighbo
 import numpy as np
 
 from ..attributes import PADDING, REQUIRED, Attribute
+from ..dynamic import marked
 from ..operation import Example, require
 
 INPUTS = {"operand": "array of any element type", "padding_value": "scalar of the same element type"}
@@ -32,12 +33,13 @@ def infer(instruction, operand, padding_value):
         require(p.interior >= 0, "C3", f"the interior padding of dimension {d} is {p.interior}")
         sizes.append(p.low + size + max(size - 1, 0) * p.interior + p.high)
         require(sizes[-1] >= 0, "C4", f"dimension {d} would have the size {sizes[-1]}")
-    return operand.with_dimensions(tuple(sizes))
+    return marked(operand.element_type, sizes, operand.marks)
 
 
 def evaluate(instruction, operand, padding_value):
     padding = instruction.padding
     sizes = [p.low + n + max(n - 1, 0) * p.interior + p.high for p, n in zip(padding, operand.shape, strict=True)]
+    sizes = [max(0, n) for n in sizes]  # a dynamic dimension may be shorter than what is removed of it
     result = np.full(sizes, padding_value, operand.dtype)
     source, target = [], []
     for p, n, size in zip(padding, operand.shape, sizes, strict=True):
@@ -68,6 +70,14 @@ EXAMPLES = (
         "x = s8[0] parameter(0)\nz = s8[] parameter(1)\nROOT y = s8[2] pad(x, z), padding=1_1_3",
         ("s8[0] {}", "s8[] -1"),
         ("s8[2] {-1, -1}",),
+    ),
+    Example(
+        """x = s32[<=3] parameter(0)
+           p = s32[] parameter(1)
+           ROOT y = s32[<=5] pad(x, p), padding=1_1""",
+        ("s32[2] {1,2}", "s32[] 9"),
+        ("s32[4] {9,1,2,9}",),
+        "padded at the size that it has",
     ),
 )
 

@@ -168,6 +168,17 @@ EXAMPLES = (
         ("f32[] 1", "s32[] 1"),
         "two operands at once",
     ),
+    Example(
+        """HloModule dynamic
+        add { a = f32[] parameter(0)
+              b = f32[] parameter(1)
+              ROOT c = f32[] add(a, b) }
+        ENTRY main { x = f32[<=3,2] parameter(0)
+                     z = f32[] constant(0)
+                     ROOT r = f32[2] reduce(x, z), dimensions={0}, to_apply=add }""",
+        ("f32[2,2] {{1,2},{3,4}}",),
+        ("f32[2] {4,6}",),
+    ),
 )
 
 _COMPUTATIONS = """HloModule counterexample

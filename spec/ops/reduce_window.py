@@ -16,6 +16,7 @@ import numpy as np
 
 from ..accumulate import narrow, wide_type, widen
 from ..attributes import COMPUTATION, REQUIRED, WINDOW, Attribute
+from ..dynamic import meet
 from ..indexing import window_count, window_slices
 from ..module import Instruction
 from ..numerics import type_of
@@ -46,11 +47,11 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     fits = fits and all(min(w.size, w.stride, w.base_dilation, w.window_dilation) >= 1 for w in window)
     require(fits, "C3", f"the window is {window}, the operands have dimensions {operands[0].dimensions}")
     counts = tuple(window_count(s, w) for s, w in zip(operands[0].dimensions, window, strict=True))
-    return reduced_shape(instruction.to_apply, counts)
+    return reduced_shape(instruction.to_apply, counts, operands[0].marks)
 
 
 def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
-    operands, inits = values[: len(values) // 2], values[len(values) // 2 :]
+    operands, inits = meet(values[: len(values) // 2]), values[len(values) // 2 :]
     reducer, window, sizes = instruction.to_apply, instruction.window, operands[0].shape
     counts = tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
 
@@ -113,6 +114,17 @@ EXAMPLES = (
         ("s32[4] {1,2,3,4}",),
         ("s32[4] {10,15,10,17}",),
         "the dilated array is 1_2_3_4, cropped _2_3_4; gaps take no part, so some windows hold the initial value alone",
+    ),
+    Example(
+        """HloModule dynamic
+        add { a = f32[] parameter(0)
+              b = f32[] parameter(1)
+              ROOT c = f32[] add(a, b) }
+        ENTRY main { x = f32[<=5] parameter(0)
+                     z = f32[] constant(0)
+                     ROOT r = f32[<=4] reduce-window(x, z), window={size=2}, to_apply=add }""",
+        ("f32[3] {1,2,3}",),
+        ("f32[2] {3,5}",),
     ),
 )
 

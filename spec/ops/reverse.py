@@ -40,6 +40,12 @@ EXAMPLES = (
         ("f32[2,2] {{-0, nan}, {1, inf}}",),
         ("f32[2,2] {{inf, 1}, {nan, -0}}",),
     ),
+    Example(
+        """x = s32[<=4] parameter(0)
+           ROOT y = s32[<=4] reverse(x), dimensions={0}""",
+        ("s32[2] {1,2}",),
+        ("s32[2] {2,1}",),
+    ),
 )
 
 COUNTEREXAMPLES = {

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import BOOL, COMPUTATION, INT, INTS, REQUIRED, Attribute
+from ..dynamic import marked, meet, meet_dimensions
 from ..indexing import batch_coordinates, index_vectors, without
 from ..module import Instruction
 from ..operation import Example, require
@@ -89,13 +90,32 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     results = root.elements or (root,)
     fits = fits and len(results) == n and all(r.compatible(s) for r, s in zip(results, scalars, strict=True))
     require(fits, "C8", f"{i.to_apply.name} takes {taken} and gives {root}; the operands are ({given})")
-    results = tuple(o.with_dimensions(o.dimensions) for o in operands)
+    results = tuple(marked(o.element_type, o.dimensions, o.marks) for o in operands)
     return Shape.tuple_of(*results) if n > 1 or root.is_tuple else results[0]
+
+
+def _met(i: Instruction, operands: list[np.ndarray], indices: np.ndarray, updates: list[np.ndarray]):
+    """The values at the sizes that those of dynamic dimensions leave: batches, and blocks as large as the operands."""
+    operand, update = i.operands[0].shape, i.operands[len(operands) + 1].shape
+    batching = list(zip(i.input_batching_dims, i.scatter_indices_batching_dims, strict=True))
+    left_out = i.inserted_window_dims + i.input_batching_dims
+    extents = [d for d in range(operand.rank) if d not in left_out]
+    whole = zip(extents, i.update_window_dims, strict=True)
+    whole = [(d, w) for d, w in whole if operand.dimensions[d] == update.dimensions[w]]
+    rows = [d for d in range(indices.ndim) if d != i.index_vector_dim]
+    columns = [d for d in range(update.rank) if d not in i.update_window_dims]
+    for k, (x, u) in enumerate(zip(operands, updates, strict=True)):
+        x, indices = meet_dimensions(x, indices, batching)
+        indices, u = meet_dimensions(indices, u, zip(rows, columns, strict=True))
+        for d, w in whole:
+            u = u[(slice(None),) * w + (slice(x.shape[d]),)]
+        operands[k], updates[k] = x, u
+    return operands, indices, updates
 
 
 def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
     i, n = instruction, len(values) // 2
-    operands, indices, updates = values[:n], values[n], values[n + 1 :]
+    operands, indices, updates = _met(i, meet(values[:n]), values[n], meet(values[n + 1 :]))
     sizes, window = operands[0].shape, i.update_window_dims
     left_out = i.inserted_window_dims + i.input_batching_dims
     block = tuple(updates[0].shape[d] for d in window)
@@ -160,6 +180,19 @@ EXAMPLES = (
         ("s32[4] {1,2,3,4}", "s32[2,1] {{3},{1}}", "s32[2,2] {{7,8},{9,9}}"),
         ("s32[4] {1,9,9,4}",),
         "a block that reaches outside is skipped whole",
+    ),
+    Example(
+        """HloModule dynamic
+        add { a = f32[] parameter(0)
+              b = f32[] parameter(1)
+              ROOT c = f32[] add(a, b) }
+        ENTRY main { x = f32[4] parameter(0)
+                     i = s32[<=3] parameter(1)
+                     u = f32[<=3] parameter(2)
+                     ROOT r = f32[4] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+                       scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+        ("f32[4] {1,1,1,1}", "s32[2] {0,0}", "f32[2] {10,20}"),
+        ("f32[4] {31,1,1,1}",),
     ),
 )
 

@@ -7,6 +7,7 @@ The value not chosen has no effect, a NaN neither. A scalar pred chooses one who
 
 import numpy as np
 
+from ..dynamic import union
 from ..elementwise import same_dimensions
 from ..operation import Example, require
 from ..types import PRED
@@ -29,7 +30,7 @@ def infer(instruction, pred, on_true, on_false):
     require(pred.is_scalar or same_dimensions(pred, on_true), "C2", f"pred is {pred} and on_true is {on_true}")
     alike = same_dimensions(on_true, on_false) and on_true.element_type is on_false.element_type
     require(alike, "C3", f"on_true is {on_true} and on_false is {on_false}")
-    return on_true.without_layout()
+    return union(on_true, on_false, pred)
 
 
 def evaluate(instruction, pred, on_true, on_false):
@@ -46,6 +47,14 @@ EXAMPLES = (
         "p = pred[] parameter(0)\nx = s8[2] parameter(1)\ny = s8[2] parameter(2)\nROOT z = s8[2] select(p, x, y)",
         ("pred[] false", "s8[2] {1, 2}", "s8[2] {-1, -128}"),
         ("s8[2] {-1, -128}",),
+    ),
+    Example(
+        """p = pred[<=3] parameter(0)
+           x = f32[3] parameter(1)
+           y = f32[3] parameter(2)
+           ROOT z = f32[<=3] select(p, x, y)""",
+        ("pred[2] {true,false}", "f32[3] {1,2,3}", "f32[3] {4,5,6}"),
+        ("f32[2] {1,5}",),
     ),
 )
 

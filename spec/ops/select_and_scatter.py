@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import COMPUTATION, REQUIRED, WINDOW, Attribute
+from ..dynamic import marked
 from ..indexing import window_count, window_slices
 from ..module import Instruction
 from ..operation import Example, require
@@ -59,13 +60,16 @@ def infer(instruction: Instruction, operand: Shape, source: Shape, init_value: S
         fits = len(shapes) == 2 and all(s.compatible(taken) for s in shapes) and called.root.shape.compatible(given)
         require(fits, label, f"{called.name} takes {shapes} and gives {called.root.shape}; it must take two {taken}")
     require(init_value.compatible(value), "C4", f"init_value is {init_value}, source is {source}")
-    return Shape(source.element_type, operand.dimensions)
+    return marked(source.element_type, operand.dimensions, operand.marks)
 
 
 def evaluate(
     instruction: Instruction, operand: np.ndarray, source: np.ndarray, init_value: np.ndarray, *, run: Run
 ) -> np.ndarray:
-    window, sizes, counts = instruction.window, operand.shape, source.shape
+    window, sizes = instruction.window, operand.shape
+    counts = tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
+    counts = tuple(map(min, counts, source.shape))  # one of dynamic size may be shorter
+    source = source[tuple(map(slice, counts))]
     flat_index = np.arange(operand.size).reshape(sizes)
     held = np.zeros(counts, operand.dtype)
     place = np.full(counts, -1)  # where the held element comes from; -1: none is held yet

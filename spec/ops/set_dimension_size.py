@@ -1,7 +1,12 @@
-"""The operand, one of whose dimensions is said to have another size, which is at most the one that its shape states.
+"""The operand with another size in one dimension: its first elements, as many as `size` says.
 
-Here every size is the one that the shape states: the operation is the identity where `size` is that size, and there
-is no value for any other.
+`size` is at most the size that the shape states, the bound: the result's dimension is a dynamic one of that bound. A
+size below 0 counts as 0, one above the bound as the bound.
+
+A size larger than the operand's own makes the array grow, which happens where the operand is dynamic itself. The new
+elements are zeros. XLA gives no meaning to them: there they are what lies in memory, often what an earlier
+set-dimension-size has cut off, and elsewhere what another computation has left. Zeros are the one choice that
+depends on nothing but the operand. A program that can be told apart by them relies on XLA's memory.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
-from ..errors import UnsupportedError
+from ..dynamic import marked, resized
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import S32, Shape
@@ -24,28 +29,18 @@ CONSTRAINTS = {
 
 
 def infer(instruction: Instruction, operand: Shape, size: Shape) -> Shape:
-    dims, stated = instruction.dimensions, instruction.shape
+    dims = instruction.dimensions
     require(len(dims) == 1 and 0 <= dims[0] < operand.rank, "C1", f"dimensions is {dims}, operand is {operand}")
     require(size.element_type is S32 and size.is_scalar, "C2", f"size is {size}")
-    marks = tuple(operand.dynamic) or (False,) * operand.rank
-    for bound in (False, True):
-        marked = Shape(
-            operand.element_type, operand.dimensions, None, (*marks[: dims[0]], bound, *marks[dims[0] + 1 :])
-        )
-        if stated.is_array and marked.without_layout() == stated.without_layout():
-            return marked.without_layout()
-    require(not stated.is_array, "C3", f"the result is stated as {stated}, operand is {operand}")
-    return operand.without_layout()
+    require(operand.is_array, "C3", f"operand is {operand}")
+    marks = (*operand.marks[: dims[0]], True, *operand.marks[dims[0] + 1 :])
+    return marked(operand.element_type, operand.dimensions, marks)
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray, size: np.ndarray) -> np.ndarray:
     (dimension,) = instruction.dimensions
-    if int(size) != operand.shape[dimension]:
-        raise UnsupportedError(
-            f"{instruction.name}: dimension {dimension} of {instruction.operands[0].shape} is to have the size "
-            f"{int(size)}, known at run time only; slice or mask the array instead"
-        )
-    return operand
+    bound = instruction.operands[0].shape.dimensions[dimension]
+    return resized(operand, dimension, max(0, min(int(size), bound)))
 
 
 EXAMPLES = (
@@ -55,6 +50,21 @@ EXAMPLES = (
            ROOT y = f32[2,3] set-dimension-size(x, n), dimensions={1}""",
         ("f32[2,3] {{1,2,3},{4,5,6}}",),
         ("f32[2,3] {{1,2,3},{4,5,6}}",),
+    ),
+    Example(
+        """x = f32[2,3] parameter(0)
+           n = s32[] parameter(1)
+           ROOT y = f32[2,<=3] set-dimension-size(x, n), dimensions={1}""",
+        ("f32[2,3] {{1,2,3},{4,5,6}}", "s32[] 2"),
+        ("f32[2,2] {{1,2},{4,5}}",),
+    ),
+    Example(
+        """x = f32[<=4] parameter(0)
+           n = s32[] parameter(1)
+           ROOT y = f32[<=4] set-dimension-size(x, n), dimensions={0}""",
+        ("f32[2] {1,2}", "s32[] 3"),
+        ("f32[3] {1,2,0}",),
+        "grown by a zero",
     ),
 )
 

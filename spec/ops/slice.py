@@ -1,11 +1,16 @@
 """A part of the operand: along each dimension the elements from start up to limit (not included), `stride` apart.
 
 result[i0, .., in] = operand[start0 + i0 stride0, .., startn + in striden]
+
+Of a dynamic dimension it is the part that is there: it ends where the operand ends. One element alone must be there,
+and its dimension is none that is dynamic.
 """
 
 import builtins
 
 from ..attributes import REQUIRED, SLICES, Attribute
+from ..dynamic import marked
+from ..errors import EvaluationError
 from ..operation import Example, require
 
 INPUTS = {"operand": "array of any element type"}
@@ -27,10 +32,16 @@ def infer(instruction, operand):
         inside = 0 <= part.start <= part.limit <= size
         require(inside, "C3", f"[{part.start}:{part.limit}] of dimension {d}, which has size {size}")
         require(part.stride >= 1, "C4", f"the stride of dimension {d} is {part.stride}")
-    return operand.with_dimensions(tuple(-((p.start - p.limit) // p.stride) for p in parts))
+    sizes = tuple(-((p.start - p.limit) // p.stride) for p in parts)
+    return marked(operand.element_type, sizes, (m and n != 1 for m, n in zip(operand.marks, sizes, strict=True)))
 
 
 def evaluate(instruction, operand):
+    for d, (part, size) in enumerate(zip(instruction.slice, operand.shape, strict=True)):
+        if instruction.shape.dimensions[d] == 1 and part.start >= size:
+            raise EvaluationError(
+                f"{instruction.name}: element {part.start} of dimension {d}, which has the size {size}"
+            )
     return operand[tuple(builtins.slice(p.start, p.limit, p.stride) for p in instruction.slice)]
 
 
@@ -41,6 +52,13 @@ EXAMPLES = (
         ("s32[2,2] {{4, 7}, {8, 11}}",),
     ),
     Example("x = f32[3] parameter(0)\nROOT y = f32[0] slice(x), slice={[3:3]}", ("f32[3] {1, 2, 3}",), ("f32[0] {}",)),
+    Example(
+        """x = s32[<=6] parameter(0)
+           ROOT y = s32[<=2] slice(x), slice={[1:5:2]}""",
+        ("s32[3] {1,2,3}",),
+        ("s32[1] {2}",),
+        "the part that is there",
+    ),
 )
 
 COUNTEREXAMPLES = {

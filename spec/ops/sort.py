@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import BOOL, COMPUTATION, INTS, REQUIRED, Attribute
+from ..dynamic import marked, meet
 from ..module import Instruction
 from ..operation import Example, require
 from ..sorting import sorted_order
@@ -44,13 +45,13 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     fits = len(taken) == len(pairs) and all(t.compatible(p) for t, p in zip(taken, pairs, strict=True))
     fits = fits and result.compatible(Shape(PRED))
     require(fits, "C3", f"{instruction.to_apply.name} takes {taken} and gives {result}; the operands are ({given})")
-    results = tuple(o.with_dimensions(o.dimensions) for o in operands)
+    results = tuple(marked(o.element_type, o.dimensions, o.marks) for o in operands)
     return results[0] if len(results) == 1 else Shape.tuple_of(*results)
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> Value:
     (dimension,) = instruction.dimensions
-    rows = [np.moveaxis(o, dimension, -1) for o in operands]
+    rows = [np.moveaxis(o, dimension, -1) for o in meet(operands)]
     shape = rows[0].shape
     flat = [r.reshape(-1, shape[-1]) if r.size else r.reshape(0, shape[-1]) for r in rows]
     order = sorted_order(instruction.to_apply, flat, run)
@@ -84,6 +85,16 @@ EXAMPLES = (
         ("f32[5,1] {{-0},{nan},{0},{inf},{-1}}",),
         ("f32[5,1] {{nan},{inf},{0},{-0},{-1}}",),
         "the total order of IEEE 754",
+    ),
+    Example(
+        """HloModule dynamic
+        less { a = s32[] parameter(0)
+               b = s32[] parameter(1)
+               ROOT c = pred[] compare(a, b), direction=LT }
+        ENTRY main { x = s32[<=5] parameter(0)
+                     ROOT r = s32[<=5] sort(x), dimensions={0}, to_apply=less }""",
+        ("s32[3] {3,1,2}",),
+        ("s32[3] {1,2,3}",),
     ),
 )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..attributes import BOOL, INT, REQUIRED, Attribute
+from ..dynamic import marked
 from ..module import Instruction
 from ..numerics import total_order_key, type_of
 from ..operation import Example, require
@@ -33,7 +34,7 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     require(ordered and operand.rank >= 1, "C1", f"operand is {operand}")
     k = instruction.k
     require(0 <= k <= operand.dimensions[-1], "C2", f"k is {k}, operand is {operand}")
-    values = operand.with_dimensions((*operand.dimensions[:-1], k))
+    values = marked(operand.element_type, (*operand.dimensions[:-1], k), (*operand.marks[:-1], False))
     return Shape.tuple_of(values, values.with_element_type(S32))
 
 
@@ -61,6 +62,12 @@ EXAMPLES = (
            ROOT r = (s32[2], s32[2]) topk(x), k=2, largest=false""",
         ("s32[3] {2,-1,-1}",),
         ("s32[2] {-1,-1}", "s32[2] {1,2}"),
+    ),
+    Example(
+        """x = s32[<=3,4] parameter(0)
+           ROOT r = (s32[<=3,1], s32[<=3,1]) topk(x), k=1, largest=true""",
+        ("s32[1,4] {{1,9,3,4}}",),
+        ("s32[1,1] {{9}}", "s32[1,1] {{1}}"),
     ),
 )
 

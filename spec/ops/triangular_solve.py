@@ -41,7 +41,7 @@ def infer(instruction: Instruction, a: Shape, b: Shape) -> Shape:
     require(a.dimensions[:-2] == b.dimensions[:-2], "C3", f"a is {a}, b is {b}")
     known = instruction.transpose_a in ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
     require(known, "C4", f"transpose_a is {instruction.transpose_a}")
-    return b.with_dimensions(b.dimensions)
+    return b.without_layout()
 
 
 def evaluate(instruction: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -54,6 +54,23 @@ EXAMPLES = (
         ("s32[] 3",),
         ("s32[] 192",),
     ),
+    Example(
+        """HloModule dynamic
+        body { x = s32[<=4] parameter(0)
+               n = s32[] get-dimension-size(x), dimensions={0}
+               one = s32[] constant(1)
+               m = s32[] subtract(n, one)
+               ROOT y = s32[<=4] set-dimension-size(x, m), dimensions={0} }
+        condition { x = s32[<=4] parameter(0)
+                    n = s32[] get-dimension-size(x), dimensions={0}
+                    one = s32[] constant(1)
+                    ROOT p = pred[] compare(n, one), direction=GT }
+        ENTRY main { x = s32[<=4] parameter(0)
+                     ROOT r = s32[<=4] while(x), condition=condition, body=body }""",
+        ("s32[3] {1,2,3}",),
+        ("s32[1] {1}",),
+        "the size changes from turn to turn",
+    ),
 )
 
 _COMPUTATIONS = """HloModule counterexample
