@@ -18,8 +18,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -60,6 +60,9 @@ class Case:
     constraint: str = ""
     type: str = ""
     note: str = ""
+
+    def __getstate__(self) -> dict:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # what is cached stays here
 
     @property
     def is_negative(self) -> bool:
@@ -104,7 +107,7 @@ def collect(
             raise InputError(f"{kind!r} is no kind of case; there are: {', '.join(KINDS)}")
     return [
         case
-        for generator in generators()
+        for generator in generators(kinds)
         for case in generator(thorough)
         if (not opcodes or case.opcode in opcodes)
         and (not kinds or case.kind in kinds)
@@ -112,9 +115,16 @@ def collect(
     ]
 
 
-def generators() -> Iterator:
-    """The function `cases` of every module of this package that has one."""
+def generators(kinds: Collection[str] = ()) -> Iterator[Callable[[bool], Iterator[Case]]]:
+    """The function `cases` of every module of this package that has one, and may make cases of these kinds.
+
+    A module or subpackage that is named after a kind (examples, edges, structured) makes cases of that kind alone.
+    """
     for info in pkgutil.walk_packages(__path__, f"{__name__}."):
+        name = info.name.removeprefix(f"{__name__}.").split(".")[0]
+        own = name if name in KINDS else name.removesuffix("s")
+        if kinds and own in KINDS and own not in kinds:
+            continue
         module = importlib.import_module(info.name)
         if hasattr(module, "cases"):
             yield module.cases

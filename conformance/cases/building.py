@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from refxla_spec import text
@@ -20,6 +20,20 @@ from . import Case
 def array_types(*kinds: str) -> list[ElementType]:
     """The element types that arrays may have, of these kinds or of all, in the specification's order."""
     return [t for t in ELEMENT_TYPES.values() if t.is_array and (not kinds or t.kind in kinds)]
+
+
+def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
+    """The element types with a label each: those that go into one case. The signed f8 types go together, and the
+    integers of fewer than 8 bits; each other type, and with `thorough` every type, has a case of its own."""
+    made: dict[str, list[ElementType]] = {}
+    for t in array_types(*kinds):
+        label = t.name
+        if not thorough and t.is_float and t.bits == 8 and t.name != "f8e8m0fnu":
+            label = "f8"
+        elif not thorough and t.is_integer and t.bits < 8:
+            label = "s1_to_u4"
+        made.setdefault(label, []).append(t)
+    return list(made.items())
 
 
 def shape(element_type: str | ElementType, dimensions: Sequence[int] = (), layout: Sequence[int] | None = None) -> str:
@@ -82,13 +96,20 @@ def _inferred(hlo: str) -> str:
     return _OPEN.sub(lambda m: shapes.pop(0), hlo)
 
 
-def several(opcode: str, variant: str, lines: Sequence[str], *inputs: np.ndarray, before: str = "") -> Case:
-    """A structured case with one result for each line ("_ pad(p0, p1), ..."), in a tuple if there are several."""
+def several(
+    opcode: str, variant: str, lines: Sequence[str], *inputs: np.ndarray, before: str = "", constants: str = ""
+) -> Case:
+    """A structured case with one result for each line ("_ pad(p0, p1), ..."), in a tuple if there are several.
+
+    `constants` are lines that come before them.
+    """
     if len(lines) == 1:
-        return structured(opcode, variant, f"ROOT r = {lines[0]}", *inputs, before=before)
+        return structured(opcode, variant, f"{constants}ROOT r = {lines[0]}", *inputs, before=before)
     results = [f"r{n} = {line}" for n, line in enumerate(lines)]
     names = ", ".join(f"r{n}" for n in range(len(lines)))
-    return structured(opcode, variant, "\n".join([*results, f"ROOT r = _ tuple({names})"]), *inputs, before=before)
+    return structured(
+        opcode, variant, constants + "\n".join([*results, f"ROOT r = _ tuple({names})"]), *inputs, before=before
+    )
 
 
 def _entry_shape(value: object) -> str:
@@ -150,10 +171,34 @@ def neutral(opcode: str, element_type: str | ElementType) -> str:
     if opcode in ("add", "or", "xor"):
         return "0"
     if opcode == "multiply":
-        return "1"
+        return "-1" if t.name == "s1" else "1"  # s1 is 0 or -1, and -1 * -1 wraps to -1
     if opcode == "and":
         return "-1" if t.kind == "signed" else str((1 << t.bits) - 1)
     if t.is_float:
         return "-inf" if opcode == "maximum" else "inf"
     low = -(1 << (t.bits - 1)) if t.kind == "signed" else 0
     return str(low if opcode == "maximum" else low + (1 << t.bits) - 1)
+
+
+Program = tuple[Sequence[np.ndarray], Sequence[str], str]  # inputs, one line for each result, computations before them
+
+
+def by_type(
+    opcode: str, suffix: str, thorough: bool, program: Callable[[ElementType, int], Program | None], *kinds: str
+) -> Iterator[Case]:
+    """A case for each group of element types (see `groups`) of these kinds: "structured/<opcode>/<group><suffix>".
+
+    program(t, n) gives the part of one type, whose inputs are the parameters from pn on; None if it has none.
+    """
+    for label, types in groups(thorough, *kinds):
+        inputs: list[np.ndarray] = []
+        lines: list[str] = []
+        before = ""
+        for t in types:
+            part = program(t, len(inputs))
+            if part is not None:
+                inputs += part[0]
+                lines += part[1]
+                before += part[2]
+        if lines:
+            yield several(opcode, f"{label}{suffix}", lines, *inputs, before=before)

@@ -18,7 +18,7 @@ from refxla_spec.operation import Operation, operation, operations
 from refxla_spec.types import ElementType, Shape
 
 from . import Case, seeded
-from .building import array_types, edge, shape
+from .building import array_types, edge, groups, shape
 from .values import all_values, edges, random_bits
 
 
@@ -30,20 +30,6 @@ def cases(thorough: bool) -> Iterator[Case]:
         elif is_elementwise(rule.opcode):
             for label, types in groups(thorough):
                 yield from _ordinary(rule, label, types, thorough)
-
-
-def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
-    """The element types with a label each: those that go into one case. The signed f8 types go together, and the
-    integers of fewer than 8 bits; each other type, and with `thorough` every type, has a case of its own."""
-    made: dict[str, list[ElementType]] = {}
-    for t in array_types(*kinds):
-        label = t.name
-        if not thorough and t.is_float and t.bits == 8 and t.name != "f8e8m0fnu":
-            label = "f8"
-        elif not thorough and t.is_integer and t.bits < 8:
-            label = "s1_to_u4"
-        made.setdefault(label, []).append(t)
-    return list(made.items())
 
 
 def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: bool) -> Iterator[Case]:
@@ -127,12 +113,12 @@ def _bitcast_convert(thorough: bool) -> Iterator[Case]:
         lines: dict[str, list[tuple[str, str]]] = {}
         for source in sources:
             table = unary_table("bitcast-convert", source, thorough)
-            table = np.resize(table, max(128, len(table) // 128 * 128))
+            table = np.resize(table, max(384, len(table) // 384 * 384))  # 384: all ratios of widths divide it
             for t in array_types():
                 operand, dims = table, table.shape
                 if t.bits < source.bits:
                     dims = (*dims, source.bits // t.bits)
-                elif t.bits > source.bits:
+                elif t.bits > source.bits and t.bits % source.bits == 0:
                     operand = table.reshape(-1, t.bits // source.bits)
                     dims = operand.shape[:1]
                 number = next((n for n, i in enumerate(inputs) if _same(i, operand)), len(inputs))
@@ -231,7 +217,7 @@ def _reduce_precision(thorough: bool) -> Iterator[Case]:
 
 
 def _stochastic_convert(thorough: bool) -> Iterator[Case]:
-    """Each float to each type that the operation takes, with random bits of the operand's width."""
+    """Each float to each signed integer type (others have no meaning), with random bits of the operand's width."""
     rule = operation("stochastic-convert")
     for source in array_types("float"):
         operand = unary_table("stochastic-convert", source, thorough)
@@ -239,7 +225,7 @@ def _stochastic_convert(thorough: bool) -> Iterator[Case]:
             random = random_bits(seeded(f"edge/stochastic-convert/{source}"), bits, len(operand))
             lines = [
                 (shape(t, operand.shape), "stochastic-convert(p0, p1)")
-                for t in array_types("signed", "unsigned", "float")
+                for t in array_types("signed")
                 if takes(rule, Shape.array(t, operand.shape), Shape.of(operand), Shape.of(random))
             ]
             if lines:

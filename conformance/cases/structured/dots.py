@@ -10,8 +10,8 @@ from refxla_spec.operation import Violation
 from .. import Case, seeded
 from ..building import array_types, braces, random_values, small_integers, structured
 
-# lhs, rhs, attributes
-FORMS = (
+BATCHED = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
+FORMS = (  # lhs, rhs, attributes
     ((3, 4), (4, 5), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
     ((4, 3), (5, 4), "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
     ((7,), (7,), "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from ml_dtypes import finfo
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from .. import Case, seeded
-from ..building import array_types, braces, combiner, comparator, neutral, random_values, small_integers, structured
+from ..building import (
+    array_types,
+    braces,
+    combiner,
+    comparator,
+    neutral,
+    random_values,
+    several,
+    small_integers,
+    structured,
+)
 from ..values import edges
 
 OPCODES = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
@@ -81,33 +93,27 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _select_and_scatters(thorough)
 
 
-def _taken(opcode: str, kind: str) -> bool:
-    if kind == "pred":
-        return opcode in ("add", "multiply", "and", "or", "xor", "maximum", "minimum")
-    if kind == "complex":
+def _taken(opcode: str, t: ElementType) -> bool:
+    """Whether the operation combines numbers of the type with a neutral element among them."""
+    if t.name == "f8e8m0fnu":
+        return opcode in ("multiply", "minimum")  # it has no zero and no negative numbers
+    if t.is_complex:
         return opcode in ("add", "multiply")
-    return opcode not in ("and", "or", "xor") or kind in ("signed", "unsigned")
+    return not t.is_float or opcode not in ("and", "or", "xor")
 
 
 def _reduces(thorough: bool) -> Iterator[Case]:
     for n, (dims, axes) in enumerate(SHAPES):
         yield _reduce(f"add_{n}", "add", "f32", dims, axes)
     for t in array_types():
-        for opcode in OPCODES:
-            if not _taken(opcode, t.kind) or (t.is_float and t.name in ("f8e8m0fnu", "f4e2m1fn")):
-                continue
-            if not thorough and t.bits in (1, 2, 16) and opcode in ("minimum", "xor", "multiply") and not t.is_float:
-                continue
-            yield _reduce(f"{opcode}_{t}", opcode, t.name, (3, 7, 5), (1,))
-    for opcode in ("maximum", "minimum", "add", "multiply"):  # NaN, infinities, signs of zeros
-        for t in array_types("float"):
-            if t.bits < 16:
-                continue
+        opcodes = [o for o in OPCODES if _taken(o, t)]
+        x = random_values(seeded(f"reduce/{t}"), t, (3, 7, 5))
+        yield _combined("reduce", t.name, opcodes, "dimensions={1}", x)
+    for t in array_types("float"):  # NaN, infinities, signs of zeros
+        if t.bits >= 16 or thorough:
             table = edges(t, few=True)
             pairs = np.stack([np.repeat(table, len(table)), np.tile(table, len(table))])
-            head = combiner("op", opcode, t)
-            line = f"c = {t}[] constant({neutral(opcode, t)})\nROOT r = _ reduce(p0, c), dimensions={{0}}, to_apply=op"
-            yield structured("reduce", f"edges_{opcode}_{t}", line, pairs, before=head)
+            yield _combined("reduce", f"edges_{t}", [o for o in OPCODES[:4] if _taken(o, t)], "dimensions={0}", pairs)
     rng = seeded("reduce/variadic")
     for n, (dims, axes) in enumerate(SHAPES if thorough else SHAPES[:8] + SHAPES[9:12]):
         x = small_integers(rng, "f32", dims)
@@ -142,16 +148,22 @@ def _reduce(variant: str, opcode: str, t: str, dims: tuple[int, ...], axes: tupl
     return structured("reduce", variant, line, x, before=combiner("op", opcode, t))
 
 
+def _combined(opcode: str, variant: str, reducers: Sequence[str], attributes: str, x: np.ndarray) -> Case:
+    """One array reduced by several reducers."""
+    t = str(Shape.of(x).element_type)
+    inits = "".join(f"c{n} = {t}[] constant({_neutral(o, t)})\n" for n, o in enumerate(reducers))
+    lines = [f"_ {opcode}(p0, c{n}), {attributes}, to_apply=op{n}" for n in range(len(reducers))]
+    before = "\n".join(combiner(f"op{n}", o, t) for n, o in enumerate(reducers))
+    return several(opcode, variant, lines, x, before=before, constants=inits)
+
+
 def _neutral(opcode: str, t: str) -> str:
     """As building.neutral; in the types without infinities their largest numbers."""
-    from ml_dtypes import finfo
-    from refxla_spec.types import ELEMENT_TYPES
-
     word = neutral(opcode, t)
     kind = ELEMENT_TYPES[t]
     if kind.is_complex:
         return f"({word},0)"
-    if "inf" in word and np.isnan(np.array(np.inf).astype(kind.dtype)):
+    if "inf" in word and not np.isinf(np.array(np.inf).astype(kind.dtype)):
         return f"{'-' if '-' in word else ''}{float(finfo(kind.dtype).max)}"
     return word
 
@@ -181,11 +193,9 @@ def _windows(thorough: bool) -> Iterator[Case]:
         for opcode in ("add", "maximum") if n < 12 else ("add",):
             yield _window(f"{opcode}_{n}", opcode, "f32", dims, window)
     for t in array_types():
-        for opcode in ("add", "minimum", "multiply", "maximum"):
-            if not _taken(opcode, t.kind) or t.name in ("f8e8m0fnu", "f4e2m1fn"):
-                continue
-            if thorough or (opcode != "multiply" and (t.bits >= 16 or opcode == "minimum")):
-                yield _window(f"{opcode}_{t}", opcode, t.name, (5, 7), "size=2x3 stride=1x2 pad=1_1x1_2")
+        opcodes = [o for o in OPCODES[:4] if _taken(o, t)]
+        x = random_values(seeded(f"reduce-window/{t}"), t, (5, 7))
+        yield _combined("reduce-window", t.name, opcodes, "window={size=2x3 stride=1x2 pad=1_1x1_2}", x)
     rng = seeded("reduce-window/variadic")
     for n, (dims, window) in enumerate(WINDOWS if thorough else WINDOWS[:7] + WINDOWS[9:11]):
         x = small_integers(rng, "f32", dims)

@@ -1,0 +1,174 @@
+"""What only moves elements: pad, slice, concatenate, transpose, reshape, broadcast, reverse, iota, copy, bitcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+from refxla_spec.types import ElementType
+
+from .. import Case, seeded
+from ..building import Program, braces, by_type, random_values, several, shape
+
+Forms = tuple[tuple[tuple[int, ...], str], ...]
+
+FORMS: dict[str, Forms] = {  # of each operation: dimensions of the operand, attributes
+    "pad": (
+        ((3, 4), "padding=1_2x0_1"),
+        ((3, 4), "padding=0_0_2x1_0_1"),
+        ((3, 4), "padding=-1_2x-2_-1"),
+        ((3, 4), "padding=-1_0_3x0_-4_1"),
+        ((3, 4), "padding=-3_0x0_0"),
+        ((3, 4), "padding=-2_4x5_-3"),
+        ((0, 2), "padding=2_1x0_0"),
+        ((0, 2), "padding=0_0_1x0_0"),
+        ((2, 1, 2, 3, 1, 2), "padding=0_1x1_0x0_0x-1_0_1x0_0_2x1_-1"),
+        ((6,), "padding=2_2_2"),
+    ),
+    "slice": (
+        ((5, 6), "slice={[1:4], [2:6]}"),
+        ((5, 6), "slice={[0:5:2], [1:6:3]}"),
+        ((5, 6), "slice={[4:5], [0:6:6]}"),
+        ((5, 6), "slice={[2:2], [0:6]}"),
+        ((5, 6), "slice={[0:5:7], [5:6:2]}"),
+        ((2, 3, 2, 2, 3, 2), "slice={[0:2], [1:3], [0:1], [1:2], [0:3:2], [0:2]}"),
+    ),
+    "transpose": (
+        ((3, 4), "dimensions={1,0}"),
+        ((3, 4), "dimensions={0,1}"),
+        ((2, 3, 4), "dimensions={2,0,1}"),
+        ((2, 3, 4), "dimensions={1,2,0}"),
+        ((2, 1, 3, 2, 2, 4), "dimensions={5,2,0,4,1,3}"),
+        ((0, 3), "dimensions={1,0}"),
+        ((35, 40), "dimensions={1,0}"),
+        ((5,), "dimensions={0}"),
+    ),
+    "reverse": (
+        ((3, 4), "dimensions={0}"),
+        ((3, 4), "dimensions={0,1}"),
+        ((3, 4), "dimensions={}"),
+        ((2, 3, 2, 2, 1, 3), "dimensions={5,1,3}"),
+        ((0, 3), "dimensions={1}"),
+    ),
+}
+
+RESHAPES = (  # operand, result
+    ((3, 4), (12,)),
+    ((3, 4), (2, 6)),
+    ((12,), (1, 3, 1, 4, 1)),
+    ((1, 1), ()),
+    ((), (1, 1, 1)),
+    ((0, 3), (7, 0)),
+    ((2, 3, 4, 5), (6, 20)),
+)
+BROADCASTS = (  # operand, result, dimensions
+    ((), (3, 2), ()),
+    ((3,), (3, 2), (0,)),
+    ((3,), (2, 3), (1,)),
+    ((2, 4), (2, 3, 4), (0, 2)),
+    ((2, 4), (4, 3, 2), (2, 0)),
+    ((1, 3), (1, 3), (0, 1)),
+    ((3,), (0, 3), (1,)),
+    ((2, 2), (3, 2, 1, 2, 2, 2), (1, 5)),
+    ((), (), ()),
+)
+JOINS = (  # operands, dimension
+    (((2, 3), (4, 3)), 0),
+    (((2, 3), (2, 1), (2, 5)), 1),
+    (((0, 3), (2, 3)), 0),
+    (((2, 3),), 1),
+    (((1, 2, 2, 1, 3, 2), (1, 2, 2, 4, 3, 2)), 3),
+    (((3,),) * 9, 0),
+)
+IOTAS = (((5,), 0), ((3, 4), 0), ((3, 4), 1), ((2, 1, 3, 2, 2, 4), 5), ((0, 3), 1), ((300,), 0))
+
+
+def cases(thorough: bool) -> Iterator[Case]:
+    """Every form as f32, several in one program; then each element type on a few of the forms."""
+    for opcode, forms in FORMS.items():
+        yield from _attributes(opcode, forms, thorough)
+    yield from _results("reshape", [(d, r, "") for d, r in RESHAPES], thorough)
+    yield from _results("broadcast", [(d, r, f", dimensions={braces(m)}") for d, r, m in BROADCASTS], thorough)
+    same = [(d, d, "") for d in ((3, 4), (), (0, 2), (2, 1, 2, 2, 1, 3))]
+    yield from _results("copy", same, thorough)
+    yield from _results("bitcast", [(d, r, "") for d, r in RESHAPES] + same, thorough)
+    yield from _concatenates(thorough)
+    yield from by_type("iota", "", thorough, _iotas, "signed", "unsigned", "float", "complex")
+    yield from _random(thorough)
+
+
+def _chosen(forms: Sequence, t: ElementType, thorough: bool) -> Sequence:
+    """All forms as f32, one of them as each other type."""
+    return forms if t.name == "f32" or thorough else (forms[t.number % len(forms)],)
+
+
+def _attributes(opcode: str, forms: Forms, thorough: bool) -> Iterator[Case]:
+    """Operations whose result's shape follows from operand and attributes."""
+
+    def program(t: ElementType, first: int) -> Program:
+        chosen = _chosen(forms, t, thorough)
+        rng = seeded(f"{opcode}/{t}")
+        inputs = [random_values(rng, t, dims) for dims, _ in chosen]
+        value = f", p{first + len(inputs)}" if opcode == "pad" else ""
+        lines = [f"_ {opcode}(p{first + n}{value}), {attributes}" for n, (_, attributes) in enumerate(chosen)]
+        return [*inputs, *([random_values(rng, t)] if value else [])], lines, ""
+
+    return by_type(opcode, "", thorough, program)
+
+
+def _results(opcode: str, forms: Sequence[tuple], thorough: bool) -> Iterator[Case]:
+    """Operations whose result's dimensions are the program's choice."""
+
+    def program(t: ElementType, first: int) -> Program:
+        chosen = _chosen(forms, t, thorough)
+        rng = seeded(f"{opcode}/{t}")
+        inputs = [random_values(rng, t, dims) for dims, *_ in chosen]
+        lines = [f"{shape(t, d)} {opcode}(p{first + n}){more}" for n, (_, d, more) in enumerate(chosen)]
+        return inputs, lines, ""
+
+    return by_type(opcode, "", thorough, program)
+
+
+def _concatenates(thorough: bool) -> Iterator[Case]:
+    def program(t: ElementType, first: int) -> Program:
+        rng = seeded(f"concatenate/{t}")
+        inputs: list[np.ndarray] = []
+        lines = []
+        for parts, d in _chosen(JOINS, t, thorough):
+            names = ", ".join(f"p{first + len(inputs) + n}" for n in range(len(parts)))
+            inputs += [random_values(rng, t, dims) for dims in parts]
+            lines.append(f"_ concatenate({names}), dimensions={{{d}}}")
+        return inputs, lines, ""
+
+    return by_type("concatenate", "", thorough, program)
+
+
+def _iotas(t: ElementType, first: int) -> Program | None:
+    if t.name == "f8e8m0fnu":  # it has no zero to begin with
+        return None
+    return [], [f"{shape(t, dims)} iota(), iota_dimension={d}" for dims, d in IOTAS], ""
+
+
+def _random(thorough: bool) -> Iterator[Case]:
+    """Attributes at random, of operands with up to six dimensions."""
+    for n in range(100 if thorough else 8):
+        rng = seeded(f"movement/random_{n}")
+        dims = tuple(int(rng.choice((0, 1, 2, 3, 4), p=(0.04, 0.26, 0.3, 0.2, 0.2))) for _ in range(rng.integers(1, 7)))
+        x = random_values(rng, "s16", dims)
+        pads, limits = [], []
+        for d in dims:
+            low, interior = int(rng.integers(-2, 4)), int(rng.choice((0, 0, 1, 2)))
+            dilated = d + max(0, d - 1) * interior
+            pads.append(f"{low}_{int(rng.integers(max(-2, -dilated - low), 4))}_{interior}")
+            start = int(rng.integers(0, d + 1))
+            limits.append(f"[{start}:{int(rng.integers(start, d + 1))}:{int(rng.integers(1, 4))}]")
+        value = np.array(-7, np.int16)
+        yield several("pad", f"random_{n}", [f"_ pad(p0, p1), padding={'x'.join(pads)}"], x, value)
+        yield several("slice", f"random_{n}", [f"_ slice(p0), slice={{{', '.join(limits)}}}"], x)
+        order = [int(d) for d in rng.permutation(len(dims))]
+        yield several("transpose", f"random_{n}", [f"_ transpose(p0), dimensions={braces(order)}"], x)
+        turned = [d for d in range(len(dims)) if rng.random() < 0.5]
+        yield several("reverse", f"random_{n}", [f"_ reverse(p0), dimensions={braces(turned)}"], x)
+        flat = shape("s16", (prod(dims),))
+        yield several("reshape", f"random_{n}", [f"{flat} reshape(p0)"], x)
