@@ -19,7 +19,9 @@ FLOAT = "float"  # float                                epsilon=0.001
 ENUM = "enum"  # str, as HLO spells it                  direction=LT
 ENUMS = "enums"  # tuple[str, ...]                      operand_precision={highest,default}
 STRING = "string"  # str                                custom_call_target="Qr"
-VERBATIM = "verbatim"  # str, braces or quotes kept     replica_groups={{0,1},{2,3}}
+VERBATIM = "verbatim"  # str, braces or quotes kept     domain={kind="sharding", ...}
+INT_LISTS = "int_lists"  # tuple[tuple[int, ...], ...]  source_target_pairs={{0,1},{1,0}}
+GROUPS = "groups"  # ReplicaGroups (groups.py)          replica_groups={{0,1},{2,3}}  replica_groups=[2,2]<=[4]
 SHAPE = "shape"  # Shape                                (an outfeed's outfeed_shape=...)
 SHAPES = "shapes"  # tuple[Shape, ...]                  operand_layout_constraints={f32[2]{0}}
 COMPUTATION = "computation"  # Computation              to_apply=%add

@@ -84,11 +84,11 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "delta": a.INT,
     "channel_id": a.INT,
     "all_reduce_id": a.INT,
-    "replica_groups": a.VERBATIM,
+    "replica_groups": a.GROUPS,
     "use_global_device_ids": a.BOOL,
     "constrain_layout": a.BOOL,
     "split_dimension": a.INT,
-    "source_target_pairs": a.VERBATIM,
+    "source_target_pairs": a.INT_LISTS,
     "is_host_transfer": a.BOOL,
     "infeed_config": a.STRING,
     "outfeed_shape": a.SHAPE,
@@ -131,6 +131,8 @@ ATTRIBUTE_KINDS: dict[str, str] = {
 # Attributes that XLA's parser wants to see even where they are empty.
 ALWAYS_WRITTEN = {
     "broadcast": ("dimensions",),
+    "collective-permute": ("source_target_pairs",),
+    "collective-permute-start": ("source_target_pairs",),
     "gather": ("offset_dims", "collapsed_slice_dims", "start_index_map"),
     "scatter": ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"),
 }

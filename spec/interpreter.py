@@ -3,6 +3,9 @@
 run(module, args)                the value of the entry computation
 steps(module, args)              the same one instruction at a time: yields (instruction, value)
 run(module, args, trace=print)   calls trace(instruction, value) for every instruction of every computation that runs
+run(module, args, host=Host())   with what infeeds take, and what outfeeds give (see devices.py)
+
+A program for several devices is run by devices.run_devices.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .devices import Device, Host
 from .errors import Error, EvaluationError, InputError
 from .module import Computation, Instruction, Module
 from .operation import operation
@@ -25,20 +29,20 @@ MAX_DEPTH = (
 )
 
 
-def run(module: Module, args: Sequence[Value], trace: Trace | None = None) -> Value:
+def run(module: Module, args: Sequence[Value], trace: Trace | None = None, host: Host | None = None) -> Value:
     """The value of the entry computation on `args`, one for each of its parameters.
 
     Raises InputError where the arguments do not fit the parameters, EvaluationError where a value cannot be computed,
     and UnsupportedError where an operation has no meaning here.
     """
     arguments = check_arguments(module.entry, args)
-    return Interpreter(trace).run(module.entry, *arguments)
+    return Interpreter(trace, Device.alone(module, host)).run(module.entry, *arguments)
 
 
 def steps(module: Module, args: Sequence[Value]) -> Iterator[tuple[Instruction, Value]]:
     """The instructions of the entry computation with their values, as they are computed. Errors as `run`."""
     arguments = check_arguments(module.entry, args)
-    return Interpreter().steps(module.entry, arguments)
+    return Interpreter(device=Device.alone(module)).steps(module.entry, arguments)
 
 
 def check_arguments(computation: Computation, args: Sequence[Value]) -> tuple[Value, ...]:
@@ -96,8 +100,9 @@ def _described(value: Any) -> str:
 class Interpreter:
     """Runs computations; one object serves one run, and remembers for each computation when its values die."""
 
-    def __init__(self, trace: Trace | None = None) -> None:
+    def __init__(self, trace: Trace | None = None, device: Device | None = None) -> None:
         self._trace = trace
+        self._device = device or Device.alone()
         self._depth = 0
         # weak, since operations make computations that live for one call (see vectorize.py)
         self._last_uses: MutableMapping[Computation, list[list[Instruction]]] = WeakKeyDictionary()
@@ -137,7 +142,10 @@ class Interpreter:
         rule = operation(instruction.opcode)
         self._depth += 1
         try:
-            if rule.takes_run:
+            if rule.takes_device:
+                given = {"run": self.run} if rule.takes_run else {}
+                value = rule.evaluate(instruction, *operands, device=self._device, **given)
+            elif rule.takes_run:
                 value = rule.evaluate(instruction, *operands, run=self.run)
             else:
                 value = rule.evaluate(instruction, *operands)

@@ -56,6 +56,7 @@ class Example:
     `hlo` is a whole module, or the lines of its ENTRY computation alone. `inputs` and `expected` are literals as HLO
     writes them behind their shapes ("f32[2] {1, 2}"); `expected` is compared by the accuracy contract. Of a module for
     several devices they are given device after device: all inputs of the first one, then all of the second, ...
+    `infeed` is what the device is fed, and `outfed` what it gives to its host, in order.
     A value of a dynamic shape is a literal of the size that it has ("f32[2] {1, 2}" where the shape says f32[<=4]).
     """
 
@@ -63,6 +64,8 @@ class Example:
     inputs: tuple[str, ...]
     expected: tuple[str, ...]
     note: str = ""
+    infeed: tuple[str, ...] = ()
+    outfed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Operation:
     examples: tuple[Example, ...]
     counterexamples: dict[str, str]  # of each constraint's label a module that breaks it
     takes_run: bool  # whether evaluate calls computations
+    takes_device: bool  # whether it needs to know the device, or others
     takes_state: bool = False  # whether it uses the state of random numbers
 
     @property
@@ -109,6 +113,7 @@ def _operation(file: ModuleType) -> Operation:
         examples=tuple(getattr(file, "EXAMPLES", ())),
         counterexamples={k: t.replace("OPCODE", opcode) for k, t in getattr(file, "COUNTEREXAMPLES", {}).items()},
         takes_run="run" in inspect.signature(file.evaluate).parameters,
+        takes_device="device" in inspect.signature(file.evaluate).parameters,
         takes_state="state" in inspect.signature(file.evaluate).parameters,
     )
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from . import asynchronous, grammar
 from . import attributes as kinds
-from . import grammar
 from .errors import Error, InvalidProgramError, ParseError, UnsupportedError
+from .groups import GROUPS, ReplicaGroups, parse_groups
 from .lexer import NAME, STRING, WORD, Scanner, suggestion
 from .literals import parse_value
 from .module import (
@@ -269,7 +270,8 @@ class Parser:
             raise s.error(f"HLO has no opcode {opcode!r}{suggestion(opcode, grammar.OPCODES)}", opcode_at)
         if shape is None:
             raise s.error("expected the shape of the result in front of the opcode", opcode_at)
-        instruction = Instruction(name, opcode, shape, position=s.place(at))
+        wrapped, suffix = asynchronous.split(opcode)
+        instruction = Instruction(name, wrapped or opcode, shape, position=s.place(at))
         s.skip()
         if opcode == "parameter":
             s.expect("(")
@@ -284,7 +286,20 @@ class Parser:
             instruction.operands = self._operands(names)
         while s.accept(","):
             self._attribute(instruction, names)
-        return instruction
+        return self._asynchronous(instruction, suffix, opcode_at) if wrapped else instruction
+
+    def _asynchronous(self, written: Instruction, suffix: str, at: int) -> Instruction:
+        """What the short form of an asynchronous operation stands for."""
+        name = f"{written.name}.wrapped"
+        while name in self.computations:
+            name += ".1"
+        try:
+            made, called = asynchronous.lengthen(written, suffix, name)
+        except InvalidProgramError as problem:
+            raise self.scanner.error(str(problem), at, InvalidProgramError) from None
+        if called:
+            self.computations[name] = called
+        return made
 
     def _literal(self, shape: Shape) -> Any:
         s = self.scanner
@@ -420,6 +435,10 @@ class Parser:
             return tuple(words)
         if kind == kinds.STRING:
             return s.string()
+        if kind == kinds.INT_LISTS:
+            return self._integer_lists()
+        if kind == kinds.GROUPS:
+            return self._groups()
         if kind == kinds.SHAPE:
             return self.shape()
         if kind == kinds.SHAPES:
@@ -485,6 +504,26 @@ class Parser:
         if len(found[0]) > 20 and any(len(d.strip()) > 20 for d in found[1].split(",")):
             raise s.error("a number beyond 64 bits", found.start())
         return tuple(map(int, found[1].split(","))) if found[1] else ()
+
+    def _integer_lists(self) -> tuple[tuple[int, ...], ...]:
+        s = self.scanner
+        s.expect("{")
+        result: list[tuple[int, ...]] = []
+        while not s.accept("}"):
+            if result:
+                s.expect(",", "or '}'")
+            result.append(self._integers())
+        return tuple(result)
+
+    def _groups(self) -> ReplicaGroups:
+        s = self.scanner
+        s.skip()
+        at = s.at
+        text = s.need(GROUPS, "replica groups such as {{0,1},{2,3}} or [2,2]<=[4]")
+        try:
+            return parse_groups(text)
+        except ParseError as problem:
+            raise s.error(str(problem), at) from None
 
     def _window(self) -> tuple[WindowDimension, ...]:
         s = self.scanner

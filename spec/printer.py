@@ -118,6 +118,8 @@ _FORMATS = {
     kinds.ENUMS: lambda v: "{" + ",".join(v) + "}",
     kinds.STRING: escape,
     kinds.VERBATIM: str,
+    kinds.GROUPS: str,
+    kinds.INT_LISTS: lambda v: "{" + ",".join("{" + ",".join(map(str, part)) + "}" for part in v) + "}",
     kinds.SHAPE: str,
     kinds.SHAPES: lambda v: "{" + ", ".join(map(str, v)) + "}",
     kinds.COMPUTATION: lambda v: f"%{v.name}",

@@ -139,7 +139,7 @@ MESSAGES = {
         76 enum custom_call_schedule
         77 enum custom_call_api_version
         79 string async_execution_thread
-        80 int32 cross_program_prefetch_index
+        80 int32? cross_program_prefetch_index
         81 int64 k
         82 bytes statistics_viz
         85 bool largest
@@ -149,7 +149,7 @@ MESSAGES = {
         90 bytes ragged_dot_dimension_numbers
         91 ResultAccuracy result_accuracy
         92 IotaReplicaGroupListProto iota_collective_device_list
-        93 bytes mesh_axes_replica_group_list
+        93 MeshAxesReplicaGroupListProto mesh_axes_replica_group_list
         94 bool is_reverse
         95 int64 num_carries
         96 bool is_associative
@@ -323,7 +323,27 @@ MESSAGES = {
         2 int64 target""",
     "CollectiveDeviceListProto": """
         1 ReplicaGroup* replica_groups
-        2 IotaReplicaGroupListProto iota_replica_group_list""",
+        2 IotaReplicaGroupListProto iota_replica_group_list
+        1000 MeshAxesReplicaGroupListProto mesh_list""",  # not XLA's: where proto.py puts it while it reads and writes
+    "MeshAxesReplicaGroupListProto": """
+        1 MeshProto mesh
+        2 MeshAxisRefProto* axes""",
+    "MeshProto": """
+        1 MeshAxisProto* axes
+        2 int64* device_ids
+        3 MeshIotaProto iota""",
+    "MeshAxisProto": """
+        1 string name
+        2 int64 size""",
+    "MeshIotaProto": """
+        1 int64* reshape_dims
+        2 int64* transpose_perm""",
+    "MeshAxisRefProto": """
+        1 int64 mesh_axis_index
+        2 MeshSubAxisProto sub_axis_info""",
+    "MeshSubAxisProto": """
+        1 int64 pre_size
+        2 int64 size""",
     "IotaReplicaGroupListProto": """
         1 int64 num_replica_groups
         2 int64 num_devices_per_group
@@ -397,7 +417,10 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
             number, kind, field_name = row.split()
             field = message.field.add(name=field_name, number=int(number))
             repeated = kind.endswith("*")
-            kind = kind.rstrip("*")
+            if kind.endswith("?"):
+                field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+                message.oneof_decl.add(name=f"_{field_name}")
+            kind = kind.rstrip("*?")
             field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
             if kind in _SCALARS:
                 field.type = _SCALARS[kind]

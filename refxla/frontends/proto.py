@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from refxla_spec import grammar
-from refxla_spec.attributes import REQUIRED, Attribute
+from refxla_spec.attributes import INT_LISTS, REQUIRED, Attribute
 from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.lexer import escape, suggestion, unescape
 from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, StackFrames, order_computations
@@ -169,6 +169,11 @@ class _Reader:
         if m.HasField("iota_collective_device_list"):  # where newer writers put it
             m.collective_device_list.iota_replica_group_list.CopyFrom(m.iota_collective_device_list)
             m.ClearField("iota_collective_device_list")
+        elif m.HasField("mesh_axes_replica_group_list"):
+            m.collective_device_list.mesh_list.CopyFrom(m.mesh_axes_replica_group_list)
+            m.ClearField("mesh_axes_replica_group_list")
+        elif m.replica_groups and not m.HasField("collective_device_list"):  # where old writers did
+            m.collective_device_list.replica_groups.extend(m.replica_groups)
         for number in (*m.operand_ids, *m.control_predecessor_ids):
             if number not in made:
                 raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
@@ -200,7 +205,7 @@ class _Reader:
                 continue
             top = path.partition(".")[0]
             seen.add(top)
-            if name in SPECIAL and top not in present:
+            if top not in present and (name in SPECIAL or attribute.default is None):
                 value = None
             else:
                 value = read(m, path, name, attribute.kind)
@@ -208,6 +213,8 @@ class _Reader:
                 continue
             if name == "type" and value == _comparison_type(i):
                 value = None
+            if name == "slice_sizes" and attribute.kind == INT_LISTS and value:
+                value = _by(max(1, i.operands[0].shape.rank), value[0])
             if attribute.default is REQUIRED:
                 value = () if value is None and name in ("slice", "padding", "window") else value
             elif value in (None, "") or value == attribute.default:
@@ -259,6 +266,11 @@ class _Reader:
         if len(called) != len(names):
             raise ParseError(f"{i.opcode} calls {len(called)} computations; it has {' and '.join(names)}")
         return dict(zip(names, called, strict=True))
+
+
+def _by(size: int, flat: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """A list of numbers as lists of `size`."""
+    return tuple(flat[n : n + size] for n in range(0, len(flat), size))
 
 
 def _says_nothing(field: str, value: Any) -> bool:
@@ -432,6 +444,9 @@ class _Writer:
                 raise UnsupportedError(f"the attribute {name} of {i.opcode} is not implemented in protos")
         if m.collective_device_list.HasField("iota_replica_group_list"):
             m.iota_collective_device_list.CopyFrom(m.collective_device_list.iota_replica_group_list)
+            m.ClearField("collective_device_list")
+        elif m.collective_device_list.HasField("mesh_list"):
+            m.mesh_axes_replica_group_list.CopyFrom(m.collective_device_list.mesh_list)
             m.ClearField("collective_device_list")
 
     def unique(self, name: str) -> str:

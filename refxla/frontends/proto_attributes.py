@@ -14,6 +14,17 @@ from typing import Any
 import numpy as np
 from refxla_spec import attributes as kinds
 from refxla_spec.errors import ParseError, UnsupportedError
+from refxla_spec.groups import (
+    GroupList,
+    Iota,
+    IotaGroups,
+    MeshAxis,
+    MeshGroups,
+    ReplicaGroups,
+    iota,
+    iota_groups,
+    mesh_groups,
+)
 from refxla_spec.module import ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension
 
 from .hlo_schema import ENUMS
@@ -22,6 +33,9 @@ from .proto_values import shape_from, shape_to
 _GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims")
 _SCATTER = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims")
 _DOT = ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
+
+# Collectives whose constrain_layout is an attribute; elsewhere it says that operand_layout_constraints are there.
+_GROUPED = ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all", "reduce-scatter")
 
 FIELDS: dict[str, str] = {
     **{name: name for name in ("dimensions", "dynamic_slice_sizes", "exponent_bits", "mantissa_bits", "distribution")},
@@ -66,6 +80,9 @@ _EXCEPTIONS = {
     ("scatter", "index_vector_dim"): "scatter_dimension_numbers.index_vector_dim",
     ("rng-bit-generator", "algorithm"): "rng_algorithm",
     ("cholesky", "lower"): "cholesky_options.lower",
+    **{(f"collective-permute{s}", "slice_sizes"): "dynamic_slice_sizes" for s in ("", "-start")},
+    **{(op, "constrain_layout"): "constrain_layout" for op in _GROUPED},
+    **{("copy-start", name): name for name in ("cross_program_prefetch_index",)},
 }
 
 
@@ -202,36 +219,59 @@ def _accuracy_to(text: str, message: Any) -> None:
         raise UnsupportedError(f"result_accuracy={text} is not implemented in protos")
 
 
-def _pairs_from(message: Any) -> str:
-    return "{" + ",".join(f"{{{p.source},{p.target}}}" for p in message) + "}"
+def _pairs_from(message: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((p.source, p.target) for p in message)
 
 
-def _pairs_to(text: str, message: Any) -> None:
-    for source, target in re.findall(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}", text):
-        message.add(source=int(source), target=int(target))
+def _pairs_to(pairs: tuple[tuple[int, int], ...], message: Any) -> None:
+    for source, target in pairs:
+        message.add(source=source, target=target)
 
 
-def _groups_from(message: Any) -> str:
+def _groups_from(message: Any) -> ReplicaGroups:
     if message.HasField("iota_replica_group_list"):
-        iota = message.iota_replica_group_list
-        text = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]<=[{_braced(iota.iota_reshape_dims)[1:-1]}]"
-        perm = list(iota.iota_transpose_perm)
-        return text if perm == sorted(perm) else f"{text}T({_braced(perm)[1:-1]})"
-    return "{" + ",".join(_braced(g.replica_ids) for g in message.replica_groups) + "}"
+        m = message.iota_replica_group_list
+        dimensions, permutation = tuple(m.iota_reshape_dims), tuple(m.iota_transpose_perm)
+        return iota_groups(m.num_replica_groups, m.num_devices_per_group, dimensions, permutation)
+    if message.HasField("mesh_list"):
+        mesh, ids = message.mesh_list.mesh, None
+        if mesh.HasField("iota"):
+            ids = iota(tuple(mesh.iota.reshape_dims), tuple(mesh.iota.transpose_perm))
+        elif mesh.device_ids:
+            ids = tuple(mesh.device_ids)
+        axes, along = tuple((a.name, a.size) for a in mesh.axes), []
+        for a in message.mesh_list.axes:
+            if not 0 <= a.mesh_axis_index < len(axes):
+                raise ParseError(f"a mesh of {len(axes)} axes has no axis {a.mesh_axis_index}")
+            part = (a.sub_axis_info.pre_size, a.sub_axis_info.size) if a.HasField("sub_axis_info") else ()
+            along.append(MeshAxis(a.mesh_axis_index, *part))
+        return mesh_groups(axes, tuple(along), ids)
+    return GroupList(tuple(tuple(g.replica_ids) for g in message.replica_groups))
 
 
-def _groups_to(text: str, message: Any) -> None:
-    if found := re.fullmatch(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text.replace(" ", "")):
-        iota = message.iota_replica_group_list
-        iota.num_replica_groups, iota.num_devices_per_group = int(found[1]), int(found[2])
-        iota.iota_reshape_dims.extend(_integers(found[3]))
-        iota.iota_transpose_perm.extend(_integers(found[4] or "") or range(len(iota.iota_reshape_dims)))
-    elif text.startswith("{"):
-        for group in re.findall(r"\{([\d,\s]*)\}", text[1:-1]):
-            message.replica_groups.add(replica_ids=_integers(group))
-        message.SetInParent()
+def _groups_to(groups: ReplicaGroups, message: Any) -> None:
+    if isinstance(groups, IotaGroups):
+        m = message.iota_replica_group_list
+        m.num_replica_groups, m.num_devices_per_group = groups.count, groups.size
+        m.iota_reshape_dims.extend(groups.source.dimensions)
+        m.iota_transpose_perm.extend(groups.source.permutation)
+    elif isinstance(groups, MeshGroups):
+        mesh = message.mesh_list.mesh
+        for name, size in groups.axes:
+            mesh.axes.add(name=name, size=size)
+        if isinstance(groups.device_ids, Iota):
+            mesh.iota.reshape_dims.extend(groups.device_ids.dimensions)
+            mesh.iota.transpose_perm.extend(groups.device_ids.permutation)
+        else:
+            mesh.device_ids.extend(groups.device_ids or ())
+        for a in groups.along:
+            made = message.mesh_list.axes.add(mesh_axis_index=a.axis)
+            if a.size is not None:
+                made.sub_axis_info.pre_size, made.sub_axis_info.size = a.pre_size, a.size
     else:
-        raise UnsupportedError(f"replica_groups={text} is not implemented in protos")
+        for group in groups.lists:
+            message.replica_groups.add(replica_ids=group)
+        message.SetInParent()
 
 
 def _layouts_from(message: Any) -> tuple[Any, ...]:
@@ -276,6 +316,8 @@ def read(message: Any, path: str, name: str, kind: str) -> Any:
         return value[0] if len(value) == 1 else None
     if kind == kinds.INTS:
         return tuple(value)
+    if kind == kinds.INT_LISTS:
+        return (tuple(value),) if value else ()  # one list for all
     if kind == kinds.ENUMS:
         return tuple(_word(last, v) for v in value) if any(value) else None
     if kind == kinds.ENUM and isinstance(value, int):
@@ -300,7 +342,8 @@ def write(message: Any, path: str, name: str, value: Any) -> None:
     elif name == "operand_precision":
         getattr(owner, last).extend(_number(last, word) for word in value)
     elif isinstance(value, tuple):
-        getattr(owner, last).extend(value)
+        flat = (n for part in value for n in (part if isinstance(part, tuple) else (part,)))
+        getattr(owner, last).extend(flat)
     elif last in ENUMS and isinstance(value, str):
         setattr(owner, last, _number(last, value))
     elif isinstance(getattr(owner, last), bytes):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from refxla_spec.compare import bits_equal
-from refxla_spec.interpreter import run
+from refxla_spec.devices import Host, device_counts, run_devices
 from refxla_spec.operation import operations
 from refxla_spec.text import format_literal, parse, parse_literal
 
@@ -21,10 +21,15 @@ def leaves(value):
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(example):
     module, inputs = parse(example.hlo), [parse_literal(i) for i in example.inputs]
+    replicas, partitions = device_counts(module)
+    count, each = replicas * partitions, len(module.entry.parameters)
+    per_device = [inputs[n * each : (n + 1) * each] for n in range(count)]
+    assert len(inputs) == count * each
+    host = Host(infeed=[parse_literal(i) for i in example.infeed])
     with np.errstate(all="raise"):  # no NumPy warning may escape, and nothing depend on the caller's settings
-        result = run(module, inputs)
-    got = leaves(result)
-    expected = leaves(tuple(parse_literal(e) for e in example.expected))
+        result = run_devices(module, per_device, hosts=[host] * count)
+    got = leaves((*result, *host.outfed))
+    expected = leaves(tuple(parse_literal(e) for e in (*example.expected, *example.outfed)))
     assert len(got) == len(expected)
     for g, e in zip(got, expected, strict=True):
         assert bits_equal(g, e), f"{format_literal(g)} instead of {format_literal(e)}"

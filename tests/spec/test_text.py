@@ -205,8 +205,8 @@ def test_attributes_of_all_kinds():
     assert call["custom_call_target"] == 'a.b"c' and call["custom_call_has_side_effect"] is True
     assert [str(s) for s in call["operand_layout_constraints"]] == ["f32[4,4]{1,0}", "s32[]"]
     assert call["output_to_operand_aliasing"] == "{{}: (0, {})}" and len(call["called_computations"]) == 2
-    assert i["n"].attributes["replica_groups"] == "[2,2]<=[2,2]T(1,0)"
-    assert i["m"].attributes["replica_groups"] == "mesh['x'=2,'y'=2] {'x'}"
+    assert i["n"].attributes["replica_groups"].groups == ((0, 2), (1, 3))
+    assert str(i["m"].attributes["replica_groups"]) == "mesh['x'=2,'y'=2] {'x'}"
     assert [c.name for c in i["cond"].branch_computations] == ["neg", "neg"]
 
 

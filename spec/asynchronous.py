@@ -1,0 +1,66 @@
+"""The short form in which text writes an asynchronous operation, and the long one that it stands for.
+
+    s = ((f32[4]), f32[2], u32[]) slice-start(x), slice={[0:2]}
+    d = f32[2] slice-done(s)
+
+is an async-start, which calls a computation that is one slice and no more, and an async-done. (A few operations have
+opcodes of their own for both halves, such as all-reduce-start.)
+"""
+
+from __future__ import annotations
+
+from . import grammar
+from .errors import InvalidProgramError
+from .module import Computation, Instruction
+
+THREAD = "async_execution_thread"
+
+
+def split(opcode: str) -> tuple[str, str]:
+    """The opcode of what is wrapped and one of -start, -update, -done; ("", "") if the opcode is no short form."""
+    if opcode in grammar.OPCODES:
+        return "", ""
+    return next((opcode[: -len(s)], s) for s in grammar.ASYNC_SUFFIXES if opcode.endswith(s))
+
+
+def lengthen(written: Instruction, suffix: str, name: str) -> tuple[Instruction, Computation | None]:
+    """The instruction that a short form stands for, and for a start the computation, called `name`, that it calls.
+
+    `written` is what stands in the text, with the opcode of what is wrapped; it becomes the computation's root. Raises
+    InvalidProgramError where the shape or the attributes are not those of the form.
+    """
+    thread = written.attributes.pop(THREAD, None)
+    made = Instruction(
+        written.name,
+        f"async{suffix}",
+        written.shape,
+        written.operands,
+        {} if thread is None else {THREAD: thread},
+        written.metadata,
+        written.sharding,
+        written.frontend_attributes,
+        written.backend_config,
+        written.control_predecessors,
+        written.position,
+    )
+    if suffix != "-start":
+        if written.attributes:
+            raise InvalidProgramError(
+                f"{written.name}: {next(iter(written.attributes))} belongs to the {written.opcode}-start, "
+                f"not to the {written.opcode}{suffix}"
+            )
+        return made, None
+    parts = written.shape.elements
+    if len(parts) < 2 or not parts[0].is_tuple:
+        raise InvalidProgramError(
+            f"{written.name}: {written.opcode}-start is stated as {written.shape}; it gives a tuple of the operands, "
+            "as a tuple, the result, and contexts, such as ((f32[4]), f32[2], u32[])"
+        )
+    taken = [o.shape for o in written.operands]
+    parameters = [Instruction(f"param_{n}", "parameter", s, [], {"number": n}) for n, s in enumerate(taken)]
+    written.name, written.shape, written.operands = f"{written.opcode}.wrapped", parts[1], list(parameters)
+    written.metadata = written.sharding = written.backend_config = None
+    written.frontend_attributes, written.control_predecessors = (), []
+    wrapped = Computation(name, [*parameters, written], written, thread, made.position)
+    made.attributes["calls"] = wrapped
+    return made, wrapped

@@ -1,0 +1,129 @@
+"""What the collectives share: attributes, the rules about groups and reducers, and how values are combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .accumulate import narrow, wide_type, widen
+from .attributes import BOOL, GROUPS, INT, Attribute
+from .errors import EvaluationError
+from .groups import GroupList, mode
+from .module import Computation, Instruction
+from .numerics import type_of
+from .operation import require
+from .types import U32, Shape, Value
+from .vectorize import Run, binary_opcode, run_vectorized
+
+REPLICA_GROUPS = Attribute(GROUPS, GroupList(), "who meets whom (see groups.py); empty: all of them one group")
+CHANNEL_ID = Attribute(INT, None, "there: partitions take part, too (see groups.py); its value means nothing")
+GLOBAL_IDS = Attribute(BOOL, False, "with channel_id: the groups have numbers of devices")
+LAYOUT = Attribute(BOOL, False, "whether an implementation must keep the layouts")
+OF_REPLICAS: dict[str, Attribute] = {
+    "replica_groups": REPLICA_GROUPS,
+    "channel_id": CHANNEL_ID,
+    "use_global_device_ids": GLOBAL_IDS,
+    "constrain_layout": LAYOUT,
+}
+GROUPS_RULE = "replica_groups have the numbers from 0 on, each once, in groups of at least one"
+EQUAL_GROUPS_RULE = "replica_groups have the numbers from 0 on, each once, in groups of one size that is not 0"
+MODE_RULE = "use_global_device_ids comes with a channel_id and replica_groups"
+
+
+def check_groups(instruction: Instruction, label: str, equal: bool = True) -> None:
+    """GROUPS_RULE, or with `equal` EQUAL_GROUPS_RULE."""
+    groups = instruction.replica_groups.groups
+    named = sorted(n for g in groups for n in g)
+    fits = all(groups) and named == list(range(len(named))) and (not equal or len({len(g) for g in groups}) < 2)
+    require(fits, label, f"replica_groups is {instruction.replica_groups}")
+
+
+def check_mode(instruction: Instruction, label: str) -> None:
+    """MODE_RULE."""
+    fits = not instruction.use_global_device_ids or (instruction.channel_id and instruction.replica_groups.groups)
+    groups = f"channel_id is {instruction.channel_id}, replica_groups is {instruction.replica_groups}"
+    require(bool(fits), label, f"use_global_device_ids is true, {groups}")
+
+
+def group_size(instruction: Instruction) -> int | None:
+    """How many devices meet, as far as the instruction says it; None where it depends on how many there are."""
+    groups = instruction.replica_groups.groups
+    return len(groups[0]) if groups and mode(instruction) != "cross_replica_and_partition" else None
+
+
+def check_met(instruction: Instruction, values: list[Any], written_for: int) -> None:
+    """EvaluationError unless as many devices met as the shapes are written for."""
+    if len(values) != written_for:
+        raise EvaluationError(
+            f"{instruction.name}: {len(values)} device(s) meet, and {instruction.opcode} is written for {written_for}: "
+            "run the program on as many devices as it is written for"
+        )
+
+
+def one_or_tuple(parts: tuple[Any, ...] | list[Any]) -> Any:
+    """The shape, or value, of an operation that gives a tuple for several operands, and for one no tuple."""
+    if len(parts) == 1:
+        return parts[0]
+    return Shape.tuple_of(*parts) if isinstance(parts[0], Shape) else tuple(parts)
+
+
+def check_arrays(operands: tuple[Shape, ...], label: str) -> None:
+    """There is at least one operand, and each is an array."""
+    fits = len(operands) > 0 and all(o.is_array for o in operands)
+    require(fits, label, f"the operands are ({', '.join(map(str, operands))})")
+
+
+def check_reducer(instruction: Instruction, operands: tuple[Shape, ...], label: str) -> None:
+    """to_apply takes two scalars of the element type of the operands and gives one."""
+    reducer = instruction.to_apply
+    shapes = [p.shape for p in reducer.parameters] + [reducer.root.shape]
+    for o in operands:
+        fits = len(shapes) == 3 and all(s.is_scalar and s.element_type is o.element_type for s in shapes)
+        taken = f"({', '.join(map(str, shapes[:-1]))}) and gives {shapes[-1]}"
+        require(fits, label, f"{reducer.name} takes {taken}, an operand is {o}")
+
+
+def combined(reducer: Computation, values: list[np.ndarray], run: Run) -> np.ndarray:
+    """Arrays of several devices combined element by element; sums and products are computed in a wider type and rounded
+    once, any other reducer is applied to one value after the other."""
+    opcode = binary_opcode(reducer)
+    if opcode in ("add", "multiply") and values[0].dtype != np.bool_:
+        element_type = type_of(values[0])
+        wide = [widen(v, wide_type(element_type)) for v in values]
+        with np.errstate(all="ignore"):
+            result = wide[0]
+            for v in wide[1:]:
+                result = result + v if opcode == "add" else result * v
+        return narrow(result, element_type)
+    result = values[0]
+    for v in values[1:]:
+        result = run_vectorized(reducer, result, v, run=run)
+    return result
+
+
+# -- operations in two halves
+
+
+def contexts(instruction: Instruction, first: int, label: str) -> tuple[Shape, ...]:
+    """The shapes of what an implementation keeps in the tuple of a start, behind its `first` elements, as stated."""
+    found = instruction.shape.elements[first:]
+    fits = all(s.is_scalar and s.element_type.is_integer for s in found)
+    require(fits, label, f"the result is stated as {instruction.shape}")
+    return found
+
+
+def started(instruction: Instruction, *parts: Value) -> Value:
+    """The value of a start: its parts, and zeros for the contexts."""
+    rest = instruction.shape.elements[len(parts) :]
+    return (*parts, *(np.zeros((), s.element_type.dtype) for s in rest))
+
+
+CONTEXT = Shape(U32)
+
+
+def check_begun(instruction: Instruction, operand: Shape, opcodes: tuple[str, ...], parts: int, label: str) -> None:
+    """The operand is one of these starts, and has the tuple that it gives."""
+    opcode = instruction.operands[0].opcode
+    fits = opcode in opcodes and len(operand.elements) >= parts
+    require(fits, label, f"the operand is {opcode}, of shape {operand}")

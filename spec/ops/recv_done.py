@@ -1,0 +1,38 @@
+"""Waits for the value that a recv began to receive; gives it and a token."""
+
+from __future__ import annotations
+
+from ..devices import Device
+from ..module import Instruction
+from ..transfers import check_transfer
+from ..types import Shape, Value
+from . import send
+
+INPUTS = {"operand": "what the recv gave"}
+ATTRIBUTES = send.ATTRIBUTES
+CONSTRAINTS = {
+    "C1": "operand is a tuple of some shape, u32[] and token[]",
+    "C2": "channel_id and is_host_transfer are those of the recv, where operand is one",
+    "C3": "the result is a tuple of the shape of what is received and a token",
+}
+
+
+def infer(instruction: Instruction, operand: Shape) -> Shape:
+    check_transfer(instruction, operand, "recv")
+    return Shape.tuple_of(operand.elements[0], operand.elements[2])
+
+
+def evaluate(instruction: Instruction, operand: Value, device: Device) -> Value:
+    return device.finish(instruction, int(operand[1])), None
+
+
+EXAMPLES = send.EXAMPLES
+_BROKEN = """x = s32[1] parameter(0)
+             t = token[] after-all()
+             s = (s32[1], u32[], token[]) recv(t), channel_id=1
+             ROOT r = """
+COUNTEREXAMPLES = {
+    "C1": _BROKEN + "(s32[1], token[]) recv-done(x), channel_id=1",
+    "C2": _BROKEN + "(s32[1], token[]) recv-done(s), channel_id=2",
+    "C3": _BROKEN + "(s32[2], token[]) recv-done(s), channel_id=1",
+}
