@@ -93,7 +93,7 @@ TEST = [
     "jax==0.10.2; python_version >= '3.11'",
     "jaxlib==0.10.2; python_version >= '3.11'",
 ]
-DOCS = ["sphinx>=7", "myst-parser>=2", "furo"]
+DOCS = ["sphinx>=7", "myst-parser>=2", "furo", "sphinx-copybutton"]
 BENCH = ["asv>=0.6", "virtualenv"]
 
 setup(
@@ -120,6 +120,7 @@ setup(
         "refxla": ["py.typed"],
         "refxla_spec": ["py.typed"],
         "refxla._core": ["*.pxd"],
+        "refxla_conformance.report": ["page.html"],
         "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
     },
     ext_modules=extensions(),

@@ -1,52 +1,144 @@
-"""python -m refxla_conformance: puts every example of the specification to an implementation; status 1 on failure."""
+"""The command `refxla-conformance`, which is also `python -m refxla_conformance`."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
+import os
 import sys
-from collections import Counter, defaultdict
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from refxla_spec.errors import InputError
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from .cases import collect
-from .check import Outcome, Verdict, check
-from .targets import make_target
+from . import reproducer, runner
+from .cases import KINDS, Case, collect
+from .check import Verdict
+from .report import Results, difference, html, terminal
+
+# Commands of their own: each is a package with command.py, which has add_arguments(parser) and main(options) -> int.
+COMMANDS = {
+    "sweep": "elementary functions on every operand that there is",
+    "fuzz": "random programs",
+}
+
+DESCRIPTION = "Puts the cases of the HLO specification to implementations of HLO, and holds them to the contract."
+EPILOG = f"""
+kinds of cases:
+{chr(10).join(f"  {name:15} {meaning}" for name, meaning in KINDS.items())}
+
+targets: reference, compiled, compiled:DEVICE, xla-cpu, stablehlo, package.module:Class
+
+exit status: 0 nothing failed; 1 something failed (with --diff: something is broken that was not);
+             2 the command was wrong; 130 interrupted, the reports hold what was there
+
+further commands (each has its own --help):
+{chr(10).join(f"  refxla-conformance {name:8} {meaning}" for name, meaning in COMMANDS.items())}
+"""
+TOLD = 10  # fails that are told in full on the terminal
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status: 0 if nothing failed, 1 if anything did."""
-    parser = argparse.ArgumentParser(prog="refxla-conformance", description=__doc__)
-    parser.add_argument("opcodes", nargs="*", metavar="OPCODE", help="operations to check; all if none is named")
-    parser.add_argument("--target", default="compiled")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status (see `--help`)."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where targets of the user's own may stand
+    if arguments and arguments[0] in COMMANDS:
+        command = importlib.import_module(f"{__package__}.{arguments[0]}.command")
+        parser = argparse.ArgumentParser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)
+        command.add_arguments(parser)
+        return command.main(parser.parse_args(arguments[1:]))
+    parser = _parser()
     options = parser.parse_args(arguments)
+    console = Console(highlight=False)
     try:
-        target, chosen = make_target(options.target), collect(options.opcodes)
+        if options.diff:
+            return difference.show(console, *(Results.read(Path(path)) for path in options.diff))
+        cases = collect(options.opcodes, options.kind, options.name, options.thorough)
+        if options.list:
+            for case in cases:
+                console.print(case.name, markup=False, soft_wrap=True)
+            return 0
+        if not cases:
+            raise InputError("no case fits; --list shows those there are")
+        return _run(options, cases, console)
     except InputError as error:
-        parser.error(str(error))
-
-    console = Console()
-    verdicts = [check(case, target) for case in track(chosen, console=console, transient=True)]
-    console.print(table(verdicts))
-    for verdict in verdicts:
-        if verdict.outcome is Outcome.FAIL:
-            console.print(f"{verdict.case}: {verdict.reason}", markup=False, highlight=False)
-    total = Counter(verdict.outcome for verdict in verdicts)
-    console.print(", ".join(f"{total[outcome]} {outcome.value}" for outcome in Outcome))
-    return 1 if total[Outcome.FAIL] else 0
+        print(f"refxla-conformance: {error}", file=sys.stderr)
+        return 2
 
 
-def table(verdicts: list[Verdict]) -> Table:
-    """One row for each operation: how many of its cases passed, failed, and were not taken."""
-    counts: dict[str, Counter[Outcome]] = defaultdict(Counter)
-    for verdict in verdicts:
-        counts[verdict.opcode][verdict.outcome] += 1
-    made = Table("operation", *(outcome.value for outcome in Outcome), box=None)
-    for opcode, count in counts.items():
-        made.add_row(opcode, *(str(count[outcome] or "") for outcome in Outcome))
-    return made
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="refxla-conformance",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("opcodes", nargs="*", metavar="OPCODE", help="operations to check; all if none is named")
+    add("--target", action="append", metavar="T", help="what to ask; several times for several (default: compiled)")
+    add("--kind", action="append", default=[], metavar="KIND", help="kinds of cases; all if none is named")
+    add("--name", action="append", default=[], metavar="PATTERN", help="names of cases, such as 'edge/add/*'")
+    add("--thorough", action="store_true", help="the long set of cases, too")
+    add("--list", action="store_true", help="print the names of the cases, and run nothing")
+    add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: one a core); 0: none, for debuggers")
+    add("--limit", type=float, default=runner.LIMIT, metavar="S", help="seconds for one case (default: %(default)g)")
+    add("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    add("--html", type=Path, metavar="FILE", help="write the report as a page")
+    add("--reproducers", type=Path, metavar="DIR", help="write for each fail a script that shows it")
+    add("-v", "--verbose", action="store_true", help="a row for every operation, and every fail in full")
+    add("--diff", nargs=2, metavar=("A", "B"), help="what changed from one JSON report to another")
+    return parser
+
+
+def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> int:
+    targets = list(dict.fromkeys(options.target or ["compiled"]))
+    results = Results.begin(runner.versions(targets))
+    by_name = {case.name: case for case in cases}
+    start = time.monotonic()
+    verdicts = runner.run(cases, targets, options.jobs, options.limit)
+    try:
+        with contextlib.closing(verdicts):
+            for verdict in terminal.track(verdicts, len(cases) * len(targets), console):
+                results.add(by_name[verdict.case], verdict)
+        results.complete = True
+    except KeyboardInterrupt:
+        pass
+    results.seconds = round(time.monotonic() - start, 3)
+    results.sort(by_name)
+    _report(options, results, by_name, console)
+    if not results.complete:
+        return 130
+    return 1 if results.failures() else 0
+
+
+def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case], console: Console) -> None:
+    failures = results.failures()
+    told = failures if options.verbose else failures[:TOLD]
+    for verdict in told:
+        terminal.show_failure(console, verdict)
+    if len(failures) > len(told):
+        console.print(f"... and {len(failures) - len(told)} more fails (-v tells them all)")
+    if failures and not options.reproducers:
+        _print_reproducer(cases[failures[0].case], failures[0], console)
+    terminal.show(console, results, options.verbose)
+    if options.reproducers:
+        for verdict in failures:
+            reproducer.write(cases[verdict.case], verdict, options.reproducers)
+        console.print(f"{len(failures)} reproducers are in {options.reproducers}", soft_wrap=True)
+    if options.json:
+        results.write(options.json)
+    if options.html:
+        html.write(results, options.html)
+
+
+def _print_reproducer(case: Case, verdict: Verdict, console: Console) -> None:
+    console.rule(f"a script that shows {case.name} (--reproducers DIR writes one for each fail)")
+    console.print(reproducer.script(case, verdict), markup=False, soft_wrap=True)
+    console.rule()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from enum import Enum
 from functools import lru_cache
 
 import numpy as np
-from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import TINY, distance, same_bits, ulp_distance
 from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
@@ -26,6 +25,7 @@ from refxla_spec.types import Value
 from .cases import Case
 from .differences import DIFFERENCES, Difference
 from .targets import Target, arrays, leaves
+from .targets.reference import Reference
 
 Array = np.ndarray
 
@@ -83,13 +83,18 @@ class Expectation:
                 for g, v, b in zip(got, self.values, self.bounds, strict=True)
             ]
 
+    def explains(self, got: Sequence[Array], other: Expectation) -> list[Array]:
+        """For each leaf which elements are right by this expectation, where it is decided and not the other one."""
+        pairs = zip(self.wrong(got), self.values, self.bounds, other.values, strict=True)
+        return [~w & np.isfinite(b) & ~same_bits(v, o) for w, v, b, o in pairs]
+
 
 @lru_cache(maxsize=8)
 def expectation(case: Case) -> Expectation:
     """What is to come of a value case, by the reference and the contract; raises what the reference raises."""
     given = None if case.expected is None else arrays(case.expected)
-    if case.devices > 1:  # each device computes with what others send: no error is carried over, all is to be exact
-        values = given if given is not None else arrays(interpreter.run(case.module, case.inputs))
+    if case.devices > 1 or case.infeed is not None:  # these cases are exact
+        values = given if given is not None else asked(Reference(), case)
         return Expectation(tuple(values), tuple(np.zeros(v.shape) for v in values))
     value, bound = run_with_bounds(case.module, case.inputs)
     values, bounds = arrays(value), arrays(bound)
@@ -140,12 +145,11 @@ def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
     try:
         if case.kind == "example":
             _accepted(case, target)
-        got = target.run(case.module, case.inputs)
+        got = asked(target, case)
     except UnsupportedError as error:
         return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
     except Exception as error:  # whatever an implementation does, the other cases are still to be checked
         return _fail(case, target, known, _raised(error), expected=wanted.values)
-    got = arrays(got)
     shown = {"expected": wanted.values, "got": got}
     if len(got) != len(wanted.values):
         return _fail(case, target, known, f"{len(got)} results instead of {len(wanted.values)}", **shown)
@@ -163,12 +167,26 @@ def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
     return verdict(case, target.name, outcome, reason, undecided=undecided, differences=names, **_texts(case, **shown))
 
 
+def asked(target: Target, case: Case) -> list[Array]:
+    """What the target gives for a value case."""
+    if case.infeed is not None:
+        return arrays(target.run_fed(case.module, case.inputs, case.infeed))
+    return arrays(target.run(case.module, case.inputs))
+
+
 def _accepted(case: Case, target: Target) -> None:
     """A verifier that refuses everything would pass all negative cases: it has to let the examples pass."""
     try:
         target.verify(case.hlo)
     except UnsupportedError:
         pass
+
+
+def died(case: Case, target: str, reason: str, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
+    """The verdict of a case that took the target's process with it, or its time."""
+    known = [d for d in differences if d.target == target and d.applies(case) and d.explains is None]
+    outcome = Outcome.EXCUSED if known else Outcome.FAIL
+    return verdict(case, target, outcome, reason, differences=tuple(d.name for d in known), **_texts(case, (), ()))
 
 
 def _raised(error: Exception) -> str:
@@ -196,8 +214,8 @@ def _excuses(
     left, names = [w.copy() for w in wrong], []
     pairs = list(zip(got, wanted.values, strict=True))
     candidates = [(d.name, [_explained(d, case, g, v) for g, v in pairs]) for d in known]
-    if target.flushes_subnormals:
-        candidates.append((FLUSHED, [~w for w in flushed(case).wrong(got)]))
+    if target.flushes_subnormals and case.devices == 1 and case.infeed is None:
+        candidates.append((FLUSHED, flushed(case).explains(got, wanted)))
         candidates.append((FLUSHED, [(g == 0) & _subnormal(v) for g, v in pairs]))
     for name, explained in candidates:
         if any((w & e).any() for w, e in zip(left, explained, strict=True)):

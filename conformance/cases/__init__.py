@@ -22,9 +22,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from refxla_spec import text
+from refxla_spec.devices import device_counts
 from refxla_spec.errors import InputError
 from refxla_spec.lexer import suggestion
 from refxla_spec.module import Module
@@ -46,7 +48,11 @@ class Case:
     `name` is unique and begins with the kind and the opcode: "edge/add/f32/0". `hlo` is a module as text, or the lines
     of its entry computation alone. `inputs` has one value for each parameter; of a program for several devices they are
     given device after device, all inputs of the first one, then all of the second. `expected` has one array for each
-    leaf of the result, likewise device after device; None: the reference is asked. `constraint` is "" for a value case,
+    leaf of the result, likewise device after device; None: the reference is asked. Programs for several devices, and
+    those with a host, have results that are exact: sums in another order give the same.
+
+    `infeed` is None for most; () or values for a program with infeeds or outfeeds, which get these values in their
+    order; what outfeeds gave follows in `expected` behind the result. `constraint` is "" for a value case,
     and for a negative case the label of the rule that is broken, such as "add_c1" or "S4". `type` is the HLO name of
     the element type that the case is about; where it is "", see `element_type`.
     """
@@ -60,6 +66,7 @@ class Case:
     constraint: str = ""
     type: str = ""
     note: str = ""
+    infeed: tuple[Value, ...] | None = None
 
     def __getstate__(self) -> dict:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # what is cached stays here
@@ -87,8 +94,7 @@ class Case:
     @property
     def devices(self) -> int:
         """How many devices the program runs on: its replicas times its partitions, as the header says."""
-        header = self.module.attributes
-        return int(header.get("replica_count", "1")) * int(header.get("num_partitions", "1"))
+        return prod(device_counts(self.module))
 
 
 def collect(

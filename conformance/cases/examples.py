@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from refxla_spec import text
-from refxla_spec.operation import operations
+from refxla_spec.operation import Example, operations
 
 from ..targets.base import leaves
 from . import Case
@@ -21,6 +21,11 @@ def cases(thorough: bool) -> Iterator[Case]:
                 opcode=operation.opcode,
                 hlo=example.hlo,
                 inputs=tuple(text.parse_literal(literal) for literal in example.inputs),
-                expected=tuple(leaves([text.parse_literal(literal) for literal in example.expected])),
+                expected=tuple(leaves([text.parse_literal(e) for e in (*example.expected, *example.outfed)])),
                 note=example.note,
+                infeed=tuple(text.parse_literal(i) for i in example.infeed) if _has_host(example) else None,
             )
+
+
+def _has_host(example: Example) -> bool:
+    return bool(example.infeed or example.outfed)

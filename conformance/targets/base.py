@@ -36,6 +36,11 @@ class Target:
         """`run` of one module for many arguments; to be overridden where it pays to prepare the module once."""
         return lambda arguments: self.run(module, arguments)
 
+    def run_fed(self, module: Module, arguments: Sequence[Value], infeed: Sequence[Value]) -> list[np.ndarray]:
+        """As `run`, of a program with a host: `infeed` are the values that its infeeds take, in their order. What its
+        outfeeds give follows behind the result, leaf by leaf. Raises UnsupportedError where there are no hosts."""
+        raise UnsupportedError(f"{self.name} has no infeed and no outfeed")
+
     def verify(self, text: str) -> None:
         """Checks a program without running it, and returns if it follows the rules of HLO.
 

@@ -17,8 +17,14 @@ from .base import Target, leaves
 from .child import Child, ChildDied
 from .xla_cpu import JAXLIB, LIMIT, environment
 
-# What the interpreter says, as it ends its process, of an operation that it does not have.
-_NOT_THERE = ("Unsupported op", "is not supported", "not implemented", "Unsupported element type", "UNREACHABLE")
+# What the interpreter says, as it ends its process, of what it does not have.
+_NOT_THERE = (
+    "Unsupported op",
+    "unsupported at the moment",
+    "not supported",
+    "only supported when",
+    "Unsupported element type",
+)
 
 
 class StableHlo(Target):

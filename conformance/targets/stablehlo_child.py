@@ -7,6 +7,7 @@ every bit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,11 @@ from refxla_spec.errors import UnsupportedError
 
 from .child import serve
 
+# What is deprecated, and the interpreter knows only by other names; the pass that renames it refuses map and rng.
+DEPRECATED = r"\bstablehlo\.(dot|create_token) "
+
+FUNCTIONS = frozenset("acos acosh asin asinh atanh cosh sinh erf".split())
+
 PLAIN = {np.dtype(t) for t in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 f2 f4 f8".split()}
 
 
@@ -35,8 +41,19 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     context = jax_mlir.make_ir_context()
     stablehlo.register_interpreter_dialect(context)
     with context, ir.Location.unknown():
-        module = ir.Module.parse(converted)
-        PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
+        try:
+            module = ir.Module.parse(converted)
+        except ir.MLIRError as error:
+            if "mhlo." in str(error):  # what HLO has and StableHLO has not
+                raise UnsupportedError(f"there is no StableHLO for this program: {error}") from None
+            raise
+        _as_chlo(module)
+        _run_pass(module, "chlo-legalize-to-stablehlo")
+        if re.search(DEPRECATED, str(module)):
+            _run_pass(module, "stablehlo-legalize-deprecated-ops")
+        foreign = sorted(set(re.findall(r"\bmhlo\.(?!\w+ =)\w+(?=[ \"(])", str(module))))
+        if foreign:
+            raise UnsupportedError(f"there is no StableHLO for {', '.join(foreign)}")
         main = next(op for op in module.body.operations if op.name.value == "main")
         block = main.regions[0].blocks[0]
         if len(block.arguments) != len(inputs):
@@ -59,6 +76,28 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
         except ValueError as error:
             raise RuntimeError("; ".join([str(error), *said])) from None
         return rebuild([np.array(x).reshape(x.type.shape) for x in found])
+
+
+def _run_pass(module: ir.Module, name: str) -> None:
+    PassManager.parse(f"builtin.module(func.func({name}))").run(module.operation)
+
+
+def _as_chlo(module: ir.Module) -> None:
+    """Puts the functions that HLO shares with StableHLO's client dialect in that dialect, which has their expansion."""
+    found: list[ir.Operation] = []
+
+    def collect(operation: ir.Operation) -> ir.WalkResult:
+        if operation.name.removeprefix("mhlo.") in FUNCTIONS:
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    for operation in found:
+        name, types = operation.name.replace("mhlo.", "chlo."), [r.type for r in operation.results]
+        with ir.InsertionPoint(operation):
+            made = ir.Operation.create(name, results=types, operands=list(operation.operands))
+        operation.results[0].replace_all_uses_with(made.results[0])
+        operation.erase()
 
 
 def _constant(x: np.ndarray) -> ir.Attribute:

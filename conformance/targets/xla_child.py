@@ -63,7 +63,7 @@ def _compiled(proto: bytes, replicas: int, partitions: int) -> Any:
     try:
         return devices[0].client.compile_and_load(stablehlo, _jax.DeviceList(tuple(devices)), options)
     except Exception as error:
-        if "UNIMPLEMENTED" in str(error):
+        if "UNIMPLEMENTED" in str(error) or "found in dialect ('mhlo')" in str(error):
             raise UnsupportedError(str(error)) from None
         raise
 

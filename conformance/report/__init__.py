@@ -1,0 +1,166 @@
+"""What came of a run: as data and JSON (here), on the terminal, as an HTML page, and as the difference of two runs.
+
+The JSON is one object:
+
+    format      "refxla-conformance"
+    version     1; a reader of version 1 can read every file that says so
+    started     when, as ISO 8601 in UTC
+    seconds     how long it took
+    complete    false if the run was interrupted: then cases are missing
+    machine     {"system", "processor", "cores", "python"}
+    versions    {"refxla", "numpy", "ml_dtypes"}: of the suite and the reference
+    targets     for each target, by the name it was asked for by, the versions that it reports
+    cases       a list, one object for each case that ran:
+        name, kind, opcode, type    as in `refxla_conformance.cases.Case`; type is "" where a case is about none
+        note                        "" or a sentence; of a counterexample the rule that is broken
+        results                     for each target:
+            outcome                 "pass", "fail", "unsupported" or "excused"
+            seconds                 time taken, the comparison included
+            reason                  what is wrong, for all but a pass (left out if empty, as are those below)
+            undecided               how many elements of the result the contract says nothing of
+            differences             names of the known differences that excuse the case
+            inputs, expected, got   literals in HLO's syntax, long ones cut, of fails and excused cases
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import InputError
+
+from ..cases import Case
+from ..check import Outcome, Verdict
+
+FORMAT, VERSION = "refxla-conformance", 1
+
+
+@dataclass
+class Row:
+    """One case and what came of it on each target, by the target's name."""
+
+    name: str
+    kind: str
+    opcode: str
+    type: str
+    note: str
+    results: dict[str, Verdict] = field(default_factory=dict)
+
+
+@dataclass
+class Results:
+    """A run of the suite; see this module's docstring for the fields."""
+
+    targets: dict[str, dict[str, str]]
+    started: str = ""
+    seconds: float = 0.0
+    complete: bool = False
+    machine: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, targets: dict[str, dict[str, str]]) -> Results:
+        """Results without a case, of a run that begins now on this machine."""
+        machine = {
+            "system": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        }
+        versions = {name: importlib.metadata.version(name) for name in ("refxla", "numpy", "ml_dtypes")}
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        return cls(targets, now, machine=machine, versions=versions)
+
+    def add(self, case: Case, verdict: Verdict) -> None:
+        """One verdict more."""
+        row = self.rows.setdefault(case.name, Row(case.name, case.kind, case.opcode, "", case.note))
+        row.type = row.type or verdict.type
+        row.results[verdict.target] = verdict
+
+    def sort(self, order: Iterable[str]) -> None:
+        """Puts the cases in the order of these names, whatever the order in which they came."""
+        self.rows = {name: self.rows[name] for name in order if name in self.rows}
+
+    def count(self, target: str) -> Counter[Outcome]:
+        """How many cases came out how on a target."""
+        return Counter(row.results[target].outcome for row in self.rows.values() if target in row.results)
+
+    def failures(self) -> list[Verdict]:
+        """Every fail, case by case."""
+        verdicts = (verdict for row in self.rows.values() for verdict in row.results.values())
+        return [verdict for verdict in verdicts if verdict.outcome is Outcome.FAIL]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of this module's docstring."""
+        head = {"format": FORMAT, "version": VERSION}
+        body = {k: getattr(self, k) for k in ("started", "seconds", "complete", "machine", "versions", "targets")}
+        cases = []
+        for row in self.rows.values():
+            results = {target: _result(verdict) for target, verdict in row.results.items()}
+            names = ("name", "kind", "opcode", "type", "note")
+            cases.append({**{n: getattr(row, n) for n in names}, "results": results})
+        return {**head, **body, "cases": cases}
+
+    def write(self, path: Path) -> None:
+        """The JSON, as a file. Raises InputError where it cannot be written."""
+        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """What `write` has written. Raises InputError for what is no such file, or one of a later version."""
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise InputError(f"{path} is not JSON: {error}") from None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise InputError(f"{path} is no report of this suite; write one with --json")
+        if found["version"] != VERSION:
+            raise InputError(f"{path} has version {found['version']} of the format, and this suite reads {VERSION}")
+        made = cls(**{k: found[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
+        for case in found["cases"]:
+            row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")))
+            for target, result in case["results"].items():
+                given = {k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"}
+                outcome = Outcome(result["outcome"])
+                row.results[target] = Verdict(
+                    row.name, target, outcome, kind=row.kind, opcode=row.opcode, type=row.type, **given
+                )
+            made.rows[row.name] = row
+        return made
+
+
+def _result(verdict: Verdict) -> dict[str, Any]:
+    always = {"outcome": verdict.outcome.value, "seconds": round(verdict.seconds, 4)}
+    named = ("reason", "undecided", "differences", "inputs", "expected", "got")
+    return {**always, **{k: v for k, v in asdict(verdict).items() if k in named and v}}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, its folder too. Raises InputError where that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _processor() -> str:
+    """The processor's own name, where the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,107 @@
+"""A run on the terminal: progress while it goes on, then a table, and what failed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ..check import Outcome, Verdict
+from . import Results
+
+STYLES = {Outcome.PASS: "green", Outcome.FAIL: "bold red", Outcome.EXCUSED: "yellow", Outcome.UNSUPPORTED: "blue"}
+EVERY = 15.0  # seconds between two lines of progress where there is no terminal
+
+
+def track(verdicts: Iterable[Verdict], total: int, console: Console) -> Iterator[Verdict]:
+    """The verdicts, with a bar while they come; where the output is no terminal, a line now and then."""
+    failed = 0
+    if not console.is_terminal:
+        last = time.monotonic()
+        for number, verdict in enumerate(verdicts, 1):
+            failed += verdict.outcome is Outcome.FAIL
+            yield verdict
+            if time.monotonic() - last > EVERY:
+                last = time.monotonic()
+                console.print(f"{number} of {total}, {failed} failed")
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        for verdict in verdicts:
+            failed += verdict.outcome is Outcome.FAIL
+            description = f"[red]{failed} failed[/]  " if failed else ""
+            progress.update(task, advance=1, description=description + verdict.opcode)
+            yield verdict
+
+
+def show(console: Console, results: Results, every: bool = False) -> None:
+    """The table, and a summary for each target.
+
+    An operation that passes all its cases on every target is only counted, unless `every`.
+    """
+    counts: dict[str, dict[str, Counter[Outcome]]] = defaultdict(lambda: defaultdict(Counter))
+    for row in results.rows.values():
+        for target, verdict in row.results.items():
+            counts[row.opcode][target][verdict.outcome] += 1
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("operation")
+    several = len(results.targets) > 1
+    outcomes = [Outcome.PASS, Outcome.FAIL, Outcome.EXCUSED, Outcome.UNSUPPORTED]
+    if several:
+        for target in results.targets:
+            table.add_column(target, justify="right")
+    else:
+        for outcome in outcomes:
+            table.add_column(outcome.value, justify="right")
+    whole = 0
+    for opcode, found in sorted(counts.items()):
+        if not every and all(set(found[target]) <= {Outcome.PASS} for target in results.targets):
+            whole += 1
+            continue
+        if several:
+            table.add_row(opcode, *(cell(found[target]) for target in results.targets))
+        else:
+            only = found[next(iter(results.targets))]
+            table.add_row(opcode, *(Text(str(only[o] or ""), STYLES[o]) for o in outcomes))
+    if table.row_count:
+        console.print(table)
+    if whole:
+        rest = "other " if table.row_count else ""
+        everywhere = " on every target" if several else ""
+        console.print(
+            f"{whole} {rest}operation{'s pass all their' if whole > 1 else ' passes all its'} cases{everywhere}"
+        )
+    for target in results.targets:
+        total = results.count(target)
+        told = Text(f"{target}: ")
+        for n, outcome in enumerate(outcomes):
+            told.append(", " if n else "")
+            told.append(f"{total[outcome]} {outcome.value}", STYLES[outcome] if total[outcome] else "dim")
+        console.print(told)
+    names = Counter(n for row in results.rows.values() for v in row.results.values() for n in v.differences)
+    for name, count in names.most_common():
+        console.print(Text(f"  excused {count} times: {name}", STYLES[Outcome.EXCUSED]))
+    if not results.complete:
+        console.print("The run was interrupted: cases are missing.", style="yellow")
+
+
+def cell(counts: Counter[Outcome]) -> Text:
+    """The counts of one operation on one target in short: passes, then what did not pass, each with its letter."""
+    made = Text(str(counts[Outcome.PASS]), STYLES[Outcome.PASS])
+    for outcome, letter in ((Outcome.FAIL, "F"), (Outcome.EXCUSED, "e"), (Outcome.UNSUPPORTED, "u")):
+        if counts[outcome]:
+            made.append(f" {counts[outcome]}{letter}", STYLES[outcome])
+    return made
+
+
+def show_failure(console: Console, verdict: Verdict) -> None:
+    """One line (or a few) on a fail."""
+    text = Text(f"{verdict.case} on {verdict.target}: ", "bold")
+    text.append(verdict.reason, "not bold")
+    console.print(text)

@@ -1,0 +1,151 @@
+"""A fail as one file: a Python script that puts the case to the target again, and shows what is wrong.
+
+The script holds the program, the inputs and what is expected, bit for bit, and for each element how far the result may
+lie from it: neither the suite's cases nor the reference are asked again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from refxla_spec.errors import Error
+from refxla_spec.types import ELEMENT_TYPES, Shape, Value
+
+from .cases import Case
+from .check import Verdict, expectation, shown
+from .report import write_text
+
+_HEAD = '''#!/usr/bin/env python3
+"""{title}
+
+{reason}
+
+Found by the conformance suite of refxla. This script needs the package refxla, and the target:
+
+    python {file} [TARGET]
+
+It shows what is wrong, and ends with status 1 while it is; 0 when it is right.
+"""
+
+import sys
+
+'''
+
+_VALUE = '''from refxla_conformance.check import Expectation, describe
+from refxla_conformance.reproducer import array
+from refxla_conformance.targets import make_target
+from refxla_spec.text import parse
+
+HLO = r"""
+{hlo}
+"""
+
+# Bit for bit: array(type, dimensions, the bytes of its elements, little-endian, in hexadecimal).
+INPUTS = [{inputs}]
+EXPECTED = [{expected}]
+# How far each element may lie from what is expected. 0 asks for the same bits (any NaN is as good as another), inf for
+# nothing. {contract}
+BOUNDS = [{bounds}]
+
+target = make_target(sys.argv[1] if len(sys.argv) > 1 else {target!r})
+got = {call}
+expected = Expectation(tuple(EXPECTED), tuple(BOUNDS))
+for n, value in enumerate(EXPECTED):
+    print(f"result {{n}} expected: {{value.dtype}}{{list(value.shape)}} {{value.tolist()}}")
+for n, value in enumerate(got):
+    print(f"result {{n}} got:      {{value.dtype}}{{list(value.shape)}} {{value.tolist()}}")
+if [(g.dtype, g.shape) for g in got] != [(e.dtype, e.shape) for e in EXPECTED]:
+    sys.exit("wrong: the types or dimensions differ")
+wrong = expected.wrong(got)
+sys.exit("wrong: " + describe(expected, got, wrong) if any(w.any() for w in wrong) else 0)
+'''
+
+_CALL = "target.run(parse(HLO), INPUTS)"
+_FED = "target.run_fed(parse(HLO), INPUTS, [{infeed}])"
+
+_NEGATIVE = '''from refxla_conformance.targets import make_target
+from refxla_spec.errors import InvalidProgramError, ParseError
+
+# This program breaks {constraint}{note}: it has to be refused.
+HLO = r"""
+{hlo}
+"""
+
+target = make_target(sys.argv[1] if len(sys.argv) > 1 else {target!r})
+try:
+    target.verify(HLO)
+except (InvalidProgramError, ParseError) as error:
+    print(f"refused, as it has to be: {{error}}")
+    label = getattr(error, "constraint", None)
+    sys.exit(0 if label in (None, {constraint!r}) else f"wrong: by rule {{label}}, and {constraint} is the one broken")
+sys.exit("wrong: accepted")
+'''
+
+
+def script(case: Case, verdict: Verdict, file: str = "reproducer.py") -> str:
+    """The script for a case that failed."""
+    head = _HEAD.format(title=f"{case.name} on {verdict.target}", reason=_prose(verdict.reason), file=file)
+    hlo = case.hlo.strip("\n")
+    if case.is_negative:
+        note = f" ({case.note})" if case.note else ""
+        return head + _NEGATIVE.format(constraint=case.constraint, note=note, hlo=hlo, target=verdict.target)
+    wanted = expectation(case)
+    contract = "They come from the accuracy contract, through refxla_spec.bounds."
+    return head + _VALUE.format(
+        hlo=hlo,
+        inputs=_list(case.inputs),
+        expected=_list(wanted.values),
+        contract=contract,
+        bounds=_list([np.asarray(b, np.float64) for b in wanted.bounds]),
+        target=verdict.target,
+        call=_CALL if case.infeed is None else _FED.format(infeed=_list(case.infeed)),
+    )
+
+
+def write(case: Case, verdict: Verdict, folder: Path) -> Path:
+    """The script as a file in the folder, named after the case and the target."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", f"{case.name} {verdict.target}").strip("_") + ".py"
+    path = folder / name
+    write_text(path, script(case, verdict, name))
+    return path
+
+
+def array(element_type: str, dimensions: tuple[int, ...], data: str) -> np.ndarray:
+    """An array from its elements' bytes in hexadecimal; of one element it is filled with that one."""
+    dtype = ELEMENT_TYPES[element_type].dtype
+    elements = np.frombuffer(bytes.fromhex(data), dtype)
+    size = int(np.prod(dimensions, dtype=np.int64))
+    return (np.repeat(elements, size) if len(elements) == 1 else elements.copy()).reshape(dimensions)
+
+
+def _list(values) -> str:
+    lines = [f"    {_expression(v)},{_comment(v)}\n" for v in values]
+    return "\n" + "".join(lines) if lines else ""
+
+
+def _expression(value: Value) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, tuple):
+        return "(" + "".join(f"{_expression(v)}, " for v in value) + ")"
+    value = np.ascontiguousarray(value).reshape(np.shape(value))
+    data = value.tobytes().hex()
+    step = 2 * value.dtype.itemsize
+    if value.size and data == data[:step] * value.size:
+        data = data[:step]
+    return f"array({Shape.of(value).element_type.name!r}, {value.shape}, {data!r})"
+
+
+def _comment(value: Value) -> str:
+    try:
+        text = shown(value)
+    except Error:
+        return ""
+    return f"  # {text}" if len(text) < 60 and "\n" not in text else ""
+
+
+def _prose(reason: str) -> str:
+    """The reason as lines of a docstring."""
+    return reason.replace("\\", "\\\\").replace('"""', "'''").strip() or "It failed."
