@@ -14,17 +14,19 @@ from refxla_spec.text import format_literal
 # What StableHLO's own runner takes where a test says nothing, for checks written as custom calls and as operations.
 CLOSE_ULP = {True: 3, False: 1}
 ALMOST = {True: 1e-3, False: 1e-4}
+ATTRIBUTES = ("tolerance", "max_ulp_difference", "min_ulp_difference")
 EQUAL_ALMOST = 1e-4  # of check.eq, for what is not an integer
 
 
 @dataclass(frozen=True)
 class Check:
-    """`kind` is "eq", "almost" (an absolute difference) or "close" (a number of ULP), `tolerance` its bound, `place`
-    the number of the result that is checked."""
+    """`kind` is "eq", "almost" (an absolute difference) or "close" (a number of ULP), `tolerance` its bound, `least`
+    the number of ULP that it must be off, `place` the number of the result that is checked."""
 
     kind: str
     tolerance: float = 0.0
     place: int = 0
+    least: float = 0.0
 
     @staticmethod
     def of(name: str, custom_call: bool, attributes: Mapping[str, Any]) -> Check:
@@ -34,7 +36,9 @@ class Check:
         if name.startswith("expect_almost_eq"):
             return Check("almost", _number(attributes.get("tolerance"), ALMOST[custom_call]))
         if name == "expect_close":
-            return Check("close", _number(attributes.get("max_ulp_difference"), CLOSE_ULP[custom_call]))
+            most = _number(attributes.get("max_ulp_difference"), CLOSE_ULP[custom_call]) % 2**64
+            least = _number(attributes.get("min_ulp_difference"), 0) % 2**64
+            return Check("close", most, least=least)
         if name in ("expect_eq", "expect_eq_const"):
             return Check("eq")
         raise ValueError(f"check.{name} is not known here")
@@ -83,7 +87,7 @@ class Check:
 
 
 def _number(attribute: Any, otherwise: float) -> float:
-    return otherwise if attribute is None else float(attribute.value)
+    return otherwise if attribute is None else attribute.value
 
 
 def _shown(element: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from refxla_spec.errors import InputError, UnsupportedError
 
-from .checks import Check
+from .checks import ATTRIBUTES, Check
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,16 @@ def _line(problem: Exception) -> str:
 
 # The operations of the dialect `check`, which jaxlib does not have, in the form that needs no dialect --------------
 
-_ATTRIBUTE = r"(?P<value>dense<.*?>\s*:\s*tensor<(?:[^<>]|<[^<>]*>)*>)"
+_ATTRIBUTE = r"(?P<value>dense<.*?>)\s*:\s*(?P<type>tensor<(?:[^<>]|<[^<>]*>)*>)"
 _TYPE = r"(?P<type>tensor<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)"
 _OPTIONS = r"(?P<options>(?:,\s*\w+\s*=\s*(?:\"[^\"]*\"|[^\s,:}]+))*)"
 _CONSTANT = re.compile(
     rf"check\.(?P<op>expect_\w*eq_const)\s+(?P<lhs>%[\w#]+),\s*{_ATTRIBUTE}{_OPTIONS}(?:\s*\{{(?P<braces>[^}}]*)\}})?",
     re.DOTALL,
+)
+_GENERIC = re.compile(
+    r'"check\.(?P<op>expect_\w*eq_const)"\((?P<lhs>%[\w#]+)\) '
+    rf"<\{{(?P<options>[^<>]*?)value = {_ATTRIBUTE}(?P<braces>)\}}> : \([^()]*\) -> \(\)"
 )
 _PAIR = re.compile(
     rf"check\.(?P<op>expect_\w+)\s+(?P<operands>%[\w#]+(?:,\s*%[\w#]+)?){_OPTIONS}\s*(?:\{{(?P<braces>[^}}]*)\}})?"
@@ -100,10 +104,9 @@ def generic(text: str) -> str:
     count = itertools.count()
 
     def constant(m: re.Match[str]) -> str:
-        kind = "tensor" + m["value"].rpartition(": tensor")[2]
-        name = f"%expected_{next(count)}"
+        name, kind = f"%expected_{next(count)}", m["type"]
         check = f'"check.{m["op"]}"({m["lhs"]}, {name}) {{{", ".join(_listed(m))}}} : ({kind}, {kind}) -> ()'
-        return f"{name} = stablehlo.constant {m['value']}\n{check}"
+        return f"{name} = stablehlo.constant {m['value']} : {kind}\n{check}"
 
     def pair(m: re.Match[str]) -> str:
         count = m["operands"].count("%")
@@ -111,7 +114,7 @@ def generic(text: str) -> str:
             f'"check.{m["op"]}"({m["operands"]}) {{{", ".join(_listed(m))}}} : ({", ".join([m["type"]] * count)}) -> ()'
         )
 
-    return _PAIR.sub(pair, _CONSTANT.sub(constant, text))
+    return _PAIR.sub(pair, _CONSTANT.sub(constant, _GENERIC.sub(constant, text)))
 
 
 def _listed(m: re.Match[str]) -> list[str]:
@@ -194,7 +197,9 @@ class _Parts:
                 operands.reverse()
             if kind == "expect_serialized_eq":
                 raise UnsupportedError("a check of the files that StableHLO's interpreter writes")
-            attributes = {n: op.attributes[n] for n in ("tolerance", "max_ulp_difference") if n in op.attributes}
+            if len(operands) != 2:
+                raise UnsupportedError(f"check.{kind} of {len(operands)} operand(s)")
+            attributes = {n: op.attributes[n] for n in ATTRIBUTES if n in op.attributes}
             self.actual.append(operands[0])
             self.expected.append(operands[1])
             self.checks.append(Check.of(kind, op.name.startswith("stablehlo."), attributes))

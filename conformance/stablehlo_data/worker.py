@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import bits_equal, compare
-from refxla_spec.devices import device_counts, run_devices
-from refxla_spec.errors import Error, InputError, UnsupportedError
+from refxla_spec.devices import device_counts
+from refxla_spec.errors import Error, UnsupportedError
 from refxla_spec.interpreter import run
 from refxla_spec.module import Module
 from refxla_spec.verify import verify
@@ -21,6 +21,7 @@ from refxla.frontends.stablehlo import Converter
 
 from ..targets import Target, leaves, make_target
 from ..targets.child import serve
+from ..targets.reference import Reference
 from .extract import Test, segments, tests
 
 PASS, WITHIN, FAIL, UNSUPPORTED, NO_DATA = "pass", "within bounds", "fail", "unsupported", "no data"
@@ -112,6 +113,9 @@ def run_test(test: Test, file: str, target: Target) -> Row:
     except Exception as problem:  # whatever a target does, the other tests are still to be run
         row.outcome, row.stage, row.reason = FAIL, "target", f"{type(problem).__name__}: {_line(problem)}"
         return row
+    if len(results) <= max(c.place for c in test.checks):
+        row.outcome, row.stage, row.reason = FAIL, "target", f"{len(results)} results for {len(test.checks)} checks"
+        return row
     pairs = [(c, results[c.place], e) for c, e in zip(test.checks, expected, strict=True)]
     wrong = [w for c, r, e in pairs if (w := c.difference(np.asarray(r), np.asarray(e)))]
     if wrong:
@@ -126,7 +130,7 @@ def _contract(main: Module, arguments: list[Any], pairs: list[tuple[Any, Any, An
     """Where the expected values lie, seen from the reference and its bounds; and whether they and the results lie
     within them, every element."""
     try:
-        value = _reference(main, arguments)
+        value = Reference().run(main, arguments)
         if all(bits_equal(value[c.place], e) for c, _, e in pairs):
             return "same bits", False
         if device_counts(main) != (1, 1):
@@ -141,16 +145,6 @@ def _contract(main: Module, arguments: list[Any], pairs: list[tuple[Any, Any, An
     if any(c.undecided for c in data):
         return "undecided", False
     return "within", not any(c.outside for c in ours)
-
-
-def _reference(main: Module, arguments: list[Any]) -> list[Any]:
-    count = device_counts(main)[0] * device_counts(main)[1]
-    if count == 1:
-        return leaves(run(main, arguments))
-    each = len(main.entry.parameters)
-    if len(arguments) != count * each:
-        raise InputError(f"{len(arguments)} arguments for {count} devices of {each} parameters")
-    return leaves(run_devices(main, [arguments[n * each : (n + 1) * each] for n in range(count)]))
 
 
 def _line(problem: Exception) -> str:
