@@ -247,7 +247,12 @@ def complex_error(
     if not bound:
         own = np.where(exact_here, 0, own)
     finite = np.isfinite(np.abs(result))
-    return outwards(np.where(finite, error + own, np.where(exact_here, 0, np.inf)))
+    if bound:  # a NaN is a NaN, and beside an infinity there may be a part that is rounded
+        rest = [np.where(np.isfinite(part), part, 0) for part in (result.real, result.imag)]
+        beside = (bound + 0.5) * ulp(np.maximum(*map(np.abs, rest)), component_type(type_of(result)))
+    else:
+        beside = 0.0
+    return outwards(np.where(finite, error + own, np.where(exact_here, beside, np.inf)))
 
 
 # Errors and intervals.

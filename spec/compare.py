@@ -176,12 +176,21 @@ TINY = float(np.nextafter(0.0, 1.0))  # what -0 and +0 are apart: outside a boun
 
 
 def distance(a: Array, b: Array) -> Array:
-    """|a - b| in f64: 0 where both are the same infinity or NaN, inf where one of them only; of integers 0 or inf."""
+    """|a - b| in f64: 0 where both are the same infinity or NaN, inf where one of them only; of integers 0 or inf.
+
+    Of complex numbers it is the distance in the plane. One with a NaN part is a NaN, and as good as any other; where one
+    part is infinite the distance is that of the other parts.
+    """
     element_type = type_of(b)
     if not (element_type.is_float or element_type.is_complex):
         return np.where(a == b, 0.0, np.inf)
     wide = {"f64": np.longdouble, "c128": np.clongdouble, "c64": np.complex128}.get(element_type.name, np.float64)
     a, b = a.astype(wide), b.astype(wide)
     nan = np.isnan(a) & np.isnan(b)
-    apart = np.abs(a - b).astype(np.float64)
+    with np.errstate(all="ignore"):
+        if element_type.is_complex:
+            parts = ((np.array(x.real), np.array(x.imag)) for x in (a, b))
+            apart = np.hypot(*(np.where(x == y, 0, x - y) for x, y in zip(*parts, strict=True))).astype(np.float64)
+        else:
+            apart = np.abs(a - b).astype(np.float64)
     return np.where(nan | (a == b), 0.0, np.where(np.isnan(apart), np.inf, apart))
