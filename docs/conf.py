@@ -1,15 +1,32 @@
 """How Sphinx builds these pages: `tox -e docs`."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
 project = "refxla"
 copyright = "the refxla authors"
 author = "the refxla authors"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "specification",  # _ext/: the pages of the specification, made from it
+]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_ext"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
 
 html_theme = "furo"
 html_title = "refxla"
+html_static_path = ["_static"]
+html_css_files = ["specification.css"]
+html_show_sourcelink = False
+copybutton_prompt_text = "$ "
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

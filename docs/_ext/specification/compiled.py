@@ -1,0 +1,52 @@
+"""How the compiler does an operation: its row of `refxla/optable.py`, and the file that emits or expands it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from refxla import optable
+from refxla.codegen.emit import EMITTERS
+from refxla.passes import expand, inline
+
+ROOT = Path(__file__).parents[3]
+
+
+def path_of(thing: object) -> str:
+    """The file that defines something, from the root of the repository."""
+    file = Path(inspect.getsourcefile(inspect.unwrap(thing))).resolve()  # type: ignore[arg-type]
+    return str(file.relative_to(ROOT))
+
+
+def _meanings() -> dict[str, str]:
+    """Of each class of operations what it is, from the comments in the table's own file."""
+    return dict(re.findall(r'^[A-Z]+ = "(\w+)"  # (.+)$', inspect.getsource(optable), re.M))
+
+
+def how(opcode: str) -> str:
+    """What becomes of the operation in the compiler, as one paragraph of Markdown."""
+    row, said = optable.ROWS.get(opcode), []
+    if opcode in inline.INLINED:
+        said.append(f"The computation is put in its place before anything else is done (`{path_of(inline.run)}`).")
+    if opcode in expand.EXPANSIONS:
+        file = path_of(expand.EXPANSIONS[opcode])
+        where = " where no emitter takes it as it is" if row else ""
+        said.append(f"It is expanded into other operations{where}, in `{file}`.")
+    if row:
+        said.append(f"Its class is *{row.group}*: {_meanings().get(row.group, '')}.")
+        if row.kind:
+            module, function = EMITTERS[row.kind]
+            said.append(f"`{function}` of `refxla/codegen/{module}.py` writes its kernels.")
+            fused = [n for n, is_so in (("producers", row.fuses_operands), ("users", row.fuses_users)) if is_so]
+            said.append(
+                f"{' and '.join(fused).capitalize()} join its kernel." if fused else "Nothing joins its kernel."
+            )
+        if row.group in (optable.ELEMENTWISE, optable.MOVEMENT):
+            said.append("It joins any kernel that wants its value.")
+        laws = [n for n, holds in (("commutative", row.commutative), ("associative", row.associative)) if holds]
+        if laws:
+            said.append(f"On integers and pred the passes take it as {' and '.join(laws)}.")
+        said.append(f"An element costs about {row.flops:g} addition{'s' * (row.flops != 1)}.")
+    refused = "The compiler refuses it with an `UnsupportedError` that names it; the reference runs it."
+    return " ".join(said) or refused

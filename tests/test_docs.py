@@ -1,0 +1,105 @@
+"""The pages that the documentation makes from the specification: one for each operation, every label an anchor."""
+
+import contextlib
+import io
+import re
+import sys
+from pathlib import Path
+from xml.dom import minidom
+
+import numpy as np
+import pytest
+from refxla_spec import grammar, left_out
+from refxla_spec.compare import bits_equal
+from refxla_spec.operation import operations
+from refxla_spec.text import parse_literal
+from refxla_spec.types import ELEMENT_TYPES
+
+EXTENSION = Path(__file__).parents[1] / "docs" / "_ext"
+OPCODES = list(operations())
+# As in xla_data.proto.
+XLA_TYPES = """
+    pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 f32 bf16 f64 f8e5m2 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e3m4
+    f8e5m2fnuz f8e4m3fnuz f8e8m0fnu f6e3m2fn f6e2m3fn f4e2m1fn c64 c128 tuple opaque token buffer
+    """.split()
+
+
+@pytest.fixture(scope="module")
+def pages():
+    pytest.importorskip("pygments")
+    sys.path.insert(0, str(EXTENSION))
+    from specification.pages import pages
+
+    yield dict(pages())
+    sys.path.remove(str(EXTENSION))
+
+
+def test_every_operation_has_its_page_and_the_index_links_it(pages):
+    assert {name for name in pages if name.startswith("ops/")} == {f"ops/{o}" for o in OPCODES}
+    assert all(f"(ops/{o}.md)" in pages["operations"] for o in OPCODES)
+
+
+@pytest.mark.parametrize("opcode", OPCODES)
+def test_every_constraint_has_its_anchor_and_what_the_verifier_says(pages, opcode):
+    page, rule = pages[f"ops/{opcode}"], operations()[opcode]
+    for label in rule.constraints:
+        assert page.count(f"({opcode}-{label.lower()})=\n") == 1
+        assert f"[{opcode.replace('-', '_')}_{label.lower()}]" in page or opcode == "constant"
+
+
+def test_every_opcode_is_in_one_group_of_the_index(pages):
+    from specification.groups import GROUPS
+
+    grouped = [o for opcodes in GROUPS.values() for o in opcodes.split()]
+    assert sorted(grouped) == sorted(grammar.OPCODES)
+
+
+def test_what_hlo_has_is_specified_or_left_out_for_a_reason():
+    absent = {n.name for n in left_out.LEFT_OUT}
+    assert all(n.reason for n in left_out.LEFT_OUT)
+    assert grammar.OPCODES - set(OPCODES) == absent & grammar.OPCODES
+    assert set(XLA_TYPES) - set(ELEMENT_TYPES) == absent & set(XLA_TYPES)
+
+
+def test_formulas_are_well_formed_and_keep_every_word(pages):
+    from specification.formulas import to_html
+
+    for rule in operations().values():
+        lines = [line[4:] for line in rule.semantics.splitlines() if line.startswith("    ")]
+        if not lines:
+            continue
+        text = "".join(n.data for n in _texts(minidom.parseString(to_html(lines))))
+        for word in re.findall(r"[a-z]{4,}", re.sub(r"\b(sqrt|floor|ceil|infinity|over)\b", "", " ".join(lines))):
+            assert word in text, f"{rule.opcode}: {word!r} is lost in {text!r}"
+
+
+def _texts(node):
+    return [node] if node.nodeType == node.TEXT_NODE else [t for child in node.childNodes for t in _texts(child)]
+
+
+def test_formulas_show_their_signs(pages):
+    from specification.formulas import to_mathml
+
+    assert to_mathml("x^2") == "<math><msup><mi>x</mi><mrow><mn>2</mn></mrow></msup></math>"
+    assert "<msqrt>" in to_mathml("1 / sqrt(x + 1)") and "sqrt" not in re.sub("</?msqrt>", "", to_mathml("sqrt(x)"))
+    assert "<munder><mo>∑</mo>" in to_mathml("sum over k.. of a[k..]")
+    assert "<msub><mi>i</mi><mn>0</mn></msub>" in to_mathml("a[i0]")
+
+
+@pytest.mark.parametrize("opcode", OPCODES)
+def test_the_snippet_of_an_example_prints_its_results(pages, opcode):
+    from specification.operation_page import snippet
+
+    example = operations()[opcode].examples[0]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
+        exec(snippet(example), {})
+    lines = [line for line in printed.getvalue().splitlines() if line != "token"]
+    results = [leaf for line in lines for leaf in leaves(parse_literal(line))]
+    expected = [leaf for text in example.expected for leaf in leaves(parse_literal(text))]
+    assert len(results) == len(expected)
+    assert all(bits_equal(a, b) for a, b in zip(results, expected, strict=True)), printed.getvalue()
+
+
+def leaves(value):
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, tuple) else [value]
