@@ -4,15 +4,17 @@ One ULP is the distance between the two neighbours of the exact result in the re
 the exact result, so a correctly rounded operation is within 0.5. `max_ulp` is 0 for operations that are exact by IEEE
 754 (rounded once, bit for bit): those are compared as bits, save that one NaN is as good as another.
 
-f16 and bf16 are computed in f32 and rounded once: an f32 error of a few ULP can only move a result that is almost
-halfway between two of their values, to the other one, so the bound is 1. Special values (zeros with their sign,
-infinities, NaN) and results that are exactly representable limits are part of the contract: an exact result that is
-zero, infinite or NaN is met exactly.
+f16, bf16 and the types of 8 bits and fewer are computed in f32 and rounded once: an f32 error of a few ULP can only
+move a result that is almost halfway between two of their values, to the other one, so the bound is 1. Special values
+(zeros with their sign, infinities, NaN) and results that are exactly representable limits are part of the contract: an
+exact result that is zero, infinite or NaN is met exactly.
 
 The value of a complex operation is compared by its distance from the exact one: ULPs of its modulus, not of each part.
 """
 
 from __future__ import annotations
+
+from .types import ELEMENT_TYPES
 
 # Bounds for f32 and f64 alike. Next to each: the largest error found so far in refxla's own functions, f32 then f64;
 # with a star, over all 2^32 operands (`refxla-conformance sweep`), otherwise over samples of about a million.
@@ -67,7 +69,7 @@ _COMPLEX = {
 #: (opcode, element type) -> largest error in ULP; an operation that is not here is exact for that type.
 ULP: dict[tuple[str, str], float] = {
     **{(opcode, type_): bound for opcode, bound in _REAL.items() for type_ in ("f32", "f64")},
-    **{(opcode, type_): 1.0 for opcode in _REAL for type_ in ("f16", "bf16")},
+    **{(opcode, t.name): 1.0 for opcode in _REAL for t in ELEMENT_TYPES.values() if t.is_float and t.bits < 32},
     **{(opcode, type_): bound for opcode, bound in _COMPLEX.items() for type_ in ("c64", "c128")},
 }
 
