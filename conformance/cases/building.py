@@ -23,15 +23,15 @@ def array_types(*kinds: str) -> list[ElementType]:
 
 
 def groups(thorough: bool, *kinds: str) -> list[tuple[str, list[ElementType]]]:
-    """The element types with a label each: those that go into one case. The signed f8 types go together, and the
-    integers of fewer than 8 bits; each other type, and with `thorough` every type, has a case of its own."""
+    """The element types with a label each: those that go into one case. The signed f8 types go together, the integers
+    of one bit, and those of two and four; each other type, and with `thorough` every type, has a case of its own."""
     made: dict[str, list[ElementType]] = {}
     for t in array_types(*kinds):
         label = t.name
         if not thorough and t.is_float and t.bits == 8 and t.name != "f8e8m0fnu":
             label = "f8"
         elif not thorough and t.is_integer and t.bits < 8:
-            label = "s1_to_u4"
+            label = "s1_u1" if t.bits == 1 else "s2_to_u4"
         made.setdefault(label, []).append(t)
     return list(made.items())
 

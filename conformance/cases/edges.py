@@ -87,9 +87,10 @@ def variants(opcode: str, label: str, lines: list[tuple[str, str]], *inputs: np.
 
 
 def _convert(thorough: bool) -> Iterator[Case]:
-    """From each type to all types of one kind at once: integers and pred, floats of 16 bits and more, small floats."""
+    """From each type to all types of one kind at once: integers and pred, floats of 16 bits and more, f8 types, ..."""
     targets = {
-        "integer": array_types("pred", "signed", "unsigned"),
+        "integer": [t for t in array_types("pred", "signed", "unsigned") if t.bits > 1],
+        "bit": [t for t in array_types("signed", "unsigned") if t.bits == 1],
         "float": [t for t in array_types("float") if t.bits >= 16],
         "f8": [t for t in array_types("float") if t.bits == 8 and t.name != "f8e8m0fnu"],
         **{t.name: [t] for t in array_types("float") if t.bits < 8 or t.name == "f8e8m0fnu"},
@@ -126,7 +127,8 @@ def _bitcast_convert(thorough: bool) -> Iterator[Case]:
                     continue
                 if number == len(inputs):
                     inputs.append(operand)
-                kind = "small" if t.bits <= 8 and t.is_float else "other"
+                kind = "pred" if t.kind == "pred" else "small" if t.is_float and t.bits <= 8 else "other"
+                kind = "bit" if t.bits == 1 else kind
                 lines.setdefault(kind, []).append((shape(t, dims), f"bitcast-convert(p{number})"))
         for kind, some in lines.items():
             yield variants("bitcast-convert", f"{label}_to_{kind}", some, *inputs)

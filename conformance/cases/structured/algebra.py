@@ -84,19 +84,7 @@ def _solves(thorough: bool) -> Iterator[Case]:
 
 def _ffts(thorough: bool) -> Iterator[Case]:
     """The four kinds, one to three dimensions, lengths with large and small prime factors, batches."""
-    lengths: tuple[tuple[int, ...], ...] = (
-        (1,),
-        (2,),
-        (3,),
-        (8,),
-        (12,),
-        (7,),
-        (31,),
-        (4, 6),
-        (3, 5),
-        (2, 3, 4),
-        (16, 1),
-    )
+    lengths = [(1,), (2,), (3,), (8,), (12,), (7,), (31,), (4, 6), (3, 5), (2, 3, 4), (16, 1)]
     if thorough:
         lengths += [(64,), (100,), (97,), (128, 3), (5, 7, 9), (0,), (3, 0)]
     for n, length in enumerate(lengths):
