@@ -26,7 +26,7 @@ DIRECTIONS = {
 }
 TYPES = {  # the element types' kinds that each goes with
     "FLOAT": ("float", "complex"),
-    "TOTALORDER": ("float", "pred", "signed", "unsigned"),
+    "TOTALORDER": ("float",),
     "SIGNED": ("signed",),
     "UNSIGNED": ("unsigned", "pred"),
 }
@@ -40,7 +40,7 @@ CONSTRAINTS = {
     "C1": "lhs and rhs are arrays of the same element type",
     "C2": "lhs and rhs have the same dimensions; a scalar is not broadcast",
     "C3": "direction is one of EQ, NE, GE, GT, LE, LT; for complex types EQ or NE",
-    "C4": "type goes with the element type: FLOAT with float and complex, TOTALORDER with float and integer, "
+    "C4": "type goes with the element type: FLOAT with float and complex, TOTALORDER with float, "
     "SIGNED with signed, UNSIGNED with unsigned and pred",
     "C5": "the result is pred with the dimensions of lhs",
 }

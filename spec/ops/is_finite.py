@@ -10,7 +10,8 @@ INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, result=lambda _: PRED
 
 
 def evaluate(instruction, operand):
-    return np.isfinite(operand)
+    with np.errstate(all="ignore"):
+        return np.isfinite(operand)
 
 
 EXAMPLES = (
