@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -44,8 +43,6 @@ TOLD = 10  # fails that are told in full on the terminal
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit status (see `--help`)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # where targets of the user's own may stand
     if arguments and arguments[0] in COMMANDS:
         command = importlib.import_module(f"{__package__}.{arguments[0]}.command")
         parser = argparse.ArgumentParser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)

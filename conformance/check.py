@@ -25,6 +25,7 @@ from refxla_spec.types import Value
 from .cases import Case
 from .differences import DIFFERENCES, Difference
 from .targets import Target, arrays, leaves
+from .targets.child import ChildDied, ChildError
 from .targets.reference import Reference
 
 Array = np.ndarray
@@ -190,6 +191,8 @@ def died(case: Case, target: str, reason: str, differences: Sequence[Difference]
 
 
 def _raised(error: Exception) -> str:
+    if isinstance(error, (ChildDied, ChildError)):
+        return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({place[0].filename.rsplit('/', 1)[-1]}, line {place[0].lineno})" if place else ""
     return f"{type(error).__name__}: {error}{where}"

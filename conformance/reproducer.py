@@ -22,7 +22,7 @@ _HEAD = '''#!/usr/bin/env python3
 
 {reason}
 
-Found by the conformance suite of refxla. This script needs the package refxla, and the target:
+Found by the conformance suite of refxla. This script needs the package refxla, and a target that can be imported:
 
     python {file} [TARGET]
 

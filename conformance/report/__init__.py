@@ -13,6 +13,7 @@ The JSON is one object:
     cases       a list, one object for each case that ran:
         name, kind, opcode, type    as in `refxla_conformance.cases.Case`; type is "" where a case is about none
         note                        "" or a sentence; of a counterexample the rule that is broken
+        program                     HLO text, of a case that failed or was excused on a target (otherwise left out)
         results                     for each target:
             outcome                 "pass", "fail", "unsupported" or "excused"
             seconds                 time taken, the comparison included
@@ -52,6 +53,7 @@ class Row:
     opcode: str
     type: str
     note: str
+    program: str = ""
     results: dict[str, Verdict] = field(default_factory=dict)
 
 
@@ -82,7 +84,7 @@ class Results:
 
     def add(self, case: Case, verdict: Verdict) -> None:
         """One verdict more."""
-        row = self.rows.setdefault(case.name, Row(case.name, case.kind, case.opcode, "", case.note))
+        row = self.rows.setdefault(case.name, Row(case.name, case.kind, case.opcode, "", case.note, case.hlo))
         row.type = row.type or verdict.type
         row.results[verdict.target] = verdict
 
@@ -107,7 +109,9 @@ class Results:
         for row in self.rows.values():
             results = {target: _result(verdict) for target, verdict in row.results.items()}
             names = ("name", "kind", "opcode", "type", "note")
-            cases.append({**{n: getattr(row, n) for n in names}, "results": results})
+            told = any(v.outcome in (Outcome.FAIL, Outcome.EXCUSED) for v in row.results.values())
+            program = {"program": row.program} if told else {}
+            cases.append({**{n: getattr(row, n) for n in names}, **program, "results": results})
         return {**head, **body, "cases": cases}
 
     def write(self, path: Path) -> None:
@@ -129,7 +133,7 @@ class Results:
             raise InputError(f"{path} has version {found['version']} of the format, and this suite reads {VERSION}")
         made = cls(**{k: found[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
         for case in found["cases"]:
-            row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")))
+            row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")), case.get("program", ""))
             for target, result in case["results"].items():
                 given = {k: tuple(v) if isinstance(v, list) else v for k, v in result.items() if k != "outcome"}
                 outcome = Outcome(result["outcome"])

@@ -5,7 +5,7 @@
     compiled:DEVICE     the compiler, on that device
     xla-cpu             XLA:CPU, through JAX's wheel
     stablehlo           StableHLO's own interpreter, through JAX's wheel
-    package.module:Name an adapter class of yours, imported from there
+    package.module:Name an adapter class of yours, imported from there (or from the current folder)
 
 An installed package may offer a target under a name of its own, through an entry point of the group
 `refxla_conformance.targets`.
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import os
+import sys
 
 from refxla_spec.errors import InputError
 from refxla_spec.lexer import suggestion
@@ -42,23 +44,26 @@ def make_target(name: str) -> Target:
     try:
         if name in NAMES:
             module, kind = NAMES[name]
-            made = getattr(importlib.import_module(f"{__name__}.{module}"), kind)()
+            found = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
         elif first == "compiled":
             from .compiled import Compiled
 
-            made = Compiled(rest)
+            return Compiled(rest)
         elif name in offered:
-            made = offered[name].load()()
+            found = offered[name].load()
         elif rest:
-            made = getattr(importlib.import_module(first), rest)()
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())  # as for a script, what stands in the current folder can be imported
+            found = getattr(importlib.import_module(first), rest)
         else:
             hint = suggestion(name, target_names())
             known = ", ".join(target_names())
             raise InputError(f"no target is called {name!r}{hint}; there are: {known}, compiled:DEVICE, module:Class")
     except (ImportError, AttributeError) as error:
         raise InputError(f"target {name} cannot be loaded: {error}") from error
-    if not isinstance(made, Target):
-        raise InputError(f"target {name} is a {type(made).__name__}: derive it from refxla_conformance.targets.Target")
+    if not (isinstance(found, type) and issubclass(found, Target)):
+        raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
+    made = found()
     made.name = made.name or name
     return made
 

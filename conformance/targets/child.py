@@ -128,7 +128,7 @@ class Child:
     def _last_words(self) -> str:
         """The beginning of what the child wrote: the message before the stack trace."""
         self._words.seek(0)
-        said = self._words.read(1000).decode(errors="replace").strip()
+        said = self._words.read(1000).decode(errors="replace").partition("*** Check failure")[0].strip()
         return f", saying: {said}" if said else ""
 
     def _readable(self) -> bool:

@@ -46,6 +46,8 @@ def _header(text: str) -> tuple[int, int]:
 
 
 def _compiled(proto: bytes, replicas: int, partitions: int) -> Any:
+    if partitions > 1:
+        raise UnsupportedError("XLA divides a program among partitions itself, and does not take one that is divided")
     devices = jax.devices("cpu")[: replicas * partitions]
     if len(devices) < replicas * partitions:
         raise UnsupportedError(f"{replicas * partitions} devices; the CPU is divided into {len(devices)} here")

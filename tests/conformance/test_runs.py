@@ -1,0 +1,179 @@
+"""The command as a whole: worker processes that targets crash and hang, reports, reproducers, differences of runs."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from refxla_conformance import Outcome, collect
+from refxla_conformance.__main__ import main
+from refxla_conformance.report import Results
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "conformance"
+
+FAULTY = """
+import os, time
+import numpy as np
+from refxla_conformance.targets.reference import Reference
+from refxla_spec.errors import UnsupportedError
+
+
+class Faulty(Reference):
+    name = "faulty"
+
+    def run(self, module, arguments):
+        opcode = module.entry.root.opcode
+        if opcode == "negate":
+            os.abort()
+        if opcode == "floor":
+            time.sleep(1000)
+        if opcode == "ceil":
+            raise UnsupportedError("no ceil")
+        result = super().run(module, arguments)
+        return [np.nextafter(r, np.inf) for r in result] if opcode == "sqrt" else result
+
+    def verify(self, text):
+        if "sqrt" in text and "s32" in text:
+            return
+        super().verify(text)
+
+
+class Slow(Reference):
+    def run(self, module, arguments):
+        open("it-runs", "w").close()
+        time.sleep(0.3)
+        return super().run(module, arguments)
+"""
+
+
+@pytest.fixture
+def faulty(tmp_path, monkeypatch):
+    (tmp_path / "faulty_target.py").write_text(FAULTY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def outcomes(results: Results, target: str) -> dict[str, set[Outcome]]:
+    found = {}
+    for row in results.rows.values():
+        found.setdefault(row.opcode, set()).add(row.results[target].outcome)
+    return found
+
+
+def test_a_crash_or_hang_is_a_fail_of_that_case_alone_and_every_fail_is_reproduced(faulty, capsys):
+    """Two targets side by side; the faulty one aborts, hangs, refuses, accepts too much, and is off by one ULP."""
+    command = ["--kind", "example", "--kind", "counterexample", "--target", "reference", "-j", "2", "--limit", "3"]
+    command += ["--target", "faulty_target:Faulty", "--json", "a.json", "--html", "a.html", "--reproducers", "r"]
+    names = [
+        f"--name={kind}/{op}/*" for op in ("exponential", "sqrt", "ceil") for kind in ("example", "counterexample")
+    ]
+    assert main([*command, *names, "--name=example/negate/0", "--name=example/floor/0"]) == 1
+    shown = capsys.readouterr().out
+    assert re.search(r"operation +reference +faulty_target:Faulty", shown)
+    assert "1 other operation passes all its cases on every target" in shown
+    results = Results.read(Path("a.json"))
+    assert results.complete and set().union(*outcomes(results, "reference").values()) == {Outcome.PASS}
+    assert outcomes(results, "faulty_target:Faulty") == {
+        "ceil": {Outcome.UNSUPPORTED, Outcome.PASS},
+        "exponential": {Outcome.PASS},
+        "floor": {Outcome.FAIL},
+        "negate": {Outcome.FAIL},
+        "sqrt": {Outcome.FAIL, Outcome.PASS},
+    }
+    fails = {verdict.case: verdict for verdict in results.failures()}
+    assert "signal SIGABRT" in fails["example/negate/0"].reason
+    assert "time limit" in fails["example/floor/0"].reason
+    assert "1 ULP apart, and it has to be the same bits" in fails["example/sqrt/0"].reason
+    assert fails["example/sqrt/0"].got and fails["example/sqrt/0"].inputs[0].startswith("f32[")
+    assert any(name.startswith("counterexample/sqrt/") for name in fails)
+
+    page = Path("a.html").read_text()
+    data = re.search(r"const report = (\{.*\});\n", page)[1]
+    assert json.loads(data) == json.loads(Path("a.json").read_text()) and "</" not in data
+
+    assert len(list(Path("r").iterdir())) == len(fails)
+    for name in ("example_sqrt_0", next(n for n in fails if n.startswith("counterexample/sqrt")).replace("/", "_")):
+        script = next(Path("r").glob(f"{name}_*.py"))
+        broken = subprocess.run([sys.executable, script], capture_output=True, text=True)
+        assert broken.returncode == 1 and "wrong: " in broken.stderr, broken.stderr
+        right = subprocess.run([sys.executable, script, "reference"], capture_output=True, text=True)
+        assert right.returncode == 0, right.stderr
+
+    assert main(["--diff", "a.json", "a.json"]) == 0
+    assert "nothing has changed" in capsys.readouterr().out
+
+
+def run_json(path, *arguments):
+    status = main(["--kind", "example", "-j", "0", "--json", path, *arguments])
+    return status
+
+
+def test_the_difference_of_two_runs(faulty, capsys):
+    assert run_json("good.json", "--target", "reference", "sqrt", "ceil", "exponential") == 0
+    assert run_json("bad.json", "--target", "faulty_target:Faulty", "sqrt", "ceil", "cosine") == 1
+    capsys.readouterr()
+    assert main(["--diff", "good.json", "bad.json"]) == 1
+    shown = capsys.readouterr().out
+    assert re.search(r"broken +example/sqrt/0 +pass +fail", shown)
+    assert re.search(r"broken +example/ceil/0 +pass +unsupported", shown)
+    assert re.search(r"gone +example/exponential/0", shown) and re.search(r"new +example/cosine/0", shown)
+    assert main(["--diff", "bad.json", "good.json"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"fixed +example/sqrt/0 +fail +pass", shown) and "gained" in shown
+    assert main(["--diff", "good.json", "absent.json"]) == 2
+    assert "cannot read absent.json" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_leaves_what_there_is(faulty):
+    command = [sys.executable, "-m", "refxla_conformance", "--kind", "example", "--target", "faulty_target:Slow"]
+    process = subprocess.Popen(
+        [*command, "-j", "1", "--json", "part.json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(faulty)},
+    )
+    while not Path("it-runs").exists():
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted" in shown
+    results = Results.read(Path("part.json"))
+    assert not results.complete and len(results.rows) < len(collect(kinds=["example"]))
+    assert {v.outcome for row in results.rows.values() for v in row.results.values()} <= {Outcome.PASS}
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (["added"], "'added' is not an operation.*did you mean 'add'"),
+        (["--kind", "examples"], "no kind of case"),
+        (["--name", "nothing/*"], "no case fits"),
+        (["--target", "refrence"], "no target is called 'refrence'; did you mean 'reference'"),
+        (["--target", "absent_module:Class"], "absent_module"),
+        (["--target", "refxla_spec.text:parse"], "no adapter class"),
+    ],
+)
+def test_a_wrong_command_is_refused(arguments, complaint, capsys):
+    assert main([*arguments, "--kind", "example", "-j", "0"]) == 2
+    assert re.search(complaint, capsys.readouterr().err)
+
+
+def test_names_are_listed(capsys):
+    assert main(["--list", "--kind", "example", "add"]) == 0
+    assert capsys.readouterr().out.split()[:2] == ["example/add/0", "example/add/1"]
+
+
+def test_the_example_of_the_manual_plugs_in_another_implementation(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(EXAMPLE)
+    command = ["--target", "numpy_target:NumPy", "--kind", "example", "-j", "0", "--json", str(tmp_path / "n.json")]
+    assert main([*command, "exponential", "compare", "iota", "maximum", "dot"]) == 1
+    found = outcomes(Results.read(tmp_path / "n.json"), "numpy_target:NumPy")
+    assert found["exponential"] == found["iota"] == {Outcome.PASS}
+    assert found["dot"] == {Outcome.UNSUPPORTED}
+    assert Outcome.FAIL in found["maximum"]  # NumPy's maximum of -0 and 0 is whichever comes first
