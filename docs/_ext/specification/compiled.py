@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
+
+from refxla_spec.operation import operations
+from refxla_spec.text import parse
 
 from refxla import optable
 from refxla.codegen.emit import EMITTERS
-from refxla.passes import expand, inline
+from refxla.passes import expand, inline, pipeline
 
-ROOT = Path(__file__).parents[3]
+_FOLDERS = {"refxla_spec": "spec", "refxla": "refxla"}  # of each package, as in setup.py
 
 
 def path_of(thing: object) -> str:
     """The file that defines something, from the root of the repository."""
+    package = inspect.getmodule(thing).__name__.split(".")[0]
     file = Path(inspect.getsourcefile(inspect.unwrap(thing))).resolve()  # type: ignore[arg-type]
-    return str(file.relative_to(ROOT))
+    return f"{_FOLDERS[package]}/{file.relative_to(Path(sys.modules[package].__file__).resolve().parent)}"
 
 
 def _meanings() -> dict[str, str]:
@@ -48,5 +53,20 @@ def how(opcode: str) -> str:
         if laws:
             said.append(f"On integers and pred the passes take it as {' and '.join(laws)}.")
         said.append(f"An element costs about {row.flops:g} addition{'s' * (row.flops != 1)}.")
-    refused = "The compiler refuses it with an `UnsupportedError` that names it; the reference runs it."
-    return " ".join(said) or refused
+    return " ".join(said) or _tried(opcode)
+
+
+def _tried(opcode: str) -> str:
+    """What the compiler makes of an example of an operation that neither row nor expansion names."""
+    for example in operations()[opcode].examples:
+        module = parse(example.hlo)
+        try:
+            for i in (i for c in pipeline.optimize(module).computations for i in c.instructions):
+                optable.row(i)
+        except Exception:  # however it ends, the compiler does not take this program
+            continue
+        for name, run in pipeline.PASSES:
+            run(module)
+            if not any(i.opcode == opcode for c in module.computations for i in c.instructions):
+                return f"It is gone behind the pass `{name}` (`{path_of(run)}`)."
+    return "The compiler refuses it with an `UnsupportedError` that names it; the reference runs it."

@@ -53,20 +53,34 @@ def link(opcode: str, base: str = "") -> str:
 def prose(
     text: str, names: Iterable[str] = (), opcodes: Iterable[str] = (), base: str = "", blocks: str = "formula"
 ) -> str:
-    """The text of a docstring: paragraphs, and indented blocks: formulas, or code in the language `blocks`.
+    """The text of a docstring: paragraphs, and indented blocks: formulas, or code in the language `blocks`, or a list.
 
     What stands in backticks is code, and a link where it is an opcode; so are opcodes of several words without them.
     Names with `_` that are among `names` are code.
     """
     parts = []
     for block in _blocks(text):
-        if block[0].startswith("    ") and blocks != "formula":
+        if block[0].startswith("    ") and blocks == "list":
+            parts.append(table((), _definitions(block), css="definitions"))
+        elif block[0].startswith("    ") and blocks != "formula":
             parts.append(fence("\n".join(line[4:] for line in block), blocks))
         elif block[0].startswith("    "):
             parts.append(html(formulas.to_html([line[4:] for line in block])))
         else:
             parts.append(inline(" ".join(block), names, opcodes, base) + "\n")
     return "\n".join(parts)
+
+
+def _definitions(block: list[str]) -> list[list[str]]:
+    """Terms and what they mean, which stands behind two blanks and may go on in lines that are indented as far."""
+    rows: list[list[str]] = []
+    for line in block:
+        term, _, meaning = line.strip().partition("  ")
+        if rows and line.startswith(" " * 8):
+            rows[-1][1] += " " + inline(line.strip())
+        else:
+            rows.append([f"**{escaped(term)}**", inline(meaning.strip())])
+    return rows
 
 
 def _blocks(text: str) -> list[list[str]]:

@@ -167,12 +167,22 @@ def _parsed(literals: tuple[str, ...]) -> str:
     return "[\n" + "".join(f"    parse_literal({text!r}),\n" for text in literals) + "]" if literals else "[]"
 
 
+def promised(opcode: str, element_type: str, unit: str = " ULP") -> str:
+    """The bound of an elementwise operation, "exact", or "—" where nothing is promised: complex elementary functions
+    without a bound, and types that the operation does not take."""
+    if element_type not in element_types.accepted(opcode):
+        return "—"
+    bound = accuracy.max_ulp(opcode, element_type)
+    complex_only = ELEMENT_TYPES[element_type].is_complex and accuracy.max_ulp(opcode, "f32")
+    return f"{bound:g}{unit}" if bound else "—" if complex_only else "exact"
+
+
 def _accuracy(o: Operation, types: tuple[str, ...]) -> str:
     contract = "See [](../accuracy.md) for what the bounds mean.\n"
     if is_elementwise(o.opcode):
-        exact = [t for t in types if not accuracy.max_ulp(o.opcode, t)]
-        rows = [(code(t), f"{accuracy.max_ulp(o.opcode, t):g} ULP") for t in types if t not in exact]
-        if exact:
+        bounds = {t: promised(o.opcode, t) for t in types}
+        rows = [(code(t), bound) for t, bound in bounds.items() if bound != "exact"]
+        if "exact" in bounds.values():
             rows.append(("all others" if rows else "all types", "exact: the same bits"))
         return table(("element type", "largest error"), rows) + "\n" + contract
     if RULES.get(o.opcode) is not None and RULES[o.opcode].__qualname__.startswith("_moves"):

@@ -130,8 +130,7 @@ def _accuracy() -> str:
     rows = []
     for opcode in sorted({o for o, _ in accuracy.ULP}):
         if opcode in operations():
-            found = [accuracy.ULP.get((opcode, t)) for t in types]
-            rows.append((link(opcode, OPS), *("exact" if u is None else f"{u:g}" for u in found)))
+            rows.append((link(opcode, OPS), *(operation_page.promised(opcode, t, "") for t in types)))
     return "\n".join(
         [
             "# Accuracy\n",
@@ -140,7 +139,7 @@ def _accuracy() -> str:
             "An operation that is not in this table is exact for every type.\n",
             table(("", *map(code, types)), rows),
             "## The bound of a whole program\n",
-            prose(inspect.getdoc(bounds) or "", blocks="text"),
+            prose(inspect.getdoc(bounds) or "", blocks="list"),
         ]
     )
 
