@@ -15,6 +15,7 @@ from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
 from .codegen.program import program
+from .dynamic import Sizes
 from .explain import Cost, Explanation, cost_of
 from .frontends import load
 from .passes.pipeline import FUSION, optimize
@@ -46,6 +47,22 @@ class Compiled(Executable):
     def cost(self) -> Cost:
         """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one turn)."""
         return cost_of(self.plan)
+
+
+class Resizing(Compiled):
+    """A Compiled of a program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and
+    gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form (passes/dynamic)."""
+
+    def __init__(self, hlo: Module, optimized: Module, planned: Planned, device: Any) -> None:
+        super().__init__(hlo, optimized, planned, device)
+        root = hlo.entry.root.shape
+        parameters = [leaf for p in hlo.entry.parameters for leaf in leaves(p.shape)]
+        self.sizes = Sizes(parameters, leaves(root), not root.is_tuple)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results, from the flattened arguments; raises InputError for those that do not fit."""
+        results = super().__call__(*self.sizes.arguments(arguments))
+        return self.sizes.cut(results if isinstance(results, tuple) else (results,))
 
 
 class Reference:
@@ -81,7 +98,8 @@ def compile_module(
         return Reference(module)
     chosen, _ = choose(device)
     optimized, planned = plan_module(module, chosen.target, without)
-    return Compiled(module, optimized, planned, chosen)
+    dynamic = any(s.is_dynamic for s in (*(p.shape for p in module.entry.parameters), module.entry.root.shape))
+    return (Resizing if dynamic else Compiled)(module, optimized, planned, chosen)
 
 
 def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:
@@ -100,9 +118,10 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
 def compile(source: Any, *arguments: Any, device: str | Device | None = None, without: Collection[str] = ()) -> Any:
     """Compile a program for an OpenCL device.
 
-    `source` is an HLO program: text, the path of a file with text or a serialized HloModuleProto, the proto's bytes, or
-    a Module. The result is a Compiled; it is called with the flattened arrays of the parameters and gives the array, or
-    the tuple of arrays, of the result.
+    `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is
+    StableHLO, which jaxlib converts: text, bytecode, a portable artifact, the path of a file with one of them, or a
+    jax.export.Exported. The result is a Compiled; it is called with the flattened arrays of the parameters and gives
+    the array, or the tuple of arrays, of the result.
 
     Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable),
     compiled for example `arguments` or at its first call. The result takes and gives what the function does.

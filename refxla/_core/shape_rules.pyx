@@ -64,12 +64,11 @@ cdef object dense(object shape, tuple dimensions):
 
 
 cdef bint same(object a, object b):
+    """Whether two shapes are compatible: equal but for layouts and dynamic marks."""
     cdef Py_ssize_t n
     if a is b:
         return True
     if a.element_type is not b.element_type or a.dimensions != b.dimensions:
-        return False
-    if (a.dynamic or b.dynamic) and a.without_layout() != b.without_layout():
         return False
     cdef tuple left = a.elements, right = b.elements
     if len(left) != len(right):
@@ -82,9 +81,7 @@ cdef bint same(object a, object b):
 
 cdef bint alike(object a, object b):
     """Whether two array shapes have the same dimensions."""
-    if kind_of(a) == NONE or kind_of(b) == NONE or a.dimensions != b.dimensions:
-        return False
-    return not (a.dynamic or b.dynamic) or a.is_dynamic == b.is_dynamic
+    return kind_of(a) != NONE and kind_of(b) != NONE and a.dimensions == b.dimensions
 
 
 cdef bint scalar(object shape):
@@ -198,7 +195,7 @@ cdef object _compare(object i, list operands, int takes):
 
 
 cdef dict COMPARED = {
-    "FLOAT": FLOAT | COMPLEX, "TOTALORDER": FLOAT | PRED | SIGNED | UNSIGNED, "SIGNED": SIGNED, "UNSIGNED": UNSIGNED | PRED
+    "FLOAT": FLOAT | COMPLEX, "TOTALORDER": FLOAT, "SIGNED": SIGNED, "UNSIGNED": UNSIGNED | PRED
 }
 
 
@@ -347,6 +344,9 @@ cdef object _conditional(object i, list operands, int takes):
             broken(i, "C2")
         if not same(called[n].root.shape, first):
             broken(i, "C3")
+    for c in called:
+        if c.root.shape.is_dynamic:
+            return operation("conditional").infer(i, *operands)
     return first
 
 
@@ -389,8 +389,7 @@ cdef object _transpose(object i, list operands, int takes):
         broken(i, "C1")
     if len(dimensions) != len(sizes) or not distinct(dimensions, len(sizes)):
         broken(i, "C2")
-    dynamic = tuple([x.dynamic[d] for d in dimensions]) if any(x.dynamic) else ()
-    return Shape(x.element_type, tuple([sizes[d] for d in dimensions]), None, dynamic)
+    return Shape(x.element_type, tuple([sizes[d] for d in dimensions]))
 
 
 cdef object _reverse(object i, list operands, int takes):

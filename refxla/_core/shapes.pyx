@@ -5,7 +5,8 @@
     check(module)           whether every stated shape is the inferred one: run after the passes, at each compile
 
 The rules are tested in the specification's order, and the labels are its labels (C1, C2, ...). An operation that has no rule
-here is inferred by the specification: those that passes expand.
+here is inferred by the specification: those that passes expand. So are dynamic shapes (f32[<=4]): the rules here are for
+static ones.
 """
 
 from refxla_spec.errors import Error, InvalidProgramError
@@ -34,6 +35,8 @@ cpdef object infer(object instruction):
         wanted = entry.least if entry.least == entry.most else f"at least {entry.least}"
         raise InvalidProgramError(f"{instruction.name}: {instruction.opcode} takes {wanted} operands, not {count}")
     try:
+        if marked(instruction.shape, operands):
+            return _by_specification(instruction, operands)
         return entry.rule(instruction, operands, entry.takes)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         # An operand or attribute so far from the rules that the shape rule itself cannot be applied to it.
@@ -74,6 +77,16 @@ def check(module):
 def covered():
     """The opcodes that have a rule here."""
     return set(RULES)
+
+
+cdef bint marked(object stated, list operands):
+    """Whether dynamic marks are to be inferred: rare, and no module has them behind the pass `dynamic`."""
+    if stated.dynamic:
+        return True
+    for shape in operands:
+        if shape.dynamic:
+            return True
+    return False
 
 
 cdef object _by_specification(object i, list operands):
