@@ -23,13 +23,15 @@ def split(opcode: str) -> tuple[str, str]:
     return next((opcode[: -len(s)], s) for s in grammar.ASYNC_SUFFIXES if opcode.endswith(s))
 
 
-def lengthen(written: Instruction, suffix: str, name: str) -> tuple[Instruction, Computation | None]:
-    """The instruction that a short form stands for, and for a start the computation, called `name`, that it calls.
+def lengthen(written: Instruction, suffix: str, computations: dict[str, Computation]) -> Instruction:
+    """The instruction that a short form stands for; the computation that a start calls is added to `computations`.
 
-    `written` is what stands in the text, with the opcode of what is wrapped; it becomes the computation's root. Raises
+    `written` is what stands in the text, with the opcode of what is wrapped; it becomes that computation's root. Raises
     InvalidProgramError where the shape or the attributes are not those of the form.
     """
     thread = written.attributes.pop(THREAD, None)
+    if suffix != "-start" and written.operands:  # it runs where it was begun
+        thread = thread or written.operands[0].attributes.get(THREAD)
     made = Instruction(
         written.name,
         f"async{suffix}",
@@ -49,7 +51,7 @@ def lengthen(written: Instruction, suffix: str, name: str) -> tuple[Instruction,
                 f"{written.name}: {next(iter(written.attributes))} belongs to the {written.opcode}-start, "
                 f"not to the {written.opcode}{suffix}"
             )
-        return made, None
+        return made
     parts = written.shape.elements
     if len(parts) < 2 or not parts[0].is_tuple:
         raise InvalidProgramError(
@@ -61,6 +63,9 @@ def lengthen(written: Instruction, suffix: str, name: str) -> tuple[Instruction,
     written.name, written.shape, written.operands = f"{written.opcode}.wrapped", parts[1], list(parameters)
     written.metadata = written.sharding = written.backend_config = None
     written.frontend_attributes, written.control_predecessors = (), []
-    wrapped = Computation(name, [*parameters, written], written, thread, made.position)
-    made.attributes["calls"] = wrapped
-    return made, wrapped
+    name = f"{made.name}.wrapped"
+    while name in computations:
+        name += ".1"
+    computations[name] = Computation(name, [*parameters, written], written, thread, made.position)
+    made.attributes["calls"] = computations[name]
+    return made

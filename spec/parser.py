@@ -290,16 +290,10 @@ class Parser:
 
     def _asynchronous(self, written: Instruction, suffix: str, at: int) -> Instruction:
         """What the short form of an asynchronous operation stands for."""
-        name = f"{written.name}.wrapped"
-        while name in self.computations:
-            name += ".1"
         try:
-            made, called = asynchronous.lengthen(written, suffix, name)
+            return asynchronous.lengthen(written, suffix, self.computations)
         except InvalidProgramError as problem:
             raise self.scanner.error(str(problem), at, InvalidProgramError) from None
-        if called:
-            self.computations[name] = called
-        return made
 
     def _literal(self, shape: Shape) -> Any:
         s = self.scanner
@@ -516,14 +510,11 @@ class Parser:
         return tuple(result)
 
     def _groups(self) -> ReplicaGroups:
-        s = self.scanner
-        s.skip()
-        at = s.at
-        text = s.need(GROUPS, "replica groups such as {{0,1},{2,3}} or [2,2]<=[4]")
+        text = self.scanner.need(GROUPS, "replica groups such as {{0,1},{2,3}} or [2,2]<=[4]")
         try:
             return parse_groups(text)
         except ParseError as problem:
-            raise s.error(str(problem), at) from None
+            raise self.scanner.error(str(problem), self.scanner.at - len(text)) from None
 
     def _window(self) -> tuple[WindowDimension, ...]:
         s = self.scanner

@@ -323,25 +323,24 @@ MESSAGES = {
         2 int64 target""",
     "CollectiveDeviceListProto": """
         1 ReplicaGroup* replica_groups
-        2 IotaReplicaGroupListProto iota_replica_group_list
-        1000 MeshAxesReplicaGroupListProto mesh_list""",  # not XLA's: where proto.py puts it while it reads and writes
+        2 IotaReplicaGroupListProto iota_replica_group_list""",
     "MeshAxesReplicaGroupListProto": """
         1 MeshProto mesh
-        2 MeshAxisRefProto* axes""",
+        2 AxisRefProto* axes""",
     "MeshProto": """
-        1 MeshAxisProto* axes
+        1 MeshAxis* axes
         2 int64* device_ids
         3 MeshIotaProto iota""",
-    "MeshAxisProto": """
+    "MeshAxis": """
         1 string name
         2 int64 size""",
     "MeshIotaProto": """
         1 int64* reshape_dims
         2 int64* transpose_perm""",
-    "MeshAxisRefProto": """
+    "AxisRefProto": """
         1 int64 mesh_axis_index
-        2 MeshSubAxisProto sub_axis_info""",
-    "MeshSubAxisProto": """
+        2 SubAxis sub_axis_info""",
+    "SubAxis": """
         1 int64 pre_size
         2 int64 size""",
     "IotaReplicaGroupListProto": """

@@ -22,7 +22,7 @@ from refxla_spec.parser import Parser
 from refxla_spec.types import Shape
 
 from .hlo_schema import ENUMS, HloModuleProto, HloProto
-from .proto_attributes import SINGLE, SPECIAL, field_of, read, write
+from .proto_attributes import GROUP_FIELDS, SINGLE, SPECIAL, field_of, read, write
 from .proto_values import literal_from, literal_to, shape_from, shape_to, sharding_from, sharding_to
 
 # The attributes that hold the computations an operation calls, in the order of called_computation_ids.
@@ -39,8 +39,8 @@ _READ_OTHERWISE = {
     "name", "opcode", "shape", "metadata", "literal", "id", "operand_ids", "control_predecessor_ids",
     "called_computation_ids", "sharding", "backend_config", "frontend_attributes",
 }  # fmt: skip
-# What a reader may leave out: notes on the origin, flags that repeat others, and an old spelling of the groups.
-_LEFT_OUT = {"original_value", "statistics_viz", "constrain_layout", "replica_groups"}
+# What a reader may leave out: notes on the origin, and flags that repeat others.
+_LEFT_OUT = {"original_value", "statistics_viz", "constrain_layout"}
 
 
 def from_proto(data: bytes) -> Module:
@@ -166,14 +166,6 @@ class _Reader:
     def instruction(self, m: Any, made: dict[int, Instruction]) -> Instruction:
         if not grammar.is_opcode(m.opcode):
             raise ParseError(f"{m.name}: HLO has no opcode {m.opcode!r}{suggestion(m.opcode, grammar.OPCODES)}")
-        if m.HasField("iota_collective_device_list"):  # where newer writers put it
-            m.collective_device_list.iota_replica_group_list.CopyFrom(m.iota_collective_device_list)
-            m.ClearField("iota_collective_device_list")
-        elif m.HasField("mesh_axes_replica_group_list"):
-            m.collective_device_list.mesh_list.CopyFrom(m.mesh_axes_replica_group_list)
-            m.ClearField("mesh_axes_replica_group_list")
-        elif m.replica_groups and not m.HasField("collective_device_list"):  # where old writers did
-            m.collective_device_list.replica_groups.extend(m.replica_groups)
         for number in (*m.operand_ids, *m.control_predecessor_ids):
             if number not in made:
                 raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
@@ -205,7 +197,10 @@ class _Reader:
                 continue
             top = path.partition(".")[0]
             seen.add(top)
-            if top not in present and (name in SPECIAL or attribute.default is None):
+            if name == "replica_groups":  # in one of several fields
+                seen.update(GROUP_FIELDS)
+                value = read(m, path, name, attribute.kind)
+            elif top not in present and (name in SPECIAL or attribute.default is None):
                 value = None
             else:
                 value = read(m, path, name, attribute.kind)
@@ -442,12 +437,6 @@ class _Writer:
                 write(m, path, name, value)
             elif name not in grammar.ANNOTATIONS:
                 raise UnsupportedError(f"the attribute {name} of {i.opcode} is not implemented in protos")
-        if m.collective_device_list.HasField("iota_replica_group_list"):
-            m.iota_collective_device_list.CopyFrom(m.collective_device_list.iota_replica_group_list)
-            m.ClearField("collective_device_list")
-        elif m.collective_device_list.HasField("mesh_list"):
-            m.mesh_axes_replica_group_list.CopyFrom(m.collective_device_list.mesh_list)
-            m.ClearField("collective_device_list")
 
     def unique(self, name: str) -> str:
         """The name, or where another computation has an instruction of this name already, name.1, name.2, ..."""

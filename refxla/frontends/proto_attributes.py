@@ -228,35 +228,47 @@ def _pairs_to(pairs: tuple[tuple[int, int], ...], message: Any) -> None:
         message.add(source=source, target=target)
 
 
+# Where the groups of a collective may stand: each form has its field, and older writers used others.
+GROUP_FIELDS = (
+    "replica_groups",
+    "collective_device_list",
+    "iota_collective_device_list",
+    "mesh_axes_replica_group_list",
+)
+
+
 def _groups_from(message: Any) -> ReplicaGroups:
-    if message.HasField("iota_replica_group_list"):
-        m = message.iota_replica_group_list
+    listed = message.collective_device_list
+    if message.HasField("iota_collective_device_list") or listed.HasField("iota_replica_group_list"):
+        newer = message.HasField("iota_collective_device_list")
+        m = message.iota_collective_device_list if newer else listed.iota_replica_group_list
         dimensions, permutation = tuple(m.iota_reshape_dims), tuple(m.iota_transpose_perm)
         return iota_groups(m.num_replica_groups, m.num_devices_per_group, dimensions, permutation)
-    if message.HasField("mesh_list"):
-        mesh, ids = message.mesh_list.mesh, None
+    if message.HasField("mesh_axes_replica_group_list"):
+        mesh_list = message.mesh_axes_replica_group_list
+        mesh, ids = mesh_list.mesh, None
         if mesh.HasField("iota"):
             ids = iota(tuple(mesh.iota.reshape_dims), tuple(mesh.iota.transpose_perm))
         elif mesh.device_ids:
             ids = tuple(mesh.device_ids)
         axes, along = tuple((a.name, a.size) for a in mesh.axes), []
-        for a in message.mesh_list.axes:
+        for a in mesh_list.axes:
             if not 0 <= a.mesh_axis_index < len(axes):
                 raise ParseError(f"a mesh of {len(axes)} axes has no axis {a.mesh_axis_index}")
             part = (a.sub_axis_info.pre_size, a.sub_axis_info.size) if a.HasField("sub_axis_info") else ()
             along.append(MeshAxis(a.mesh_axis_index, *part))
         return mesh_groups(axes, tuple(along), ids)
-    return GroupList(tuple(tuple(g.replica_ids) for g in message.replica_groups))
+    return GroupList(tuple(tuple(g.replica_ids) for g in listed.replica_groups or message.replica_groups))
 
 
 def _groups_to(groups: ReplicaGroups, message: Any) -> None:
     if isinstance(groups, IotaGroups):
-        m = message.iota_replica_group_list
+        m = message.iota_collective_device_list
         m.num_replica_groups, m.num_devices_per_group = groups.count, groups.size
         m.iota_reshape_dims.extend(groups.source.dimensions)
         m.iota_transpose_perm.extend(groups.source.permutation)
     elif isinstance(groups, MeshGroups):
-        mesh = message.mesh_list.mesh
+        mesh = message.mesh_axes_replica_group_list.mesh
         for name, size in groups.axes:
             mesh.axes.add(name=name, size=size)
         if isinstance(groups.device_ids, Iota):
@@ -265,13 +277,13 @@ def _groups_to(groups: ReplicaGroups, message: Any) -> None:
         else:
             mesh.device_ids.extend(groups.device_ids or ())
         for a in groups.along:
-            made = message.mesh_list.axes.add(mesh_axis_index=a.axis)
+            made = message.mesh_axes_replica_group_list.axes.add(mesh_axis_index=a.axis)
             if a.size is not None:
                 made.sub_axis_info.pre_size, made.sub_axis_info.size = a.pre_size, a.size
     else:
         for group in groups.lists:
-            message.replica_groups.add(replica_ids=group)
-        message.SetInParent()
+            message.collective_device_list.replica_groups.add(replica_ids=group)
+        message.collective_device_list.SetInParent()
 
 
 def _layouts_from(message: Any) -> tuple[Any, ...]:
@@ -293,7 +305,6 @@ SPECIAL: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
     "parameter_replication": (_replication_from, _replication_to),
     "result_accuracy": (_accuracy_from, _accuracy_to),
     "source_target_pairs": (_pairs_from, _pairs_to),
-    "replica_groups": (_groups_from, _groups_to),
     "outfeed_shape": (shape_from, shape_to),
 }
 
@@ -308,6 +319,8 @@ def _owner(message: Any, path: str) -> tuple[Any, str]:
 
 def read(message: Any, path: str, name: str, kind: str) -> Any:
     """The value of an attribute in an instruction's proto. A value that says nothing is None."""
+    if name == "replica_groups":
+        return _groups_from(message)
     owner, last = _owner(message, path)
     value = getattr(owner, last)
     if name in SPECIAL:
@@ -333,7 +346,9 @@ def read(message: Any, path: str, name: str, kind: str) -> Any:
 def write(message: Any, path: str, name: str, value: Any) -> None:
     """Put the value of an attribute into an instruction's proto."""
     owner, last = _owner(message, path)
-    if name in SPECIAL:
+    if name == "replica_groups":
+        _groups_to(value, message)
+    elif name in SPECIAL:
         SPECIAL[name][1](value, getattr(owner, last))
         if name == "operand_layout_constraints":
             message.constrain_layout = True

@@ -284,11 +284,18 @@ def test_field_numbers_are_those_of_tensorflows_own_classes():
         "PaddingConfigDimension": xla_data_pb2.PaddingConfig.PaddingConfigDimension,
         "Tolerance": xla_data_pb2.ResultAccuracy.Tolerance,
         "FrontendAttribute": xla_data_pb2.FrontendAttributes.MapEntry,
+        "MeshAxis": xla_data_pb2.MeshProto.MeshAxis,
+        "SubAxis": xla_data_pb2.AxisRefProto.SubAxis,
     }
+    newer = {"MeshIotaProto", "iota"}  # than this TensorFlow: seen in what jaxlib writes
     for name, ours in CLASSES.items():
+        if name in newer:
+            continue
         theirs = inner.get(name) or getattr(hlo_pb2, name, None) or getattr(xla_data_pb2, name)
         numbers = {f.name: f.number for f in theirs.DESCRIPTOR.fields}
         for field in ours.DESCRIPTOR.fields:
+            if field.name in newer:
+                continue
             assert numbers[field.name] == field.number, (name, field.name)
             other = theirs.DESCRIPTOR.fields_by_name[field.name]
             enum_or_packed = other.type == other.TYPE_ENUM or field.type == field.TYPE_BYTES
