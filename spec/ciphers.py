@@ -14,7 +14,7 @@ def three_fry_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -
     """The next state and u64[dimensions] of 64 random bits each if `wide`, else of 32; the state is u64[2]."""
     if wide:
         blocks = prod(dimensions)
-        low, high = _three_fry(state[0], state[1] + np.arange(blocks, dtype=np.uint64))
+        low, high = three_fry(state[0], state[1] + np.arange(blocks, dtype=np.uint64))
         numbers = (low | high << _32).reshape(dimensions)
     else:
         dims = dimensions or (1,)
@@ -22,13 +22,13 @@ def three_fry_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -
         split = even[0] if even else dims.index(max(dims))
         before, half, after = prod(dims[:split]), -(-dims[split] // 2), prod(dims[split + 1 :])
         blocks = before * half * after
-        words = _three_fry(state[0], state[1] + np.arange(blocks, dtype=np.uint64))
+        words = three_fry(state[0], state[1] + np.arange(blocks, dtype=np.uint64))
         pairs = np.stack([w.reshape(before, half, after) for w in words], axis=2)
         numbers = pairs.reshape(before, 2 * half, after)[:, : dims[split]].reshape(dimensions)
     return np.array([state[0], state[1] + np.uint64(blocks)]), numbers
 
 
-def _three_fry(key: np.uint64, counter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def three_fry(key: np.uint64, counter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The two words of each block."""
     first, second = key & _WORD, key >> _32
     keys = (first, second, first ^ second ^ np.uint64(0x1BD11BDA))
@@ -48,7 +48,7 @@ def philox_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> t
     blocks = -(-size // (2 if wide else 4))
     low, high = state[1], state[2] if len(state) == 3 else state[0]
     counters = low + np.arange(blocks, dtype=np.uint64)
-    words = _philox(state[0], counters, high + (counters < low))
+    words = philox(state[0], counters, high + (counters < low))
     if wide:
         words = [words[0] | words[1] << _32, words[2] | words[3] << _32]
     numbers = np.stack(words, axis=1).reshape(-1)[:size].reshape(dimensions)
@@ -56,7 +56,7 @@ def philox_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> t
     return np.array([state[0], after, high + np.uint64(after < low)][: len(state)]), numbers
 
 
-def _philox(key: np.uint64, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+def philox(key: np.uint64, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
     """The four words of each block."""
     x = [low & _WORD, low >> _32, high & _WORD, high >> _32]
     k = [key & _WORD, key >> _32]

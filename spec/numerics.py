@@ -63,9 +63,14 @@ def _rounded_to_odd(values: Array, dtype: Any) -> Array:
 def round_to(values: Any, element_type: ElementType) -> Array:
     """The values (floating-point or complex, of any width) rounded once to `element_type`; overflow follows the type.
 
-    Types without infinities (f8e4m3fn, the fnuz types) overflow to NaN, f4e2m1fn to its largest number.
+    Types without infinities (f8e4m3fn, the fnuz types) overflow to NaN, and those without NaN (f4 and f6) to their
+    largest number; there a NaN, whatever its sign, becomes -0. f8e8m0fnu holds the powers of two from 2^-127 to 2^127:
+    halfway between two of them is rounded up, what is smaller than all becomes the smallest, and zero, negative
+    numbers and what is too large become NaN.
     """
     values = np.asarray(values)
+    if not element_type.has_nan:
+        values = np.where(np.isnan(values), values.dtype.type(-0.0), values)
     with np.errstate(all="ignore"):
         if element_type.bits < 32 and element_type.is_float and element_type.name != "f16":
             if values.dtype == np.longdouble and values.dtype != np.float64:
@@ -181,6 +186,9 @@ def _float_to_integer(array: Array, element_type: ElementType) -> Array:
 
 def total_order_key(array: Array) -> Array:
     """Signed integers that are ordered as IEEE 754's totalOrder: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+    name = type_of(array).name
+    if type_of(array).bits < 8 or name == "f8e8m0fnu" or name.endswith("fnuz"):
+        array = array.astype(np.float32)  # the sign is not the highest bit of the byte, or -0 stands for NaN
     size = array.dtype.itemsize
     bits = array.view(np.dtype(f"i{size}"))
     magnitude = bits & np.dtype(f"i{size}").type(2 ** (8 * size - 1) - 1)

@@ -38,10 +38,11 @@ _CL_TYPES = {
     "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong",
     "f32": "float", "f64": "double", "c64": "float2", "c128": "double2",
 }  # fmt: skip
-# The 8-bit formats: bits of mantissa, bias of the exponent, and which values they leave out.
+# The formats in a byte: bits of mantissa, bias of the exponent, and which values they leave out.
 _EIGHT_BITS = {
     "f8e5m2": (2, 15, ""), "f8e4m3": (3, 7, ""), "f8e3m4": (4, 3, ""), "f8e4m3fn": (3, 7, "fn"),
     "f8e4m3fnuz": (3, 8, "fnuz"), "f8e4m3b11fnuz": (3, 11, "fnuz"), "f8e5m2fnuz": (2, 16, "fnuz"),
+    "f6e2m3fn": (3, 1, "special"), "f6e3m2fn": (2, 3, "special"), "f4e2m1fn": (1, 1, "special"),
 }  # fmt: skip
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 _FLOAT_LITERAL = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
@@ -165,12 +166,15 @@ def _macros(word: str, name: str) -> dict[str, str]:
 
 
 def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
-    """The constants of a format of 8 bits, under the names that convert.cl uses; literals are f32's."""
+    """The constants of a format of at most 8 bits, under the names that convert.cl uses; literals are f32's."""
     mantissa, bias, omits = _EIGHT_BITS[name]
-    top = 127 if omits == "fnuz" else 126 if omits == "fn" else ((127 >> mantissa) << mantissa) - 1  # greatest number
-    special = {"fnuz": 0x80, "fn": 0x7F, "": top + 1}[omits]
+    sign = 1 << int(name[1]) - 1
+    top = {"fnuz": 127, "fn": 126, "special": sign - 1, "": ((127 >> mantissa) << mantissa) - 1}[omits]  # of numbers
+    special = {"fnuz": 0x80, "fn": 0x7F, "special": 0x100, "": top + 1}[omits]
     largest = (2**mantissa + top % 2**mantissa) * 2.0 ** ((top >> mantissa) - bias - mantissa)
     values = {
+        "SIGN_CODE": f"{sign}u",
+        "SIGN_PLACES": f"{31 - sign.bit_length() + 1}",
         "HALF": f"{1 << 22 - mantissa}u",
         "QUANTA": f"0x1p{24 - bias - mantissa}f",
         "LEAST": f"0x1p{1 - bias}f",
@@ -182,7 +186,9 @@ def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
         "LOWER": f"0x1p{bias - 127}f",
         "SPECIAL_CODE": f"{special}u",
         "INFINITY_CODE": f"{0x80 if omits else special}u",
-        "NAN_CODE": f"{special if omits else special + (1 << mantissa - 1)}u",
+        "NAN_CODE": f"{special}u",
+        "QUIET": "0x00400000u" if omits else "0u",
+        "PAYLOAD": "0u" if omits else f"{(1 << mantissa) - 1}u",
     }
     return {f"{key}_{word}": value for key, value in values.items()}
 

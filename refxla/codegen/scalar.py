@@ -2,8 +2,8 @@
 
 A value has two C types: that of its array in memory (`storage_type`) and that of a variable holding it
 (`register_type`). They differ where the device computes in a wider type: pred is a uchar in memory and an int that is 0
-or 1 in a register; f16, bf16 and the f8 types are raw bits in memory and an f32 in a register, which always holds a
-value that the narrow type has, so that each operation is computed in f32 and rounded once. Integers of fewer than 8
+or 1 in a register; f16, bf16 and the smaller types are raw bits in memory and an f32 in a register, which always holds
+a value that the narrow type has, so that each operation is computed in f32 and rounded once. Integers of fewer than 8
 bits take a byte each; they are computed in 8 bits, and of the result the bits that the type has are kept.
 
 What is more than an operator is a call of a function rx_<opcode>_<type> of the prelude: a function added there is an
@@ -27,7 +27,10 @@ _SIGNED = {"s8": "char", "s16": "short", "s32": "int", "s64": "long"}
 _UNSIGNED = {"u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _INTEGER = _SIGNED | _UNSIGNED
 _SMALL = {"s1": "s8", "s2": "s8", "s4": "s8", "u1": "u8", "u2": "u8", "u4": "u8"}  # and what they are computed in
-_EIGHT_BITS = ("f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz")
+_EIGHT_BITS = (
+    "f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f6e2m3fn",
+    "f6e3m2fn", "f4e2m1fn",
+)  # fmt: skip
 _NARROW = {"f16": "ushort", "bf16": "ushort"} | dict.fromkeys(_EIGHT_BITS, "uchar")
 _FLOAT = {"f32": "float", "f64": "double"}
 _COMPLEX = {"c64": "float2", "c128": "double2"}
@@ -99,7 +102,9 @@ def expression(
     operand_types, args, attributes = tuple(operand_types), tuple(args), attributes or {}
     for name in (*operand_types, result_type):
         _lookup(_STORAGE, name)
-    if any(name in _SMALL for name in (*operand_types, result_type)):
+    if opcode == "bitcast-convert" and _BITS[operand_types[0]] != _BITS[result_type]:
+        text = None
+    elif any(name in _SMALL for name in (*operand_types, result_type)):
         text = _small_expression(opcode, operand_types, result_type, args, attributes)
     else:
         text = _expression(opcode, operand_types, result_type, args, attributes)
@@ -121,8 +126,8 @@ def _expression(opcode, operand_types, result_type, args, attributes) -> str | N
 def _small_expression(opcode, types, result, args, attributes) -> str | None:
     """An operation that takes or gives integers of fewer than 8 bits, by way of 8."""
     bits = _BITS[result]
-    if opcode == "mulhi" or (opcode == "bitcast-convert" and _BITS[types[0]] != bits):
-        return None
+    if opcode == "mulhi":
+        return _wrapped(result, f"((int){args[0]} * (int){args[1]} >> {bits})")
     if opcode in _ON_BITS:
         args = [f"({_INTEGER[_SMALL[t]]})({a} & {(1 << _BITS[t]) - 1})" for a, t in zip(args, types, strict=True)]
     if opcode == "shift-right-arithmetic":  # what is shifted in is the highest bit, of an unsigned integer too
@@ -348,9 +353,7 @@ def _convert(types, result, args, attributes):
 
 def _bitcast_convert(types, result, args, attributes):
     source = types[0]
-    if _BITS[source] != _BITS[result]:
-        return None
-    # An f16 or bf16 goes through its bits in memory; the other types are as wide in a register as in memory.
+    # A narrow float goes through its bits in memory; the other types are as wide in a register as in memory.
     bits = store(source, args[0]) if source in _NARROW or source == "pred" else args[0]
     if result in _NARROW or result == "pred":
         place = bits if storage_type(source) == storage_type(result) else f"({storage_type(result)}){bits}"

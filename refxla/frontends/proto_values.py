@@ -126,6 +126,7 @@ def literal_from(message: Any, shape: Shape) -> Value:
 
 def _elements_from(message: Any, shape: Shape) -> np.ndarray:
     name, dtype, bits = shape.element_type.name, shape.element_type.dtype, shape.element_type.bits
+    _check_field(shape)
     data = getattr(message, f"{name}s")
     if name in _VARINTS:
         flat = np.array(data, dtype)
@@ -153,6 +154,13 @@ def _narrow(data: bytes, shape: Shape) -> np.ndarray:
     return codes.astype(shape.element_type.dtype)
 
 
+def _check_field(shape: Shape) -> None:
+    if shape.element_type.bits == 6:
+        raise UnsupportedError(
+            f"protos have no field for constants of {shape.element_type}; convert a constant of another type"
+        )
+
+
 def literal_to(value: Value, shape: Shape, message: Any) -> None:
     """Fill a LiteralProto, row-major."""
     shape_to(shape.without_layout(), message.shape)
@@ -160,6 +168,7 @@ def literal_to(value: Value, shape: Shape, message: Any) -> None:
         for v, s in zip(value, shape.elements, strict=True):
             literal_to(v, s, message.tuple_literals.add())
         return
+    _check_field(shape)
     array = np.ascontiguousarray(value, shape.element_type.dtype)
     name, bits = shape.element_type.name, shape.element_type.bits
     if name in _VARINTS:

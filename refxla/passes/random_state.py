@@ -139,8 +139,8 @@ class _Threading:
         if i.opcode == "conditional":
             return self.opened(self.conditional(i))
         raise UnsupportedError(
-            f"{i.name}: {i.opcode} applies {i.called[0].name}, which uses the state of random numbers, in no order that "
-            "HLO fixes; draw the numbers before, as an array"
+            f"{i.name}: {i.opcode} applies {i.called[0].name}, which uses the state of random numbers, in no order "
+            "that HLO fixes; draw the numbers before, as an array"
         )
 
     def conditional(self, i: Instruction) -> Instruction:
@@ -164,7 +164,7 @@ class _Threading:
 
 
 def _beside(computation: Computation, gives_pair: bool = False) -> Computation:
-    """A computation that does not use the state, as one that is given it: a condition, or with `gives_pair` a branch."""
+    """A computation that does not use the state, as one that is given it: a condition; with `gives_pair` a branch."""
     (p,) = computation.parameters
     name = f"{computation.name}.random"
     whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(p.shape, STATE), [], {"number": 0})
@@ -195,9 +195,7 @@ def _random(b: Build, i: Instruction, state: Instruction) -> tuple[Instruction, 
     words = Shape(U64 if element_type.bits == 64 else U32, (count * each,))
     key = b.make("constant", shape=Shape(U64, (1,)), literal=np.array([KEY], np.uint64))
     start = b.make("concatenate", key, state, dimensions=(0,))
-    pair = b.make(
-        "rng-bit-generator", start, shape=Shape.tuple_of(Shape(U64, (3,)), words), algorithm="rng_philox"
-    )
+    pair = b.make("rng-bit-generator", start, shape=Shape.tuple_of(Shape(U64, (3,)), words), algorithm="rng_philox")
     after = b.slice(b.make("get-tuple-element", pair, index=0), (1,), (3,))
     drawn = b.make("get-tuple-element", pair, index=1)
     if each == 2:

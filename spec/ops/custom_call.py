@@ -1,7 +1,8 @@
 """An operation that HLO does not have, by its name: custom_call_target says which.
 
 The result has the shape that the instruction states. The targets that have a meaning here stand in the folder
-`custom_calls/`, and `refxla_spec.custom_calls.register` adds to them. A program with any other target is valid and cannot be evaluated.
+`custom_calls/`, and `refxla_spec.custom_calls.register` adds to them. A program with any other target is valid and
+cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..attributes import (
     WINDOW,
     Attribute,
 )
+from ..devices import Device
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -54,8 +56,8 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return instruction.shape
 
 
-def evaluate(instruction: Instruction, *operands: Value, run: Run) -> Value:
-    return custom_calls.evaluate(instruction, *operands, run=run)
+def evaluate(instruction: Instruction, *operands: Value, run: Run, device: Device) -> Value:
+    return custom_calls.evaluate(instruction, *operands, run=run, device=device)
 
 
 EXAMPLES = (

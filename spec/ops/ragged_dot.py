@@ -6,7 +6,7 @@ dimension of lhs that lhs_ragged_dims names. What that dimension is in the dot d
     neither batch nor contracted   result[b.., m, n..] = sum over k.. of lhs[b.., m, k..] * rhs[g, b.., k.., n..]
                                    with the group g that holds m; zero for an m that no group holds. rhs has a
                                    dimension for the groups, which rhs_group_dims names.
-    contracted                     result[g, b.., m.., n..] = sum over the k in group g of lhs[b.., m.., k] * rhs[b.., k, n..]
+    contracted                     result[g, b.., m.., n..] = sum over k in group g of lhs[b.., m.., k] * rhs[b.., k, n..]
     batch                          result[b, m.., n..], the dot itself: each batch has a product of its own already, and
                                    group_sizes has no effect
 
@@ -103,7 +103,9 @@ def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray, group_s
         other = _matching(instruction, rhs.ndim, lhs.ndim, d)
         one = replace(instruction, shape=result.with_dimensions(result.dimensions[1:]))
         parts = [
-            dot.evaluate(one, np.where(g, lhs, zero(lhs)), np.where(other(g), rhs, zero(rhs))).reshape(one.shape.dimensions)
+            dot.evaluate(one, np.where(g, lhs, zero(lhs)), np.where(other(g), rhs, zero(rhs))).reshape(
+                one.shape.dimensions
+            )
             for g in inside
         ]
         return np.stack(parts) if parts else np.zeros(result.dimensions, result.element_type.dtype)

@@ -7,7 +7,7 @@ bits, else 32; element n, in row-major order, uses word n, or for normal numbers
 
     uniform, integers  a + (word modulo (b - a)) with the difference as an unsigned number, wrapped; the word if a = b
     uniform, floats    a + u * (b - a) with u = (the upper bits of the word) / 2^p; a where that is not below b
-    normal             a + b * sqrt(-2 log u1) * cos(2 pi u2), u1 = (upper bits + 1) / 2^p in (0, 1], u2 = upper bits / 2^p
+    normal             a + b * sqrt(-2 log u1) * cos(2 pi u2), u1 = (upper bits + 1) / 2^p, u2 = (upper bits) / 2^p
 
 p is 53 for f64, else 24: u has all digits of f64 or of f32, which the smaller types are computed in and rounded from
 once. Uniform numbers round after each operation and are exact by this contract; of normal ones the formula as a whole

@@ -1,10 +1,10 @@
-"""A dot of numbers that have their scales apart, as blocks of few bits do: each element is multiplied by its scale first.
+"""A dot of numbers whose scales stand apart, as those of few bits do: each element is multiplied by its scale first.
 
     result = dot(lhs * scale of lhs, rhs * scale of rhs)
 
 An array of scales has the rank of its operand, and each of its dimensions divides the operand's: element i along a
 dimension has the scale i / (size of the operand / size of the scales), rounded down. So an f8e8m0fnu scale for every 32
-elements of f8 or f4 along the contracted dimension is the usual microscaling. A scale that is a scalar is of every element.
+elements of f8 or f4 along the contracted dimension is the usual microscaling. A scalar scale is that of every element.
 The scaled operands are f32 (f64, where operand or scale is), rounded once; the dot is as on its own page.
 
 XLA has an implementation for GPUs alone. Where neither operand nor scale has 16 bits, that rounds to bf16 what is f32

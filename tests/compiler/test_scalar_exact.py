@@ -67,7 +67,7 @@ def check(cases: list[Case], *operands: np.ndarray) -> None:
             assert max_ulp(case.opcode, case.result_type) == 0 or case.opcode == "power"
             want = meaning(case, *operands)
             assert got.dtype == want.dtype
-            if ELEMENT_TYPES[case.result_type].bits < 8:
+            if ELEMENT_TYPES[case.result_type].bits < 8 and ELEMENT_TYPES[case.result_type].is_integer:
                 got, want = got.astype(np.int16), want.astype(np.int16)  # the unused bits of a byte mean nothing
             wrong = bits(got) != bits(want)
             if wrong.any():
@@ -180,21 +180,26 @@ def test_clamp(name):
     check([Case("clamp", name)], *(values[index] for index in triples))
 
 
-EIGHT_BITS = ["f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz"]
+SMALL_FLOATS = [t.name for t in ELEMENT_TYPES.values() if t.is_float and t.bits <= 8]
 
 
-@pytest.mark.parametrize("name", EIGHT_BITS)
-def test_eight_bit_floats(name):
+@pytest.mark.parametrize("name", SMALL_FLOATS)
+def test_floats_of_a_byte_and_less(name):
     """Every value of the format and every pair of them; and every f16 rounded to it."""
-    dtype = ELEMENT_TYPES[name].dtype
-    every = np.arange(256).astype(np.uint8).view(dtype)
-    check([*(Case(op, name) for op in FLOAT_UNARY), *(Case("convert", t) for t in ("f32", "s8", "bf16", name))], every)
-    a, b = np.repeat(every, 256), np.tile(every, 256)
-    check([*(Case(op, name) for op in ("add", "multiply", "divide", "maximum")), *compares()], a, b)
+    dtype, bits = ELEMENT_TYPES[name].dtype, ELEMENT_TYPES[name].bits
+    every = np.arange(1 << bits).astype(np.uint8).view(dtype)
+    targets = ("f32", "s8", "bf16", "pred", "u4", "c64", *(SMALL_FLOATS if bits < 8 else [name, "f4e2m1fn"]))
+    same_bits = [Case("bitcast-convert", t) for t in (f"u{bits}", f"s{bits}") if t in ELEMENT_TYPES]
+    check([*(Case(op, name) for op in FLOAT_UNARY), *(Case("convert", t) for t in targets), *same_bits], every)
+    check([Case("is-finite", "pred")], every)
+    a, b = np.repeat(every, every.size), np.tile(every, every.size)
+    binary = FLOAT_BINARY if bits < 8 else ["add", "multiply", "divide", "maximum"]
+    check([*(Case(op, name) for op in binary), *compares(), *compares(type="TOTALORDER")], a, b)
+    for source in ("f32", "f64", "s32", "u64", "s4", "pred") if bits < 8 else ("f32", "f64", "s32"):
+        check([Case("convert", name)], edges(source) if source != "s4" else np.arange(-8, 8).astype(ml_dtypes.int4))
     check([Case("convert", name)], np.arange(65536).astype(np.uint16).view(np.float16))
-    check([Case("convert", name)], edges("f32"))
-    check([Case("convert", name)], edges("f64"))
-    check([Case("convert", name)], edges("s32"))
+    if f"u{bits}" in ELEMENT_TYPES:
+        check([Case("bitcast-convert", name)], every.view(np.uint8).astype(ELEMENT_TYPES[f"u{bits}"].dtype))
 
 
 @pytest.mark.parametrize("name", ["s2", "u2", "s4", "u4"])
@@ -206,8 +211,9 @@ def test_integers_of_a_few_bits(name):
     unary = [op for op in INTEGER_UNARY if signed or op not in ("sign", "abs")]
     targets = ["pred", "s4", "u4", "s8", "u8", "s32", "u64", "bf16", "f16", "f32", "f64", "f8e4m3fn"]
     check([Case(op, name) for op in unary] + [Case("convert", t) for t in targets], every)
-    binary = [op for op in INTEGER_BINARY if op != "mulhi"]
-    check([Case(op, name) for op in binary] + compares(), np.repeat(every, every.size), np.tile(every, every.size))
+    check(
+        [Case(op, name) for op in INTEGER_BINARY] + compares(), np.repeat(every, every.size), np.tile(every, every.size)
+    )
     for source in ("pred", "s8", "u8", "s32", "u64", "f32", "f64", "bf16"):
         check([Case("convert", name)], edges(source))
     other = {"s": "u", "u": "s"}[name[0]] + name[1:]

@@ -113,7 +113,6 @@ def test_what_breaks_the_grammar(text, message, line):
             "x is f32.2,3., and here f32.3,2.",
         ),
         (changed("(a: f32[], b: f32[])", "(a: f32[], b: s32[])"), InvalidProgramError, "says .f32.., s32"),
-        (changed("f32[1,2]{1,0} slice", "f6e3m2fn[1,2] slice"), UnsupportedError, "f6e3m2fn"),
         (changed("f32[1,2]{1,0} slice", "f32[?,2] slice"), UnsupportedError, "without a bound"),
         (
             changed("ROOT %c = f32[] add(%a, %b)", "ROOT %c = f32[] call(%a, %b), to_apply=%e"),

@@ -99,16 +99,17 @@ static inline float rx_round_F(float x) {
     uint normal = (bits + (HALF_F - 1u) + (bits / (2u * HALF_F) & 1u)) & ~(2u * HALF_F - 1u);
     float small = (magnitude + QUANTA_F) - QUANTA_F;
     float rounded = magnitude < LEAST_F ? small : as_float(normal);
-    float result = x != x ? x : rounded > MAX_F ? OVERFLOW_F : rounded;
+    float result = x != x ? as_float(bits | 0x00400000u) : rounded > MAX_F ? OVERFLOW_F : rounded;
     return as_float((as_uint(result) & 0x7fffffffu) | (result == 0.0f ? sign & ZERO_SIGN_F : sign));
 }
 
-// The fields shifted to where f32 has them, and the exponent corrected by a product; see rx_load_f16.
+// The fields shifted to where f32 has them, and the exponent corrected by a product; see rx_load_f16. NaNs keep their bits.
 static inline float rx_load_F(uchar raw) {
     uint magnitude = (uint)raw & 0x7fu;
     float finite = as_float(magnitude << SHIFT_F) * RAISE_F;
-    float special = magnitude == INFINITY_CODE_F ? as_float(0x7f800000u) : as_float(0x7fc00000u);
-    int is_special = (magnitude >= SPECIAL_CODE_F) | (raw == NAN_CODE_F);
+    uint nan = 0x7f800000u | QUIET_F | (magnitude << SHIFT_F & 0x007fffffu);
+    float special = as_float(magnitude == INFINITY_CODE_F ? 0x7f800000u : nan);
+    int is_special = (magnitude >= SPECIAL_CODE_F) | (raw == SPECIAL_CODE_F);
     return as_float(as_uint(is_special ? special : finite) | ((uint)raw & 0x80u) << 24);
 }
 
@@ -117,6 +118,51 @@ static inline uchar rx_store_F(float x) {
     uint sign = as_uint(x) >> 24 & 0x80u;
     uint magnitude = as_uint(x) & 0x7fffffffu;
     uint finite = as_uint(as_float(magnitude) * LOWER_F) >> SHIFT_F | sign;
-    uint special = magnitude == 0x7f800000u ? INFINITY_CODE_F | sign : NAN_CODE_F | sign;
+    uint nan = NAN_CODE_F | (magnitude >> SHIFT_F & PAYLOAD_F);
+    uint special = (magnitude == 0x7f800000u ? INFINITY_CODE_F : nan) | sign;
     return (uchar)(magnitude >= 0x7f800000u ? special : finite);
+}
+
+//! F = f6e2m3fn f6e3m2fn f4e2m1fn
+
+// The same for formats that have neither infinities nor NaN: what is too large becomes MAX_F, and a NaN -0.
+static inline float rx_round_F(float x) {
+    uint sign = as_uint(x) & 0x80000000u;
+    uint bits = as_uint(x) ^ sign;
+    float magnitude = as_float(bits);
+    uint normal = (bits + (HALF_F - 1u) + (bits / (2u * HALF_F) & 1u)) & ~(2u * HALF_F - 1u);
+    float small = (magnitude + QUANTA_F) - QUANTA_F;
+    float rounded = magnitude < LEAST_F ? small : as_float(normal);
+    float result = rounded > MAX_F ? MAX_F : rounded;
+    return as_float(x == x ? as_uint(result) | sign : 0x80000000u);
+}
+
+static inline float rx_load_F(uchar raw) {
+    float finite = as_float(((uint)raw & (SIGN_CODE_F - 1u)) << SHIFT_F) * RAISE_F;
+    return as_float(as_uint(finite) | ((uint)raw & SIGN_CODE_F) << SIGN_PLACES_F);
+}
+
+static inline uchar rx_store_F(float x) {
+    uint magnitude = as_uint(x) & 0x7fffffffu;
+    return (uchar)(as_uint(as_float(magnitude) * LOWER_F) >> SHIFT_F | (as_uint(x) & 0x80000000u) >> SIGN_PLACES_F);
+}
+
+//! T = f32
+
+// f8e8m0fnu: powers of two, without zero or sign; 2^-127 is the middle of f32's subnormal numbers. Halfway is rounded up.
+static inline float rx_round_f8e8m0fnu(float x) {
+    uint bits = as_uint(x);
+    uint small = bits < 0x00600000u ? 0x00400000u : 0x00800000u;
+    uint normal = (bits + 0x00400000u) & 0x7f800000u;
+    uint nearest = bits < 0x00800000u ? small : normal;
+    return as_float(bits - 1u < 0x7f400000u - 1u ? nearest : 0x7fc00000u);
+}
+
+static inline float rx_load_f8e8m0fnu(uchar raw) {
+    uint finite = raw == 0 ? 0x00400000u : (uint)raw << 23;
+    return as_float(raw == 255 ? 0x7fc00000u : finite);
+}
+
+static inline uchar rx_store_f8e8m0fnu(float x) {
+    return (uchar)(as_uint(x) >> 23 & 0xffu);
 }

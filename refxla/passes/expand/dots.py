@@ -82,9 +82,7 @@ def _by_parts(
         wide = b.spread(x, Shape(x.shape.element_type, (groups, *x.shape.dimensions)), _behind(x.shape.rank))
         inside = _inside(b, i, wide.shape, starts, ends, places)
         sides.append(b.make("select", inside, wide, b.full(0, wide.shape)))
-    batched = {
-        name: ((0,) if "batch" in name else ()) + tuple(d + 1 for d in value) for name, value in dims.items()
-    }
+    batched = {name: ((0,) if "batch" in name else ()) + tuple(d + 1 for d in value) for name, value in dims.items()}
     return _dot(b, *sides, i.shape, batched)
 
 
@@ -101,9 +99,7 @@ def _edges(b: Build, sizes: Instruction) -> tuple[Instruction, Instruction]:
     of_source = b.spread(counts, wide, (*range(rank), rank))
     source, target = (b.iota(S64, wide.dimensions, rank + n) for n in (0, 1))
     earlier = b.compare(source, target, direction="LT")
-    starts = b.reduce(
-        b.make("select", earlier, of_source, b.full(0, wide)), 0, (rank,), adder(S64)
-    )
+    starts = b.reduce(b.make("select", earlier, of_source, b.full(0, wide)), 0, (rank,), adder(S64))
     return starts, b.add(starts, counts)
 
 

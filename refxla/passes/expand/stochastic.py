@@ -13,8 +13,8 @@ def _expand(i: Instruction) -> Instruction:
     b, (operand, random), result = Build(i.name), i.operands, i.shape.element_type
     if result.kind != "signed":
         raise UnsupportedError(
-            f"{i.name}: stochastic-convert to {result}: only signed integers have a meaning; convert to one of them, and "
-            "then to the type"
+            f"{i.name}: stochastic-convert to {result}: only signed integers have a meaning; convert to one of them, "
+            "and then to the type"
         )
     bits = random.shape.element_type.bits
     x = b.convert(operand, F64 if bits == 64 else F32)
