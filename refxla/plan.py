@@ -6,7 +6,7 @@ runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns
     Fusion    a set of instructions that becomes one kernel (or the few stages of one, for a packed dot)
     Kernel    OpenCL C for a fusion, with the arguments it takes and the number of work items
     Buffer    a value in memory and where it lies
-    Step      Launch, Copy, Loop, Branch: what the runtime does, in order
+    Step      Launch, Copy, Loop, Repeat, Branch: what the runtime does, in order
 """
 
 from __future__ import annotations
@@ -117,6 +117,19 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Run `body` `turns` times. Where a loop's turns are known, nobody waits for a predicate.
+
+    In turn k buffer `counter` is element k of buffer `table`; both are None where the body counts by itself.
+    """
+
+    turns: int
+    body: tuple[Step, ...]
+    counter: int | None = None
+    table: int | None = None
+
+
+@dataclass(frozen=True)
 class Branch:
     """Run one of `branches`, chosen by buffer `index`: a pred (true: the first) or an s32 (out of range: the last)."""
 
@@ -124,7 +137,7 @@ class Branch:
     branches: tuple[tuple[Step, ...], ...]
 
 
-Step = Launch | Copy | Loop | Branch
+Step = Launch | Copy | Loop | Repeat | Branch
 
 
 @dataclass(frozen=True)
@@ -177,6 +190,9 @@ class Plan:
                 case Loop(condition, predicate, body):
                     lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}"]
                     lines += self._format(body, depth + 1)
+                case Repeat(turns, body, counter, table):
+                    counted = "" if counter is None else f", b{counter} = b{table}[turn]"
+                    lines += [f"{pad}repeat {turns} times{counted}", *self._format(body, depth + 1)]
                 case Branch(index, branches):
                     lines.append(f"{pad}branch on b{index}")
                     for n, branch in enumerate(branches):

@@ -14,15 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.module import Computation, Instruction, Module, post_order
 from refxla_spec.types import Shape
 
 from . import plan as p
 from ._core.fusion import Costs, schedule
 from ._core.graph import Graph
 from ._core.memory import assign
+from .loops import Counter, counter_of
 
 ALIGNMENT = 64
+TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
 INLINE, IN_MEMORY = 1, 7  # N_INLINE and R_MEMORY of _core/graph.pxd
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
 
@@ -111,11 +113,11 @@ class _Planner:
         self.blocks.append(made)
         return made
 
-    def constant(self, i: Instruction) -> Block:
-        array = np.ascontiguousarray(i.literal)
+    def constant(self, name: str, value: np.ndarray) -> Block:
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
         key = (str(array.dtype), array.shape, array.tobytes())
         if key not in self.constants:
-            made = self.block(i.name, i.shape, p.CONSTANT)
+            made = self.block(name, Shape.of(array), p.CONSTANT)
             made.offset = self.constant_bytes
             self.constant_values.append((made.offset, array))
             self.constant_bytes += _aligned(made.bytes)
@@ -238,7 +240,7 @@ class _Frame:
         """The block a value lies in; constants get theirs when first asked for."""
         i = self.base(i)
         if i not in self.values and i.opcode == "constant":
-            self.values[i] = self.planner.constant(i)
+            self.values[i] = self.planner.constant(i.name, i.literal)
         return self.values[i]
 
     def dies(self, i: Instruction, group: int) -> bool:
@@ -363,7 +365,9 @@ class _Frame:
     def loop(self, n: int, i: Instruction) -> None:
         """A while: its state lives in blocks that the body reads and writes anew."""
         planner = self.planner
-        body, condition = i.body, i.condition
+        counter = counter_of(i)
+        tabled = counter is not None and counter.turns <= TABLE
+        body = _without_counting(i.body, counter) if tabled else i.body
         init = i.operands[0].operands
         inside = state_values(body)
         roots = root_leaves(body)
@@ -372,6 +376,9 @@ class _Frame:
         given = [self.block_of(value) for value in init]
         for k, value in enumerate(init):
             source = given[k]
+            if tabled and k == counter.index:
+                state.append(planner.block(f"{i.name}.{k}", value.shape))
+                continue
             if inside.get(k) is roots[k]:  # the same at every turn
                 state.append(source)
                 continue
@@ -384,10 +391,11 @@ class _Frame:
             state.append(block)
         begin = planner.time
         known = len(planner.blocks)
-        test = _Frame(planner, condition, _bind(condition, state), set())
-        test_steps = test.run()
-        predicate = planner.touch(test.block_of(test.roots[0]))
-        planner.time += 1
+        if counter is None:
+            test = _Frame(planner, i.condition, _bind(i.condition, state), set())
+            test_steps = test.run()
+            predicate = planner.touch(test.block_of(test.roots[0]))
+            planner.time += 1
         turn = _Frame(planner, body, _bind(body, state), owned)
         turn.aim(state)
         turn_steps = turn.run()
@@ -397,10 +405,20 @@ class _Frame:
                 block.end = planner.time
         for block in state:
             planner.touch(block)
-        self.steps.append(p.Loop(tuple(test_steps), predicate, tuple(turn_steps)))
+        if counter is None:
+            self.steps.append(p.Loop(tuple(test_steps), predicate, tuple(turn_steps)))
+        elif tabled:
+            table = planner.constant(f"{i.name}.turns", counter.values(state[counter.index].shape.element_type.dtype))
+            numbers = planner.number[state[counter.index]], planner.number[table]
+            self.steps.append(p.Repeat(counter.turns, tuple(turn_steps), *numbers))
+        else:
+            self.steps.append(p.Repeat(counter.turns, tuple(turn_steps)))
         planner.time += 1
         for k, block in enumerate(state):
             self.owned |= {block} if block in owned else set()
+            if tabled and k == counter.index:
+                last = counter.values(block.shape.element_type.dtype)[-1]
+                block = planner.constant(f"{i.name}.{k}.last", last)
             for gte in self.elements(i, k):
                 self.values[gte] = block
 
@@ -476,6 +494,15 @@ class _Frame:
             made = self.base(root)
             if made in made_here and made not in self.targets and made.shape.bytes == block.bytes:
                 self.targets[made] = block
+
+
+def _without_counting(body: Computation, counter: Counter) -> Computation:
+    """The body of a loop that leaves its counter as it was: who runs it counts."""
+    leaves = list(body.root.operands)
+    leaves[counter.index] = state_values(body)[counter.index]
+    root = Instruction(body.root.name, "tuple", body.root.shape, leaves)
+    kept = set(post_order(root, body.parameters))
+    return Computation(body.name, [*(i for i in body.instructions if i in kept), root], root)
 
 
 def root_leaves(computation: Computation) -> list[Instruction]:

@@ -112,6 +112,13 @@ class Simulator:
                         assert turns < MAX_TURNS, "the loop does not end"
                         self.steps(body)
                         self.steps(condition)
+                case p.Repeat(turns, body, counter, table):
+                    assert turns < MAX_TURNS, "the loop does not end"
+                    for turn in range(turns):
+                        if counter is not None:
+                            value = self.bytes_of(counter)
+                            value[...] = self.bytes_of(table)[turn * value.size : (turn + 1) * value.size]
+                        self.steps(body)
                 case p.Branch(index, branches):
                     raw = self.bytes_of(index)
                     if raw.size == 1:

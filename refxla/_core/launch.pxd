@@ -54,6 +54,8 @@ cdef class Executor:
     cdef void** staged_inputs  # where a device without access to host memory has the arguments
     cdef void** staged_outputs
     cdef list owned  # device memory to release: (is it a cl_mem, its address)
+    cdef int64_t* turn  # of each Repeat: the turn it is in
+    cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that an error came from, or -1
 
     cdef object root(self, size_t size, object content)
@@ -63,6 +65,7 @@ cdef class Executor:
     cdef int run(self) noexcept nogil
     cdef int interpret(self) noexcept nogil
     cdef int launch(self, Launch* step) noexcept nogil
+    cdef int count(self, int64_t* repeat) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
     cdef int move(self) noexcept nogil

@@ -1,13 +1,15 @@
 """The executor: a plan as a flat list of numbers, and the loop that runs it on an OpenCL queue.
 
-The steps of a plan become code for a machine with six instructions, whose only registers are its place in the code and
-the table of buffer addresses:
+The steps of a plan become code for a machine with eight instructions, whose only registers are its place in the code,
+the table of buffer addresses, and the turn that each counted loop is in:
 
     LAUNCH step                     enqueue a kernel
     COPY source target              enqueue a copy from buffer to buffer
     JUMP to
     UNLESS buffer to                wait, then jump where the pred in a buffer is false
     SWITCH buffer kind n to...      wait, then jump by a pred (kind 0) or an s32 (kind 1)
+    REPEAT n turns counter table to begin turn 0 of counted loop n, or jump if it has no turns
+    NEXT n turns counter table to   begin the next turn and jump, or go on after the last one
     END
 
 No Python object is touched while it runs, and the GIL is free. The host waits for the device at the end of a call, and
@@ -49,11 +51,14 @@ cdef enum:
     JUMP
     UNLESS
     SWITCH
+    REPEAT
+    NEXT
     END
 
 cdef enum:
     INTERRUPTED = 1  # beside OpenCL's status codes, which are 0 and negative
     CHECK_SIGNALS_NS = 20_000_000
+    MOST_PENDING = 1000  # launches in the queue
 
 _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 
@@ -110,6 +115,7 @@ cdef class Executor:
                 api.svm_free(self.context, <void*> <uintptr_t> pointer)
         free(self.launches)
         free(self.code)
+        free(self.turn)
         free(self.address)
         free(self.size)
         free(self.moving)
@@ -213,8 +219,9 @@ cdef class Executor:
         cdef Launch* launch
         code = []
         steps = []
-        assemble(self.plan, self.plan.steps, code, steps)
+        repeats = assemble(self.plan, self.plan.steps, code, steps, 0)
         code.append(END)
+        self.turn = <int64_t*> table(repeats, sizeof(int64_t))
         self.code = <int64_t*> table(len(code), sizeof(int64_t))
         for n in range(len(code)):
             self.code[n] = code[n]
@@ -296,6 +303,7 @@ cdef class Executor:
         """Run the code, then wait for the queue; OpenCL's status, or INTERRUPTED."""
         cdef int status
         self.failed = -1
+        self.pending = 0
         status = self.move()
         if status == SUCCESS:
             status = self.interpret()
@@ -327,8 +335,31 @@ cdef class Executor:
                 if status != SUCCESS:
                     return status
                 at += 3
-            elif code[at] == JUMP:
+            elif code[at] == REPEAT:
+                self.turn[code[at + 1]] = 0
+                if code[at + 2] == 0:
+                    at = code[at + 5]
+                    continue
+                status = self.count(&code[at])
+                if status != SUCCESS:
+                    return status
+                at += 6
+            elif code[at] == JUMP or code[at] == NEXT:
                 target = code[at + 1]
+                if code[at] == NEXT:
+                    target = code[at + 5]
+                    self.turn[code[at + 1]] += 1
+                    if self.turn[code[at + 1]] >= code[at + 2]:
+                        at += 6
+                        continue
+                    status = SUCCESS
+                    if self.pending > MOST_PENDING:  # nobody waits in such a loop, and a queue takes memory
+                        self.pending = 0
+                        status = api.finish(self.queue)
+                    if status == SUCCESS:
+                        status = self.count(&code[at])
+                    if status != SUCCESS:
+                        return status
                 if target < at:  # a loop's next iteration: time to see whether the user wants to stop
                     clock_gettime(CLOCK_MONOTONIC, &now)
                     if now.tv_sec * 1_000_000_000 + now.tv_nsec - checked > CHECK_SIGNALS_NS:
@@ -360,6 +391,7 @@ cdef class Executor:
         cdef int32_t n
         cdef int status
         cdef void* pointer
+        self.pending += 1
         for n in range(step.count):
             pointer = self.address[step.buffers[n]]
             if pointer != step.current[n]:
@@ -373,6 +405,20 @@ cdef class Executor:
         return api.enqueue_kernel(
             self.queue, step.kernel, 1, NULL, &step.items, &self.local if self.local else NULL, 0, NULL, NULL
         )
+
+    cdef int count(self, int64_t* repeat) noexcept nogil:
+        """Give the counter of a REPEAT or NEXT its value in this turn: an element of a table of constants."""
+        cdef int64_t counter = repeat[3]
+        cdef int64_t size
+        if counter < 0:
+            return SUCCESS
+        size = self.size[counter]
+        if self.access == BUFFER:
+            return api.copy_buffer(
+                self.queue, self.address[repeat[4]], self.address[counter], self.turn[repeat[1]] * size, 0, size, 0, NULL, NULL
+            )
+        self.address[counter] = <char*> self.address[repeat[4]] + self.turn[repeat[1]] * size
+        return SUCCESS
 
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil:
         cdef size_t size = self.size[source]
@@ -451,8 +497,11 @@ cdef void* table(size_t count, size_t size) except NULL:
     return memory
 
 
-def assemble(plan, steps, code: list, launches: list) -> None:
-    """Append the code of `steps` to `code`, and each of their launches to `launches`."""
+def assemble(plan, steps, code: list, launches: list, repeats: int) -> int:
+    """Append the code of `steps` to `code`, and each of their launches to `launches`.
+
+    `repeats` counted loops have been assembled before; the number with those of `steps` is returned.
+    """
     for step in steps:
         if isinstance(step, plans.Launch):
             if plan.kernels[step.kernel].items > 0:
@@ -466,12 +515,19 @@ def assemble(plan, steps, code: list, launches: list) -> None:
                 code += [COPY, step.source, step.target]
         elif isinstance(step, plans.Loop):
             start = len(code)
-            assemble(plan, step.condition, code, launches)
+            repeats = assemble(plan, step.condition, code, launches, repeats)
             code += [UNLESS, step.predicate, None]
             hole = len(code) - 1
-            assemble(plan, step.body, code, launches)
+            repeats = assemble(plan, step.body, code, launches, repeats)
             code += [JUMP, start]
             code[hole] = len(code)
+        elif isinstance(step, plans.Repeat):
+            counted = [repeats, step.turns, *((-1, -1) if step.counter is None else (step.counter, step.table))]
+            code += [REPEAT, *counted, None]
+            start = len(code)
+            repeats = assemble(plan, step.body, code, launches, repeats + 1)
+            code += [NEXT, *counted, start]
+            code[start - 1] = len(code)
         elif isinstance(step, plans.Branch):
             kind = 0 if plan.buffers[step.index].shape.element_type.kind == "pred" else 1
             count = len(step.branches)
@@ -480,10 +536,11 @@ def assemble(plan, steps, code: list, launches: list) -> None:
             ends = []
             for n, branch in enumerate(step.branches):
                 code[holes + n] = len(code)
-                assemble(plan, branch, code, launches)
+                repeats = assemble(plan, branch, code, launches, repeats)
                 code += [JUMP, None]
                 ends.append(len(code) - 1)
             for end in ends:
                 code[end] = len(code)
         else:
             raise TypeError(f"{step!r} is no step of a plan")
+    return repeats

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._core.launch import Executor
 from ..codegen.program import Program
-from ..plan import Branch, Launch, Loop, Plan, Step
+from ..plan import Branch, Launch, Loop, Plan, Repeat, Step
 from .build import build
 from .devices import Device
 from .memory import Memory
@@ -63,7 +63,8 @@ def choose_raw(plan: Plan, device: Device, operations: int = 0) -> tuple[Any, st
     """Which of the device's pyopencl devices runs a plan, and why.
 
     PoCL has one that uses all cores and one that runs in the calling thread and so starts in a tenth of the time. The
-    second is taken when splitting the work would save less than starting it costs. A loop counts as one iteration.
+    second is taken when splitting the work would save less than starting it costs. A loop whose turns are not
+    known counts as one.
     `operations` is an estimate of the arithmetic in a call.
     """
     if device.small is None:
@@ -83,6 +84,7 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
     saved = cost = 0.0
     for step in steps:
         parts: tuple[tuple[Step, ...], ...] = ()
+        times = 1
         match step:
             case Launch(kernel, buffers):
                 items = plan.kernels[kernel].items
@@ -93,10 +95,12 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
             case Loop(condition, _, body):
                 parts = (condition, body)
                 cost += _START_US
+            case Repeat(turns, body):
+                parts, times = (body,), turns
             case Branch(_, branches):
                 parts = branches
                 cost += _START_US
         for part in parts:
             more_saved, more_cost = _gain(plan, part, share)
-            saved, cost = saved + more_saved, cost + more_cost
+            saved, cost = saved + times * more_saved, cost + times * more_cost
     return saved, cost

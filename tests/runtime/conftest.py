@@ -13,6 +13,7 @@ from refxla.runtime.devices import Device, find
 C_TYPES = {
     "f32": "float",
     "s32": "int",
+    "s64": "long",
     "u64": "ulong",
     "pred": "uchar",
     "f64": "double",

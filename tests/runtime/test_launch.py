@@ -12,7 +12,7 @@ from refxla._core.launch import Executor
 from refxla_spec.errors import DeviceError, Error, InputError
 
 from refxla.codegen.program import program
-from refxla.plan import Branch, Copy, Loop
+from refxla.plan import Branch, Copy, Loop, Repeat
 from refxla.runtime.build import build
 
 INCREMENT = "for (int i = 0; i < 64; ++i) a1[i] = a0[i] + 1.0f;"
@@ -105,6 +105,28 @@ def test_nested_loops(execute, maker):
     run = execute(plan)
     for m, n in ((0, 3), (3, 0), (4, 5)):
         assert run(np.int32(m), np.int32(n))[0] == sum(10 * a + b for a in range(m) for b in range(n))
+
+
+@pytest.mark.parametrize("rows, columns", [(0, 3), (3, 0), (4, 5), (60, 70)])
+def test_repeats(execute, maker, rows, columns):
+    """Turns in turns, with counters from tables; and more launches than are left in the queue at once."""
+    i_values, j_values = (maker.constant(np.arange(n + 1, dtype=np.int32) * 2) for n in (rows, columns))
+    i, j, total, out = *(maker.inside("arena", "s32") for _ in range(3)), maker.result("s64")
+    inner = maker.launch("a2[0] += a0[0] * 10 + a1[0];", [i, j], [total])
+    plan = maker.plan(
+        maker.launch("a0[0] = 0;", [], [total]),
+        Repeat(
+            rows,
+            (Repeat(columns, (inner,), j, j_values), Repeat(2, (maker.launch("a0[0] += 1;", [], [total]),))),
+            i,
+            i_values,
+        ),
+        maker.launch("a1[0] = a0[0];", [total], [out]),
+    )
+    run = execute(plan)
+    expected = sum(20 * a + 2 * b for a in range(rows) for b in range(columns)) + 2 * rows
+    for _ in range(2):
+        assert run()[0] == expected
 
 
 @pytest.mark.parametrize("index, branch", [(0, 0), (1, 1), (2, 2), (3, 2), (-1, 2), (-(2**31), 2), (2**31 - 1, 2)])

@@ -1,0 +1,97 @@
+"""How many turns a loop takes, where its state says so before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction
+
+_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Element `index` of a loop's state: `start` in the first turn, `step` more in each next one, for `turns` turns."""
+
+    index: int
+    start: int
+    step: int
+    turns: int
+
+    def values(self, dtype: np.dtype) -> np.ndarray:
+        """The counter in every turn, and behind them what it is after the loop."""
+        return np.array([self.start + self.step * k for k in range(self.turns + 1)], dtype)
+
+
+def counter_of(loop: Instruction) -> Counter | None:
+    """The counter that ends a while: an integer that is a constant at first, has one added to it in every turn, and is
+    compared with a constant. None where there is none, or where it would leave its type's range."""
+    test = loop.condition.root
+    if test.opcode != "compare" or len(test.operands) != 2:
+        return None
+    for (counted, limit), direction in ((test.operands, test.direction), (test.operands[::-1], _mirrored(test))):
+        index = _element(loop.condition, counted)
+        bound = _integer(loop, loop.condition, limit)
+        if index is None or bound is None or direction not in _MIRRORED:
+            continue
+        start = _constant(loop.operands[0].operands[index])
+        step = _step(loop, index)
+        if start is None or not step:
+            continue
+        turns = _turns(start, step, bound, direction)
+        info = np.iinfo(counted.shape.element_type.dtype)
+        if turns is not None and info.min <= start + turns * step <= info.max:
+            return Counter(index, start, step, turns)
+    return None
+
+
+def _mirrored(test: Instruction) -> str:
+    return _MIRRORED.get(test.direction, "")
+
+
+def _turns(start: int, step: int, limit: int, direction: str) -> int | None:
+    """How often start, start + step, ... stands in that relation to the limit, from the first one on."""
+    if direction == "NE":
+        whole, rest = divmod(limit - start, step)
+        return whole if rest == 0 and whole >= 0 else None
+    if (step > 0) != (direction in ("LT", "LE")):
+        return None
+    reach = abs(limit - start) if (limit > start) == (step > 0) else 0
+    if limit == start or reach:
+        return -(-reach // abs(step)) if direction in ("LT", "GT") else reach // abs(step) + 1
+    return 0
+
+
+def _step(loop: Instruction, index: int) -> int | None:
+    """What a turn adds to that element."""
+    after = loop.body.root.operands[index] if loop.body.root.opcode == "tuple" else None
+    if after is None or after.opcode not in ("add", "subtract"):
+        return None
+    pairs = (after.operands, after.operands[::-1]) if after.opcode == "add" else (after.operands,)
+    for counted, step in pairs:
+        added = _integer(loop, loop.body, step)
+        if _element(loop.body, counted) == index and added is not None:
+            return added if after.opcode == "add" else -added
+    return None
+
+
+def _element(computation: Computation, i: Instruction) -> int | None:
+    """Which element of the state an instruction reads."""
+    reads = i.opcode == "get-tuple-element" and i.operands[0] is computation.parameters[0]
+    return i.index if reads else None
+
+
+def _integer(loop: Instruction, computation: Computation, i: Instruction) -> int | None:
+    """The value of a scalar integer that is a constant, or an element of the state that no turn changes."""
+    index = _element(computation, i)
+    if index is None:
+        return _constant(i)
+    root = loop.body.root
+    kept = root.opcode == "tuple" and _element(loop.body, root.operands[index]) == index
+    return _constant(loop.operands[0].operands[index]) if kept else None
+
+
+def _constant(i: Instruction) -> int | None:
+    fits = i.opcode == "constant" and i.shape.is_scalar and i.shape.element_type.is_integer
+    return int(i.literal) if fits else None
