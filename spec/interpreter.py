@@ -17,9 +17,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .devices import Device, Host
+from .dynamic import check_sizes, meet
+from .elementwise import is_elementwise
 from .errors import Error, EvaluationError, InputError
 from .module import Computation, Instruction, Module
 from .operation import operation
+from .random_state import RandomState
 from .types import BY_DTYPE, Shape, Value
 
 Trace = Callable[[Instruction, Value], Any]
@@ -81,8 +84,9 @@ def conform(value: Any, shape: Shape, where: str) -> Value:
             f"{where} has element type {shape.element_type}, the array given is {_described(array)}; "
             f"convert it with .astype({shape.element_type.dtype.name!r})"
         )
-    if array.shape != shape.dimensions:
-        raise InputError(f"{where} is {shape.without_layout()}, the array given is {_described(array)}; reshape it")
+    if array.shape != shape.dimensions and not check_sizes(array.shape, shape):
+        advice = "give one of at most these sizes" if shape.is_dynamic else "reshape it"
+        raise InputError(f"{where} is {shape.without_layout()}, the array given is {_described(array)}; {advice}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -103,6 +107,7 @@ class Interpreter:
     def __init__(self, trace: Trace | None = None, device: Device | None = None) -> None:
         self._trace = trace
         self._device = device or Device.alone()
+        self._random = RandomState()
         self._depth = 0
         # weak, since operations make computations that live for one call (see vectorize.py)
         self._last_uses: MutableMapping[Computation, list[list[Instruction]]] = WeakKeyDictionary()
@@ -140,6 +145,8 @@ class Interpreter:
     def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
         """The value of one instruction on the values of its operands. Errors as `run`."""
         rule = operation(instruction.opcode)
+        if len(operands) > 1 and is_elementwise(instruction.opcode):
+            operands = meet(operands)
         self._depth += 1
         try:
             if rule.takes_device:
@@ -147,6 +154,8 @@ class Interpreter:
                 value = rule.evaluate(instruction, *operands, device=self._device, **given)
             elif rule.takes_run:
                 value = rule.evaluate(instruction, *operands, run=self.run)
+            elif rule.takes_state:
+                value = rule.evaluate(instruction, *operands, state=self._random)
             else:
                 value = rule.evaluate(instruction, *operands)
         except Error:
