@@ -36,8 +36,8 @@ class Check:
         if name.startswith("expect_almost_eq"):
             return Check("almost", _number(attributes.get("tolerance"), ALMOST[custom_call]))
         if name == "expect_close":
-            most = _number(attributes.get("max_ulp_difference"), CLOSE_ULP[custom_call]) % 2**64
-            least = _number(attributes.get("min_ulp_difference"), 0) % 2**64
+            most = _unsigned(attributes.get("max_ulp_difference"), CLOSE_ULP[custom_call])
+            least = _unsigned(attributes.get("min_ulp_difference"), 0)
             return Check("close", most, least=least)
         if name in ("expect_eq", "expect_eq_const"):
             return Check("eq")
@@ -74,7 +74,10 @@ class Check:
             return np.asarray(got == expected)
         same = np.asarray((got == expected) | (np.isnan(got) & np.isnan(expected)))
         if self.kind == "close":
-            return same | ((np.isfinite(got) & np.isfinite(expected)) & (ulp_distance(got, expected) <= self.tolerance))
+            # Of what is not finite and differs, StableHLO says 2^64 - 1.
+            finite = np.isfinite(got) & np.isfinite(expected)
+            apart = np.where(same, 0.0, np.where(finite, ulp_distance(got, expected), 2.0**64))
+            return (self.least <= apart) & (apart <= self.tolerance)
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.abs(got.astype(np.float64) - expected.astype(np.float64))
         return same | (np.isfinite(apart) & (apart <= self.tolerance))
@@ -87,7 +90,12 @@ class Check:
 
 
 def _number(attribute: Any, otherwise: float) -> float:
-    return otherwise if attribute is None else attribute.value
+    return float(otherwise if attribute is None else attribute.value)
+
+
+def _unsigned(attribute: Any, otherwise: int) -> float:
+    """The largest count is written as 2^64 - 1, which MLIR's bindings give as -1."""
+    return float(int(otherwise if attribute is None else attribute.value) % 2**64)
 
 
 def _shown(element: Any) -> str:

@@ -87,8 +87,8 @@ def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
 
         return compile_numpy(function, arguments, **options)
     raise InputError(
-        f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), a function of NumPy, "
-        "a jax.jit function or a tf.function"
+        f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), StableHLO, a "
+        "function of NumPy, a jax.jit function or a tf.function"
     )
 
 

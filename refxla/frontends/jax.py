@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
+from ..compiler import compile_module
 from .proto import from_proto
+from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction
 
 PLATFORM = "refxla"
@@ -30,14 +32,21 @@ _SETTINGS = (
 
 def compile_jax(
     function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = ()
-) -> JaxFunction:
-    """A JaxFunction; compiled at once if example arguments are given, else at the first call."""
+) -> JaxFunction | JaxExported:
+    """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.export.Exported
+    a JaxExported, compiled at once."""
     try:
         import jax
     except ImportError:
         raise InputError(
             "compiling a Python function needs JAX to trace it: pip install 'refxla[jax]'; HLO itself needs nothing"
         ) from None
+    from jax import export
+
+    if isinstance(function, export.Exported):
+        if arguments:
+            raise InputError("an exported function says its own shapes: compile it alone, then call the result")
+        return JaxExported(function, device, without)
     made = JaxFunction(function if isinstance(function, jax.stages.Wrapped) else jax.jit(function), device, without)
     if arguments:
         made.compile(*arguments)
@@ -141,6 +150,48 @@ class _JaxLowered(Lowered):
             for n, made in self.special:
                 results[n] = made(results[n])
         return jax.tree.unflatten(self.structure, results)
+
+
+class JaxExported:
+    """What `jax.export` wrote down of a function, from its StableHLO: called as the function was, with NumPy results.
+
+    What an executable has (`hlo`, `plan`, `explain`, ...) this has, too. Raises UnsupportedError for one whose shapes
+    are not all known, or that was exported for several platforms.
+    """
+
+    def __init__(self, exported: Any, device: str | None, without: Collection[str]) -> None:
+        if len(exported.platforms) != 1:
+            raise UnsupportedError(
+                f"{exported.fun_name} was exported for {exported.platforms}: export it for one platform"
+            )
+        for aval in (*exported.in_avals, *exported.out_avals):
+            if not all(isinstance(n, int) for n in aval.shape):
+                raise UnsupportedError(
+                    f"{exported.fun_name} was exported with the shape {aval.str_short()}: export it for shapes "
+                    "that are known"
+                )
+        self.exported = exported
+        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), device, without)
+        self._kept = exported.module_kept_var_idx
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import jax
+
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        if structure != self.exported.in_tree:
+            raise InputError(f"{self.exported.fun_name} takes {self.exported.in_tree}, and was given {structure}")
+        avals = self.exported.in_avals
+        results = self.program(*(_raw(leaves[n], avals[n].dtype) for n in self._kept))
+        results = results if isinstance(results, tuple) else (results,)
+        return jax.tree.unflatten(self.exported.out_tree, results)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "program":
+            raise AttributeError(name)
+        return getattr(self.program, name)
+
+    def __repr__(self) -> str:
+        return f"<JaxExported {self.exported.fun_name}>"
 
 
 def _kind(leaf: Any) -> Any:

@@ -16,7 +16,8 @@ from refxla_spec.errors import Error, InputError
 from .console import complain
 
 EPILOG = """\
-FILE is HLO text, a serialized HloModuleProto, or - for standard input.
+FILE is HLO text, a serialized HloModuleProto, StableHLO (text, bytecode or a portable artifact; needs jaxlib), or - for
+standard input. Its contents tell which.
 
   refxla run step.hlo --random 0 --check           run it, and compare every result with the reference
   refxla run step.hlo --inputs in.npz --output out.npz
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     def command(name: str, text: str, file: bool = True) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if file:
-            made.add_argument("file", metavar="FILE", help="HLO text, a serialized HloModuleProto, or - for stdin")
+            made.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
         return made
 
     run = command("run", "run a program, print its results, and check them")
@@ -73,9 +74,13 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
 
     command("verify", "check every rule of HLO; the first that is broken is shown with its line")
-    convert = command("convert", "text to proto, proto to text")
-    convert.add_argument("out", metavar="OUT", help="where to; .pb is a proto, .hlo and .txt are text, - is stdout")
-    convert.add_argument("--to", choices=("text", "proto"), help="the form, where OUT's suffix does not say it")
+    convert = command("convert", "text to proto, proto to text, StableHLO to either and back")
+    convert.add_argument(
+        "out", metavar="OUT", help="where to; .pb is a proto, .hlo and .txt are text, .mlir is StableHLO, - is stdout"
+    )
+    convert.add_argument(
+        "--to", choices=("text", "proto", "stablehlo"), help="the form, where OUT's suffix does not say it"
+    )
     command("devices", "every OpenCL device, what was found out about it, and which one is used", file=False)
     cache = command("cache", "what is kept on disk between runs", file=False)
     cache.add_argument("--clear", action="store_true", help="remove it")

@@ -17,6 +17,7 @@ from ..codegen.program import program
 from ..compiler import REFERENCE, plan_module
 from ..explain import bytes_text
 from ..frontends import proto
+from ..frontends.stablehlo import to_stablehlo
 from ..passes.pipeline import optimize
 from ..planner import Planned
 from ..runtime import devices as found
@@ -30,7 +31,7 @@ def load(name: str) -> Module:
     data = read_bytes(name)
     where = "standard input" if name == "-" else name
     if not data.strip():
-        raise InputError(f"{where} is empty; it should hold HLO text or a serialized HloModuleProto")
+        raise InputError(f"{where} is empty; it should hold HLO text, a serialized HloModuleProto or StableHLO")
     try:
         return frontends.load(data)
     except ParseError as problem:
@@ -75,12 +76,21 @@ def verify(options: argparse.Namespace, module: Module) -> int:
 
 def convert(options: argparse.Namespace, module: Module) -> int:
     """`refxla convert`: the other form of a program."""
-    form = options.to or {".pb": "proto", ".hlo": "text", ".txt": "text"}.get(Path(options.out).suffix)
+    suffixes = {".pb": "proto", ".hlo": "text", ".txt": "text", ".mlir": "stablehlo"}
+    form = options.to or suffixes.get(Path(options.out).suffix)
     if form is None:
-        raise InputError(f"{options.out}: is that text or a proto? Name it .hlo, .txt or .pb, or say --to text|proto")
-    if form == "proto":
+        raise InputError(
+            f"{options.out}: is that text or a proto? Name it .hlo, .txt, .pb or .mlir, or say --to "
+            "text|proto|stablehlo"
+        )
+    if form != "text":
         check_rules(module)  # a proto that breaks rules is of no use to its readers
-    write_bytes(options.out, proto.to_proto(module) if form == "proto" else f"{module}".rstrip("\n").encode() + b"\n")
+    if form == "proto":
+        data = proto.to_proto(module)
+    else:
+        text = to_stablehlo(module) if form == "stablehlo" else str(module)
+        data = text.rstrip("\n").encode() + b"\n"
+    write_bytes(options.out, data)
     return 0
 
 
