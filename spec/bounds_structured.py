@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .bounds import (
@@ -28,10 +29,10 @@ from .bounds import (
 from .compare import distance, ulp
 from .indexing import window_count, window_slices
 from .module import Computation, Instruction
-from .numerics import total_order_key, type_of
+from .numerics import component_type, total_order_key, type_of
 from .operation import make, operation
 from .sorting import sorted_order
-from .types import Shape, Value
+from .types import ElementType, Shape, Value
 from .vectorize import binary_opcode, lift
 
 # Control flow.
@@ -133,17 +134,33 @@ def _rounds(value: Array) -> bool:
     return type_of(value).is_float or type_of(value).is_complex
 
 
-def _sum_bound(absolute: Array, errors: Array, count: Array | float, result: Array, known: bool) -> Error:
+def _sum_bound(
+    absolute: Array, errors: Array, count: Array | float, result: Array, known: bool, finite: Array | None = None
+) -> Error:
     """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
 
-    `known`: all terms are exact, so that a result that is not finite is certain.
+    `known`: all terms are exact, so that a result that is not finite is certain. But where the finite terms together
+    exceed what the type holds, some orders of addition overflow and others do not: undecided. `finite` is the sum of
+    the sizes of the finite terms, where there are others.
     """
     if not _rounds(result):
         return None if known else undecided(result)
     bound = np.asarray(count, np.float64) * unit_roundoff(type_of(result)) * (absolute + errors) + errors
     if known:  # a sum of one term, or of zeros, is exact
         bound = np.where(np.isfinite(np.abs(result)), bound, 0)
+    largest = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).max)
+    # An infinite term makes the sum infinite; finite ones of narrower types do not add up to inf in f64. (Of complex
+    # numbers one part may be infinite and the other overflow.)
+    infinite = np.isinf(absolute) & (largest < MAX_F64) & ~np.iscomplexobj(result)
+    bound = np.where((absolute > largest) & ~infinite & ~np.isnan(np.abs(result)), np.inf, bound)
+    if finite is not None:
+        bound = np.where((finite > largest) & ~np.isnan(np.abs(result)), np.inf, bound)
+    if np.iscomplexobj(result):  # which part of a product with an infinity is NaN, HLO does not say
+        bound = np.where(np.isfinite(np.abs(result)), bound, np.inf)
     return outwards(np.where(np.isfinite(bound), bound, np.inf))
+
+
+MAX_F64 = float(np.finfo(np.float64).max)
 
 
 def _products(terms: Any) -> Any:
@@ -161,9 +178,15 @@ def _products(terms: Any) -> Any:
             wide = evaluate(j, *(s + filled(s, e) for s, e in zip(sizes, errors, strict=True)))
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
-        return _sum_bound(absolute, spread, count, result, known)
+        finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(_finite, values))
+        return _sum_bound(absolute, spread, count, result, known, finite)
 
     return rule
+
+
+def _finite(x: Array) -> Array:
+    """The sizes of the finite elements, 0 for the others."""
+    return np.where(np.isfinite(x), np.abs(x).astype(np.float64), 0.0)
 
 
 def _dot_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
@@ -227,21 +250,50 @@ def _spread(error: Error, result: Array) -> Error:
 def _reduced_sum(pair, es, axes, r, known):
     absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
     terms = pair[0].size // max(1, r.size)
-    return _sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known)
+    finite = _finite(pair[0]).sum(axes) + _finite(pair[1])
+    return _sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite)
 
 
 def _reduced_product(pair, es, axes, r, known):
     sizes = [np.abs(p).astype(np.float64) for p in pair]
     whole = sizes[0].prod(axes) * sizes[1]
     wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
-    return _product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known)
+    bound = _product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known)
+    return _in_any_order(bound, r, *(f(pair[0]).prod(axes) * f(pair[1]) for f in (_above_one, _below_one)))
+
+
+def _above_one(x: Array) -> Array:
+    """The sizes of finite elements above 1: their product is the largest that any order of multiplication meets."""
+    size = np.abs(x).astype(np.float64)
+    return np.where(np.isfinite(size), np.maximum(size, 1), 1)
+
+
+def _below_one(x: Array) -> Array:
+    """The sizes of elements between 0 and 1: their product is the smallest that any order meets."""
+    size = np.abs(x).astype(np.float64)
+    return np.where(size > 0, np.minimum(size, 1), 1)
+
+
+def _in_any_order(bound: Array, result: Array, most: Array, least: Array) -> Array:
+    """The bound of a product; undecided where some orders of multiplication overflow or underflow and others do not."""
+    info = ml_dtypes.finfo(component_type(type_of(result)).dtype)
+    matters = (most > float(info.max)) | (least < float(info.smallest_normal))
+    if type_of(result).is_complex:  # an infinite part times a zero is NaN in some orders
+        matters = matters | ~np.isfinite(np.abs(result))
+    return np.where(matters, np.inf, bound)
+
+
+def _growth(element_type: ElementType, roundings: Array | int) -> Array:
+    """(1 + u)^n - 1 for the unit roundoff u and n roundings; in f64, where 1 + u may be 1."""
+    return np.expm1(roundings * np.log1p(unit_roundoff(element_type)))
 
 
 def _product_bound(whole: Array, wide: Array, count: int, r: Array, known: bool) -> Error:
     """Of products of `count` factors: `whole` is the size of the product, `wide` its size with the factors' errors."""
     terms = count * (4 if type_of(r).is_complex else 1)
-    grown = wide * (1 + unit_roundoff(type_of(r))) ** terms
-    bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown - whole, 0 if known else np.inf)
+    growth = _growth(type_of(r), terms)
+    grown = (wide - whole) + wide * growth
+    bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown, 0 if known else np.inf)
     # of subnormal results the roundings are absolute
     return outwards(bound + terms * float(np.nextafter(np.zeros((), r.dtype).real, r.dtype.type(1).real)))
 
@@ -339,7 +391,9 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
         sizes = [np.abs(v).astype(np.float64) for v in values]
         wide = self.evaluate_errors(j, [size + e for size, e in zip(sizes, es, strict=True)])
         whole = self.evaluate_errors(j, sizes)
-        return _product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors))
+        bound = _product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors))
+        most, least = (self.evaluate_errors(j, [f(v) for v in values]) for f in (_above_one, _below_one))
+        return _in_any_order(bound, result, most, least)
     if opcode in ("maximum", "minimum") and type_of(values[0]).is_float:
         ends = [_ends(v, e) for v, e in zip(values, es, strict=True)]
         bound = np.zeros(result.shape)
@@ -378,9 +432,14 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
     if opcode == "multiply" and exact(errors) and type_of(operand).is_float:
         j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
-        grown = (1 + unit_roundoff(type_of(result))) ** (count + (count > 0)) - 1
+        grown = _growth(type_of(result), count + (count > 0))
         size = np.abs(result).astype(np.float64)
-        return outwards(np.where(np.isfinite(size), size * grown, 0) + (count > 0) * count * ulp(result * 0))
+        bound = outwards(np.where(np.isfinite(size), size * grown, 0) + (count > 0) * count * ulp(result * 0))
+        product = replace(j, attributes={**i.attributes, "to_apply": _combination("multiply")})
+        most, least = (
+            self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_above_one, _below_one)
+        )
+        return _in_any_order(bound, result, np.where(count > 0, most, 1), np.where(count > 0, least, 1))
     if opcode in ("maximum", "minimum") and type_of(operand).is_float:
         ends = [_ends(v, e) for v, e in ((operand, es[0]), (updates, es[1]))]
         bound = np.zeros(result.shape)

@@ -37,7 +37,7 @@ def run_vectorized(computation: Computation, *arrays: np.ndarray, run: Run) -> V
     shapes = computation.root.shape.elements or (computation.root.shape,)
     results = [np.empty(dimensions, s.element_type.dtype) for s in shapes]
     for position in np.ndindex(dimensions):
-        value = run(computation, *(a[position] for a in map(np.asarray, arrays)))
+        value = run(computation, *(np.asarray(a[position]) for a in map(np.asarray, arrays)))
         for result, v in zip(results, value if isinstance(value, tuple) else (value,), strict=True):
             result[position] = v
     return tuple(results) if computation.root.shape.is_tuple else results[0]
@@ -56,6 +56,9 @@ def lift(computation: Computation, dimensions: tuple[int, ...]) -> Computation |
 
 def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, Instruction]) -> Instruction | None:
     opcode, attributes = i.opcode, i.attributes
+    shape = _lift_shape(i.shape, dimensions)
+    if shape is None:  # an array in it already
+        return None
     if opcode in CALLING:
         called = {k: lift(c, dimensions) for k, c in attributes.items() if isinstance(c, Computation)}
         if None in called.values():
@@ -69,9 +72,6 @@ def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, I
         # A scalar's bitcast may change its type; of the same type it is the identity too.
         opcode, attributes = "bitcast-convert" if opcode == "bitcast" else "copy", {}
     elif not is_elementwise(opcode) and opcode not in STRUCTURAL:
-        return None
-    shape = _lift_shape(i.shape, dimensions)
-    if shape is None:
         return None
     return replace(
         i,

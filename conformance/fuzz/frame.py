@@ -17,7 +17,7 @@ import numpy as np
 from refxla_spec.errors import Error
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.operation import make, operation
-from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape, leaves
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape, Value, leaves
 
 from . import values
 
@@ -116,7 +116,7 @@ class Frame:
         """The elements of a tuple, each read from it."""
         return [self.put("get-tuple-element", made, index=n) for n in range(len(made.shape.elements))]
 
-    def parameter(self, shape: Shape, value: np.ndarray | None = None) -> Instruction:
+    def parameter(self, shape: Shape, value: Value = None) -> Instruction:
         """A new parameter; of the entry, with its argument (a random one by default)."""
         made = _parameter(self.program.name("p"), shape, len(self.parameters))
         self.instructions.append(made)
@@ -125,7 +125,7 @@ class Frame:
             self.pool.append(made)
         if self.entry:
             drawn = [values.array(self.r, s.element_type, s.dimensions) for s in leaves(shape)]
-            self.program.arguments[made] = drawn if value is None else [value]
+            self.program.arguments[made] = drawn if value is None else flatten(value)
         return made
 
     def constant(self, value: np.ndarray) -> Instruction:
@@ -184,7 +184,7 @@ class Frame:
     def of(self, element_type: ElementType, dims: Dims, fresh: float = 0.2) -> Instruction:
         """A value of that type and dimensions: one that is there, or with a chance of `fresh` a new one."""
         shape = Shape(element_type, tuple(dims))
-        found = [v for v in self.pool if v.shape.element_type is element_type and v.shape.dimensions == shape.dimensions]
+        found = [v for v in self.pool if v.shape.without_layout() == shape]
         if found and not self.flip(fresh):
             return self.r.choice(found)
         if prod(dims) > LARGEST:
@@ -196,7 +196,8 @@ class Frame:
             return self.constant(values.array(self.r, element_type, tuple(dims)))
         if self.entry and choice != 3:
             return self.parameter(shape)
-        return self.full(shape, self.constant(values.array(self.r, element_type, (), self.r.choice(("small", "special")))))
+        mode = self.r.choice(("small", "special"))
+        return self.full(shape, self.constant(values.array(self.r, element_type, (), mode)))
 
     def like(self, a: Instruction) -> Instruction:
         """A value of the type and dimensions of another."""
@@ -251,6 +252,11 @@ class Frame:
                 made.elements(p)
         made.grow(steps)
         return made
+
+
+def flatten(value: Value) -> list[np.ndarray]:
+    """The arrays of a value, tuples opened."""
+    return [a for v in value for a in flatten(v)] if isinstance(value, tuple) else [value]
 
 
 def _parameter(name: str, shape: Shape, number: int) -> Instruction:

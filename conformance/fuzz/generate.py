@@ -3,8 +3,9 @@
     sample = generate(1234)           a module, and arguments for it
     sample = generate(1234, types=EXACT)   of integers and pred alone: every result is exact
 
-Every instruction gets its shape from its operation's own `infer`, and `verify` accepts every program. What is elementwise is taken
-from the registry; the examples of all operations are put into programs; the other operations have rules in growth/.
+Every instruction's shape is checked by its operation's own `infer`, and `verify` accepts every program. What is
+elementwise is taken from the registry; the examples of all operations are put into programs; the other operations have
+rules in growth/.
 """
 
 from __future__ import annotations

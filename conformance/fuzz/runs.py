@@ -1,8 +1,8 @@
 """The ways to run a program that are compared, each giving the flat list of result arrays.
 
-    expected    the specification's interpreter, with the bound of the accuracy contract for every element
-    simulated   the compiler's plan, each fusion by the interpreter: passes, scheduler and memory planner are under test
-    kernels     the same plan's OpenCL on a device, many programs built as one: code generation and runtime besides
+expected    the specification's interpreter, with the bound of the accuracy contract for every element
+simulated   the compiler's plan, each fusion by the interpreter: passes, scheduler and memory planner are under test
+kernels     the same plan's OpenCL on a device, many programs built as one: code generation and runtime besides
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from refxla._core.launch import Executor
 from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import compare, same_bits
 from refxla_spec.module import Module
 
-from refxla._core.launch import Executor
 from refxla.codegen.program import program
 from refxla.compiler import flatten, plan_module, unflatten_all
 from refxla.plan import Kernel, Plan

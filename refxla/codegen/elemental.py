@@ -25,7 +25,6 @@ Indices = tuple[Index, ...]
 Rule = Generator[tuple[Instruction, Indices], "str | tuple[str, ...]", "str | tuple[str, ...]"]
 
 UNROLLED = 32  # turns of the loops inside an element, up to which they are written out
-_HALVES = ("f16", "bf16")
 
 
 def type_name(instruction: Instruction) -> str:
@@ -42,11 +41,11 @@ def binary_opcode(computation: Computation) -> str | None:
 
 
 def accumulator_types(computation: Computation) -> tuple[str, ...]:
-    """The types in which a reducer's results are accumulated: f32 for sums and products of f16 and bf16."""
+    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats."""
     root = computation.root
     results = root.operands if root.opcode == "tuple" else [root]
     names = tuple(r.shape.element_type.name for r in results)
-    wide = binary_opcode(computation) in ("add", "multiply") and names[0] in _HALVES
+    wide = binary_opcode(computation) in ("add", "multiply") and _is_narrow(names[0])
     return ("f32",) if wide else names
 
 
@@ -74,7 +73,12 @@ def _converted(e: Elements, value: str, source: str, result: str, block: Block) 
 
 def contraction_type(result: str) -> str:
     """The type in which a dot or convolution with that result type accumulates."""
-    return "f32" if result in _HALVES else result
+    return "f32" if _is_narrow(result) else result
+
+
+def _is_narrow(name: str) -> bool:
+    """Whether values of a floating-point type are computed in f32: f16, bf16 and the smaller ones."""
+    return name != "f32" and scalar.register_type(name) == "float"
 
 
 def multiply_add(name: str, total: str, a: str, b: str) -> str:

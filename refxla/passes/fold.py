@@ -47,7 +47,7 @@ def _folded(i: Instruction) -> Instruction | None:
     if i.opcode == "broadcast" or any(accuracy.max_ulp(i.opcode, s.element_type.name) for s in (i.shape, x.shape)):
         return None
     scalars = [scalar_value(o) for o in i.operands]
-    if row.group == ELEMENTWISE and all(s is not None for s in scalars):
+    if row.group == ELEMENTWISE and _by_element(i) and all(s is not None for s in scalars):
         # All elements are equal: one is computed, and broadcast.
         one = Instruction(i.name, i.opcode, Shape(i.shape.element_type), [], i.attributes)
         value = constant(_evaluate(one, scalars), i.name)
@@ -55,6 +55,13 @@ def _folded(i: Instruction) -> Instruction | None:
     if i.shape.size > LARGEST or any(o.opcode != "constant" for o in i.operands):
         return None
     return constant(_evaluate(i, [o.literal for o in i.operands]), i.name)
+
+
+def _by_element(i: Instruction) -> bool:
+    """Whether each element follows from one of each operand: not of a bitcast-convert that makes more or fewer."""
+    return all(o.shape.is_scalar or o.shape.dimensions == i.shape.dimensions for o in i.operands) and (
+        i.opcode != "bitcast-convert" or i.shape.dimensions == i.operands[0].shape.dimensions
+    )
 
 
 def _evaluate(i: Instruction, values: list) -> np.ndarray:

@@ -6,6 +6,7 @@ inlined, it works on arrays, and its constants are broadcast.
 
 from __future__ import annotations
 
+from refxla_spec.elementwise import is_elementwise
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Module
 
@@ -15,6 +16,7 @@ from .dead_code import called_first, sort
 # Instructions of one computation. Twenty computations that each call the one before twice are a million; a program that
 # people wrote stays far below.
 LIMIT = 500_000
+MOVES = frozenset("broadcast reshape transpose reverse slice dynamic-slice".split())
 INLINED = {"call": "to_apply", "fusion": "calls", "map": "to_apply"}
 
 
@@ -39,13 +41,16 @@ def _inline(computation: Computation) -> int:
     for call in calls:
         callee = call.attributes[INLINED[call.opcode]]
         copies: dict[Instruction, Instruction] = {}
+        known = set(call.operands)
         for i in callee.instructions:
             if i.opcode == "parameter":
                 copies[i] = call.operands[i.attributes["number"]]
             else:
                 copies[i] = _copy(i, copies, call)
+                if copies[i] not in known:
+                    known.add(copies[i])
+                    computation.instructions.append(copies[i])
         replacements[call] = copies[callee.root]
-        computation.instructions += [copies[i] for i in callee.instructions if i.opcode != "parameter"]
     if calls:
         computation.replace(replacements)
         sort(computation)
@@ -64,11 +69,20 @@ def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruct
         i.frontend_attributes,
         i.backend_config,
     )
-    if call.opcode != "map" or not i.shape.is_array:
-        return made
-    made.shape = call.shape.with_element_type(i.shape.element_type)
-    if i.opcode in ("constant", "iota"):
-        made.shape = i.shape
-        wide = call.shape.with_element_type(i.shape.element_type)
-        return make("broadcast", made, name=f"{made.name}.map", shape=wide, dimensions=())
-    return made
+    return _mapped(made, call) if call.opcode == "map" else made
+
+
+def _mapped(i: Instruction, call: Instruction) -> Instruction:
+    """An instruction on scalars as one on the arrays of a map, which has its dimensions."""
+    wide = call.shape.with_element_type(i.shape.element_type)
+    if i.opcode == "constant" and i.shape.is_scalar:
+        return make("broadcast", i, name=f"{i.name}.map", shape=wide, dimensions=())
+    if i.opcode in MOVES and i.shape.is_scalar and i.operands[0].shape.dimensions == wide.dimensions:
+        return i.operands[0]  # a scalar has but one element to move
+    if not is_elementwise(i.opcode) or not i.shape.is_scalar:
+        raise UnsupportedError(
+            f"{call.name}: a map whose computation is not elementwise is not compiled: {i.name} in it is {i.opcode} to "
+            f"{i.shape}; call the computation in a loop, or run the program on the reference with device='reference'"
+        )
+    i.shape = wide
+    return i

@@ -138,6 +138,3 @@ def _copied(program: Program, value: object) -> object:
         attributes = {k: _copied(program, v) for k, v in i.attributes.items()}
         made[i] = Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], attributes)
     return program.keep(Computation(program.name(value.name), list(made.values()), made[value.root]))
-
-
-

@@ -11,7 +11,7 @@ from refxla_spec.text import parse, parse_literal
 from refxla_spec.types import leaves
 
 from .. import values
-from ..frame import LARGEST, Frame, rule
+from ..frame import LARGEST, Frame, Skip, rule
 from .control import splice
 
 
@@ -19,14 +19,15 @@ from .control import splice
 def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
     """By opcode the examples, with their inputs, that fit a random program: of one device, of arrays, and small."""
     found: dict[str, tuple] = {}
-    for opcode, rule in operations().items():
+    for opcode, operation in operations().items():
         fitting = []
-        for example in rule.examples:
+        for example in operation.examples:
             module = parse(example.hlo)
             inputs = tuple(parse_literal(text) for text in example.inputs)
             shapes = [i.shape for c in module.computations for i in c.instructions]
-            arrays = all(s.is_array and not s.is_dynamic and s.size <= LARGEST for shape in shapes for s in leaves(shape))
-            if arrays and len(inputs) == len(module.entry.parameters):
+            parts = [s for shape in shapes for s in leaves(shape)]
+            fits = all(s.is_array and not s.is_dynamic and s.size <= LARGEST for s in parts)
+            if fits and len(inputs) == len(module.entry.parameters):
                 fitting.append((module, inputs))
         if fitting:
             found[opcode] = tuple(fitting)
@@ -40,7 +41,11 @@ def example(f: Frame) -> None:
     given = []
     for p, literal in zip(module.entry.parameters, inputs, strict=True):
         t, dims = p.shape.element_type, p.shape.dimensions
-        if f.flip(0.6):
+        if p.shape.is_tuple:
+            if not f.entry:
+                raise Skip("a tuple, and no parameters to take it")
+            given.append(f.parameter(p.shape.without_layout(), literal))
+        elif f.flip(0.6):
             given.append(f.of(t, dims))
         elif f.entry:
             value = literal if f.flip() else values.array(f.r, t, dims)

@@ -45,13 +45,16 @@ def reduce_pairs(f: Frame) -> None:
     x = f.any(*NUMBERS, least=1)
     t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
     index = f.put("iota", shape=Shape(S32, x.shape.dimensions), iota_dimension=axis)
-    better = choose_pair(f.program, t, f.r.choice(("GT", "LT", "GE")))
+    better = choose_pair(f.program, t, f.r.choice(("GT", "LT")))
     made = f.put("reduce", x, index, start(f, t), f.number(S32, 0), dimensions=(axis,), to_apply=better)
     f.elements(made)
 
 
 def choose_pair(program: Program, t: ElementType, direction: str) -> Computation:
-    """(a, i), (b, j) -> the pair whose value is the better, or of equal ones whose index is the smaller."""
+    """(a, i), (b, j) -> the pair whose value is the better, or of equal ones whose index is the smaller.
+
+    NaN is better than all else, so that this is a total order, and the order of combination does not matter.
+    """
     key = (direction, t.name, "pair")
     if key not in program.reducers:
         name = program.name(f"pair.{t}")
@@ -59,14 +62,20 @@ def choose_pair(program: Program, t: ElementType, direction: str) -> Computation
             Instruction(f"{name}.{n}", "parameter", Shape(s), [], {"number": k})
             for k, (n, s) in enumerate(zip("aibj", (t, S32, t, S32), strict=True))
         )
-        better = make("compare", a, b, name=f"{name}.better", direction=direction)
-        equal = make("compare", a, b, name=f"{name}.equal", direction="EQ")
-        first = make("compare", i, j, name=f"{name}.first", direction="LT")
-        both = make("and", equal, first, name=f"{name}.both")
-        keep = make("or", better, both, name=f"{name}.keep")
-        value, place = make("select", keep, a, b, name=f"{name}.v"), make("select", keep, i, j, name=f"{name}.p")
-        root = make("tuple", value, place, name=f"{name}.r")
-        made = [a, i, b, j, better, equal, first, both, keep, value, place, root]
+        made = [a, i, b, j]
+
+        def add(opcode: str, *operands: Instruction, **attributes: str) -> Instruction:
+            made.append(make(opcode, *operands, name=f"{name}.{len(made)}", **attributes))
+            return made[-1]
+
+        def either(x: Instruction, y: Instruction, opcode: str = "or") -> Instruction:
+            return add(opcode, x, y)
+
+        nan_a, nan_b = (add("compare", x, x, direction="NE") for x in (a, b))
+        better = either(add("compare", a, b, direction=direction), either(nan_a, add("not", nan_b), "and"))
+        equal = either(add("compare", a, b, direction="EQ"), either(nan_a, nan_b, "and"))
+        keep = either(better, either(equal, add("compare", i, j, direction="LT"), "and"))
+        root = add("tuple", add("select", keep, a, b), add("select", keep, i, j))
         program.reducers[key] = program.keep(Computation(name, made, root))
     return program.reducers[key]
 

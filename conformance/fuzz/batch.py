@@ -1,0 +1,173 @@
+"""Many programs at once: each compared without a device, then their kernels built as one and compared."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from refxla.plan import Plan
+
+from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named
+from .generate import Sample, generate
+from .runs import Arrays, Kernels, call, different_bits
+
+KERNEL_VARIANT = 4  # of so many programs one has the kernels of a variant compared, too
+
+
+@dataclass
+class Tally:
+    """What came of a range of programs; tallies add up."""
+
+    programs: int = 0
+    compared: int = 0  # programs whose kernels ran and were compared
+    variants: int = 0  # programs with the kernels of a variant compared besides
+    elements: int = 0  # of results compared with the reference
+    undecided: int = 0  # of these, elements of which the contract says nothing
+    unsupported: Counter[str] = field(default_factory=Counter)
+    opcodes: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    divergences: list[dict[str, Any]] = field(default_factory=list)
+    seconds: Counter[str] = field(default_factory=Counter)  # by stage, over all processes
+
+    def add(self, other: Tally) -> None:
+        for name in ("programs", "compared", "variants", "elements", "undecided"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("unsupported", "opcodes", "rules", "seconds"):
+            getattr(self, name).update(getattr(other, name))
+        self.divergences += other.divergences
+
+    def found(self, divergence: Divergence) -> None:
+        self.divergences.append(asdict(divergence))
+
+    def as_json(self) -> dict[str, Any]:
+        return {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(self).items()}
+
+    @staticmethod
+    def of_json(data: dict[str, Any]) -> Tally:
+        return Tally(**{k: Counter(v) if isinstance(v, dict) else v for k, v in data.items()})
+
+
+@dataclass
+class _Part:
+    """A plan whose kernels are built with those of others."""
+
+    sample: Sample
+    result: Cheap
+    plan: Plan
+    without: tuple[str, ...] = ()
+
+
+def run(first: int, count: int, kernels: Kernels | None) -> Tally:
+    """The programs with the seeds from `first` on; without `kernels`, on no device."""
+    tally, parts = Tally(), []
+    clock = _Clock(tally)
+    for seed in range(first, first + count):
+        sample = generate(seed)
+        clock.lap("generate")
+        tally.programs += 1
+        tally.rules.update(sample.used)
+        tally.opcodes.update({i.opcode for i in sample.module.instructions()})
+        result = cheap(sample)
+        clock.lap("compare plans")
+        if result.divergence:
+            tally.found(result.divergence)
+            continue
+        if result.unsupported:
+            tally.unsupported[reason(result.unsupported)] += 1
+            continue
+        tally.elements += result.wanted.elements
+        tally.undecided += result.wanted.undecided
+        if kernels is not None:
+            parts += _planned(sample, result, kernels, tally)
+            clock.lap("generate kernels")
+    if kernels is not None:
+        _built(parts, kernels, tally, clock)
+    return tally
+
+
+def reason(message: str) -> str:
+    """What is unsupported, without the names of one program."""
+    _, _, rest = message.partition(": ")
+    return rest.split(";")[0].split("(")[0].strip()[:80] or message[:80]
+
+
+class _Clock:
+    def __init__(self, tally: Tally) -> None:
+        self.tally, self.last = tally, time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.tally.seconds[stage] += now - self.last
+        self.last = now
+
+
+def _planned(sample: Sample, result: Cheap, kernels: Kernels, tally: Tally) -> list[_Part]:
+    """The plan of a program, and for some that of a variant."""
+    parts: list[_Part] = []
+
+    def plan(without: tuple[str, ...]) -> str:
+        parts.append(_Part(sample, result, kernels.plan(sample, without), without))
+        return ""
+
+    wanted = [()]
+    if sample.seed % KERNEL_VARIANT == 0:
+        wanted.append(VARIANTS[sample.seed // KERNEL_VARIANT % len(VARIANTS)])
+    for without in wanted:
+        check = f"kernels without {named(without)}" if without else "kernels"
+        try:
+            divergence = attempt(sample.seed, check, lambda w=without: plan(w))
+        except Unsupported as problem:
+            tally.unsupported[reason(str(problem))] += not without
+            break
+        if divergence:
+            tally.found(divergence)
+            break
+    return parts
+
+
+def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock) -> None:
+    """Build, run and compare. A build that fails is done in halves, until it is one program's."""
+    if not parts:
+        return
+    try:
+        executables = kernels.executables([part.plan for part in parts])
+    except Exception as error:
+        clock.lap("build")
+        if len(parts) > 1:
+            middle = len(parts) // 2
+            _built(parts[:middle], kernels, tally, clock)
+            _built(parts[middle:], kernels, tally, clock)
+        else:
+            what = f"{type(error).__name__}: {error}"[:2000]
+            tally.found(Divergence(parts[0].sample.seed, "kernels", what, type(error).__name__))
+        return
+    clock.lap("build")
+    results: dict[int, Arrays] = {}
+    for part, executable in zip(parts, executables, strict=True):
+        seed = part.sample.seed
+        if part.without:
+            if seed in results:
+                tally.variants += 1
+                divergence = attempt(
+                    seed,
+                    f"kernels without {named(part.without)}",
+                    lambda p=part, e=executable: different_bits(results[p.sample.seed], call(e, p.sample)),
+                )
+                if divergence:
+                    tally.found(divergence)
+            continue
+
+        def compared(part: _Part = part, executable: Any = executable) -> str:
+            got = call(executable, part.sample)
+            results[part.sample.seed] = got
+            return part.result.wanted.difference(got)
+
+        tally.compared += 1
+        divergence = attempt(seed, "kernels", compared)
+        if divergence:
+            tally.found(divergence)
+            results.pop(seed, None)
+    clock.lap("run kernels")

@@ -1,0 +1,151 @@
+"""Which pass or kernel a divergence comes from.
+
+The pipeline is walked in its order, and the first part that does something wrong is named:
+
+    pass NAME       the module behind it, interpreted, does not give what the module before it gave: the same bits
+                    behind an optional pass, the contract's bounds behind one that expands
+    fusion          the simulated plan is wrong, and right with one kernel for each instruction
+    planner         the simulated plan is wrong even so: memory, aliases, loops
+    kernel NAME     the kernel's outputs, on the inputs that it has in this program, are not the interpreter's
+    runtime         every part is right by itself, and the whole is not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from refxla_spec.bounds import Bounds, filled
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.interpreter import Interpreter
+from refxla_spec.module import Instruction, Module
+from refxla_spec.types import Value
+
+from refxla import plan as p
+from refxla.compiler import plan_module
+from refxla.passes.pipeline import FUSION, OPTIONAL, PASSES, optimize
+
+from .differ import VARIANTS
+from .generate import Sample
+from .runs import Expected, Kernels, different_bits, expected, interpreted, nested, simulated
+from .single import Single
+
+TURNS = 3  # executions of a computation whose kernels are tried
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`kind` is "pass", "fusion", "planner", "kernel", "runtime" or "reference"; `name` which one; `what` how it
+    shows."""
+
+    kind: str
+    name: str = ""
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".strip() + (f": {self.what}" if self.what else "")
+
+
+def cause(sample: Sample, kernels: Callable[[], Kernels] | None = None) -> Cause | None:
+    """The first part at fault; None if none is. Without `kernels` no kernel is tried."""
+    try:
+        wanted = expected(sample)
+    except Exception as error:
+        return Cause("reference", "", f"{type(error).__name__}: {error}")
+    found = _of_passes(sample, wanted) or _of_plan(sample, wanted)
+    if found is not None or kernels is None:
+        return found
+    for without in ((), *VARIANTS):
+        found = _of_kernels(sample, kernels(), without)
+        if found is not None:
+            return found
+    return None
+
+
+def _tried(action: Callable[[], str]) -> str:
+    """What differs, or what was raised, as text."""
+    try:
+        with np.errstate(all="ignore"):
+            return action()
+    except UnsupportedError:
+        return ""
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _of_passes(sample: Sample, wanted: Expected) -> Cause | None:
+    before = wanted.values
+    for name, _ in PASSES:
+        results: list[list[np.ndarray]] = []
+
+        def behind(name: str = name, results: list = results) -> str:
+            results.append(interpreted(optimize(sample.module, after=name), sample.arguments))
+            return wanted.difference(results[0])
+
+        what = _tried(behind)
+        if not what and results and name in OPTIONAL:
+            what = different_bits(before, results[0])
+        if what:
+            return Cause("pass", name, what)
+        before = results[0] if results else before
+    return None
+
+
+def _of_plan(sample: Sample, wanted: Expected) -> Cause | None:
+    optimized = _optimized(sample)
+    if optimized is None:
+        return None
+    values = interpreted(optimized, sample.arguments)
+    what = _tried(lambda: different_bits(values, simulated(sample)))
+    apart = _tried(lambda: different_bits(values, simulated(sample, (FUSION,))))
+    if what:
+        return Cause("planner", "", what) if apart else Cause("fusion", "", what)
+    return Cause("planner", "", apart) if apart else None
+
+
+def _optimized(sample: Sample) -> Module | None:
+    try:
+        return optimize(sample.module)
+    except UnsupportedError:
+        return None
+
+
+def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> Cause | None:
+    """The first kernel whose outputs are not those of the instructions in it."""
+    try:
+        optimized, planned = plan_module(sample.module, kernels.device.target, without)
+    except UnsupportedError:
+        return None
+    values: dict[Instruction, list[Value]] = {}
+    with np.errstate(all="ignore"):
+        Interpreter(lambda i, v: values.setdefault(i, []).append(v)).run(
+            optimized.entry, *nested(optimized, sample.arguments)
+        )
+    for fusion in planned.plan.fusions:
+        for inputs in _executions(fusion, values):
+            what = _tried(lambda f=fusion, given=inputs: _kernel_difference(f, given, kernels))
+            if what:
+                parts = ", ".join(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "tuple"))
+                return Cause("kernel", f"{fusion.kind} of {parts}", f"{fusion.name}: {what}")
+    whole = _tried(lambda: expected(sample).difference(kernels.run(sample, without)))
+    return Cause("runtime", "", whole) if whole else None
+
+
+def _executions(fusion: p.Fusion, values: dict[Instruction, list[Value]]) -> Iterator[dict[Instruction, Value]]:
+    """What a fusion's inputs are, each time that its computation runs."""
+    if any(i not in values for i in fusion.inputs):
+        return  # of a branch that is not taken
+    count = min([len(values[i]) for i in fusion.inputs] or [1])
+    for turn in range(min(count, TURNS)):
+        yield {i: values[i][turn] for i in fusion.inputs}
+
+
+def _kernel_difference(fusion: p.Fusion, inputs: dict[Instruction, Value], kernels: Kernels) -> str:
+    machine = Bounds()
+    known = {i: (v, None) for i, v in inputs.items()}
+    for i in fusion.instructions:
+        operands = [known[o] for o in i.operands]
+        known[i] = machine.step(i, [v for v, _ in operands], [e for _, e in operands])
+    wanted = Expected([known[o][0] for o in fusion.outputs], [filled(*known[o]) for o in fusion.outputs])
+    return wanted.difference(Single(fusion, kernels)(inputs))

@@ -1,0 +1,241 @@
+"""refxla-conformance fuzz: random programs, compared every way, until the count or the time is reached."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import selectors
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refxla_conformance.targets.child import Child, ChildDied, ChildError
+from refxla_spec.errors import Error, InputError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .batch import Tally
+from .differ import Divergence
+
+BATCH = 200  # programs built as one
+LIMIT = 600.0  # seconds for a batch
+EXPLAIN = 60.0  # seconds to reduce a divergence
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("--count", type=int, help="programs to run (default 1000, or no limit with --time)")
+    parser.add_argument("--time", type=float, metavar="MINUTES", help="stop after so long")
+    parser.add_argument("--seed", type=int, help="the first program's number (default: from the clock)")
+    parser.add_argument("-j", type=int, default=0, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--device", help="the compiler's device (default: the default one)")
+    parser.add_argument("--no-kernels", action="store_true", help="compare plans alone: nothing is built for a device")
+    parser.add_argument("--xla", type=int, default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
+    parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
+    parser.add_argument("--planted", action="store_true", help="find the bugs of planted.py instead, one after another")
+    parser.add_argument("--keep", type=int, default=10, metavar="N", help="divergences to reduce (default 10)")
+    parser.add_argument("--out", type=Path, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON of what came of it, written as it goes on")
+    parser.add_argument("--resume", action="store_true", help="go on where the results in FILE end")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="run a recorded divergence again")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the command; 0 if no program diverged, 1 if one did, 2 for a wrong call."""
+    console = Console()
+    try:
+        if options.replay:
+            return _replay(options, console)
+        if options.planted:
+            from .planted import report
+
+            return report(console)
+        return Session(options, console).run()
+    except Error as problem:
+        console.print(f"error: {problem}", markup=False, highlight=False)
+        return 2
+
+
+def _replay(options: argparse.Namespace, console: Console) -> int:
+    from .record import replay
+    from .worker import kernels
+
+    now, why = replay(options.replay, lambda: kernels(options.device))
+    if now is None:
+        console.print(f"{options.replay}: does not differ any more", markup=False)
+        return 0
+    console.print(f"{options.replay}: {now.check}: {now.what}\ncause: {why}", markup=False, highlight=False)
+    return 1
+
+
+@dataclass
+class Session:
+    """One run of the command: what is to do, who does it, and what came of it."""
+
+    options: argparse.Namespace
+    console: Console
+    tally: Tally = field(default_factory=Tally)
+    next: int = 0  # the next program's number
+    first: int = 0
+    last: int | None = None  # where to stop
+    waiting: list[tuple[int, int]] = field(default_factory=list)  # (first, count) of batches to do again
+    records: list[str] = field(default_factory=list)
+
+    def run(self) -> int:
+        """All batches, then the divergences explained; the exit status."""
+        o = self.options
+        if o.resume and o.results is None:
+            raise InputError("--resume goes on where a file ends: name it with --results FILE")
+        self.first = o.seed if o.seed is not None else int(time.time()) % 10**9 * 1000
+        self.next = self.first
+        if o.resume and o.results.exists():
+            self._load()
+        count = o.count if o.count is not None else (None if o.time else 1000)
+        self.last = None if count is None else self.first + count
+        self.console.print(f"seed {self.first}")
+        started = time.monotonic()
+        until = started + o.time * 60 if o.time else float("inf")
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                   TimeRemainingColumn())  # fmt: skip
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            task = progress.add_task("programs", total=count, completed=self.tally.programs)
+
+            def shown() -> None:
+                found = f", {len(self.tally.divergences)} diverge" if self.tally.divergences else ""
+                progress.update(task, completed=self.tally.programs, description=f"programs{found}")
+                self._save()
+
+            self._batches(until, shown)
+        self._explain()
+        self._save()
+        self._report(time.monotonic() - started)
+        return 1 if self.tally.divergences else 0
+
+    def _batches(self, until: float, shown: Any) -> None:
+        """Keep every process busy until the end; a batch whose process dies is done again in halves."""
+        jobs = self.options.j or os.cpu_count() or 1
+        idle = [Child("refxla_conformance.fuzz.worker") for _ in range(jobs)]
+        busy: dict[Child, tuple[int, int]] = {}
+        try:
+            while busy or self._more(until):
+                while idle and self._more(until):
+                    child, work = idle.pop(), self._take()
+                    child.send("run", *work, self._settings(), limit=LIMIT)
+                    busy[child] = work
+                for child in _ready(list(busy)):
+                    work = busy.pop(child)
+                    self._receive(child, work)
+                    idle.append(child)
+                    shown()
+        finally:
+            for child in (*idle, *busy):
+                child.close()
+
+    def _settings(self) -> dict[str, Any]:
+        o = self.options
+        return {"device": o.device, "kernels": not o.no_kernels, "invalid": o.invalid, "xla": o.xla}
+
+    def _more(self, until: float) -> bool:
+        return bool(self.waiting) or (time.monotonic() < until and (self.last is None or self.next < self.last))
+
+    def _take(self) -> tuple[int, int]:
+        if self.waiting:
+            return self.waiting.pop()
+        count = BATCH if self.last is None else min(BATCH, self.last - self.next)
+        self.next += count
+        return self.next - count, count
+
+    def _receive(self, child: Child, work: tuple[int, int]) -> None:
+        first, count = work
+        try:
+            self.tally.add(Tally.of_json(child.receive()))
+        except (ChildDied, ChildError, Error) as problem:
+            if count > 1:
+                self.waiting += [(first, count // 2), (first + count // 2, count - count // 2)]
+                return
+            self.tally.programs += 1
+            self.tally.found(Divergence(first, "process", str(problem)[:2000], type(problem).__name__))
+
+    def _explain(self) -> None:
+        """Reduce the first divergences of each check, and save them."""
+        o = self.options
+        chosen = _various(self.tally.divergences, o.keep)
+        if not chosen:
+            return
+        o.out.mkdir(parents=True, exist_ok=True)
+        child = Child("refxla_conformance.fuzz.worker")
+        for found in chosen:
+            path = o.out / f"{found['seed']}-{found['check'].replace(' ', '-').replace(',', '')}.hlo"
+            with self.console.status(f"reducing {found['seed']}"):
+                try:
+                    text = child.ask("explain", found, o.device, EXPLAIN, limit=LIMIT)
+                except (ChildDied, ChildError, Error) as problem:
+                    text = f"// seed: {found['seed']}\n// check: {found['check']}\n// {problem}\n"
+            path.write_text(text)
+            self.records.append(str(path))
+            heads = [line for line in text.splitlines() if line.startswith(("// differs", "// cause"))]
+            self.console.print("\n".join([f"{path}", *(h[:300] for h in heads)]), markup=False, highlight=False)
+        child.close()
+
+    def _save(self) -> None:
+        if self.options.results is not None:
+            pending = [*self.waiting]
+            data = {"seed": self.first, "next": self.next, "waiting": pending, "tally": self.tally.as_json(),
+                    "records": self.records}  # fmt: skip
+            partial = self.options.results.with_suffix(".part")
+            partial.write_text(json.dumps(data, indent=1))
+            partial.replace(self.options.results)
+
+    def _load(self) -> None:
+        data = json.loads(self.options.results.read_text())
+        self.tally = Tally.of_json(data["tally"])
+        self.first = data["seed"]
+        self.next = self.first + self.tally.programs  # what was under way when it ended is done again
+        self.waiting = []
+
+    def _report(self, seconds: float) -> None:
+        t = self.tally
+        rows = {
+            "programs": f"{t.programs}, {t.programs / max(seconds, 1e-9):.0f} a second",
+            "diverge": len(t.divergences),
+            "compared on the device": f"{t.compared}, of these with passes left out {t.variants}",
+            "elements compared": f"{t.elements}, of these undecided {t.undecided}",
+            "unsupported": f"{sum(t.unsupported.values())}: "
+            + ", ".join(f"{n} {what}" for what, n in t.unsupported.most_common(5)),
+            "operations met": len(t.opcodes),
+            "seconds by stage": ", ".join(f"{k} {v:.0f}" for k, v in t.seconds.most_common()),
+        }
+        table = Table(box=None, show_header=False)
+        for name, value in rows.items():
+            table.add_row(name, str(value))
+        self.console.print(table)
+        for d in t.divergences[:50]:
+            self.console.print(f"{d['seed']} {d['check']}: {d['what'][:200]}", markup=False, highlight=False)
+
+
+def _ready(children: list[Child]) -> list[Child]:
+    """Those that have answered, or are overdue; waits for one at least."""
+    with selectors.DefaultSelector() as selector:
+        for child in children:
+            selector.register(child.fileno(), selectors.EVENT_READ, child)
+        while True:
+            ready = [key.data for key, _ in selector.select(timeout=1.0)]
+            ready += [child for child in children if child not in ready and child.overdue]
+            if ready:
+                return ready
+
+
+def _various(divergences: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """A few divergences, of as many kinds as there are."""
+    kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for d in divergences:
+        kinds.setdefault((d["check"], d["raised"] or d["what"][:20]), []).append(d)
+    chosen: list[dict[str, Any]] = []
+    while len(chosen) < count and any(kinds.values()):
+        for found in kinds.values():
+            if found and len(chosen) < count:
+                chosen.append(found.pop(0))
+    return chosen

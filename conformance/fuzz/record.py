@@ -1,0 +1,79 @@
+"""A divergence as a file: HLO text whose first lines, comments, say what differs, where, and on which inputs.
+
+// refxla-conformance fuzz --replay FILE
+// seed: 2508
+// check: kernels
+// differs: result 0: ...
+// cause: kernel dot of dot: ...
+// input: f8e3m4[1,1] { { 1 } }
+HloModule fuzz ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from refxla_spec.errors import InputError
+from refxla_spec.text import format_literal, parse, parse_literal
+
+from .cause import cause
+from .differ import Divergence, same_check
+from .generate import Sample
+from .reduce import reduced
+from .runs import Kernels
+
+FIELDS = ("seed", "check", "raised", "differs", "cause")
+
+
+def investigate(sample: Sample, found: Divergence, kernels: Callable[[], Kernels], seconds: float = 60) -> str:
+    """The divergence reduced and its cause found, as text."""
+
+    def shows(smaller: Sample) -> bool:
+        return found.like(same_check(smaller, found, kernels))
+
+    if not shows(sample):
+        why = "it does not show when the program runs alone: it depends on what ran before it in the process"
+        return record(sample, found, why)
+    if found.check != "valid":
+        sample = reduced(sample, shows, seconds)
+    again = same_check(sample, found, kernels) or found
+    with_kernels = kernels if found.check.startswith("kernels") else None
+    return record(sample, again, str(cause(sample, with_kernels) or "not found"))
+
+
+def record(sample: Sample, found: Divergence, why: str) -> str:
+    """The text of a file."""
+    values = {"seed": found.seed, "check": found.check, "raised": found.raised, "differs": found.what, "cause": why}
+    lines = ["// refxla-conformance fuzz --replay FILE"]
+    lines += [f"// {name}: {' '.join(str(value).split())}" for name, value in values.items() if value != ""]
+    lines += [f"// input: {format_literal(a)}" for a in sample.arguments]
+    return "\n".join(lines) + f"\n{sample.module}\n"
+
+
+def read(path: Path) -> tuple[Sample, Divergence]:
+    """A recorded program, and what it showed. Raises InputError for a file that is no record."""
+    text = path.read_text()
+    found: dict[str, str] = {}
+    inputs = []
+    for line in text.splitlines():
+        if not line.startswith("// "):
+            continue
+        name, _, value = line[3:].partition(": ")
+        if name == "input":
+            inputs.append(parse_literal(value))
+        elif name in FIELDS:
+            found[name] = value
+    if not {"seed", "check"} <= set(found):
+        raise InputError(f"{path} is no record of a divergence: it has no lines '// seed: ' and '// check: '")
+    divergence = Divergence(int(found["seed"]), found["check"], found.get("differs", ""), found.get("raised", ""))
+    return Sample(divergence.seed, parse(text), tuple(inputs)), divergence
+
+
+def replay(path: Path, kernels: Callable[[], Kernels]) -> tuple[Divergence | None, str]:
+    """What a recorded program shows now, and the cause; (None, "") when it is mended."""
+    sample, found = read(path)
+    now = same_check(sample, found, kernels)
+    if now is None:
+        return None, ""
+    return now, str(cause(sample, kernels if found.check.startswith("kernels") else None) or "not found")

@@ -1,0 +1,62 @@
+"""One fusion's kernels, run by themselves on given inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from refxla_spec.module import Instruction
+
+from refxla import plan as p
+from refxla.supported import emit
+
+from .runs import Arrays, Kernels, flatten
+
+
+class Single:
+    """A plan of one fusion: its inputs are the parameters, its outputs the results."""
+
+    def __init__(self, fusion: p.Fusion, kernels: Kernels) -> None:
+        self.fusion = fusion
+        made = emit(fusion, kernels.device.target)
+        self.inputs = list(fusion.inputs)
+        buffers: list[p.Buffer] = []
+        steps: list[p.Step] = []
+        where: dict[object, int] = {}
+        sizes = {p.ARENA: 0, p.WORKSPACE: 0}
+
+        def buffer(key: object, name: str, shape, space: str, bytes: int, index: int = 0) -> int:
+            if key not in where:
+                offset = 0
+                if space in sizes:
+                    offset = sizes[space]
+                    sizes[space] += (bytes + 63) // 64 * 64
+                where[key] = len(buffers)
+                buffers.append(p.Buffer(name, shape, bytes, space, index, offset))
+            return where[key]
+
+        for n, i in enumerate(self.inputs):
+            buffer(("in", i), i.name, i.shape, p.PARAMETER, i.shape.bytes, n)
+        for n, i in enumerate(fusion.outputs):
+            buffer(("out", i), i.name, i.shape, p.RESULT, i.shape.bytes, n)
+        for k, kernel in enumerate(made):
+            for a in kernel.arguments:
+                if a.updates is not None:
+                    steps.append(p.Copy(where["in", a.updates], where["out", a.instruction]))
+            numbers = []
+            for n, a in enumerate(kernel.arguments):
+                if a.role == "scratch":
+                    numbers.append(buffer(("s", a.scratch), a.scratch, None, p.ARENA, a.bytes))
+                elif a.role == "workspace":
+                    numbers.append(buffer(("w", k, n), "workspace", None, p.WORKSPACE, a.bytes))
+                else:
+                    numbers.append(where["out" if a.role == "output" else "in", a.instruction])
+            steps.append(p.Launch(k, tuple(numbers)))
+        self.plan = p.Plan(
+            fusion.name, made, tuple(buffers), tuple(steps), tuple(i.shape for i in self.inputs),
+            tuple(o.shape for o in fusion.outputs), (), 0, sizes[p.ARENA], sizes[p.WORKSPACE],
+        )  # fmt: skip
+        (self.executor,) = kernels.executables([self.plan])  # type: list[Executor]
+
+    def __call__(self, inputs: Mapping[Instruction, np.ndarray]) -> Arrays:
+        return flatten([self.executor(*(np.asarray(inputs[i], order="C") for i in self.inputs))])

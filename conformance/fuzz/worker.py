@@ -1,0 +1,39 @@
+"""The process that runs batches: what a generated kernel does wrong may end it, and takes nothing else with it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from refxla_conformance.targets.child import serve
+
+from . import batch, invalid
+from .differ import Divergence
+from .generate import generate
+from .record import investigate
+from .runs import Kernels
+
+
+@cache
+def kernels(device: str | None) -> Kernels:
+    """The device, opened once."""
+    return Kernels(device)
+
+
+def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """A batch; the tally as JSON's kinds of data."""
+    if settings["invalid"]:
+        return invalid.run(first, count).as_json()
+    return batch.run(first, count, kernels(settings["device"]) if settings["kernels"] else None).as_json()
+
+
+def explain(found: dict[str, Any], device: str | None, seconds: float) -> str:
+    """The text of the record of a divergence."""
+    divergence = Divergence(**found)
+    if divergence.check.startswith("invalid"):
+        return invalid.record(divergence)
+    return investigate(generate(divergence.seed), divergence, lambda: kernels(device), seconds)
+
+
+if __name__ == "__main__":
+    serve({"run": run, "explain": explain})
