@@ -13,10 +13,11 @@ from refxla_spec.errors import Error, InputError
 from refxla_spec.module import Module
 
 from .._core import shapes
-from . import cse, dead_code, dynamic, expand, fold, inline, random_state, simplify, tuples
+from . import cse, dead_code, devices, dynamic, expand, fold, inline, random_state, simplify, tuples
 
 Pass = Callable[[Module], int]
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("devices", devices.run),
     ("random-state", random_state.run),
     ("inline", inline.run),
     ("dynamic", dynamic.run),

@@ -25,7 +25,7 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape, leaves
 
-from ..passes.pipeline import optimize
+from ..passes import inline
 
 TYPE = ".type"
 
@@ -137,7 +137,9 @@ def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
     Raises InputError for a parameter that is no array.
     """
     rng = np.random.default_rng(seed)
-    inlined = optimize(module, after="inline").entry
+    copy = module.clone()
+    inline.run(copy)
+    inlined = copy.entry
     positive = _feeding_roots(inlined)
     found = []
     for p in inlined.parameters:

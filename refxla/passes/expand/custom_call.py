@@ -21,6 +21,18 @@ def _marker(i: Instruction) -> Instruction:
     return x
 
 
+def _whole(i: Instruction) -> Instruction:
+    """On one device, the only tile of a value is the value."""
+    stated = i.shape.elements if i.shape.is_tuple else (i.shape,)
+    for x, shape in zip(i.operands, stated, strict=True):
+        if not x.shape.compatible(shape):
+            raise UnsupportedError(
+                f"{i.name}: {i.custom_call_target} makes {shape} of {x.shape}: a program for several devices; "
+                "compile it for one"
+            )
+    return make("tuple", *i.operands, name=i.name) if i.shape.is_tuple else i.operands[0]
+
+
 def _top_k(i: Instruction) -> Instruction:
     k = i.shape.elements[0].dimensions[-1]
     return topk.EXPANSIONS["topk"](make("topk", i.operands[0], name=i.name, k=k, largest=True))
@@ -28,6 +40,8 @@ def _top_k(i: Instruction) -> Instruction:
 
 TARGETS = {
     **{target: _marker for target, meaning in MEANINGS.items() if meaning is identity},
+    **dict.fromkeys(("SPMDFullToShardShape", "SPMDShardToFullShape"), _whole),
+    **dict.fromkeys(("xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"), _whole),
     "ProductOfElementaryHouseholderReflectors": householder.product_of_reflectors,
     "Qr": householder.qr,
     "TopK": _top_k,

@@ -1,0 +1,83 @@
+"""Programs are compiled for one device: what needs others, or the host meanwhile, is refused; and nothing runs beside
+anything else, so that what is begun asynchronously is done at once."""
+
+from __future__ import annotations
+
+from refxla_spec.devices import device_counts
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.groups import described
+from refxla_spec.module import Computation, Instruction, Module
+
+from ..build import Build
+from .dead_code import called_first, sort
+
+_HOST = frozenset("infeed outfeed send send-done recv recv-done".split())
+ADVICE = (
+    "run it on the reference, which has as many devices as it is written for: `refxla run FILE --device reference`, or "
+    "refxla_spec.devices.run_devices"
+)
+
+
+def run(module: Module) -> int:
+    """Refuse, or make calls of asynchronous operations; returns how many became calls.
+
+    Raises UnsupportedError for a program for several devices and for transfers to or from a host or another device.
+    """
+    replicas, partitions = device_counts(module)
+    if replicas * partitions > 1:
+        raise UnsupportedError(
+            f"{module.name} is a program for {described(replicas, partitions)}, and code is made for one; compile it "
+            f"for one device, or {ADVICE}"
+        )
+    for i in module.instructions():
+        if i.opcode in _HOST:
+            raise UnsupportedError(
+                f"{i.name}: {i.opcode} is not compiled: a compiled program takes its arguments and gives its results, "
+                "and nothing in between; make a parameter or a result of it, or run the program on the reference "
+                "(refxla_spec.interpreter.run with host=Host(...))"
+            )
+        check_alone(i)
+    module.computations = called_first(module.entry)
+    count = sum(_call_at_once(c) for c in module.computations)
+    module.computations = called_first(module.entry)
+    return count
+
+
+def check_alone(i: Instruction) -> None:
+    """UnsupportedError for a collective that names devices beyond the first."""
+    groups = i.attributes.get("replica_groups")
+    named = [n for g in groups.groups for n in g] if groups else []
+    named += [n for pair in i.attributes.get("source_target_pairs") or () for n in pair]
+    if any(named):
+        raise UnsupportedError(
+            f"{i.name}: {i.opcode} names device {max(named)}: a program for several devices, and code is made for one; "
+            f"compile it for one, or {ADVICE}"
+        )
+
+
+def _call_at_once(computation: Computation) -> int:
+    """async-start as a call and the tuple that it gives, async-update and async-done as what they pass on."""
+    replaced: dict[Instruction, Instruction] = {}
+    count = 0
+    for i in computation.instructions:
+        operands = [replaced.get(o, o) for o in i.operands]
+        b = Build(i.name)
+        if i.opcode == "async-start":
+            result = b.make("call", *operands, to_apply=i.calls)
+            result.metadata = i.metadata
+            replaced[i] = b.tuple(b.make("tuple", *operands), result, *contexts(i, 2))
+            count += 1
+        elif i.opcode == "async-update":
+            replaced[i] = operands[0]
+        elif i.opcode == "async-done":
+            replaced[i] = b.make("get-tuple-element", operands[0], index=1)
+    if replaced:
+        computation.replace(replaced)
+        sort(computation)
+    return count
+
+
+def contexts(i: Instruction, first: int) -> list[Instruction]:
+    """Zeros for what an implementation keeps in the tuple of a start, behind its `first` elements."""
+    b = Build(f"{i.name}.context")
+    return [b.scalar(0, s.element_type) for s in i.shape.elements[first:]]
