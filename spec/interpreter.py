@@ -1,9 +1,9 @@
 """The meaning of a program: each instruction's `evaluate`, in order.
 
-run(module, args)                the value of the entry computation
-steps(module, args)              the same one instruction at a time: yields (instruction, value)
-run(module, args, trace=print)   calls trace(instruction, value) for every instruction of every computation that runs
-run(module, args, host=Host())   with what infeeds take, and what outfeeds give (see devices.py)
+    run(module, args)                the value of the entry computation
+    steps(module, args)              the same one instruction at a time: yields (instruction, value)
+    run(module, args, trace=print)   calls trace(instruction, value) for each instruction of each computation that runs
+    run(module, args, host=Host())   with what infeeds take, and what outfeeds give (see devices.py)
 
 A program for several devices is run by devices.run_devices.
 """

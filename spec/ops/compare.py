@@ -83,6 +83,12 @@ EXAMPLES = (
         ("pred[2] {true, true}",),
     ),
     Example(
+        "x = c64[3] parameter(0)\ny = c64[3] parameter(1)\nROOT z = pred[3] compare(x, y), direction=NE",
+        ("c64[3] {(1, 2), (-0, 1), (nan, 1)}", "c64[3] {(1, 3), (0, 1), (nan, 1)}"),
+        ("pred[3] {true, false, true}",),
+        "complex numbers have no order",
+    ),
+    Example(
         """x = s32[<=4] parameter(0)
            y = s32[<=4] parameter(1)
            ROOT z = pred[<=4] compare(x, y), direction=LT""",

@@ -112,7 +112,10 @@ def _types(types: tuple[str, ...]) -> str:
         for t in ELEMENT_TYPES.values()
         if t.is_array
     )
-    return html(f'<p class="element-types">{marks}</p>') + "\nSee [](../types.md).\n"
+    return (
+        html(f'<p class="element-types">{marks}</p>')
+        + "\nThose with which one of the examples stays valid; see [](../types.md).\n"
+    )
 
 
 def _example(e: Example) -> str:

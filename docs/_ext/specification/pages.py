@@ -136,7 +136,7 @@ def _accuracy() -> str:
             "# Accuracy\n",
             prose(inspect.getdoc(accuracy) or ""),
             "## Largest errors of elementwise operations, in ULP\n",
-            "An operation that is not in this table is exact for every type.\n",
+            "An operation that is not in this table is exact for every type; for — nothing is promised.\n",
             table(("", *map(code, types)), rows),
             "## The bound of a whole program\n",
             prose(inspect.getdoc(bounds) or "", blocks="list"),
@@ -145,7 +145,7 @@ def _accuracy() -> str:
 
 
 def _interpreter() -> str:
-    parts = ["# The interpreter\n", prose(inspect.getdoc(interpreter) or "", blocks="python")]
+    parts = ["# The interpreter\n", prose(inspect.getdoc(interpreter) or "", blocks="list")]
     parts += ["An example:\n", fence(operation_page.snippet(operations()["add"].examples[0]), "python")]
     parts += [
         "```{eval-rst}\n.. autofunction:: refxla_spec.interpreter.run\n"
