@@ -1,14 +1,18 @@
 """A dot whose left operand is divided, along one of its dimensions, into groups of sizes that are known at run time.
 
 Group g has the indices from group_sizes[0] + .. + group_sizes[g-1] on, as many as group_sizes[g], along the one
-dimension of lhs that lhs_ragged_dims names. What that dimension is in the dot decides what the groups do:
+dimension of lhs that lhs_ragged_dims names. What that dimension is in the dot decides what the groups do. Where it is
+neither batch nor contracted, rhs has a dimension for the groups, which rhs_group_dims names, and with the group g that
+holds m (the result is zero for an m that no group holds)
 
-    neither batch nor contracted   result[b.., m, n..] = sum over k.. of lhs[b.., m, k..] * rhs[g, b.., k.., n..]
-                                   with the group g that holds m; zero for an m that no group holds. rhs has a
-                                   dimension for the groups, which rhs_group_dims names.
-    contracted                     result[g, b.., m.., n..] = sum over k in group g of lhs[b.., m.., k] * rhs[b.., k, n..]
-    batch                          result[b, m.., n..], the dot itself: each batch has a product of its own already, and
-                                   group_sizes has no effect
+    result[b.., m, n..] = sum over k.. of lhs[b.., m, k..] * rhs[g, b.., k.., n..]
+
+Where it is contracted, each group is a sum of its own:
+
+    result[g, b.., m.., n..] = sum over k of lhs[b.., m.., k] * rhs[b.., k, n..]    for the k in group g
+
+Where it is a batch dimension this is the dot itself: each batch has a product of its own already, and group_sizes has
+no effect.
 
 Everything else is as for dot. group_sizes is one list for the whole array, or one for each index of the dimensions of
 lhs that stand before the ragged one: the batch dimensions, and then of the dimensions of the ragged one's kind (free or

@@ -12,12 +12,12 @@ from html import escape
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<sum>sum over (?:[a-z]\.*(?:, )?)+ of\b)"
-    r"|(?P<word>[A-Za-z_]\w*(?:-[A-Za-z]{2,}\w*)*)"
+    r"|(?P<word>[A-Za-z_]\w*(?:-[A-Za-z]{2,}\w*)*(?:'s\b|\.py\b)?)"
     r"|(?P<sign>\.\.\.|\.\.|<=|>=|!=|->|<<|>>|[-+*/^=<>|,;:()\[\]{}&!?'\"%~.])|(?P<other>.)"
 )
 _SIGNS = {"*": "·", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "-": "−", "<<": "≪", ">>": "≫"}
 _NAMES = {"pi": "π", "inf": "∞", "sum": "∑", "infinity": "∞"}
-_INDEXED = re.compile(r"([a-zA-Z])(\d+|[mnd])")
+_INDEXED = re.compile(r"([a-zA-Z])(\d+)|([ij])([mnd])")
 _ENCLOSED = {
     "sqrt": ("<msqrt>", "</msqrt>"),
     "floor": ("<mo>⌊</mo>", "<mo>⌋</mo>"),
@@ -120,13 +120,14 @@ class _Formula:
             return f"<mo>{_NAMES[text]}</mo>" if text == "sum" else f"<mi>{_NAMES[text]}</mi>"
         index = _INDEXED.fullmatch(text)
         if index and (text != "in" or self.tokens[max(self.at - 4, 0)][1] == ".."):
-            last = f"<mn>{index[2]}</mn>" if index[2].isdigit() else f"<mi>{index[2]}</mi>"
-            return f"<msub><mi>{index[1]}</mi>{last}</msub>"
-        if len(text) == 1 and text != "a" or text == "a" and self._is_variable():
+            last = f"<mn>{index[2]}</mn>" if index[2] else f"<mi>{index[4]}</mi>"
+            return f"<msub><mi>{index[1] or index[3]}</mi>{last}</msub>"
+        if len(text) == 1 and (text != "a" or self._is_variable()):
             return f"<mi>{text}</mi>"
         return f'<mtext class="word">{escape(text)}</mtext>'
 
     def _is_variable(self) -> bool:
-        """Whether this `a` is a letter of the formula, and not the article: a word does not follow it."""
-        following = [t for t in self.tokens[self.at : self.at + 2] if t[0] != "space"]
-        return not (following and following[0][0] == "word" and len(following[0][1]) > 2)
+        """Whether this `a` is a letter of the formula, and not the article: a sign stands beside it."""
+        before = [kind for kind, _ in self.tokens[max(self.at - 3, 0) : self.at - 1] if kind != "space"]
+        after = [kind for kind, _ in self.tokens[self.at : self.at + 2] if kind != "space"]
+        return before[-1:] == ["sign"] or after[:1] == ["sign"]
