@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from refxla_spec.custom_calls import TARGETS as MEANINGS
-from refxla_spec.custom_calls import identity
+from refxla_spec.custom_calls import identity, options
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
 from ..._core.shapes import make
-from . import householder, topk
+from ...build import Build
+from . import householder, lapack, topk
 
 
 def _marker(i: Instruction) -> Instruction:
@@ -38,10 +39,29 @@ def _top_k(i: Instruction) -> Instruction:
     return topk.EXPANSIONS["topk"](make("topk", i.operands[0], name=i.name, k=k, largest=True))
 
 
+def _approximate_top_k(i: Instruction) -> Instruction:
+    """The first elements in the comparator's order, none missed: a sort, and what stands in front."""
+    b = Build(i.name)
+    arrays = i.operands[: len(i.operands) // 2]
+    axis = int(options(i, reduction_dim=arrays[0].shape.rank - 1)["reduction_dim"])
+    comparator = (*i.called_computations, *([i.to_apply] if i.to_apply else []))[0]
+    shapes = i.shape.elements or (i.shape,)
+    count = shapes[0].dimensions[axis]
+    if count > arrays[0].shape.dimensions[axis]:
+        raise UnsupportedError(f"{i.name}: {count} elements of {arrays[0].shape} are asked for")
+    made = b.make("sort", *arrays, dimensions=(axis,), to_apply=comparator, is_stable=True)
+    parts = [b.make("get-tuple-element", made, index=n) for n in range(len(arrays))] if len(arrays) > 1 else [made]
+    zeros = (0,) * arrays[0].shape.rank
+    first = [b.slice(p, zeros, s.dimensions) for p, s in zip(parts, shapes, strict=True)]
+    return b.tuple(*first) if i.shape.is_tuple else first[0]
+
+
 TARGETS = {
+    **lapack.TARGETS,
     **{target: _marker for target, meaning in MEANINGS.items() if meaning is identity},
     **dict.fromkeys(("SPMDFullToShardShape", "SPMDShardToFullShape"), _whole),
     **dict.fromkeys(("xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"), _whole),
+    "ApproxTopK": _approximate_top_k,
     "ProductOfElementaryHouseholderReflectors": householder.product_of_reflectors,
     "Qr": householder.qr,
     "TopK": _top_k,
@@ -53,8 +73,9 @@ def _expand(i: Instruction) -> Instruction:
         return TARGETS[i.custom_call_target](i)
     raise UnsupportedError(
         f"{i.name}: the compiler has no code for custom-call target {i.custom_call_target!r} (result {i.shape}); "
-        f"known are {', '.join(sorted(TARGETS))}; lower the program without it "
-        "(JAX: lowering_platforms=('refxla',) avoids the calls of a CPU's library)"
+        f"it has for {', '.join(sorted(TARGETS))}; run the program with device='reference', where "
+        "refxla_spec.custom_calls.register gives a target a meaning, or lower it without the call "
+        "(JAX: lowering_platforms=('refxla',) avoids a CPU's library)"
     )
 
 
