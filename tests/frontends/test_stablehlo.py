@@ -175,11 +175,11 @@ def test_a_source_that_the_locations_name_is_shown():
     with pytest.raises(ParseError):
         refxla.parse(text)
     quantize = """func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> {
-      %0 = stablehlo.uniform_quantize %a : (tensor<3xf32>) -> tensor<3x!quant.uniform<i8:f32, 1.0:1>> loc("model.py":7:1)
+      %0 = stablehlo.uniform_quantize %a : (tensor<3xf32>) -> tensor<3x!quant.uniform<i8:f32, 1.0:1>> loc("m.py":7:1)
       %1 = stablehlo.uniform_dequantize %0 : (tensor<3x!quant.uniform<i8:f32, 1.0:1>>) -> tensor<3xf32>
       return %1 : tensor<3xf32>
     }"""
-    with pytest.raises(UnsupportedError, match="model.py:7: 'stablehlo.uniform_quantize' .*jaxlib finds no HLO"):
+    with pytest.raises(UnsupportedError, match="m.py:7: 'stablehlo.uniform_quantize' .*jaxlib finds no HLO"):
         refxla.parse(quantize)
 
 
