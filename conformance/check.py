@@ -216,7 +216,7 @@ def _excuses(
     """The names of the differences that together explain every wrong element; () if some are left."""
     left, names = [w.copy() for w in wrong], []
     pairs = list(zip(got, wanted.values, strict=True))
-    candidates = [(d.name, [_explained(d, case, g, v) for g, v in pairs]) for d in known]
+    candidates = [(d.name, [_explained(d, case, n, g, v) for n, (g, v) in enumerate(pairs)]) for d in known]
     if target.flushes_subnormals and case.devices == 1 and case.infeed is None:
         candidates.append((FLUSHED, flushed(case).explains(got, wanted)))
         candidates.append((FLUSHED, [(g == 0) & _subnormal(v) for g, v in pairs]))
@@ -227,10 +227,10 @@ def _excuses(
     return () if any(w.any() for w in left) else tuple(dict.fromkeys(names))
 
 
-def _explained(difference: Difference, case: Case, got: Array, expected: Array) -> Array:
+def _explained(difference: Difference, case: Case, leaf: int, got: Array, expected: Array) -> Array:
     if difference.explains is None:
         return np.ones(got.shape, bool)
-    return np.broadcast_to(difference.explains(case, got, expected), got.shape)
+    return np.broadcast_to(difference.explains(case, leaf, got, expected), got.shape)
 
 
 @lru_cache(maxsize=8)

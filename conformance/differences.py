@@ -1,20 +1,25 @@
 """Where an oracle is known to differ from the specification: data, with who is right, and by which sentence.
 
 A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
-is reported as *excused*, under the difference's name; it is not a pass.
+is reported as *excused*, under the difference's name; it is not a pass. What holds for one oracle stands in
+`differences_xla.py` and `differences_stablehlo.py`; here stands what such an entry is, and what its predicates are made
+of. `rows()` is the table of the documentation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
+from refxla_spec.module import Instruction
+from refxla_spec.numerics import type_of
 
 from .cases import Case
 
-Explains = Callable[[Case, np.ndarray, np.ndarray], np.ndarray]
-"""(case, got, expected) -> for each element of one leaf of the result whether the difference explains it."""
+Explains = Callable[[Case, int, np.ndarray, np.ndarray], np.ndarray]
+"""(case, leaf, got, expected) -> for each element of that leaf of the result whether the difference explains it."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Difference:
     `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" where no
     document decides; `why` the sentence of the document that says so, with its source. `applies` says which cases it
     can touch. `explains` says which of their elements; None: whatever comes of the case, a crash or a refusal too.
+    `what` is what the target does, against what the reference does.
     """
 
     name: str
@@ -32,6 +38,118 @@ class Difference:
     why: str
     applies: Callable[[Case], bool]
     explains: Explains | None = None
+    what: str = ""
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+# Predicates of cases.
+
+
+def of(*opcodes: str) -> Callable[[Case], bool]:
+    """Cases of these operations."""
+    return lambda case: case.opcode in opcodes
+
+
+def with_types(opcodes: Collection[str], *types: str) -> Callable[[Case], bool]:
+    """Cases of these operations (of any, if none is named) in whose programs one of these element types occurs."""
+
+    def applies(case: Case) -> bool:
+        return (not opcodes or case.opcode in opcodes) and not types_of(case).isdisjoint(types)
+
+    return applies
+
+
+def types_of(case: Case) -> set[str]:
+    """The element types of a program's arrays."""
+    return {leaf.element_type.name for i in case.module.instructions() for leaf in _leaves(i)}
+
+
+def _leaves(i: Instruction):
+    from refxla_spec.types import leaves
+
+    return leaves(i.shape)
+
+
+# Predicates of elements.
+
+
+def site(case: Case, leaf: int) -> Instruction:
+    """The instruction that gives a leaf of the entry computation's result: the root, or an operand of its tuple."""
+    root = case.module.entry.root
+    if root.opcode != "tuple":
+        return root
+    found = [o for o in root.operands for _ in _leaves(o)]
+    return found[leaf]
+
+
+def operands(case: Case, leaf: int) -> list[np.ndarray]:
+    """The operands of that instruction that are parameters, as arrays."""
+    found = [o for o in site(case, leaf).operands if o.opcode == "parameter"]
+    return [np.asarray(case.inputs[o.attributes["number"]]) for o in found]
+
+
+def where(test: Callable[..., np.ndarray]) -> Explains:
+    """Elements of an elementwise operation for which test(expected, *operands) holds.
+
+    Operands of other dimensions than the result are left out.
+    """
+
+    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        given = [o for o in operands(case, leaf) if o.shape == expected.shape]
+        with np.errstate(all="ignore"):
+            return np.asarray(test(expected, *given))
+
+    return explains
+
+
+def whole(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """All elements, but no crash and no refusal."""
+    return np.ones(got.shape, bool)
+
+
+def parts(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """An array, or the real and the imaginary part of a complex one."""
+    return (np.array(x.real), np.array(x.imag)) if type_of(x).is_complex else (x,)
+
+
+def in_any_part(test: Callable[[np.ndarray], np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """Where the test holds for some part of some of the arrays of floats."""
+    found = [test(p) for a in arrays if type_of(a).is_float or type_of(a).is_complex for p in parts(a)]
+    return np.logical_or.reduce(found) if found else np.zeros(arrays[0].shape, bool)
+
+
+def subnormal(x: np.ndarray) -> np.ndarray:
+    """Where the numbers are subnormal ones of their type."""
+    return (x != 0) & (np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal)
+
+
+def not_finite(x: np.ndarray) -> np.ndarray:
+    """Where the numbers are infinities or NaN."""
+    return ~np.isfinite(x)
+
+
+def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
+    """Finite results that lie from the expected ones by no more ULPs (of a complex one: of its modulus) than has been
+    seen of this operation and element type."""
+    from refxla_spec.compare import distance, ulp
+
+    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        limit = limits.get((site(case, leaf).opcode, type_of(expected).name), 0.0)
+        with np.errstate(all="ignore"):
+            near = distance(got, expected) <= limit * ulp(expected)
+            return near & np.isfinite(np.abs(got)) & np.isfinite(np.abs(expected))
+
+    return explains
+
+
+def _differences() -> tuple[Difference, ...]:
+    from . import differences_stablehlo, differences_xla  # they are made of what stands above
+
+    return (*differences_xla.DIFFERENCES, *differences_stablehlo.DIFFERENCES)
+
+
+def rows() -> list[tuple[str, str, str, str, str]]:
+    """The table: target, name, what the target does, who is right, by which sentence."""
+    return [(d.target, d.name, d.what, d.right, d.why) for d in DIFFERENCES]
+
+
+DIFFERENCES: tuple[Difference, ...] = _differences()

@@ -225,13 +225,15 @@ def _stochastic_convert(thorough: bool) -> Iterator[Case]:
         operand = unary_table("stochastic-convert", source, thorough)
         for bits in array_types("unsigned"):
             random = random_bits(seeded(f"edge/stochastic-convert/{source}"), bits, len(operand))
-            lines = [
-                (shape(t, operand.shape), "stochastic-convert(p0, p1)")
-                for t in array_types("signed")
-                if takes(rule, Shape.array(t, operand.shape), Shape.of(operand), Shape.of(random))
-            ]
-            if lines:
-                yield variants("stochastic-convert", source.name, lines, operand, random)
+            for label, few in (("", False), ("_to_s1", True)):
+                lines = [
+                    (shape(t, operand.shape), "stochastic-convert(p0, p1)")
+                    for t in array_types("signed")
+                    if (t.bits == 1) == few
+                    and takes(rule, Shape.array(t, operand.shape), *map(Shape.of, (operand, random)))
+                ]
+                if lines:
+                    yield variants("stochastic-convert", f"{source}{label}", lines, operand, random)
 
 
 SPECIAL: dict[str, Callable[[bool], Iterator[Case]]] = {

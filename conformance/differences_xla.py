@@ -1,0 +1,246 @@
+"""How XLA:CPU (jaxlib 0.10.2) differs from the specification."""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec.indexing import window_slices
+from refxla_spec.numerics import type_of
+
+from .cases import Case
+from .differences import (
+    Difference,
+    in_any_part,
+    not_finite,
+    of,
+    site,
+    subnormal,
+    types_of,
+    where,
+    whole,
+    with_types,
+    within_ulp,
+)
+
+XLA = "xla-cpu"
+ANNEX_G = "C99, annex G (and F.9.4.3 for the modulus), is what special values of complex functions follow here; "
+
+# The largest error seen of each function where XLA:CPU goes beyond the contract, in ULP, on the cases of this suite.
+SEEN: dict[tuple[str, str], float] = {
+    ("exponential-minus-one", "f32"): 2.5,
+}
+COMPLEX_FUNCTIONS = (
+    "acos acosh asin asinh atanh cosh cosine divide exponential exponential-minus-one log log-plus-one logistic "
+    "multiply power rsqrt sign sine sinh sqrt tan tanh"
+).split()
+
+
+def _smallest(expected: np.ndarray, *given: np.ndarray) -> np.ndarray:
+    """Where 2^-127, which is subnormal in f32, goes in or comes out."""
+    found = np.zeros(expected.shape, bool)
+    for a in (expected, *given):
+        if type_of(a).name == "f8e8m0fnu":
+            found |= a.astype(np.float64) == 2.0**-127
+    return found
+
+
+def _tied(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are largest (or smallest) in some window together with another one."""
+    i = site(case, leaf)
+    operand = np.asarray(case.inputs[i.operands[0].attributes["number"]])
+    counts = i.operands[1].shape.dimensions
+    best = {"GE": np.maximum, "GT": np.maximum}.get(i.select.root.direction, np.minimum)
+    placings = [window_slices(i.window, k, operand.shape, counts) for k in np.ndindex(*(w.size for w in i.window))]
+    extreme = np.full(counts, np.nan)
+    for placed, taken in placings:
+        extreme[placed] = best(np.where(np.isnan(extreme[placed]), operand[taken], extreme[placed]), operand[taken])
+    number = np.zeros(counts, int)
+    for placed, taken in placings:
+        number[placed] += operand[taken] == extreme[placed]
+    tied = np.zeros(operand.shape, bool)
+    for placed, taken in placings:
+        tied[taken] |= (operand[taken] == extreme[placed]) & (number[placed] > 1)
+    return tied
+
+
+def _large_exponent(expected: np.ndarray, *given: np.ndarray) -> np.ndarray:
+    return given[1].astype(object) >= (128 if type_of(expected).bits == 8 else 64)
+
+
+def _complex(case: Case) -> bool:
+    return not types_of(case).isdisjoint(("c64", "c128"))
+
+
+DIFFERENCES = (
+    Difference(
+        "subnormal operands and results",
+        XLA,
+        "reference",
+        "IEEE 754-2019, 3.3: subnormal numbers are numbers of the format. XLA sets flush-to-zero and "
+        "denormals-are-zero on its threads.",
+        lambda case: True,
+        where(lambda expected, *given: in_any_part(subnormal, expected, *given)),
+        "takes subnormal operands for zeros, gives zero for subnormal results, and in functions that take the exponent "
+        "apart (power, atan2, ...) anything may come of one; the reference computes with them",
+    ),
+    Difference(
+        "2^-127 in f8e8m0fnu",
+        XLA,
+        "reference",
+        "OCP microscaling formats, 5.4: E8M0 holds 2^-127 to 2^127 and NaN. XLA computes in f32, where 2^-127 is "
+        "subnormal and flushed to zero, which the type does not have: NaN.",
+        with_types((), "f8e8m0fnu"),
+        where(_smallest),
+        "gives NaN where 2^-127 goes in or should come out",
+    ),
+    Difference(
+        "one-bit integers",
+        XLA,
+        "reference",
+        "XLA's xla_data.proto has S1 and U1; JAX's wheel gives programs to XLA as StableHLO, whose integer types have "
+        "2 to 64 bits, and i1 is its boolean: a limit of the way to XLA, not of XLA.",
+        with_types((), "s1", "u1"),
+        None,
+        "the conversion to StableHLO refuses programs with s1 or u1, or makes pred of them",
+    ),
+    Difference(
+        "pred in bitcast-convert",
+        XLA,
+        "reference",
+        "xla/primitive_util.h: pred is 8 bits wide; in StableHLO, as which programs reach XLA here, i1 has one bit.",
+        with_types(("bitcast-convert",), "pred"),
+        None,
+        "refuses: the widths of the two types count differently in StableHLO",
+    ),
+    Difference(
+        "bitcast as an input",
+        XLA,
+        "open",
+        "XLA's documentation has no bitcast among the operations; it is what layout assignment makes of reshapes, and "
+        "the conversion to StableHLO loses the layouts that it is defined by.",
+        of("bitcast"),
+        None,
+        "refuses a bitcast whose ranks differ, or reads other layouts",
+    ),
+    Difference(
+        "fusion as an input",
+        XLA,
+        "open",
+        "fusion is made by XLA's own passes; its CPU compiler takes only fusions that it has made, with layouts.",
+        of("fusion"),
+        None,
+        "refuses, or ends its process, where the program has a fusion",
+    ),
+    Difference(
+        "topk and mixed dots of elements below 8 bits",
+        XLA,
+        "reference",
+        "operation_semantics has no such restriction; XLA keeps the operand's element size in the layout of an s32, "
+        'which its own verifier refuses ("custom element sizes on non-sub-byte types").',
+        with_types(("topk", "dot"), "s2", "s4", "u2", "u4", "f4e2m1fn"),
+        None,
+        "refuses",
+    ),
+    Difference(
+        "popcnt below 8 bits",
+        XLA,
+        "reference",
+        "operation_semantics, PopulationCount: the number of bits set in each element, of which s2 has two.",
+        with_types(("popcnt",), "s2", "s4"),
+        whole,
+        "counts in the sign-extended byte",
+    ),
+    Difference(
+        "f4e2m1fn to integers",
+        XLA,
+        "reference",
+        "operation_semantics, ConvertElementType: the value 6 is a value of s4.",
+        with_types(("convert",), "f4e2m1fn"),
+        whole,
+        "makes 7 of 6 in s4, since it compares with the largest integer rounded to f4e2m1fn",
+    ),
+    Difference(
+        "bitcast-convert of complex numbers",
+        XLA,
+        "reference",
+        "operation_semantics, BitcastConvertType: element types of the same width, such as c64 to c64.",
+        with_types(("bitcast-convert",), "c64", "c128"),
+        None,
+        "ends its process",
+    ),
+    Difference(
+        "signed random bits",
+        XLA,
+        "reference",
+        "operation_semantics, RngBitGenerator: the output has the shape that is asked for. The expander computes in "
+        "unsigned integers and leaves the result so.",
+        lambda case: case.opcode == "rng-bit-generator" and bool(types_of(case) & {"s8", "s16", "s32", "s64"}),
+        None,
+        "gives unsigned integers, of the same bits, where signed ones were asked for",
+    ),
+    Difference(
+        "integer power with a large exponent",
+        XLA,
+        "reference",
+        'operation_semantics, Pow: "elementwise lhs raised to rhs", modulo 2^bits; 3^32767 = -21845 in s16, since 3 * '
+        "-21845 = 1.",
+        of("power"),
+        where(lambda expected, *given: _large_exponent(expected, *given) if type_of(expected).is_integer else False),
+        "gives a wrong number for large exponents (seen from 64 on, in 8 bits from 128): its squaring ends early",
+    ),
+    Difference(
+        "ties in select-and-scatter",
+        XLA,
+        "reference",
+        "operation_semantics, SelectAndScatter: select \"is called with the property that the first parameter's index "
+        "vector is lexicographically less than the second parameter's index vector\".",
+        of("select-and-scatter"),
+        _tied,
+        "may pick another of several equal elements of a window, since it goes through them column by column",
+    ),
+    Difference(
+        "complex maximum and minimum",
+        XLA,
+        "reference",
+        'StableHLO, maximum: "For complex numbers: lexicographic maximum for the (real, imaginary) pair".',
+        lambda case: case.opcode in ("maximum", "minimum", "clamp") and _complex(case),
+        whole,
+        "compares the real parts alone",
+    ),
+    Difference(
+        "reduce-precision of f8",
+        XLA,
+        "reference",
+        'StableHLO, reduce_precision: "The mantissa bits of the original value are updated to round the original value '
+        'to the nearest value representable with mantissa_bits".',
+        lambda case: case.opcode == "reduce-precision" and case.element_type.startswith("f8"),
+        whole,
+        "computes in a wider type, where subnormals of the f8 type have more mantissa bits to lose",
+    ),
+    Difference(
+        "NaN with no mantissa bits",
+        XLA,
+        "reference",
+        "operation_semantics, ReducePrecision models a conversion to a narrower format, and a NaN converts to a NaN.",
+        of("reduce-precision"),
+        where(lambda expected, *given: in_any_part(np.isnan, *given)),
+        "gives an infinity for NaN where mantissa_bits is 0",
+    ),
+    Difference(
+        "complex infinities and NaN",
+        XLA,
+        "reference",
+        ANNEX_G + "operation_semantics is silent, and XLA's expansions apply the formula of finite numbers.",
+        lambda case: case.opcode in (*COMPLEX_FUNCTIONS, "abs") and _complex(case),
+        where(lambda expected, *given: in_any_part(not_finite, expected, *given)),
+        "gives NaN, or loses the sign or one part, where a part of operand or result is infinite or NaN",
+    ),
+    Difference(
+        "accuracy of elementary functions",
+        XLA,
+        "reference",
+        "the accuracy contract of this specification; XLA promises none.",
+        lambda case: case.kind == "edge",
+        within_ulp(SEEN),
+        "is farther from the exact result than the contract allows, by the ULPs listed in differences_xla.SEEN",
+    ),
+)
