@@ -69,11 +69,14 @@ def from_hlo(mlir: Any, proto: bytes) -> bytes:
     if made[:4] != b"ML\xefR":
         return bytes(made)
     from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
     from jaxlib.mlir.dialects import stablehlo
 
+    try:
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext as dialects
+    except ImportError:  # it has moved between versions
+        from jaxlib.mlir._mlir_libs import register_jax_dialects as dialects
     context, registry = ir.Context(), ir.DialectRegistry()
-    getattr(_jax_mlir_ext, "register_dialects", lambda _: None)(registry)
+    dialects.register_dialects(registry)
     context.append_dialect_registry(registry)
     stablehlo.register_dialect(context)
     context.load_all_available_dialects()

@@ -246,3 +246,17 @@ def test_hlo_is_written_as_stablehlo_and_read_again():
         strict=True,
     ):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_commands_take_and_write_it(tmp_path, capsys):
+    from refxla.tools.cli import main
+
+    program, hlo, back = (str(tmp_path / name) for name in ("p.mlir", "p.hlo", "back.mlir"))
+    (tmp_path / "p.mlir").write_text(TEXT)
+    assert main(["verify", program]) == 0 and "two is valid" in capsys.readouterr().out
+    assert main(["convert", program, hlo]) == 0 and main(["convert", hlo, back]) == 0
+    assert main(["show", back]) == 0 and "multiply(" in capsys.readouterr().out
+    assert main(["run", back, "--random", "0", "--device", "reference", "--check"]) == 0
+    (tmp_path / "p.mlir").write_text(TEXT.replace("stablehlo.multiply", "stablehlo.multiple"))
+    assert main(["explain", program]) == 2
+    assert "p.mlir: line 6, column 10: custom op 'stablehlo.multiple' is unknown" in capsys.readouterr().err
