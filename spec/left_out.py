@@ -1,7 +1,7 @@
 """What XLA knows and this specification leaves out on purpose, each with its reason.
 
 Everything else that HLO has is here: each of its opcodes is a file of `ops/` or a row of this table, and so is each of
-its element types (`types.py`).
+its element types (`types.py`). A program with what is left out is refused with an error that says so.
 """
 
 from __future__ import annotations
@@ -11,44 +11,51 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LeftOut:
-    """One thing that is not specified: its name as HLO writes it, what kind of thing it is, and why it is not here."""
+    """One thing that is not specified: its name as HLO writes it, why it is not here, and a program that has it."""
 
     name: str
     kind: str  # "opcode", "element type", "text" or "proto"
     reason: str
+    program: str = ""  # "" where a text cannot have it
 
 
 LEFT_OUT: tuple[LeftOut, ...] = (
-    LeftOut("buffer", "element type", "a name for memory, which only programs that a compiler has scheduled contain"),
     LeftOut(
-        "custom calls of one implementation",
-        "text",
-        "a target such as lapack_sgeqrf_ffi names a library's function, and HLO says nothing of what it computes; "
-        "those that JAX and TensorFlow emit on every platform are defined in custom_calls.py, others can be registered",
+        "buffer",
+        "element type",
+        "a name for memory, which only programs that a compiler has scheduled contain",
+        "x = buffer[2] parameter(0)",
     ),
     LeftOut(
-        "tiled and padded layouts",
+        "custom calls of one library",
         "text",
-        "a layout is kept and printed again, and only bitcast depends on it; a bitcast of a tiled one is refused",
+        "HLO does not say what a target computes; those that JAX and TensorFlow use for what HLO has no opcode for are "
+        "defined in `custom_calls`, and others can be registered there",
+        'ROOT x = f32[2] custom-call(), custom_call_target="cublas_gemm"',
+    ),
+    LeftOut(
+        "bitcast of tiled layouts",
+        "text",
+        "how a tiled array is padded belongs to one machine; layouts are kept and printed again, and nothing else "
+        "depends on them",
+        "x = f32[4,4]{1,0:T(2,2)} constant({1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16})\nROOT y = f32[16]{0} bitcast(x)",
     ),
     LeftOut(
         "results without shapes",
         "text",
-        "text printed with print_ids=False or without shapes of results says too little; XLA cannot read it",
+        "a shape is part of what an instruction says, and does not always follow from the operands; XLA cannot read "
+        "such a text either",
+        "x = f32[2] parameter(0)\nROOT y = negate(x)",
     ),
     LeftOut(
         "shortened constants",
         "text",
-        "constant({...}) has lost its value; print the program again with print_large_constants=True",
+        "the value is lost; print the program again with print_large_constants=True",
+        "ROOT x = f32[4] constant({...})",
     ),
     LeftOut(
-        "replica_count and num_partitions",
+        "`replica_count` and `num_partitions`",
         "proto",
         "an HloModuleProto has no place for them (they stand in XLA's HloModuleConfig); the text keeps them",
-    ),
-    LeftOut(
-        "fusion kinds' meaning",
-        "text",
-        "kLoop, kInput, kOutput and kCustom tell a compiler how the fusion came about; the value is the computation's",
     ),
 )

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from refxla_spec import grammar, left_out
 from refxla_spec.compare import bits_equal
+from refxla_spec.errors import ParseError, UnsupportedError
+from refxla_spec.interpreter import run
 from refxla_spec.operation import operations
-from refxla_spec.text import parse_literal
+from refxla_spec.text import parse, parse_literal
 from refxla_spec.types import ELEMENT_TYPES
+from refxla_spec.verify import verify
 
 EXTENSION = Path(__file__).parents[1] / "docs" / "_ext"
 OPCODES = list(operations())
@@ -59,6 +62,14 @@ def test_what_hlo_has_is_specified_or_left_out_for_a_reason():
     assert all(n.reason for n in left_out.LEFT_OUT)
     assert grammar.OPCODES - set(OPCODES) == absent & grammar.OPCODES
     assert set(XLA_TYPES) - set(ELEMENT_TYPES) == absent & set(XLA_TYPES)
+
+
+@pytest.mark.parametrize("program", [n.program for n in left_out.LEFT_OUT if n.program])
+def test_what_is_left_out_is_refused(program):
+    with pytest.raises((ParseError, UnsupportedError)):
+        module = parse(program)
+        verify(module)
+        run(module, [])
 
 
 def test_formulas_are_well_formed_and_keep_every_word(pages):

@@ -156,9 +156,8 @@ def _interpreter() -> str:
 
 
 def _left_out() -> str:
-    rows = [
-        (code(n.name) if n.kind in ("opcode", "element type") else escaped(n.name), n.kind, escaped(n.reason))
-        for n in left_out.LEFT_OUT
-    ]
-    text = inspect.getdoc(left_out) or ""
-    return "\n".join(["# Left out\n", prose(text), table(("what", "kind", "why"), rows)])
+    rows = []
+    for n in left_out.LEFT_OUT:
+        name = code(n.name) if n.kind in ("opcode", "element type") else inline(n.name)
+        rows.append((name, n.kind, inline(n.reason)))
+    return "\n".join(["# Left out\n", prose(inspect.getdoc(left_out) or ""), table(("what", "in", "why"), rows)])
