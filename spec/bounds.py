@@ -15,7 +15,7 @@ that a program may have that keeps the accuracy contract (accuracy.py). The rule
                      undecided; whatever undecided integers index is undecided.
 
 An exact operation on exact operands is exact: error 0, the same bits. The rules of the structured operations stand in
-bounds_structured.py. Complex errors are distances in the plane.
+bounds_structured.py and bounds_others.py. Complex errors are distances in the plane.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Bounds:
 
     def step(self, i: Instruction, values: list[Value], errors: list[Error]) -> tuple[Value, Error]:
         """The value of one instruction on operands with errors, and its error."""
-        from .bounds_structured import CONTROL, RULES  # these rules call back
+        from .bounds_others import CONTROL, RULES  # these rules call back
 
         if i.opcode in CONTROL:
             return CONTROL[i.opcode](self, i, values, errors)
@@ -143,7 +143,10 @@ class Bounds:
 
 
 # Operations without a rule that give the same bits for the same operands; of others nothing is known.
-EXACT = frozenset({"constant", "iota", "after-all", "bitcast-convert", "rng-bit-generator", "get-dimension-size"})
+EXACT = frozenset(
+    "constant iota after-all bitcast-convert rng-bit-generator rng-get-and-update-state get-dimension-size "
+    "stochastic-convert".split()
+)
 
 # Operations whose result changes no more than their operand, with the most that it can change at all.
 LIPSCHITZ = {"sine": 2.0, "cosine": 2.0}

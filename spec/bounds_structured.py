@@ -134,7 +134,7 @@ def _rounds(value: Array) -> bool:
     return type_of(value).is_float or type_of(value).is_complex
 
 
-def _sum_bound(
+def sum_bound(
     absolute: Array, errors: Array, count: Array | float, result: Array, known: bool, finite: Array | None = None
 ) -> Error:
     """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
@@ -179,7 +179,7 @@ def _products(terms: Any) -> Any:
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
         finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(_finite, values))
-        return _sum_bound(absolute, spread, count, result, known, finite)
+        return sum_bound(absolute, spread, count, result, known, finite)
 
     return rule
 
@@ -207,7 +207,7 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
     divisor = max(1, terms) if i.fft_type in ("IFFT", "IRFFT") else 1
     sums = [twice * a.sum(axes, keepdims=True) / divisor for a in (np.abs(x).astype(np.float64), e)]
     absolute, spread = (np.broadcast_to(a, result.shape) for a in sums)
-    return _sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
+    return sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
 
 
 def _combiners(computation: Computation) -> list[str | None]:
@@ -251,7 +251,7 @@ def _reduced_sum(pair, es, axes, r, known):
     absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
     terms = pair[0].size // max(1, r.size)
     finite = _finite(pair[0]).sum(axes) + _finite(pair[1])
-    return _sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite)
+    return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite)
 
 
 def _reduced_product(pair, es, axes, r, known):
@@ -385,7 +385,7 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
         j, _ = sum_of_errors(i)
         absolute = self.evaluate_errors(j, [np.abs(v).astype(np.float64) for v in values])
         spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
-        return _sum_bound(absolute, spread, prod(w.size for w in i.window) + 2, result, exact(errors))
+        return sum_bound(absolute, spread, prod(w.size for w in i.window) + 2, result, exact(errors))
     if opcode == "multiply":
         j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": _combination("multiply")})
         sizes = [np.abs(v).astype(np.float64) for v in values]
@@ -428,7 +428,7 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         )
         spread = self.evaluate_errors(j, [es[0], indices, es[1]])
         # an element that nothing is added to keeps its bits
-        return _sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
+        return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
     if opcode == "multiply" and exact(errors) and type_of(operand).is_float:
         j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
@@ -488,7 +488,7 @@ def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], error
             extra[taken] += np.where(rival, amount[placed] + spread_source[placed], 0)
             count[taken] += rival
         spread = spread + extra
-    return _sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
+    return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
 
 
 def _direction(select: Computation) -> str:
