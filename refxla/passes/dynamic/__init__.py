@@ -30,7 +30,8 @@ from .sized import Size, Sized, met, number, unsupported
 
 RULES: dict[str, Callable[..., Sized | list[Sized]]] = {**movement.RULES, **combining.RULES}
 ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
-MAKERS = frozenset("set-dimension-size dynamic-reshape".split())
+MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # what makes sizes known at run time only
+ASKERS = frozenset({"get-dimension-size"})
 Value = Sized | list[Sized]
 
 
@@ -113,7 +114,7 @@ def _value(i: Instruction, operands: list[Value]) -> Value:
             return movement.TARGETS[i.custom_call_target](b, i, *operands)
     rule = RULES.get(i.opcode)
     dynamic = any(o.is_dynamic for o in operands)
-    if (dynamic or i.opcode in MAKERS) and rule is not None:
+    if (dynamic or i.opcode in MAKERS | ASKERS) and rule is not None:
         return _copy_metadata(i, rule(b, i, *operands))
     if dynamic and not (is_elementwise(i.opcode) or i.opcode in ALIKE):
         raise unsupported(i, "with a size that is known at run time only")
