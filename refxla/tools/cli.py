@@ -21,6 +21,7 @@ standard input. Its contents tell which.
 
   refxla run step.hlo --random 0 --check           run it, and compare every result with the reference
   refxla run step.hlo --inputs in.npz --output out.npz
+  refxla run four.hlo --device reference --inputs in.npz   on several devices: arg0 for all, dev1.arg0 for device 1
   refxla explain step.hlo --html step.html         what the compiler made of it, and why
   jax_program.py | refxla show - --opencl          the kernels of a program from standard input
 """
@@ -57,6 +58,8 @@ def parser() -> argparse.ArgumentParser:
     given.add_argument("--random", metavar="SEED", type=int, help="arguments at random; the same for the same seed")
     run.add_argument("--output", metavar="NPZ", help="write the results there, as out0, out1, ...")
     run.add_argument("--check", action="store_true", help="compare with the reference; exit status 1 if it is wrong")
+    for name in ("replicas", "partitions"):
+        run.add_argument(f"--{name}", metavar="N", type=int, help=f"{name} to run on, if the program does not say it")
     run.add_argument("--repeat", metavar="N", type=int, default=1, help="run N times, and show the best time")
 
     show = command("show", "print a program: as it is, after passes, its plan, or its kernels")

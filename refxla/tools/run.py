@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import compiler
+from . import run_devices
 from .console import read_bytes, show, waiting, write_bytes
 from .values import from_npz, names, random_arguments, read_npz, write_npz
 
@@ -32,6 +34,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
     if options.random is not None and options.random < 0:
         raise InputError(f"--random {options.random}: a seed is 0 or more")
+    if prod(run_devices.counts(options, module)) > 1:
+        return run_devices.run(options, module)
     if options.inputs is not None:
         arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)
         arguments = from_npz(module, arrays, options.inputs)
@@ -56,7 +60,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         write_bytes(options.output, write_npz(results))
 
     if options.output != "-":
-        show(_header(executable, compiled, times), "", _results(module, results))
+        show(_header(executable, compiled, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
     if not options.check:
         return 0
     with waiting("running the reference, with a bound of each error"):
@@ -93,11 +97,12 @@ def _header(executable: Any, compiled: float, times: list[float]) -> Table:
     return table
 
 
-def _results(module: Module, results: list[Any]) -> Table:
+def results_table(results: dict[str, Any]) -> Table:
+    """A line for each result: its name, its shape, its first and last elements."""
     table = Table("", "", "", show_header=False, box=None, padding=(0, 2, 0, 0))
-    for n, value in enumerate(results):
+    for name, value in results.items():
         shape = "token" if value is None else str(Shape.of(np.asarray(value)))
-        table.add_row(Text(f"out{n}", "bold"), Text(shape, "cyan"), Text("" if value is None else abbreviated(value)))
+        table.add_row(Text(name, "bold"), Text(shape, "cyan"), Text("" if value is None else abbreviated(value)))
     return table
 
 

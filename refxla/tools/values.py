@@ -67,17 +67,17 @@ def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def write_npz(values: Sequence[Any]) -> bytes:
-    """The npz of a program's results."""
+def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
+    """The npz of a program's results, by their names (left out: out0, out1, ...)."""
     arrays: dict[str, np.ndarray] = {}
-    for n, value in enumerate(values):
+    for name, value in zip(called or [f"out{n}" for n in range(len(values))], values, strict=True):
         if value is None:
             continue  # a token
         value = np.asarray(value)
         if value.dtype.isbuiltin != 1:
-            arrays[f"out{n}{TYPE}"] = np.array(BY_DTYPE[value.dtype].name)
+            arrays[f"{name}{TYPE}"] = np.array(BY_DTYPE[value.dtype].name)
             value = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)
-        arrays[f"out{n}"] = value
+        arrays[name] = value
     made = io.BytesIO()
     np.savez(made, **arrays)
     return made.getvalue()

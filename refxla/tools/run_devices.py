@@ -1,0 +1,102 @@
+"""`refxla run` of a program for several devices, on the reference: each device has its arguments and its results.
+
+In an npz, `dev0.arg0` is the first argument of device 0; `arg0` is that of every device that has none of its own.
+Results are called `dev0.out0`, and so on. Device replica * partitions + partition is that partition of that replica.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from typing import Any
+
+import numpy as np
+from refxla_spec.devices import device_counts, run_devices
+from refxla_spec.errors import InputError
+from refxla_spec.groups import described
+from refxla_spec.module import Module
+from refxla_spec.verify import verify
+from rich.table import Table
+
+from ..compiler import REFERENCE, flatten, unflatten_all
+from .console import read_bytes, show, waiting, write_bytes
+from .values import from_npz, names, random_arguments, read_npz, write_npz
+
+_OF_DEVICE = re.compile(r"dev(\d+)\.(.+)")
+
+
+def counts(options: argparse.Namespace, module: Module) -> tuple[int, int]:
+    """Replicas, and partitions of each: as the options say, else as the program does. Raises InputError."""
+    stated = device_counts(module)
+    for name in ("replicas", "partitions"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise InputError(f"--{name} {getattr(options, name)}: there is at least one")
+    return options.replicas or stated[0], options.partitions or stated[1]
+
+
+def run(options: argparse.Namespace, module: Module) -> int:
+    """The command for several devices; 0. Raises Error."""
+    replicas, partitions = counts(options, module)
+    many = described(replicas, partitions)
+    if options.device != REFERENCE:
+        raise InputError(f"a program for {many} runs on the reference: add --device {REFERENCE}")
+    if options.check:
+        raise InputError("--check compares with the reference, and programs for several devices run on nothing else")
+    verify(module)
+    arguments = _arguments(options, module, replicas * partitions)
+    shapes = [p.shape for p in module.entry.parameters]
+    nested = [unflatten_all(a, shapes) for a in arguments]
+    times = []
+    with waiting(f"running {module.name} on {many}"):
+        for _ in range(options.repeat):
+            start = time.perf_counter()
+            values = run_devices(module, nested, replicas=replicas, partitions=partitions)
+            times.append(time.perf_counter() - start)
+    results = {f"dev{n}.out{k}": leaf for n, value in enumerate(values) for k, leaf in enumerate(flatten(value))}
+    if options.output is not None:
+        write_bytes(options.output, write_npz(list(results.values()), list(results)))
+    if options.output != "-":
+        from .run import duration, results_table  # here, since run.py begins with this file
+
+        head = Table.grid(padding=(0, 2))
+        head.add_row("devices", f"{many}, on the reference interpreter")
+        head.add_row("ran", f"in {duration(min(times))}")
+        show(head, "", results_table(results))
+    return 0
+
+
+def _arguments(options: argparse.Namespace, module: Module, count: int) -> list[list[np.ndarray]]:
+    """The arguments of each device."""
+    if options.inputs is not None:
+        source = "standard input" if options.inputs == "-" else options.inputs
+        arrays = by_device(module, read_npz(read_bytes(options.inputs), source), count)
+        return [from_npz(module, a, source) for a in arrays]
+    if options.random is not None:
+        return [random_arguments(module, options.random + n) for n in range(count)]
+    if names(module):
+        listed = ", ".join(f"dev0.{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
+        raise InputError(
+            f"each of {count} devices takes {len(names(module))} array(s): {listed}; give --inputs FILE (where arg0 is "
+            "for every device that has no devN.arg0) or --random SEED (device n gets what the seed SEED + n gives)"
+        )
+    return [[] for _ in range(count)]
+
+
+def by_device(module: Module, arrays: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """The arrays of each device by their names without `devN.`; those without it are for every device that has no other
+    for the same parameter. Raises InputError for a device that is not there."""
+    other = {k: v for number, name, _ in names(module) for k, v in ((number, name), (name, number))}
+    own: list[dict[str, Any]] = [{} for _ in range(count)]
+    shared = {}
+    for name, array in arrays.items():
+        found = _OF_DEVICE.fullmatch(name)
+        if found is None:
+            shared[name] = array
+        elif int(found[1]) >= count:
+            raise InputError(f"{name} is for device {found[1]}, and the devices are 0 to {count - 1}")
+        else:
+            own[int(found[1])][found[2]] = array
+    return [
+        {**{k: v for k, v in shared.items() if k not in mine and other.get(k, k) not in mine}, **mine} for mine in own
+    ]
