@@ -9,18 +9,15 @@ import textwrap
 from functools import cache
 from math import prod
 
-from refxla_spec import accuracy
 from refxla_spec.attributes import REQUIRED
-from refxla_spec.bounds_structured import RULES
 from refxla_spec.devices import device_counts
-from refxla_spec.elementwise import is_elementwise
 from refxla_spec.errors import Error
 from refxla_spec.operation import Example, Operation, operations
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.verify import verify
 
-from . import compiled, element_types
+from . import compiled, element_types, promises
 from .groups import GROUPS, group_of
 from .markup import code, details, escaped, fence, html, inline, link, prose, table
 
@@ -50,7 +47,7 @@ def page(operation: Operation) -> str:
     if types:
         parts += ["## Element types\n", _types(types)]
     parts += ["## Examples\n", *map(_example, o.examples)]
-    parts += ["## Accuracy\n", _accuracy(o, types)]
+    parts += ["## Accuracy\n", promises.section(o, types)]
     parts += ["## Definition\n", _definition(o)]
     parts += ["## In the compiler\n", compiled.how(o.opcode) + "\n"]
     parts += ["## Related\n", _related(o)]
@@ -168,36 +165,6 @@ def snippet(e: Example) -> str:
 def _parsed(literals: tuple[str, ...]) -> str:
     """A list that Python makes of literals."""
     return "[\n" + "".join(f"    parse_literal({text!r}),\n" for text in literals) + "]" if literals else "[]"
-
-
-def promised(opcode: str, element_type: str, unit: str = " ULP") -> str:
-    """The bound of an elementwise operation, "exact", or "—" where nothing is promised: complex elementary functions
-    without a bound, and types that the operation does not take."""
-    if element_type not in element_types.accepted(opcode):
-        return "—"
-    bound = accuracy.max_ulp(opcode, element_type)
-    complex_only = ELEMENT_TYPES[element_type].is_complex and accuracy.max_ulp(opcode, "f32")
-    return f"{bound:g}{unit}" if bound else "—" if complex_only else "exact"
-
-
-def _accuracy(o: Operation, types: tuple[str, ...]) -> str:
-    contract = "See [](../accuracy.md) for what the bounds mean.\n"
-    if is_elementwise(o.opcode):
-        bounds = {t: promised(o.opcode, t) for t in types}
-        rows = [(code(t), bound) for t, bound in bounds.items() if bound != "exact"]
-        if "exact" in bounds.values():
-            rows.append(("all others" if rows else "all types", "exact: the same bits"))
-        return table(("element type", "largest error"), rows) + "\n" + contract
-    if RULES.get(o.opcode) is not None and RULES[o.opcode].__qualname__.startswith("_moves"):
-        return "Exact: elements are moved, and none is changed.\n"
-    rule = " ".join((inspect.getdoc(RULES[o.opcode]) or "").split()) if o.opcode in RULES else ""
-    if o.opcode in RULES and RULES[o.opcode].__qualname__.startswith(("_products", "_reduce", "_scatter", "_select")):
-        rule = (
-            rule or "Integers are exact. The bound for floating-point types is that of a sum in any order of its terms."
-        )
-    return (
-        escaped(rule) + "\n\n" if rule else "What it computes with follows from the operations that it is made of.\n\n"
-    ) + contract
 
 
 def _definition(o: Operation) -> str:

@@ -22,7 +22,7 @@ from refxla_spec import (
 from refxla_spec.operation import operations
 from refxla_spec.types import ELEMENT_TYPES
 
-from . import element_types, operation_page
+from . import element_types, operation_page, promises
 from .groups import GROUPS
 from .markup import code, escaped, fence, inline, link, prose, table
 
@@ -130,7 +130,7 @@ def _accuracy() -> str:
     rows = []
     for opcode in sorted({o for o, _ in accuracy.ULP}):
         if opcode in operations():
-            rows.append((link(opcode, OPS), *(operation_page.promised(opcode, t, "") for t in types)))
+            rows.append((link(opcode, OPS), *(promises.promised(opcode, t, "") for t in types)))
     return "\n".join(
         [
             "# Accuracy\n",
