@@ -1,7 +1,8 @@
 """Functions of JAX: lowered by JAX to HLO for a platform that is nobody's, then compiled.
 
-Lowering for a platform name that JAX does not know gives neutral HLO, without calls of a vendor's library. JAX drops
-arguments that the program does not need; which ones are kept is asked of the lowering.
+Lowering for a platform name that JAX does not know gives neutral HLO, without calls of a vendor's library; what JAX
+cannot lower so is lowered for a CPU. JAX drops arguments that the program does not need; which ones are kept is asked
+of the lowering.
 """
 
 from __future__ import annotations
@@ -91,9 +92,7 @@ class JaxFunction(TracedFunction):
             raise InputError(_WITHIN_TRACE)
         traced = self.function.trace(*args, **kwargs)
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is not needed here
-                lowered = traced.lower(lowering_platforms=(PLATFORM,))
+            lowered = _lowered(traced)
         except (NotImplementedError, ValueError) as problem:  # of callbacks JAX says it by a ValueError
             reason = str(problem).strip().split("\n")[0]
             raise UnsupportedError(
@@ -107,6 +106,19 @@ class JaxFunction(TracedFunction):
                 "ones first, as in jax.jit(functools.partial(f, axis=0)), and compile that"
             )
         return _JaxLowered(lowered, self._build)
+
+
+def _lowered(traced: Any) -> Any:
+    """The lowering for nobody's platform; of operations that JAX has for particular ones alone (eigh, svd, schur, ...),
+    that for a CPU, with calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is not needed here
+        try:
+            return traced.lower(lowering_platforms=(PLATFORM,))
+        except NotImplementedError as problem:
+            if "not found for platform" not in str(problem):
+                raise
+            return traced.lower(lowering_platforms=("cpu",))
 
 
 _WITHIN_TRACE = (

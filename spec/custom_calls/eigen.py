@@ -120,7 +120,7 @@ def schur(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = np.linalg.eig(t[k:, k:])
         single = np.iscomplexobj(a) or not np.any(values.imag) or values[0].imag == 0
         v = vectors[:, :1] if single else np.stack([vectors[:, 0].real, vectors[:, 0].imag], axis=1)
-        basis, _ = np.linalg.qr(v.astype(a.dtype), mode="complete")
+        basis, _ = np.linalg.qr(v if np.iscomplexobj(a) else v.real, mode="complete")
         _turn(t, q, basis, k)
         if not single:
             _turn(t, q, np.pad(_equal_diagonal(t[k : k + 2, k : k + 2]), (0, n - k - 2)) + _rest(n - k), k)
