@@ -29,6 +29,7 @@ import numpy as np
 
 from .accuracy import max_ulp
 from .compare import distance, ulp
+from .dynamic import meet
 from .elementwise import is_elementwise
 from .errors import EvaluationError
 from .interpreter import MAX_DEPTH, Interpreter, check_arguments, last_uses
@@ -90,6 +91,8 @@ class Bounds:
         if i.opcode in RULES:
             return result, RULES[i.opcode](self, i, values, errors, result)
         if is_elementwise(i.opcode) and i.opcode not in MOVES:
+            values = meet(values)  # of dynamic sizes the smallest counts
+            errors = [None if e is None else e[tuple(map(slice, v.shape))] for v, e in zip(values, errors, strict=True)]
             return result, self.elementwise(i, values, errors, result)
         known = exact(errors) and i.opcode in EXACT
         return result, no_error(result) if known else undecided(result)

@@ -573,6 +573,7 @@ def _topk(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
 RULES = {
     "broadcast": _moves(0),
     "reshape": _moves(0),
+    "dynamic-reshape": _moves(0),
     "transpose": _moves(0),
     "reverse": _moves(0),
     "slice": _moves(0),
