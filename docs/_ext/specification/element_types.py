@@ -82,7 +82,7 @@ def _holds(instruction: Instruction, shapes: list[Shape]) -> bool:
     return bool(shapes) or result.compatible(instruction.shape)
 
 
-COLUMNS = ("type", "kind", "bits", "smallest", "largest", "special values", "NumPy type", "in a proto")
+COLUMNS = ("type", "kind", "bits", "smallest", "largest", "special values", "NumPy type", "proto")
 FLOAT_COLUMNS = ("type", "sign, exponent, mantissa", "epsilon", "smallest normal", "smallest subnormal", "largest")
 
 
@@ -108,7 +108,10 @@ def _range(t: ElementType) -> tuple[str, str, str]:
     if t.is_integer:
         low = -(1 << t.bits - 1) if t.kind == "signed" else 0
         high = (1 << t.bits - (t.kind == "signed")) - 1
-        return f"{low}", f"{high}", "—"
+        if t.bits < 32:
+            return f"{low}", f"{high}", "—"
+        power = t.bits - (t.kind == "signed")
+        return f"-2<sup>{power}</sup>" if low else "0", f"2<sup>{power}</sup> - 1", "—"
     if t.is_float:
         f = ml_dtypes.finfo(t.dtype)
         return f"{float(f.min):.6g}", f"{float(f.max):.6g}", _special(t.dtype)
