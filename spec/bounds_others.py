@@ -6,11 +6,11 @@ from math import log, pi, prod, sqrt
 
 import numpy as np
 
-from . import bounds_structured
+from . import bounds_devices, bounds_structured
 from .bounds import Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided, unit_roundoff
 from .bounds_structured import sum_bound
 from .compare import ulp
-from .custom_calls import TARGETS, identity
+from .custom_calls import TARGETS, identity, sharded
 from .module import Instruction
 from .numerics import type_of
 from .operation import operation
@@ -99,15 +99,16 @@ _EXACT_CALLS = ("TopK", "ApproxTopK", "cu_threefry2x32", "cu_threefry2x32_ffi")
 
 def _custom_call(self: Bounds, i: Instruction, values: list[Value], errors: list[Error], result: Value) -> Error:
     """A marker passes errors on; choices and ciphers are exact. Of matrices, properties say more than elements do."""
-    if TARGETS.get(i.custom_call_target) is identity:
-        return errors[0]
+    if TARGETS.get(i.custom_call_target) is identity or i.custom_call_target in sharded.TARGETS:
+        return tuple(errors) if isinstance(result, tuple) else errors[0]
     known = exact(errors) and i.custom_call_target in _EXACT_CALLS
     return no_error(result) if known else undecided(result)
 
 
-CONTROL = {**bounds_structured.CONTROL, "scan": _scan}
+CONTROL = {**bounds_structured.CONTROL, **bounds_devices.CONTROL, "scan": _scan}
 RULES = {
     **bounds_structured.RULES,
+    **bounds_devices.RULES,
     "custom-call": _custom_call,
     "ragged-dot": _ragged_dot,
     "rng": _rng,
