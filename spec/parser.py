@@ -660,8 +660,6 @@ class Parser:
         s = self.scanner
         at = found.start()
         element_type = ELEMENT_TYPES.get(found[1])
-        if found[1] in ("f6e2m3fn", "f6e3m2fn"):
-            raise s.error(f"the element type {found[1]} is not implemented here", at, UnsupportedError)
         if element_type is None or element_type is TUPLE:
             raise s.error(f"{found[1]!r} is no element type{suggestion(found[1], ELEMENT_TYPES)}", at)
         dimensions: list[int] = []

@@ -146,13 +146,13 @@ MESSAGES = {
         87 CollectiveDeviceListProto collective_device_list
         88 OriginalValueProto original_value
         89 bool is_composite
-        90 bytes ragged_dot_dimension_numbers
+        90 RaggedDotDimensionNumbers ragged_dot_dimension_numbers
         91 ResultAccuracy result_accuracy
         92 IotaReplicaGroupListProto iota_collective_device_list
         93 MeshAxesReplicaGroupListProto mesh_axes_replica_group_list
         94 bool is_reverse
         95 int64 num_carries
-        96 bool is_associative
+        96 enum is_associative
         97 enum conv_kind""",
     "ShapeProto": """
         2 enum element_type
@@ -263,6 +263,10 @@ MESSAGES = {
         2 int64* rhs_contracting_dimensions
         3 int64* lhs_batch_dimensions
         4 int64* rhs_batch_dimensions""",
+    "RaggedDotDimensionNumbers": """
+        1 DotDimensionNumbers dot_dimension_numbers
+        2 int64* lhs_ragged_dimensions
+        3 int64* rhs_group_dimensions""",
     "GatherDimensionNumbers": """
         1 int64* offset_dims
         2 int64* collapsed_slice_dims

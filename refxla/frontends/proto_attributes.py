@@ -44,7 +44,8 @@ FIELDS: dict[str, str] = {
     **{name: name for name in ("is_host_transfer", "feature_group_count", "batch_group_count", "is_stable", "delta")},
     **{name: name for name in ("custom_call_has_side_effect", "indices_are_sorted", "unique_indices", "padding_type")},
     **{name: name for name in ("use_global_device_ids", "is_cross_program_prefetch", "async_execution_thread")},
-    **{name: name for name in ("k", "largest", "is_composite")},
+    **{name: name for name in ("k", "largest", "is_composite", "num_carries", "is_reverse", "is_associative")},
+    **{f"{name}_dims": f"ragged_dot_dimension_numbers.{name}_dimensions" for name in ("lhs_ragged", "rhs_group")},
     **{f"{name}_dims": f"dot_dimension_numbers.{name}_dimensions" for name in _DOT},
     **{name: f"gather_dimension_numbers.{name}" for name in (*_GATHER, "start_indices_batching_dims")},
     **{name: f"scatter_dimension_numbers.{name}" for name in (*_SCATTER, "scatter_indices_batching_dims")},
@@ -83,11 +84,18 @@ _EXCEPTIONS = {
     **{(f"collective-permute{s}", "slice_sizes"): "dynamic_slice_sizes" for s in ("", "-start")},
     **{(op, "constrain_layout"): "constrain_layout" for op in _GROUPED},
     **{("copy-start", name): name for name in ("cross_program_prefetch_index",)},
+    **{
+        ("ragged-dot", f"{name}_dims"): f"ragged_dot_dimension_numbers.dot_dimension_numbers.{name}_dimensions"
+        for name in _DOT
+    },
 }
 
 
 # Single numbers that stand in a repeated field.
 SINGLE = ("iota_dimension", "inferred_dimension")
+
+
+_ASSOCIATIVE = {True: 1, False: 2}  # 0: unknown, which HLO's text does not tell from false
 
 
 def field_of(opcode: str, name: str) -> str | None:
@@ -327,6 +335,8 @@ def read(message: Any, path: str, name: str, kind: str) -> Any:
         return SPECIAL[name][0](value)
     if name in SINGLE:
         return value[0] if len(value) == 1 else None
+    if name == "is_associative":
+        return value == _ASSOCIATIVE[True]
     if kind == kinds.INTS:
         return tuple(value)
     if kind == kinds.INT_LISTS:
@@ -356,6 +366,8 @@ def write(message: Any, path: str, name: str, value: Any) -> None:
         owner.dimensions.append(value)
     elif name == "operand_precision":
         getattr(owner, last).extend(_number(last, word) for word in value)
+    elif name == "is_associative":
+        setattr(owner, last, _ASSOCIATIVE[value])
     elif isinstance(value, tuple):
         flat = (n for part in value for n in (part if isinstance(part, tuple) else (part,)))
         getattr(owner, last).extend(flat)
