@@ -6,6 +6,15 @@ on such values what it means on arrays of exactly those sizes, and its result co
 them. Marks say what is known beforehand; they change no value. `infer` gives a result the marks that XLA's shape
 inference gives it, and a program may state others, as XLA's verifier lets it.
 
+What XLA does otherwise is not taken over, for it is no meaning but a trace of how arrays lie there at their bounds:
+indices clamped to the bound (gather, dynamic-update-slice), windows whose padding and dilation do not count, sizes
+below 0 (pad, slice), one of two sizes of 1 repeated to the other in an elementwise operation. The programs that show
+each stand in tests/compiler/test_dynamic.py.
+
+Of StableHLO, set_dimension_size, get_dimension_size and dynamic_reshape become the operations of these names; the last
+takes its sizes by slices of the vector of them. real_dynamic_slice, dynamic_pad, dynamic_iota and
+dynamic_broadcast_in_dim have no HLO: StableHLO makes them static where their sizes are constants, and refuses others.
+
 Where operands must have equal sizes and do not at run time, each counts with its first elements only, as many as the
 smallest of them has (`meet`): so f32[<=4] with f32[4], a constant say, is computed at the size of the former.
 """
