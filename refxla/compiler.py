@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from refxla_spec import interpreter
+from refxla_spec.devices import device_counts
 from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.groups import described
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
@@ -69,6 +71,13 @@ class Reference:
     """A program run by the specification's interpreter: slow, and right by definition. Called like a Compiled."""
 
     def __init__(self, hlo: Module) -> None:
+        replicas, partitions = device_counts(hlo)
+        if replicas * partitions > 1:
+            raise UnsupportedError(
+                f"{hlo.name} is a program for {described(replicas, partitions)}, and this is called with the arguments "
+                "of one; call refxla_spec.devices.run_devices(module, arguments of each device), or "
+                "`refxla run FILE --device reference`"
+            )
         self.hlo = hlo
         self.device_reason = "the reference interpreter: it was asked for"
 

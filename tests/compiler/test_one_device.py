@@ -103,3 +103,9 @@ def test_nothing_of_it_is_left_behind_the_passes():
     for lines in PROGRAMS.values():
         left = {i.opcode for i in optimize(parse(text(lines))).instructions()} & known
         assert not left
+
+
+def test_the_reference_is_called_with_the_arguments_of_one_device():
+    program = text("ROOT r = f32[4,6] all-reduce(x), to_apply=add", ", replica_count=4")
+    with pytest.raises(UnsupportedError, match="for 4 devices.*run_devices"):
+        refxla.compile(program, device="reference")
