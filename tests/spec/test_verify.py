@@ -63,8 +63,11 @@ def test_broken_rules(lines, message):
 
 
 def test_an_operation_outside_the_specification():
-    error = broken(module("x = f32[4] parameter(0)", "y = f32[4] all-reduce(x), to_apply=add"), UnsupportedError)
-    assert "y: the operation all-reduce is not in the specification" in str(error) and "line 9" in str(error)
+    made = module("x = f32[4] parameter(0)", "y = f32[4] negate(x)")
+    made.entry.instructions[1].opcode = "negat"  # no text can say it
+    error = broken(made, UnsupportedError)
+    assert "y: the operation negat is not in the specification; did you mean 'negate'" in str(error)
+    assert "line 9" in str(error)
 
 
 def test_annotations_are_no_attributes_of_the_operation():
