@@ -23,6 +23,7 @@ from refxla_spec.types import Value
 
 from .base import Target, leaves
 from .child import Child, ChildDied, ChildError
+from .sized import at_their_sizes, is_sized, static_arguments, static_form
 
 JAXLIB = "0.10.2"
 LIMIT = 120.0  # seconds for one question
@@ -67,6 +68,9 @@ class XlaCpu(Target):
 
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
         flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
+        if is_sized(module):
+            found = self.ask("run", str(static_form(module)), static_arguments(module, flat))
+            return at_their_sizes(module, found)
         return self.ask("run", str(module), flat)
 
     def verify(self, text: str) -> None:

@@ -1,0 +1,104 @@
+"""Programs with dynamic shapes (f32[<=4]) for XLA:CPU, which takes no dynamic arguments, and its results.
+
+A dynamic parameter becomes a static one at its bounds, filled with what must not matter, and its sizes, s32[], which
+set-dimension-size gives it. Behind the results come their sizes. XLA:CPU returns a dynamic array in a buffer of the
+bounds' length, which begins with the elements at their actual sizes, packed, in row-major order; the rest is arbitrary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from refxla_spec.module import Instruction, Module
+from refxla_spec.operation import make
+from refxla_spec.types import S32, Shape, leaves
+
+
+def is_sized(module: Module) -> bool:
+    """Whether the entry has parameters or results of dynamic shape, and no tuples for parameters."""
+    shapes = [p.shape for p in module.entry.parameters]
+    return any(s.is_dynamic for s in (*shapes, module.entry.root.shape)) and not any(s.is_tuple for s in shapes)
+
+
+def static_form(module: Module) -> Module:
+    """The program with static parameters, sizes behind them, and sizes behind its results, in a flat tuple."""
+    module = module.clone()
+    entry = module.entry
+    parameters = entry.parameters
+    made: list[Instruction] = []
+    given: dict[Instruction, Instruction] = {}
+    count = len(parameters)
+    for p in parameters:
+        shape, value = p.shape, p
+        made.append(p)
+        p.shape = shape.static()
+        for d, mark in enumerate(shape.marks):
+            if mark:
+                size = Instruction(f"size_of_{p.name}_{d}", "parameter", Shape(S32), [], {"number": count})
+                value = make("set-dimension-size", value, size, name=f"{p.name}_{d}", dimensions=(d,))
+                made += [size, value]
+                count += 1
+        given[p] = value
+    body = [i for i in entry.instructions if i.opcode != "parameter"]
+    for i in body:
+        i.operands = [given.get(o, o) for o in i.operands]
+    made += body
+    results = _leaves(given.get(entry.root, entry.root), made)
+    sizes = [
+        make("get-dimension-size", r, name=f"size_{n}_{d}", dimensions=(d,))
+        for n, r in enumerate(results)
+        for d, mark in enumerate(r.shape.marks)
+        if mark
+    ]
+    entry.root = make("tuple", *results, *sizes, name="results_and_sizes")
+    entry.instructions = [*made, *sizes, entry.root]
+    module.entry_layout, module.aliases = None, ()
+    return module
+
+
+def _leaves(value: Instruction, made: list[Instruction]) -> list[Instruction]:
+    """The arrays of a value, by instructions that are put behind those made."""
+    if not value.shape.is_tuple:
+        return [value]
+    elements = [
+        make("get-tuple-element", value, name=f"{value.name}_{n}", index=n) for n in range(len(value.shape.elements))
+    ]
+    made += elements
+    return [leaf for e in elements for leaf in _leaves(e, made)]
+
+
+def static_arguments(module: Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Arguments at their bounds, and the sizes that they have."""
+    arrays, sizes = [], []
+    for x, p in zip(map(np.asarray, arguments), module.entry.parameters, strict=True):
+        whole = x
+        if p.shape.is_dynamic:
+            whole = _filler(p.shape)
+            whole[tuple(map(slice, x.shape))] = x
+            sizes += [np.asarray(n, np.int32) for n, mark in zip(x.shape, p.shape.marks, strict=True) if mark]
+        arrays.append(whole)
+    return [*arrays, *sizes]
+
+
+def _filler(shape: Shape) -> np.ndarray:
+    """Elements that would be seen wherever they took part: NaN, and large numbers."""
+    kind = shape.element_type.kind
+    value = (
+        np.nan if kind in ("float", "complex") else True if kind == "pred" else 77 if shape.element_type.bits > 4 else 1
+    )
+    return np.full(shape.dimensions, value).astype(shape.element_type.dtype)
+
+
+def at_their_sizes(module: Module, results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of the static form, each at the size that it has. ValueError for a size that no array can have."""
+    stated = leaves(module.entry.root.shape)
+    sizes = iter(results[len(stated) :])
+    cut = []
+    for r, s in zip(results, stated, strict=False):
+        dims = tuple(int(next(sizes)) if mark else n for n, mark in zip(s.dimensions, s.marks, strict=True))
+        if any(not 0 <= n <= bound for n, bound in zip(dims, s.dimensions, strict=True)):
+            raise ValueError(f"a result of shape {s.without_layout()} has the sizes {list(dims)}")
+        cut.append(r.reshape(-1)[: prod(dims)].reshape(dims) if s.is_dynamic else r)
+    return cut
