@@ -2,8 +2,8 @@
 
 A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
 is reported as *excused*, under the difference's name; it is not a pass. What holds for one oracle stands in
-`differences_xla.py` and `differences_stablehlo.py`; here stands what such an entry is, and what its predicates are made
-of. `rows()` is the table of the documentation.
+`differences_xla.py`, `differences_dynamic.py` and `differences_stablehlo.py`; here stands what such an entry is, and
+what its predicates are made of. `rows()` is the table of the documentation.
 """
 
 from __future__ import annotations
@@ -122,6 +122,17 @@ def subnormal(x: np.ndarray) -> np.ndarray:
     return (x != 0) & (np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal)
 
 
+def tiny(x: np.ndarray) -> np.ndarray:
+    """Where the numbers are subnormal, or the smallest normal one, which a subnormal may have been rounded up to."""
+    return (x != 0) & (np.abs(x) <= ml_dtypes.finfo(x.dtype).smallest_normal)
+
+
+def extreme(x: np.ndarray) -> np.ndarray:
+    """Where the numbers are so large or so small that their squares overflow or underflow."""
+    info = ml_dtypes.finfo(x.dtype)
+    return (x != 0) & ((np.abs(x) > np.sqrt(info.max)) | (np.abs(x) < np.sqrt(info.smallest_normal)))
+
+
 def not_finite(x: np.ndarray) -> np.ndarray:
     """Where the numbers are infinities or NaN."""
     return ~np.isfinite(x)
@@ -133,7 +144,9 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
     from refxla_spec.compare import distance, ulp
 
     def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        limit = limits.get((site(case, leaf).opcode, type_of(expected).name), 0.0)
+        limit = limits.get((site(case, leaf).opcode, type_of(expected).name))
+        if limit is None:
+            return np.zeros(got.shape, bool)
         with np.errstate(all="ignore"):
             near = distance(got, expected) <= limit * ulp(expected)
             return near & np.isfinite(np.abs(got)) & np.isfinite(np.abs(expected))
@@ -142,9 +155,9 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
 
 
 def _differences() -> tuple[Difference, ...]:
-    from . import differences_stablehlo, differences_xla  # they are made of what stands above
+    from . import differences_dynamic, differences_stablehlo, differences_xla  # they are made of what stands above
 
-    return (*differences_xla.DIFFERENCES, *differences_stablehlo.DIFFERENCES)
+    return (*differences_xla.DIFFERENCES, *differences_dynamic.DIFFERENCES, *differences_stablehlo.DIFFERENCES)
 
 
 def rows() -> list[tuple[str, str, str, str, str]]:

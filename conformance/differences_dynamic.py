@@ -1,0 +1,74 @@
+"""How XLA:CPU (jaxlib 0.10.2) differs from the specification on dynamic shapes (f32[<=4]): its pass DynamicPadder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .cases import Case
+from .differences import Difference, whole
+
+XLA = "xla-cpu"
+MEANING = "spec/dynamic.py: an operation means on a value of dynamic shape what it means on an array of those sizes; "
+
+
+def _dynamic(*opcodes: str) -> Callable[[Case], bool]:
+    """Cases of these operations with dynamic shapes."""
+    return lambda case: case.opcode in opcodes and any(i.shape.is_dynamic for i in case.module.instructions())
+
+
+DIFFERENCES = (
+    Difference(
+        "indices clamped to the bound",
+        XLA,
+        "reference",
+        MEANING + "operation_semantics, Gather: indices are clamped so that the slice is in bounds of the operand.",
+        _dynamic("gather", "dynamic-slice", "dynamic-update-slice"),
+        whole,
+        "clamps to the bound of a dynamic dimension, and reads or writes behind the array",
+    ),
+    Difference(
+        "sizes of windows and parts",
+        XLA,
+        "reference",
+        MEANING + "at a size that is the bound, the result is that of the static program.",
+        _dynamic("reduce-window", "pad", "slice"),
+        None,
+        "leaves padding and dilation of windows out of the size, and gives sizes below 0",
+    ),
+    Difference(
+        "arrays that grow",
+        XLA,
+        "open",
+        "no document says what the new elements are; here they are zeros, which depends on nothing else.",
+        _dynamic("set-dimension-size"),
+        whole,
+        "gives what lies in memory",
+    ),
+    Difference(
+        "operations that take no dynamic sizes",
+        XLA,
+        "reference",
+        MEANING + "XLA refuses these when it compiles them.",
+        _dynamic("topk", "convolution", "batch-norm-training", "batch-norm-grad", "custom-call", "fft"),
+        None,
+        "refuses the program",
+    ),
+    Difference(
+        "dynamic loops and branches that carry no tuple",
+        XLA,
+        "reference",
+        "operation_semantics, While and Conditional: the value may have any shape.",
+        _dynamic("while", "conditional"),
+        None,
+        "aborts where the value of a dynamic loop is one array, and takes no static branch beside a dynamic one",
+    ),
+    Difference(
+        "dynamic dimensions that a reshape splits",
+        XLA,
+        "reference",
+        MEANING + "the way to XLA by StableHLO loses the mark of a dimension that is split, and with it the size.",
+        _dynamic("reshape"),
+        None,
+        "gives the array at its bounds",
+    ),
+)
