@@ -10,6 +10,7 @@ from typing import Any
 
 from refxla.plan import Plan
 
+from . import xla
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named
 from .generate import Sample, generate
 from .runs import Arrays, Kernels, call, different_bits
@@ -31,11 +32,12 @@ class Tally:
     rules: Counter[str] = field(default_factory=Counter)
     divergences: list[dict[str, Any]] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)  # by stage, over all processes
+    xla: Counter[str] = field(default_factory=Counter)  # programs put to XLA:CPU: compared, or why not
 
     def add(self, other: Tally) -> None:
         for name in ("programs", "compared", "variants", "elements", "undecided"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("unsupported", "opcodes", "rules", "seconds"):
+        for name in ("unsupported", "opcodes", "rules", "seconds", "xla"):
             getattr(self, name).update(getattr(other, name))
         self.divergences += other.divergences
 
@@ -60,8 +62,8 @@ class _Part:
     without: tuple[str, ...] = ()
 
 
-def run(first: int, count: int, kernels: Kernels | None) -> Tally:
-    """The programs with the seeds from `first` on; without `kernels`, on no device."""
+def run(first: int, count: int, kernels: Kernels | None, every: int = 0) -> Tally:
+    """The programs with the seeds from `first` on; without `kernels`, on no device. One in `every` goes to XLA:CPU."""
     tally, parts = Tally(), []
     clock = _Clock(tally)
     for seed in range(first, first + count):
@@ -80,12 +82,26 @@ def run(first: int, count: int, kernels: Kernels | None) -> Tally:
             continue
         tally.elements += result.wanted.elements
         tally.undecided += result.wanted.undecided
+        if every and seed % every == 0:
+            _put_to_xla(sample, result, tally)
+            clock.lap("XLA")
         if kernels is not None:
             parts += _planned(sample, result, kernels, tally)
             clock.lap("generate kernels")
     if kernels is not None:
         _built(parts, kernels, tally, clock)
     return tally
+
+
+def _put_to_xla(sample: Sample, result: Cheap, tally: Tally) -> None:
+    try:
+        divergence = xla.check(sample, result.wanted)
+    except xla.LeftOut as why:
+        tally.xla[f"left out: {why}"] += 1
+        return
+    tally.xla["compared"] += 1
+    if divergence:
+        tally.found(divergence)
 
 
 def reason(message: str) -> str:

@@ -122,9 +122,12 @@ def _of_kernels(sample: Sample, kernels: Kernels, without: tuple[str, ...]) -> C
         Interpreter(lambda i, v: values.setdefault(i, []).append(v)).run(
             optimized.entry, *nested(optimized, sample.arguments)
         )
-    for fusion in planned.plan.fusions:
+    singles = [Single(fusion, kernels.device.target) for fusion in planned.plan.fusions]
+    executors = kernels.executables([single.plan for single in singles])
+    for single, executor in zip(singles, executors, strict=True):
+        fusion = single.fusion
         for inputs in _executions(fusion, values):
-            what = _tried(lambda f=fusion, given=inputs: _kernel_difference(f, given, kernels))
+            what = _tried(lambda s=single, e=executor, given=inputs: _kernel_difference(s, e, given))
             if what:
                 parts = ", ".join(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "tuple"))
                 return Cause("kernel", f"{fusion.kind} of {parts}", f"{fusion.name}: {what}")
@@ -141,11 +144,11 @@ def _executions(fusion: p.Fusion, values: dict[Instruction, list[Value]]) -> Ite
         yield {i: values[i][turn] for i in fusion.inputs}
 
 
-def _kernel_difference(fusion: p.Fusion, inputs: dict[Instruction, Value], kernels: Kernels) -> str:
-    machine = Bounds()
+def _kernel_difference(single: Single, executor: Callable, inputs: dict[Instruction, Value]) -> str:
+    machine, fusion = Bounds(), single.fusion
     known = {i: (v, None) for i, v in inputs.items()}
     for i in fusion.instructions:
         operands = [known[o] for o in i.operands]
         known[i] = machine.step(i, [v for v, _ in operands], [e for _, e in operands])
     wanted = Expected([known[o][0] for o in fusion.outputs], [filled(*known[o]) for o in fusion.outputs])
-    return wanted.difference(Single(fusion, kernels)(inputs))
+    return wanted.difference(single(executor, inputs))

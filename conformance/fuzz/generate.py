@@ -77,7 +77,7 @@ def _roots(r: random.Random, entry: Frame) -> list:
     """What the program returns: the last values that nobody reads, and perhaps some that are read."""
     read = {o for i in entry.instructions for o in i.operands}
     ends = [v for v in entry.pool if v not in read and v.opcode != "parameter"]
-    roots = ends[-3:] or entry.pool[-1:]
+    roots = ends[-8:] or entry.pool[-1:]
     if r.random() < 0.4:
         roots = [*roots, r.choice(entry.pool)]
     return roots

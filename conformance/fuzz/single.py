@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from refxla_spec.module import Instruction
 
 from refxla import plan as p
+from refxla.codegen.target import Target
 from refxla.supported import emit
 
-from .runs import Arrays, Kernels, flatten
+from .runs import Arrays, flatten
 
 
 class Single:
     """A plan of one fusion: its inputs are the parameters, its outputs the results."""
 
-    def __init__(self, fusion: p.Fusion, kernels: Kernels) -> None:
+    def __init__(self, fusion: p.Fusion, target: Target) -> None:
         self.fusion = fusion
-        made = emit(fusion, kernels.device.target)
+        made = emit(fusion, target)
         self.inputs = list(fusion.inputs)
         buffers: list[p.Buffer] = []
         steps: list[p.Step] = []
@@ -56,7 +58,7 @@ class Single:
             fusion.name, made, tuple(buffers), tuple(steps), tuple(i.shape for i in self.inputs),
             tuple(o.shape for o in fusion.outputs), (), 0, sizes[p.ARENA], sizes[p.WORKSPACE],
         )  # fmt: skip
-        (self.executor,) = kernels.executables([self.plan])  # type: list[Executor]
 
-    def __call__(self, inputs: Mapping[Instruction, np.ndarray]) -> Arrays:
-        return flatten([self.executor(*(np.asarray(inputs[i], order="C") for i in self.inputs))])
+    def __call__(self, executor: Callable[..., Any], inputs: Mapping[Instruction, np.ndarray]) -> Arrays:
+        """The outputs for these inputs, by the plan's executor."""
+        return flatten([executor(*(np.asarray(inputs[i], order="C") for i in self.inputs))])

@@ -11,7 +11,7 @@ from refxla_spec.types import C64, F32, F64, ElementType
 
 #: How the numbers of an array are drawn: "small" whole numbers (sums of them are exact and many are equal), "normal"
 #: ones, "special" (NaN, infinities, zeros of both signs, subnormals, the largest), "unit" in (0, 1).
-MODES = ("small", "small", "normal", "normal", "special", "unit")
+MODES = ("small", "small", "normal", "special", "special", "unit")
 
 
 def array(r: random.Random, element_type: ElementType, dims: tuple[int, ...], mode: str | None = None) -> np.ndarray:

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from random_programs import programs
+from refxla_conformance.fuzz.cause import cause
+from refxla_conformance.fuzz.generate import generate
 from refxla_spec import interpreter
 from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import Computation, Module
@@ -393,15 +392,11 @@ def test_tuples_become_plain():
 # -- all of them ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, _ in PASSES])
-def test_no_pass_changes_a_bit(name):
-    @given(st.data())
-    def check(data):
-        text, arguments = programs(data.draw, floats=True, steps=15, depth=1)
-        module = parse(text)
-        assert_same_meaning(module, arguments, lambda m: optimize(m, after=name))
-
-    check()
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_no_pass_changes_what_a_program_gives(first):
+    """Behind each pass the same bits, or where it expands an operation, what the contract allows."""
+    for seed in range(first, first + 10):
+        assert cause(generate(seed)) is None
 
 
 def test_the_module_that_is_given_stays_as_it_is():

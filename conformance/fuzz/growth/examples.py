@@ -39,16 +39,17 @@ def example(f: Frame) -> None:
     """With values of the program, with the example's inputs, or with random ones in their place."""
     module, inputs = f.r.choice(examples()[f.r.choice(list(examples()))])
     given = []
+    loops = any(i.opcode == "while" for i in module.instructions())  # which end for the example's inputs
     for p, literal in zip(module.entry.parameters, inputs, strict=True):
         t, dims = p.shape.element_type, p.shape.dimensions
         if p.shape.is_tuple:
             if not f.entry:
                 raise Skip("a tuple, and no parameters to take it")
             given.append(f.parameter(p.shape.without_layout(), literal))
-        elif f.flip(0.6):
+        elif f.flip(0.6) and not loops:
             given.append(f.of(t, dims))
         elif f.entry:
-            value = literal if f.flip() else values.array(f.r, t, dims)
+            value = literal if loops or f.flip() else values.array(f.r, t, dims)
             given.append(f.parameter(p.shape.without_layout(), value))
         else:
             given.append(f.constant(literal))

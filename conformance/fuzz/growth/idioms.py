@@ -39,7 +39,9 @@ def with_itself(f: Frame) -> None:
     elif f.flip(0.3):
         f.put("compare", x, x, direction=f.r.choice(("EQ", "NE")))
     else:
-        opcodes = ("subtract", "divide", "add", "multiply") + (("maximum", "minimum") if kind != "complex" else ())
+        opcodes = ("subtract", "subtract", "divide", "add", "multiply") + (
+            ("maximum", "minimum") if kind != "complex" else ()
+        )
         f.put(f.r.choice(opcodes), x, x)
 
 
@@ -73,6 +75,20 @@ def back_and_forth(f: Frame) -> None:
             at = f.r.randint(0, dims[axis])
             parts = [SliceDimension(at, at + n) if d == axis else SliceDimension(0, n) for d, n in enumerate(dims)]
             f.put("slice", both, slice=tuple(parts))
+
+
+@rule(0.7)
+def shift_of_constant(f: Frame) -> None:
+    """A shift that is known when the program is compiled."""
+    t = f.type("signed", "unsigned")
+    x, by = f.full(f.any().shape, f.number(t, f.r.choice((-4, 7)) if t.kind == "signed" else 7)), f.r.choice((0, 1, 3))
+    opcode = f.r.choice(("shift-left", "shift-right-arithmetic", "shift-right-arithmetic", "shift-right-logical"))
+    f.put(opcode, x, f.full(x.shape, f.number(t, by)))
+
+
+@rule(0.7)
+def negated(f: Frame) -> None:
+    f.put("negate", f.any(*REAL))
 
 
 @rule(1.5)

@@ -1,0 +1,93 @@
+"""XLA:CPU beside the reference, for programs on which the two are to agree.
+
+XLA promises no accuracy: what the contract lets vary is given LOOSE times its bound. Programs are left out that meet
+what XLA:CPU is known to do differently: it flushes subnormals to zero, and some operations are its own (OWN).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from refxla_conformance.targets.child import ChildDied, ChildError
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.interpreter import Interpreter
+from refxla_spec.module import Instruction
+from refxla_spec.numerics import component_type, type_of
+from refxla_spec.types import ElementType, Value
+
+from .differ import Divergence, attempt
+from .frame import flatten
+from .generate import Sample
+from .runs import Expected, expected, nested
+
+LOOSE = 64.0
+#: What XLA:CPU computes in another way than HLO says, or in a way that HLO leaves open.
+OWN = {
+    "reduce-precision": "of NaN with few bits, and of subnormals",
+    "bitcast-convert": "pred has 8 bits there",
+    "rng-bit-generator": "its own algorithm and order",
+    "rng": "its own numbers",
+    "rng-get-and-update-state": "its own state",
+    "custom-call": "its own targets",
+    "partition-id": "of one device",
+    "replica-id": "of one device",
+}
+TYPES = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128".split())
+
+
+class LeftOut(Exception):
+    """A program on which the two are known to differ, or that XLA does not take; the message says why."""
+
+
+@cache
+def _target() -> Any:
+    from refxla_conformance.targets.xla_cpu import XlaCpu
+
+    return XlaCpu(limit=60.0)
+
+
+def check(sample: Sample, wanted: Expected | None = None) -> Divergence | None:
+    """XLA:CPU against the reference. Raises LeftOut, ModuleNotFoundError where the pinned jaxlib is not installed."""
+    _refuse(sample)
+    target = _target()
+    wanted = wanted or expected(sample)
+    loose = replace(wanted, bounds=[b * LOOSE for b in wanted.bounds])
+    try:
+        got = target.run(sample.module, nested(sample.module, sample.arguments))
+    except (UnsupportedError, ChildError) as error:
+        raise LeftOut(f"XLA refuses it: {str(error)[:60]}") from None
+    except ChildDied as error:
+        return Divergence(sample.seed, "xla-cpu", f"{type(error).__name__}: {error}", type(error).__name__)
+    return attempt(sample.seed, "xla-cpu", lambda: loose.difference(got))
+
+
+def _refuse(sample: Sample) -> None:
+    for i in sample.module.instructions():
+        if i.opcode in OWN:
+            raise LeftOut(f"{i.opcode}: {OWN[i.opcode]}")
+        if i.shape.is_array and i.shape.element_type.name not in TYPES:
+            raise LeftOut(f"type {i.shape.element_type}")
+        if i.opcode in ("maximum", "minimum", "clamp", "power", "cbrt") and i.shape.element_type.is_complex:
+            raise LeftOut(f"complex {i.opcode}")
+
+    def trace(i: Instruction, value: Value) -> None:
+        for a in flatten(value):
+            if a is not None and _has_subnormals(a):
+                raise LeftOut("subnormals are flushed to zero")
+
+    with np.errstate(all="ignore"):
+        Interpreter(trace).run(sample.module.entry, *nested(sample.module, sample.arguments))
+
+
+def _has_subnormals(a: np.ndarray) -> bool:
+    t: ElementType = type_of(a)
+    if t.is_complex:
+        return _has_subnormals(np.array(a.real)) or _has_subnormals(np.array(a.imag))
+    if not t.is_float:
+        return False
+    size = np.abs(a.astype(np.float64))
+    return bool(np.any((size > 0) & (size < float(ml_dtypes.finfo(component_type(t).dtype).smallest_normal))))

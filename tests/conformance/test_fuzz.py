@@ -1,0 +1,139 @@
+"""The fuzzer: its programs are valid, what it is to find it finds and blames on the right part, and what it saves can
+be run again. A sample; `refxla-conformance fuzz` is the long form, and `--planted` looks for every bug."""
+
+import argparse
+import json
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+from refxla_conformance.fuzz import add_arguments, batch, invalid, main
+from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap, of_kernels, same_check
+from refxla_conformance.fuzz.frame import RULES
+from refxla_conformance.fuzz.generate import EXACT, generate
+from refxla_conformance.fuzz.planted import BUGS, find, is_blamed
+from refxla_conformance.fuzz.record import investigate, read, replay
+from refxla_conformance.fuzz.runs import Kernels
+from refxla_spec.errors import InputError
+from refxla_spec.text import parse
+from refxla_spec.verify import verify
+
+kernels = cache(Kernels)
+
+
+def test_programs_are_valid_and_their_texts_too():
+    used, opcodes = Counter(), Counter()
+    for seed in range(150):
+        sample = generate(seed)
+        verify(sample.module)
+        text = str(sample.module)
+        assert str(parse(text)) == text
+        used += sample.used
+        opcodes.update(i.opcode for i in sample.module.instructions())
+    assert len(opcodes) > 60
+    assert len(set(used)) > 0.8 * len(RULES), "a rule that adds nothing is no rule"
+
+
+def test_a_number_makes_one_program():
+    a, b = generate(7), generate(7)
+    assert str(a.module) == str(b.module)
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(a.arguments, b.arguments, strict=True))
+    assert str(generate(8).module) != str(a.module)
+
+
+def test_exact_programs_have_integers_alone():
+    weights = {"example": 0, "back_and_forth": 0, "random_bits": 0}
+    kinds = {i.shape.element_type.kind for s in range(20) for i in generate(s, types=EXACT, weights=weights)
+             .module.instructions() if i.shape.is_array}  # fmt: skip
+    assert kinds <= {"signed", "unsigned", "pred"}
+
+
+def test_a_batch_agrees_and_counts():
+    tally = batch.run(3000, 16, kernels())
+    assert tally.programs == 16 and not tally.divergences, tally.divergences
+    assert tally.compared >= 12 and tally.variants >= 1 and tally.elements > tally.undecided
+
+
+@pytest.mark.parametrize("bug", [b for b in BUGS if not b.kernels], ids=lambda b: b.what)
+def test_a_bug_planted_in_a_pass_or_the_planner_is_found(bug):
+    found = find(bug, kernels)
+    assert found is not None, f"not found in {bug.within} programs"
+    assert is_blamed(bug, found), found.cause
+
+
+@pytest.mark.parametrize("bug", [b for b in BUGS if b.kernels][::3], ids=lambda b: b.what)
+def test_a_bug_planted_in_kernels_is_found(bug):
+    found = find(bug, kernels)
+    assert found is not None, f"not found in {bug.within} programs"
+    assert is_blamed(bug, found), found.cause
+
+
+def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):
+    bug = BUGS[0]
+    with bug.plant():
+        found = None
+        for seed in range(bug.within):
+            sample = generate(seed, types=bug.types, weights=dict.fromkeys(bug.often, 25))
+            found = cheap(sample, ()).divergence
+            if found:
+                break
+        assert found is not None
+        path = tmp_path / "found.hlo"
+        path.write_text(investigate(sample, found, kernels, seconds=10))
+        small, again = read(path)
+        work = [i.opcode for i in small.module.instructions() if i.opcode not in ("parameter", "get-tuple-element")]
+        assert len(work) <= 3 and "subtract" in work, path.read_text()
+        assert "// cause: pass simplify" in path.read_text() and again.check == "plan"
+        now, why = replay(path, kernels)
+        assert now is not None and why.startswith("pass simplify")
+    assert replay(path, kernels) == (None, "")
+
+
+def test_what_is_no_record_is_refused(tmp_path):
+    (tmp_path / "x.hlo").write_text("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }\n")
+    with pytest.raises(InputError, match="no record"):
+        read(tmp_path / "x.hlo")
+
+
+def test_an_exception_is_a_divergence(monkeypatch):
+    from refxla_conformance.fuzz import differ
+
+    monkeypatch.setattr(differ, "simulated", lambda *_: 1 / 0)
+    divergence = cheap(generate(1)).divergence
+    assert divergence.raised == "ZeroDivisionError" and divergence.check == "plan"
+    assert divergence.like(same_check(generate(1), divergence, kernels))
+    assert not divergence.like(Divergence(1, "plan", "other"))
+
+
+def test_every_variant_of_a_program_gives_the_same_bits():
+    assert len(VARIANTS) >= 6
+    assert of_kernels(generate(3), kernels()) is None
+
+
+@pytest.mark.parametrize("change", invalid.CHANGES)
+def test_only_errors_of_the_family_come_out(change):
+    seen = Counter()
+    for seed in range(120):
+        source = invalid.changed(seed, change)
+        seen[invalid.outcome(source)] += 1
+    assert seen["planned"] > 0 and seen["unread"] + seen["invalid"] > 0, seen
+
+
+def test_the_command_writes_results_and_goes_on(tmp_path):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    results = tmp_path / "results.json"
+    arguments = ["--seed", "5000", "-j", "1", "--no-kernels", "--results", str(results), "--out", str(tmp_path / "out")]
+    assert main(parser.parse_args([*arguments, "--count", "6"])) == 0
+    assert json.loads(results.read_text())["tally"]["programs"] == 6
+    assert main(parser.parse_args([*arguments, "--count", "9", "--resume"])) == 0
+    data = json.loads(results.read_text())
+    assert data["tally"]["programs"] == 9 and data["seed"] == 5000
+    assert main(parser.parse_args(["--resume"])) == 2
+
+
+def test_arrays_of_values_hold_what_goes_wrong():
+    sample = [a for s in range(60) for a in generate(s).arguments if a.dtype == np.float32 and a.size]
+    joined = np.concatenate([a.ravel() for a in sample])
+    assert np.isnan(joined).any() and np.isinf(joined).any() and (np.signbit(joined) & (joined == 0)).any()
