@@ -46,7 +46,8 @@ step { x = f32[2] parameter(0)
        ROOT r = (f32[2], f32[]) tuple(y, new) }
 ENTRY main { x = f32[2,4] parameter(0)
              init = f32[] parameter(1)
-             ROOT r = (f32[2,4], f32[]) scan(x, init), dimensions={1}, num_carries=1, is_reverse=REVERSE, to_apply=step }
+             ROOT r = (f32[2,4], f32[]) scan(x, init), dimensions={1}, num_carries=1, is_reverse=REVERSE,
+                      to_apply=step }
 """
 
 
