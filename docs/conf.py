@@ -16,6 +16,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "specification",  # _ext/: the pages of the specification, made from it
+    "known_differences",  # _ext/: the table of conformance/differences.py
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
