@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -95,6 +96,7 @@ def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> in
     targets = list(dict.fromkeys(options.target or ["compiled"]))
     results = Results.begin(runner.versions(targets))
     by_name = {case.name: case for case in cases}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, too, it leaves its reports
     start = time.monotonic()
     verdicts = runner.run(cases, targets, options.jobs, options.limit)
     try:

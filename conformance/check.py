@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
@@ -139,18 +139,25 @@ def _refusal(case: Case, target: Target, known: Sequence[Difference]) -> Verdict
 
 def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
     if case.devices > target.devices:
-        return verdict(
-            case, target.name, Outcome.UNSUPPORTED, f"runs on {case.devices} devices; {target.name} has fewer"
-        )
+        reason = f"the program runs on {case.devices} devices, and {target.name} takes {target.devices}"
+        return verdict(case, target.name, Outcome.UNSUPPORTED, reason)
     wanted = expectation(case)
     try:
-        if case.kind == "example":
-            _accepted(case, target)
-        got = asked(target, case)
-    except UnsupportedError as error:
-        return verdict(case, target.name, Outcome.UNSUPPORTED, str(error))
+        _accepted(case, target)
+        got: list[Array] | Exception = asked(target, case)
     except Exception as error:  # whatever an implementation does, the other cases are still to be checked
-        return _fail(case, target, known, _raised(error), expected=wanted.values)
+        got = error
+    return _judged(case, target, known, wanted, got)
+
+
+def _judged(
+    case: Case, target: Target, known: Sequence[Difference], wanted: Expectation, got: list[Array] | Exception
+) -> Verdict:
+    """The verdict on what a target gave or raised."""
+    if isinstance(got, UnsupportedError):
+        return verdict(case, target.name, Outcome.UNSUPPORTED, str(got))
+    if isinstance(got, Exception):
+        return _fail(case, target, known, _raised(got), expected=wanted.values)
     shown = {"expected": wanted.values, "got": got}
     if len(got) != len(wanted.values):
         return _fail(case, target, known, f"{len(got)} results instead of {len(wanted.values)}", **shown)
@@ -168,6 +175,31 @@ def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
     return verdict(case, target.name, outcome, reason, undecided=undecided, differences=names, **_texts(case, **shown))
 
 
+def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Difference] = DIFFERENCES) -> list[Verdict]:
+    """As `check` of each case, with those that may go together put to the target in one go (`Target.run_many`).
+
+    What fails in company is checked alone. If it is right alone, the company is what breaks it: that is a fail, too.
+    """
+    together = [c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None and c.kind != "example"]
+    results = target.run_many([(c.module, c.inputs) for c in together])
+    given = {c.name: [r] for c, r in zip(together, results, strict=True)}
+    return [_in_company(case, target, given.get(case.name), differences) for case in cases]
+
+
+def _in_company(case: Case, target: Target, given: list | None, differences: Sequence[Difference]) -> Verdict:
+    if given is None:
+        return check(case, target, differences)
+    known = [d for d in differences if d.target == target.name and d.applies(case)]
+    got = given[0] if isinstance(given[0], Exception) else arrays(given[0])
+    found = _judged(case, target, known, expectation(case), got)
+    if found.outcome is not Outcome.FAIL:
+        return found
+    alone = check(case, target, differences)
+    if alone.outcome is Outcome.FAIL:
+        return alone
+    return replace(found, reason=f"right alone, and wrong when it is run together with other cases: {found.reason}")
+
+
 def asked(target: Target, case: Case) -> list[Array]:
     """What the target gives for a value case."""
     if case.infeed is not None:
@@ -177,6 +209,8 @@ def asked(target: Target, case: Case) -> list[Array]:
 
 def _accepted(case: Case, target: Target) -> None:
     """A verifier that refuses everything would pass all negative cases: it has to let the examples pass."""
+    if case.kind != "example":
+        return
     try:
         target.verify(case.hlo)
     except UnsupportedError:

@@ -7,15 +7,16 @@ import selectors
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from refxla_spec.errors import Error
-
 from . import worker
 from .cases import Case
 from .check import Verdict, died
-from .targets.child import Child, ChildDied, ChildError
+from .targets.child import Child, ChildDied
 
 LIMIT = 60.0  # seconds that one case may take on one target
+BATCH = 16  # cases that a worker is given at a time
 WORKER = "refxla_conformance.worker"
+
+Task = tuple[list[Case], str]  # cases that are put to a target in one go
 
 
 def run(
@@ -24,56 +25,55 @@ def run(
     """The verdict of each case on each target, as they come.
 
     `jobs` is the number of worker processes: as many as the machine has cores, if None; 0 runs everything in this
-    process, where a crash ends it and nothing ends what hangs. A worker takes one case after the other, and puts it to
-    each of the targets. A case that ends its worker, or takes more than `limit` seconds on a target, fails on that
-    target; the worker is replaced.
+    process, case by case, where a crash ends it and nothing ends what hangs. A worker takes some cases at a time, and
+    puts them to each of the targets. Cases that end their worker, or take more than `limit` seconds, are put to the
+    target again one by one; the one that does so alone fails on that target, and the worker is replaced.
     """
     if jobs == 0:
         for case in cases:
             for target in targets:
-                yield worker.ask(case, target)
+                yield from worker.ask([case], target)
         return
-    workers = [Child(WORKER) for _ in range(min(jobs or os.cpu_count() or 1, max(1, len(cases))))]
+    jobs = jobs or os.cpu_count() or 1
+    size = max(1, min(BATCH, len(cases) // (4 * jobs)))
+    batches = deque(list(cases[n : n + size]) for n in range(0, len(cases), size))
+    workers = [Child(WORKER) for _ in range(min(jobs, len(batches)))]
     try:
-        yield from _share(workers, deque(cases), targets, limit)
+        yield from _share(workers, batches, targets, limit)
     finally:
         for child in workers:
             child.close()
 
 
-def _share(workers: list[Child], cases: deque[Case], targets: Sequence[str], limit: float) -> Iterator[Verdict]:
+def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[str], limit: float) -> Iterator[Verdict]:
     """Keeps each worker busy with one question at a time until no case is left."""
-    todo: dict[Child, deque[tuple[Case, str]]] = {child: deque() for child in workers}
+    todo: dict[Child, deque[Task]] = {child: deque() for child in workers}
     with selectors.DefaultSelector() as selector:
 
         def put(child: Child) -> None:
-            if not todo[child] and cases:
-                case = cases.popleft()
-                todo[child].extend((case, target) for target in targets)
+            if not todo[child] and batches:
+                batch = batches.popleft()
+                todo[child].extend((batch, target) for target in targets)
             if todo[child]:
-                case, target = todo[child][0]
-                child.send("ask", case, target, limit=limit)
+                child.send("ask", *todo[child][0], limit=limit)
                 selector.register(child, selectors.EVENT_READ)
 
         for child in workers:
             put(child)
         while selector.get_map():
             ready = {key.fileobj for key, _ in selector.select(1.0)}
-            waiting = [key.fileobj for key in list(selector.get_map().values())]
-            for child in waiting:
+            for child in [key.fileobj for key in selector.get_map().values()]:
                 if child in ready or child.overdue:
                     selector.unregister(child)
-                    yield _answer(child, *todo[child].popleft())
+                    cases, target = todo[child].popleft()
+                    try:
+                        yield from child.receive()
+                    except ChildDied as error:
+                        if len(cases) == 1:
+                            yield died(cases[0], target, f"the target's process: {error}")
+                        else:
+                            todo[child].extendleft(([case], target) for case in reversed(cases))
                     put(child)
-
-
-def _answer(child: Child, case: Case, target: str) -> Verdict:
-    try:
-        return child.receive()
-    except ChildDied as error:
-        return died(case, target, f"the target's process: {error}")
-    except (ChildError, Error) as error:  # the suite's own: the reference could not be asked, say
-        return died(case, target, f"the case could not be checked: {error}")
 
 
 def versions(targets: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .cases import Case
-from .check import Verdict, check
+from .check import Verdict, check, check_many, died
 from .targets import Target, make_target
 from .targets.child import serve
 
 _targets: dict[str, Target] = {}
-_last: Case | None = None
+_last: dict[str, Case] = {}
 
 
-def ask(case: Case, name: str) -> Verdict:
-    """The verdict of a case on the target of that name. The same case put to several targets is parsed only once."""
+def ask(cases: Sequence[Case], name: str) -> list[Verdict]:
+    """The verdicts of cases on the target of that name. The same cases put to several targets are parsed only once."""
     global _last
-    if _last is None or _last.name != case.name:
-        _last = case
+    if [case.name for case in cases] != list(_last):
+        _last = {case.name: case for case in cases}
+    target, cases = _target(name), list(_last.values())
+    start = time.perf_counter()
+    if len(cases) > 1:
+        try:
+            verdicts = check_many(cases, target)
+        except Exception:  # the suite's own: the reference could not be asked, say; one by one it is clear for which
+            verdicts = [_alone(case, target) for case in cases]
+    else:
+        verdicts = [_alone(case, target) for case in cases]
+    seconds = (time.perf_counter() - start) / max(1, len(cases))
+    return [replace(verdict, target=name, seconds=seconds) for verdict in verdicts]
+
+
+def _alone(case: Case, target: Target) -> Verdict:
+    try:
+        return check(case, target)
+    except Exception as error:
+        return died(case, target.name, f"the case could not be checked: {type(error).__name__}: {error}")
+
+
+def _target(name: str) -> Target:
     if name not in _targets:
         _targets[name] = make_target(name)
-    start = time.perf_counter()
-    found = check(_last, _targets[name])
-    return replace(found, target=name, seconds=time.perf_counter() - start)
+    return _targets[name]
 
 
 def versions(name: str) -> dict[str, str]:
     """The versions that a target reports. Raises InputError for a target that there is not."""
-    if name not in _targets:
-        _targets[name] = make_target(name)
-    return _targets[name].versions()
+    return _target(name).versions()
 
 
 if __name__ == "__main__":

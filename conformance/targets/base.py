@@ -36,6 +36,19 @@ class Target:
         """`run` of one module for many arguments; to be overridden where it pays to prepare the module once."""
         return lambda arguments: self.run(module, arguments)
 
+    def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
+        """For each of several (module, arguments) what `run` gives, or the exception that it raises.
+
+        An implementation that is slow to start may take them in one go; what comes out is to be the same.
+        """
+        found: list[list[np.ndarray] | Exception] = []
+        for module, arguments in programs:
+            try:
+                found.append(self.run(module, arguments))
+            except Exception as error:  # of whatever sort it is, it is what came of this program
+                found.append(error)
+        return found
+
     def run_fed(self, module: Module, arguments: Sequence[Value], infeed: Sequence[Value]) -> list[np.ndarray]:
         """As `run`, of a program with a host: `infeed` are the values that its infeeds take, in their order. What its
         outfeeds give follows behind the result, leaf by leaf. Raises UnsupportedError where there are no hosts."""

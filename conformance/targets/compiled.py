@@ -13,6 +13,7 @@ import refxla
 from refxla.runtime import devices
 
 from .base import Target, arrays, leaves
+from .merge import can_merge, merge, results
 
 
 class Compiled(Target):
@@ -29,6 +30,29 @@ class Compiled(Target):
     def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
         executable = refxla.compile(module, device=self.device, without=self.without)
         return lambda arguments: arrays(executable(*leaves(list(arguments))))
+
+    def run_many(self, programs: Sequence[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
+        """Compiles all that can be merged as one program, since most of the time goes into starting OpenCL's compiler.
+        Where that raises an error, the programs are halved until it is clear whose it is."""
+        merged = [n for n, (module, _) in enumerate(programs) if can_merge(module)]
+        found: dict[int, list[np.ndarray] | Exception] = {}
+        rest = [n for n in range(len(programs)) if n not in merged]
+        for n, result in zip(rest, super().run_many([programs[n] for n in rest]), strict=True):
+            found[n] = result
+        for n, result in zip(merged, self._merged([programs[n] for n in merged]), strict=True):
+            found[n] = result
+        return [found[n] for n in range(len(programs))]
+
+    def _merged(self, programs: list[tuple[Module, Sequence[Value]]]) -> list[list[np.ndarray] | Exception]:
+        if len(programs) < 2:
+            return super().run_many(programs)
+        try:
+            flat = self.run(merge([module for module, _ in programs]), [a for _, args in programs for a in args])
+        except Exception:
+            half = len(programs) // 2
+            return self._merged(programs[:half]) + self._merged(programs[half:])
+        left = iter(flat)
+        return [[next(left) for _ in results(module)] for module, _ in programs]
 
     def verify(self, source: str) -> None:
         verify.verify(text.parse(source))

@@ -130,7 +130,8 @@ def test_the_difference_of_two_runs(faulty, capsys):
     assert "cannot read absent.json" in capsys.readouterr().err
 
 
-def test_an_interrupted_run_leaves_what_there_is(faulty):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_what_there_is(how, faulty):
     command = [sys.executable, "-m", "refxla_conformance", "--kind", "example", "--target", "faulty_target:Slow"]
     process = subprocess.Popen(
         [*command, "-j", "1", "--json", "part.json"],
@@ -140,7 +141,7 @@ def test_an_interrupted_run_leaves_what_there_is(faulty):
     )
     while not Path("it-runs").exists():
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     shown, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in shown
     results = Results.read(Path("part.json"))

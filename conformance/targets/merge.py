@@ -1,0 +1,66 @@
+"""Several programs as one: their computations side by side, all their parameters, and a tuple of all their results.
+
+A compiler that needs a tenth of a second to start takes many small programs in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refxla_spec.module import Computation, Instruction, Module, clone_computation
+from refxla_spec.operation import make
+from refxla_spec.types import Shape
+
+STATEFUL = frozenset({"rng", "rng-get-and-update-state", "infeed", "outfeed", "send", "recv"})
+
+
+def can_merge(module: Module) -> bool:
+    """Whether a module's meaning does not depend on its header, on state, or on its place among others, and its
+    arguments and results are arrays, these in one tuple at most."""
+    if module.attributes or module.aliases or module.entry_layout is not None:
+        return False
+    if any(i.opcode in STATEFUL or i.shape.is_dynamic for i in module.instructions()):
+        return False
+    shapes = [p.shape for p in module.entry.parameters] + results(module)
+    return all(s.is_array for s in shapes)
+
+
+def results(module: Module) -> list[Shape]:
+    """The shapes of the results; of a tuple, of its elements."""
+    shape = module.entry.root.shape
+    return list(shape.elements) if shape.is_tuple else [shape]
+
+
+def merge(modules: Sequence[Module]) -> Module:
+    """One module that takes the arguments of all, one after the other, and gives all results in one tuple."""
+    computations: list[Computation] = []
+    entry: list[Instruction] = []
+    outputs: list[Instruction] = []
+    taken = 0
+    for k, module in enumerate(modules):
+        made: dict[Computation, Computation] = {}
+        for computation in module.computations:
+            made[computation] = clone_computation(computation, made.__getitem__, f"p{k}.{computation.name}")
+        own = made[module.entry]
+        computations += [c for c in made.values() if c is not own]
+        parameters = own.parameters
+        for i in own.instructions:
+            i.name, i.position = f"p{k}.{i.name}", None
+        for p in parameters:
+            p.attributes["number"] += taken
+        taken += len(parameters)
+        entry += own.instructions
+        if not own.root.shape.is_tuple:
+            outputs.append(own.root)
+        elif own.root.opcode == "tuple":
+            outputs += own.root.operands
+        else:
+            parts = [
+                make("get-tuple-element", own.root, name=f"p{k}.result.{n}", index=n)
+                for n in range(len(own.root.shape.elements))
+            ]
+            entry += parts
+            outputs += parts
+    root = Instruction("results", "tuple", Shape.tuple_of(*(o.shape for o in outputs)), outputs)
+    whole = Computation("merged", [*entry, root], root)
+    return Module("merged", [*computations, whole], whole)
