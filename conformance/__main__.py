@@ -7,8 +7,9 @@ import contextlib
 import importlib
 import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from refxla_spec.errors import InputError
@@ -96,11 +97,10 @@ def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> in
     targets = list(dict.fromkeys(options.target or ["compiled"]))
     results = Results.begin(runner.versions(targets))
     by_name = {case.name: case for case in cases}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, too, it leaves its reports
     start = time.monotonic()
     verdicts = runner.run(cases, targets, options.jobs, options.limit)
     try:
-        with contextlib.closing(verdicts):
+        with _terminated_as_interrupted(), contextlib.closing(verdicts):
             for verdict in terminal.track(verdicts, len(cases) * len(targets), console):
                 results.add(by_name[verdict.case], verdict)
         results.complete = True
@@ -112,6 +112,19 @@ def _run(options: argparse.Namespace, cases: list[Case], console: Console) -> in
     if not results.complete:
         return 130
     return 1 if results.failures() else 0
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A run that is ended from outside leaves its reports, as one that is interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case], console: Console) -> None:

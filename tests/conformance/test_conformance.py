@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 from refxla_conformance import Case, Outcome, Target, check, collect
+from refxla_conformance.check import check_many
+from refxla_conformance.targets.merge import can_merge, merge
 from refxla_conformance.targets.reference import Reference
+from refxla_spec.compare import bits_equal
 from refxla_spec.errors import InputError, InvalidProgramError, UnsupportedError
 from refxla_spec.operation import operations
+from refxla_spec.text import parse
+from refxla_spec.verify import verify
 
 
 class Changed(Reference):
@@ -130,3 +135,40 @@ def test_filters():
         collect(["added"])
     with pytest.raises(InputError, match="edges"):
         collect(kinds=["edges"])
+
+
+def test_programs_are_merged_and_their_results_taken_apart():
+    reducer = """HloModule m
+    max {{ a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] maximum(a, b) }}
+    ENTRY e {{ x = f32[{0}] parameter(0)
+              low = f32[] constant(-inf)
+              ROOT s = f32[] reduce(x, low), dimensions={{0}}, to_apply=max }}"""
+    pair = """x = s32[2] parameter(0)
+    y = s32[2] parameter(1)
+    z = s32[2] add(x, y)
+    ROOT t = (s32[2], s32[2]) tuple(z, x)"""
+    modules = [parse(text) for text in (reducer.format(3), pair, reducer.format(4), UNARY.format("negate"))]
+    inputs = [[np.arange(p.shape.size).astype(p.shape.element_type.dtype) for p in m.entry.parameters] for m in modules]
+    assert all(can_merge(m) for m in modules)
+    whole = merge(modules)
+    verify(whole)
+    target = Reference()
+    together = target.run(whole, [x for xs in inputs for x in xs])
+    alone = [r for m, xs in zip(modules, inputs, strict=True) for r in target.run(m, xs)]
+    assert len(together) == len(alone) == 5 and all(map(bits_equal, together, alone))
+    assert not can_merge(parse("HloModule m, replica_count=2\nENTRY e { ROOT i = u32[] replica-id() }"))
+    assert not can_merge(parse("ROOT t = token[] after-all()"))
+
+
+def test_what_is_wrong_in_company_alone_is_a_fail():
+    class Muddled(Reference):
+        def run_many(self, programs):
+            return [[r + np.float32(1) for r in self.run(*p)] for p in programs]
+
+    x = np.ones(1, np.float32)
+    cases = [Case(f"structured/{o}/0", "structured", o, UNARY.format(o), (x,)) for o in ("negate", "sqrt")]
+    assert [v.outcome for v in check_many(cases, Reference())] == [Outcome.PASS] * 2
+    found = check_many(cases, Muddled())
+    assert {v.outcome for v in found} == {Outcome.FAIL} and "right alone" in found[0].reason
