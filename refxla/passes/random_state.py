@@ -64,22 +64,22 @@ class _Threading:
         self.computation, self.threaded = computation, threaded
         self.made: dict[Instruction, Instruction] = {}
         self.order: list[Instruction] = []
+        self.known: set[Instruction] = set()  # those in `order`
         self.count = 0
         self.state: Instruction
 
     def add(self, instruction: Instruction) -> Instruction:
         """An instruction, and before it what it is made of that is new."""
-        known = set(self.order)
         stack = [instruction]
         while stack:
             i = stack[-1]
-            waiting = [o for o in i.operands if o not in known]
+            waiting = [o for o in i.operands if o not in self.known]
             if waiting:
                 stack.extend(waiting)
             else:
                 stack.pop()
-                if i not in known:
-                    known.add(i)
+                if i not in self.known:
+                    self.known.add(i)
                     self.order.append(i)
         return instruction
 

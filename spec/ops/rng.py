@@ -128,7 +128,7 @@ EXAMPLES = (
            b = f32[] constant(0.5)
            ROOT r = f32[2] rng(a, b), distribution=rng_normal""",
         (),
-        ("f64[2] {0,0}",),
+        ("f32[2] {9.574533, 10.251888}",),
     ),
 )
 COUNTEREXAMPLES = {

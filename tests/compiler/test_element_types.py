@@ -72,7 +72,8 @@ ENTRY main {
   loop = (s32[], T[3,4]) while(start), condition=more, body=body
   end = T[3,4] get-tuple-element(loop), index=1
   ROOT r = (T[3,2], f32[3,2], T[3], T[4], T[39], T[40], T[40], T[24], T[3,2], T[40], T[5], T[1,39,2], T[40], T[3,4])
-           tuple(product, wide, rows, columns, windows, running, sorted, moved, taken, put, seen, convolved, clamped, end)
+           tuple(product, wide, rows, columns, windows, running, sorted, moved, taken, put, seen, convolved, clamped,
+                 end)
 }"""
 
 
