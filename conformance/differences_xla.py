@@ -195,8 +195,8 @@ DIFFERENCES = (
         "the numbers of rng",
         XLA,
         "open",
-        "operation_semantics, RngUniform and RngNormal: numbers of a distribution, and no algorithm that makes them. The "
-        "specification here has one, so that results can be reproduced.",
+        "operation_semantics, RngUniform and RngNormal: numbers of a distribution, and no algorithm that makes them. "
+        "The specification here has one, so that results can be reproduced.",
         of("rng"),
         whole,
         "draws other numbers",
