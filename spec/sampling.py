@@ -52,7 +52,7 @@ class Sampler(Interpreter):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self._random = np.random.default_rng(seed)
+        self._errors_drawn = np.random.default_rng(seed)
         self._errors = Bounds()
 
     def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:
@@ -100,6 +100,6 @@ class Sampler(Interpreter):
         element_type = type_of(value)
         parts = [value.real, value.imag] if element_type.is_complex else [value]
         size = np.where(np.isfinite(size), size, 0) / np.sqrt(len(parts))
-        parts = [p.astype(np.longdouble) + size * self._random.uniform(-1, 1, value.shape) for p in parts]
+        parts = [p.astype(np.longdouble) + size * self._errors_drawn.uniform(-1, 1, value.shape) for p in parts]
         moved = round_to(make_complex(*parts) if element_type.is_complex else parts[0], element_type)
         return np.where(value == 0, value, moved)  # what is exactly zero is zero, and keeps its sign
