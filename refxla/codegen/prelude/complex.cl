@@ -85,17 +85,22 @@ static inline T2 rx_minimum_C(T2 a, T2 b) {
     return ((less | a_nan) & !(b_nan & !a_nan)) ? a : b;
 }
 
-// (e^x c, e^x s), where e^x alone may overflow or vanish.
-static inline T2 rx_exp_times_C(T x, T c, T s) {
+// (2^more e^x c, 2^more e^x s), where e^x alone may overflow or vanish, and c or s may be subnormal.
+static inline T2 rx_scaled_exp_times_C(T x, int more, T c, T s) {
     T limit = 2.0 * K(exp_overflow) + 40.0;
     T bounded = x > limit ? limit : x < -limit ? -limit : x;
     BITS_T n;
     T low;
     T high = rx_exp_parts_T(bounded, 0.0, &n, &low);
     T power = high + low;
+    n += more;
     BITS_T first = n >> 1;
-    T2 part = (T2)(rx_scale_T(power * c, first), rx_scale_T(power * s, first));
+    T2 part = (T2)(power * rx_scale_T(c, first), power * rx_scale_T(s, first));
     return (T2)(rx_scale_T(part.x, n - first), rx_scale_T(part.y, n - first));
+}
+
+static inline T2 rx_exp_times_C(T x, T c, T s) {
+    return rx_scaled_exp_times_C(x, 0, c, s);
 }
 
 static inline T2 rx_exponential_C(T2 z) {
@@ -166,7 +171,7 @@ static inline T2 rx_rsqrt_C(T2 z) {
 static inline T2 rx_sine_C(T2 z) {
     T s = rx_sine_T(z.x), c = rx_cosine_T(z.x);
     T size = RX_FABS_T(z.y);
-    T2 large = rx_exp_times_C(size, 0.5 * s, RX_COPYSIGN_T(0.5, z.y) * c);
+    T2 large = rx_scaled_exp_times_C(size, -1, s, RX_COPYSIGN_T(1.0, z.y) * c);
     T2 value = size > 20.0 ? large : (T2)(s * rx_cosh_T(z.y), c * rx_sinh_T(z.y));
     T imag = ((z.y == 0.0) | (size == INFINITY_T)) ? (c == c ? z.y * c : z.y) : value.y;
     return (T2)(z.x == 0.0 ? z.x : value.x, imag);
@@ -176,7 +181,7 @@ static inline T2 rx_sine_C(T2 z) {
 static inline T2 rx_cosine_C(T2 z) {
     T s = rx_sine_T(z.x), c = rx_cosine_T(z.x);
     T size = RX_FABS_T(z.y);
-    T2 large = rx_exp_times_C(size, 0.5 * c, RX_COPYSIGN_T(0.5, z.y) * -s);
+    T2 large = rx_scaled_exp_times_C(size, -1, c, RX_COPYSIGN_T(1.0, z.y) * -s);
     T2 value = size > 20.0 ? large : (T2)(c * rx_cosh_T(z.y), -s * rx_sinh_T(z.y));
     T imag = z.x == 0.0 ? -z.x * RX_COPYSIGN_T(1.0, z.y) : z.y == 0.0 ? (s == s ? -s * z.y : z.y) : value.y;
     return (T2)(((size == INFINITY_T) & (c != c)) ? size : value.x, imag);
