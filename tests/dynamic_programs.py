@@ -25,7 +25,22 @@ REDUCERS = "".join(
     for name, d, t in (("ge", "GE", "f32"), ("le", "LE", "f32"), ("less", "LT", "f32"), ("less_s32", "LT", "s32"))
 )
 
-# name: (lines of the entry, other computations)
+REDUCERS += """am { a = f32[] parameter(0)
+     i = s32[] parameter(1)
+     b = f32[] parameter(2)
+     j = s32[] parameter(3)
+     g = pred[] compare(a, b), direction=GE
+     v = f32[] select(g, a, b)
+     k = s32[] select(g, i, j)
+     ROOT r = (f32[], s32[]) tuple(v, k) }
+by_key { a = s32[] parameter(0)
+         b = s32[] parameter(1)
+         c = f32[] parameter(2)
+         d = f32[] parameter(3)
+         ROOT r = pred[] compare(a, b), direction=LT }
+"""
+
+# name: lines of the entry
 ENTRIES: dict[str, str] = {
     "elementwise": """x = f32[<=5,3] parameter(0)
         y = f32[5,3] parameter(1)
@@ -188,6 +203,66 @@ ENTRIES: dict[str, str] = {
         ROOT r = f32[] reduce(c, z), dimensions={0}, to_apply=max""",
 }
 
+# More of operations with indices, of which XLA:CPU clamps some to the bound, and of sizes that meet.
+MORE: dict[str, str] = {
+    "writes_a_dynamic_block": """x = s32[<=5] parameter(0)
+        u = s32[<=2] parameter(1)
+        i = s32[] parameter(2)
+        ROOT r = s32[<=5] dynamic-update-slice(x, u, i)""",
+    "writes_a_static_block_over_all": """x = s32[<=5] parameter(0)
+        u = s32[5] parameter(1)
+        i = s32[] parameter(2)
+        ROOT r = s32[<=5] dynamic-update-slice(x, u, i)""",
+    "writes_a_dynamic_block_over_all": """x = s32[5,2] parameter(0)
+        u = s32[<=5,1] parameter(1)
+        i = s32[] parameter(2)
+        ROOT r = s32[<=5,2] dynamic-update-slice(x, u, i, i)""",
+    "dynamic_slice_u8": """x = s32[<=5,3] parameter(0)
+        i = u8[] parameter(1)
+        ROOT r = s32[2,1] dynamic-slice(x, i, i), dynamic_slice_sizes={2,1}""",
+    "dynamic_slice_s64": """x = s32[<=5,3] parameter(0)
+        i = s64[] parameter(1)
+        ROOT r = s32[2,3] dynamic-slice(x, i, i), dynamic_slice_sizes={2,3}""",
+    "gather_u32": """x = s32[<=5,3] parameter(0)
+        i = u32[<=4,2] parameter(1)
+        ROOT r = s32[<=4,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0},
+          start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,2}""",
+    "gather_along_dimension_0": """x = f32[<=5,<=3] parameter(0)
+        i = s8[2,<=4] parameter(1)
+        ROOT r = f32[<=4] gather(x, i), offset_dims={}, collapsed_slice_dims={0,1},
+          start_index_map={1,0}, index_vector_dim=0, slice_sizes={1,1}""",
+    "scatter_u32": """x = f32[<=5,3] parameter(0)
+        i = u32[<=4,2] parameter(1)
+        u = f32[<=4] parameter(2)
+        ROOT r = f32[<=5,3] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0,1},
+          scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=add""",
+    "scatter_whole_rows": """x = f32[<=5,<=3] parameter(0)
+        i = s32[4] parameter(1)
+        u = f32[4,3] parameter(2)
+        ROOT r = f32[<=5,<=3] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+          scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+    "scatter_blocks": """x = f32[<=5] parameter(0)
+        i = s32[3,1] parameter(1)
+        u = f32[3,2] parameter(2)
+        ROOT r = f32[<=5] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={},
+          scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+    "argmax": """x = f32[<=5,3] parameter(0)
+        n = s32[5,3] iota(), iota_dimension=0
+        z = f32[] constant(-inf)
+        o = s32[] constant(0)
+        ROOT r = (f32[3], s32[3]) reduce(x, n, z, o), dimensions={0}, to_apply=am""",
+    "sort_meets_bound": """k = s32[<=6] parameter(0)
+        v = f32[6] parameter(1)
+        ROOT r = (s32[<=6], f32[<=6]) sort(k, v), dimensions={0}, is_stable=true, to_apply=by_key""",
+    "reshape_with_ones": """x = f32[<=4,3] parameter(0)
+        y = f32[<=4,1,3,1] reshape(x)
+        z = f32[1,<=4,3] reshape(y)
+        ROOT r = f32[<=12] reshape(z)""",
+    "convolution_of_dynamic_features": """x = f32[<=2,<=5,<=3] parameter(0)
+        k = f32[2,<=3,2] parameter(1)
+        ROOT r = f32[<=2,<=7,2] convolution(x, k), window={size=2 pad=2_1}, dim_labels=b0f_0io->b0f""",
+}
+
 CONTROL: dict[str, str] = {
     "while_grows": """HloModule grows
         body { p = (s32[<=6], s32[]) parameter(0)
@@ -293,7 +368,7 @@ CONTROL: dict[str, str] = {
 }
 
 PROGRAMS: dict[str, str] = {
-    **{name: f"HloModule {name}\n{REDUCERS}ENTRY main {{\n{lines}\n}}" for name, lines in ENTRIES.items()},
+    **{name: f"HloModule {name}\n{REDUCERS}ENTRY main {{\n{lines}\n}}" for name, lines in (ENTRIES | MORE).items()},
     **CONTROL,
 }
 
@@ -302,6 +377,8 @@ TOGETHER = {
     "dot": [((0, 1), (1, 0))],
     "dot_batch": [((0, 2), (1, 1))],
     "scatter": [((1, 0), (2, 0))],
+    "scatter_u32": [((1, 0), (2, 0))],
+    "convolution_of_dynamic_features": [((0, 2), (1, 1))],
 }
 
 
@@ -311,9 +388,11 @@ def arguments(name: str, rng: np.random.Generator, sizes: str = "random") -> lis
     chosen: dict[tuple[int, int], int] = {}
     for n, p in enumerate(parameters):
         for d, (bound, mark) in enumerate(zip(p.shape.dimensions, p.shape.marks, strict=True)):
-            low = LEAST.get(name, 0)
+            low = min(LEAST.get(name, 0), bound)
             size = {"random": int(rng.integers(low, bound, endpoint=True)), "full": bound, "least": low}[sizes]
             chosen[n, d] = size if mark else bound
+    if name == "writes_a_dynamic_block":  # no larger than what it is written to
+        chosen[0, 0] = max(chosen[0, 0], 2)
     for one, other in TOGETHER.get(name, ()):
         chosen[other] = chosen[one]
     if name == "select_and_scatter":
@@ -332,4 +411,14 @@ def arguments(name: str, rng: np.random.Generator, sizes: str = "random") -> lis
 
 
 # Programs whose operations need some elements.
-LEAST = {"dynamic_update_slice": 1, "gather_clamps": 1, "while_grows": 0, "conditional": 2, "mean": 1}
+LEAST = {
+    "conditional": 2,
+    "dynamic_slice_s64": 2,
+    "dynamic_slice_u8": 2,
+    "dynamic_update_slice": 1,
+    "gather_along_dimension_0": 1,
+    "gather_clamps": 1,
+    "gather_u32": 1,
+    "mean": 1,
+    "scatter_blocks": 2,
+}

@@ -32,6 +32,7 @@ RULES: dict[str, Callable[..., Sized | list[Sized]]] = {**movement.RULES, **comb
 ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
 MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # what makes sizes known at run time only
 ASKERS = frozenset({"get-dimension-size"})
+MARKERS = frozenset("LayoutConstraint MoveToDevice MoveToHost Sharding annotate_device_placement".split())
 Value = Sized | list[Sized]
 
 
@@ -110,6 +111,8 @@ def _value(i: Instruction, operands: list[Value]) -> Value:
             return _while(b, i, operands[0])
         case "conditional":
             return _conditional(b, i, operands)
+        case "custom-call" if i.custom_call_target in MARKERS:
+            return operands[0]
         case "custom-call" if i.custom_call_target in movement.TARGETS:
             return movement.TARGETS[i.custom_call_target](b, i, *operands)
     rule = RULES.get(i.opcode)

@@ -156,8 +156,21 @@ def dynamic_slice(b: Build, i: Instruction, x: Sized, *starts: Sized) -> Sized:
             if indices[0].shape.rank:
                 raise unsupported(i, "a part of a dynamic dimension from a place in a vector")
             indices[d] = _at_most(b, indices[d], b.subtract(size, sizes[d]))
+    indices = _of_one_type(b, indices, bounds, sizes)
     made = b.make("dynamic-slice", x.array, *indices, dynamic_slice_sizes=sizes)
     return Sized(made, tuple(s if w else None for s, w in zip(x.sizes, whole, strict=True)))
+
+
+def _of_one_type(
+    b: Build, indices: list[Instruction], bounds: tuple[int, ...], extents: tuple[int, ...]
+) -> list[Instruction]:
+    """Start indices, some of which have become s32[], all so; clamped for the others, whose type may hold more."""
+    if len({s.shape.element_type for s in indices}) < 2:
+        return indices
+    limits = (b.scalar(n - k, S32) for n, k in zip(bounds, extents, strict=True))
+    return [
+        s if s.shape.element_type is S32 else _at_most(b, s, limit) for s, limit in zip(indices, limits, strict=True)
+    ]
 
 
 def _at_most(b: Build, start: Instruction, limit: Instruction) -> Instruction:
@@ -189,12 +202,7 @@ def dynamic_update_slice(b: Build, i: Instruction, x: Sized, update: Sized, *sta
         room = b.subtract(number(b, x, d), number(b, update, d))
         indices[d] = _at_most(b, indices[d], room)
         more[d] = extent
-    # All start indices are of one type.
-    if any(s.shape.element_type is S32 for s in indices) and len({s.shape.element_type for s in indices}) > 1:
-        indices = [
-            s if s.shape.element_type is S32 else _at_most(b, s, b.scalar(n - k, S32))
-            for s, n, k in zip(indices, bounds, extents, strict=True)
-        ]
+    indices = _of_one_type(b, indices, bounds, extents)
     wide = b.pad(x.array, *(more.get(d, 0) for d in range(len(bounds))))
     new = update.array
     inside = live(b, extents, tuple(blocks))
