@@ -20,7 +20,9 @@ from ..vectorize import Run
 INPUTS = {"*operands": "one value for each parameter of the computation"}
 ATTRIBUTES = {
     "calls": Attribute(COMPUTATION, REQUIRED, "the computation"),
-    "async_execution_thread": Attribute(STRING, None, "the thread of an implementation that runs it, if not the main one"),
+    "async_execution_thread": Attribute(
+        STRING, None, "the thread of an implementation that runs it, if not the main one"
+    ),
 }
 CONSTRAINTS = {
     "C1": "the operands have the shapes of the computation's parameters, in number and in order",

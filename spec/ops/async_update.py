@@ -11,7 +11,9 @@ from . import async_start
 INPUTS = {"operand": "the async-start, or another async-update"}
 ATTRIBUTES = {
     "calls": Attribute(COMPUTATION, None, "the computation, in older texts; the async-start names it"),
-    "async_execution_thread": Attribute(STRING, None, "the thread of an implementation that runs it, if not the main one"),
+    "async_execution_thread": Attribute(
+        STRING, None, "the thread of an implementation that runs it, if not the main one"
+    ),
 }
 CONSTRAINTS = {"C1": "operand is an async-start or an async-update", "C2": "the result has the shape of operand"}
 
