@@ -203,24 +203,26 @@ def sort(f: Frame) -> None:
     axis, t = f.r.randrange(x.shape.rank), x.shape.element_type
     direction = f.r.choice(("LT", "GT"))
     if f.flip(0.6):
-        f.put("sort", x, dimensions=(axis,), is_stable=True, to_apply=f.program.reducer(direction, t))
+        f.put("sort", x, dimensions=(axis,), is_stable=True, to_apply=order(f.program, (t,), direction))
         return
     y = f.of(f.type(), x.shape.dimensions)
     made = f.put("sort", x, y, dimensions=(axis,), is_stable=True,
-                 to_apply=by_first(f.program, t, y.shape.element_type, direction))  # fmt: skip
+                 to_apply=order(f.program, (t, y.shape.element_type), direction))  # fmt: skip
     f.elements(made)
 
 
-def by_first(program: Program, t: ElementType, other: ElementType, direction: str) -> Computation:
-    """(a, b, c, d) -> whether a goes before b."""
-    key = (direction, t.name, other.name, "sort")
+def order(program: Program, types: tuple[ElementType, ...], direction: str) -> Computation:
+    """(a, b, ...) -> whether a goes before b, of operands of these types; floats in their total order, for with NaN
+    the usual one is none."""
+    key = (direction, *(t.name for t in types), "sort")
     if key not in program.reducers:
         name = program.name("sort")
         made = [
-            Instruction(f"{name}.{k}", "parameter", Shape(s), [], {"number": k})
-            for k, s in enumerate((t, t, other, other))
+            Instruction(f"{name}.{k}", "parameter", Shape(t), [], {"number": k})
+            for k, t in enumerate(t for t in types for _ in range(2))
         ]
-        root = make("compare", *made[:2], name=f"{name}.r", direction=direction)
+        total = {"type": "TOTALORDER"} if types[0].is_float else {}
+        root = make("compare", *made[:2], name=f"{name}.r", direction=direction, **total)
         program.reducers[key] = program.keep(Computation(name, [*made, root], root))
     return program.reducers[key]
 
