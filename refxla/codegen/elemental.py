@@ -221,7 +221,7 @@ def _reduce_window(e: Elements, i: Instruction, indices: Indices, block: Block) 
     with ExitStack() as scopes:
         sizes = operands[0].shape.dimensions
         backward = cumulative(i) is not None and cumulative(i)[1]
-        _, positions = _enter_window(e, i.attributes["window"], indices, sizes, block, scopes, backward)
+        _, positions = _enter_window(e, i.window, indices, sizes, block, scopes, backward)
         values = []
         for operand in operands:
             values.append((yield operand, tuple(positions)))
@@ -233,7 +233,7 @@ def _reduce_window(e: Elements, i: Instruction, indices: Indices, block: Block) 
 
 def _select_and_scatter(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, source, init = i.operands
-    window, sizes = i.attributes["window"], operand.shape.dimensions
+    window, sizes = i.window, operand.shape.dimensions
     scatter = i.attributes["scatter"]
     (name,) = accumulator_types(scatter)
     total = e.assign(name, _converted(e, (yield init, ()), type_name(init), name, block), block, changes=True)

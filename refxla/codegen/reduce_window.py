@@ -125,7 +125,7 @@ class _Kernel:
 class _Pooling(_Kernel):
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
-        self.window = self.hero.attributes["window"]
+        self.window = self.hero.window
         self.lanes = Lanes(self.window, self.sizes, self.counts)
 
     def kernel(self) -> Kernel:

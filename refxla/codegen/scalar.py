@@ -309,7 +309,8 @@ def _real(types, result, args, attributes):
 
 
 def _imag(types, result, args, attributes):
-    return f"{args[0]}.y" if types[0] in _COMPLEX else literal(result, 0)
+    zero = float("nan") if result == "f8e8m0fnu" else 0.0  # which has no zero
+    return f"{args[0]}.y" if types[0] in _COMPLEX else literal(result, zero)
 
 
 def _abs(types, result, args, attributes):

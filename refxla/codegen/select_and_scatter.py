@@ -44,7 +44,7 @@ class _SelectAndScatter:
     def __init__(self, fusion: Fusion, target: Target) -> None:
         self.fusion, self.hero = fusion, fusion.hero
         self.operand, self.source, self.init = self.hero.operands
-        self.window, self.sizes = self.hero.attributes["window"], self.hero.shape.dimensions
+        self.window, self.sizes = self.hero.window, self.hero.shape.dimensions
         self.counts = self.source.shape.dimensions
         self.select, self.scatter = self.hero.attributes["select"], self.hero.attributes["scatter"]
         (self.type,) = accumulator_types(self.scatter)
