@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import Error, InputError
 from rich.console import Console
 
 from . import reproducer, runner
@@ -128,29 +128,42 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case], console: Console) -> None:
+    if options.json:
+        results.write(options.json)
+    if options.html:
+        html.write(results, options.html)
     failures = results.failures()
     told = failures if options.verbose else failures[:TOLD]
     for verdict in told:
         terminal.show_failure(console, verdict)
     if len(failures) > len(told):
         console.print(f"... and {len(failures) - len(told)} more fails (-v tells them all)")
-    if failures and not options.reproducers:
-        _print_reproducer(cases[failures[0].case], failures[0], console)
+    _reproduce(failures, cases, options.reproducers, console)
     terminal.show(console, results, options.verbose)
-    if options.reproducers:
-        for verdict in failures:
-            reproducer.write(cases[verdict.case], verdict, options.reproducers)
-        console.print(f"{len(failures)} reproducers are in {options.reproducers}", soft_wrap=True)
-    if options.json:
-        results.write(options.json)
-    if options.html:
-        html.write(results, options.html)
 
 
-def _print_reproducer(case: Case, verdict: Verdict, console: Console) -> None:
-    console.rule(f"a script that shows {case.name} (--reproducers DIR writes one for each fail)")
-    console.print(reproducer.script(case, verdict), markup=False, soft_wrap=True)
-    console.rule()
+def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | None, console: Console) -> None:
+    """A script for each fail in the folder; without a folder, the first fail's on the terminal."""
+    written = 0
+    for verdict in failures:
+        case = cases[verdict.case]
+        try:
+            if folder:
+                reproducer.write(case, verdict, folder)
+                written += 1
+                continue
+            script = reproducer.script(case, verdict)
+        except InputError:
+            raise
+        except Error as error:  # the reference itself fails on the case, which is what the verdict says, too
+            console.print(f"no script for {case.name}: {error}", markup=False)
+            continue
+        console.rule(f"a script that shows {case.name} (--reproducers DIR writes one for each fail)")
+        console.print(script, markup=False, soft_wrap=True)
+        console.rule()
+        return
+    if folder:
+        console.print(f"{written} reproducers are in {folder}", soft_wrap=True)
 
 
 if __name__ == "__main__":
