@@ -15,7 +15,7 @@ from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, na
 from .generate import Sample, generate
 from .runs import Arrays, Kernels, call, different_bits
 
-KERNEL_VARIANT = 4  # of so many programs one has the kernels of a variant compared, too
+KERNEL_VARIANT = 6  # of so many programs one has the kernels of a variant compared, too
 
 
 @dataclass
@@ -62,8 +62,11 @@ class _Part:
     without: tuple[str, ...] = ()
 
 
-def run(first: int, count: int, kernels: Kernels | None, every: int = 0) -> Tally:
-    """The programs with the seeds from `first` on; without `kernels`, on no device. One in `every` goes to XLA:CPU."""
+def run(first: int, count: int, kernels: Kernels | None, every: int = 0, built: int = 1) -> Tally:
+    """The programs with the seeds from `first` on; without `kernels`, on no device.
+
+    One in `built` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none).
+    """
     tally, parts = Tally(), []
     clock = _Clock(tally)
     for seed in range(first, first + count):
@@ -85,7 +88,7 @@ def run(first: int, count: int, kernels: Kernels | None, every: int = 0) -> Tall
         if every and seed % every == 0:
             _put_to_xla(sample, result, tally)
             clock.lap("XLA")
-        if kernels is not None:
+        if kernels is not None and seed % built == 0:
             parts += _planned(sample, result, kernels, tally)
             clock.lap("generate kernels")
     if kernels is not None:

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="the first program's number (default: from the clock)")
     parser.add_argument("-j", type=int, default=0, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--device", help="the compiler's device (default: the default one)")
+    parser.add_argument("--kernels", type=int, default=2, metavar="N", help="build every N-th program's (default 2)")
     parser.add_argument("--no-kernels", action="store_true", help="compare plans alone: nothing is built for a device")
     parser.add_argument("--xla", type=int, default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
     parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
@@ -136,7 +137,12 @@ class Session:
 
     def _settings(self) -> dict[str, Any]:
         o = self.options
-        return {"device": o.device, "kernels": not o.no_kernels, "invalid": o.invalid, "xla": o.xla}
+        return {
+            "device": o.device,
+            "kernels": 0 if o.no_kernels else max(1, o.kernels),
+            "invalid": o.invalid,
+            "xla": o.xla,
+        }
 
     def _more(self, until: float) -> bool:
         return bool(self.waiting) or (time.monotonic() < until and (self.last is None or self.next < self.last))

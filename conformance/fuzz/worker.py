@@ -24,9 +24,8 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     """A batch; the tally as JSON's kinds of data."""
     if settings["invalid"]:
         return invalid.run(first, count).as_json()
-    return batch.run(
-        first, count, kernels(settings["device"]) if settings["kernels"] else None, settings["xla"]
-    ).as_json()
+    device = kernels(settings["device"]) if settings["kernels"] else None
+    return batch.run(first, count, device, settings["xla"], settings["kernels"]).as_json()
 
 
 def explain(found: dict[str, Any], device: str | None, seconds: float) -> str:
