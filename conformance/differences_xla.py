@@ -117,6 +117,15 @@ DIFFERENCES = (
         "the conversion to StableHLO refuses programs with s1 or u1, or makes pred of them",
     ),
     Difference(
+        "f6 types",
+        XLA,
+        "reference",
+        "xla_data.proto has F6E2M3FN and F6E3M2FN; the CPU's code generator has no conversions for them.",
+        with_types((), "f6e2m3fn", "f6e3m2fn"),
+        None,
+        "refuses, or ends its process",
+    ),
+    Difference(
         "pred in bitcast-convert",
         XLA,
         "reference",

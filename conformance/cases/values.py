@@ -79,7 +79,19 @@ def _floats(element_type: ElementType, few: bool) -> np.ndarray:
     quantum = 1 << mantissa  # the pattern of the smallest normal number
     infinity = half - quantum  # of types with infinities; a large number or NaN elsewhere
     near_one = int(to_bits_word(round_to(np.array([1.0]), element_type)))
-    patterns = [0, 1, quantum - 1, quantum, infinity - 1, infinity, half - 1, near_one - 1, near_one, near_one + 1]
+    patterns = [
+        0,
+        1,
+        quantum - 1,
+        quantum,
+        infinity - 1,
+        infinity,
+        half - 2,
+        half - 1,
+        near_one - 1,
+        near_one,
+        near_one + 1,
+    ]
     if not few:
         patterns += [2, 3, quantum // 2, quantum + 1, infinity - 2, infinity + 1, infinity + quantum // 2]
     numbers = round_to(np.array(FEW_NUMBERS if few else NUMBERS + _ends_of_integers(mantissa)), element_type)
