@@ -97,7 +97,7 @@ def _floats(element_type: ElementType, few: bool) -> np.ndarray:
     numbers = round_to(np.array(FEW_NUMBERS if few else NUMBERS + _ends_of_integers(mantissa)), element_type)
     patterns = [*patterns, *(int(w) for w in to_words(numbers))]
     if signed:
-        patterns += [p + half for p in patterns]
+        patterns += [(p + half) % (2 * half) for p in patterns]  # a NaN may be what -0 is elsewhere
     return _of_patterns(np.array(list(dict.fromkeys(patterns)), np.uint64), element_type)
 
 
