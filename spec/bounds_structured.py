@@ -179,7 +179,11 @@ def _products(terms: Any) -> Any:
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
         finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(_finite, values))
-        return sum_bound(absolute, spread, count, result, known, finite)
+        bound = sum_bound(absolute, spread, count, result, known, finite)
+        # Of subnormal products the roundings are absolute; of complex zeros the sign depends on the formula.
+        least = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).smallest_subnormal)
+        inexact = np.isfinite(np.abs(result)) & ((absolute > 0) | np.iscomplexobj(result))
+        return np.where(inexact, bound + count * least, bound)
 
     return rule
 
