@@ -1,140 +1,193 @@
-"""`python -m bench.peers`: refxla beside JAX (XLA:CPU), in turns, as a table of ratios.
+"""`python -m bench.peers`: refxla beside every framework that is installed, in turns, as a table, JSON and a chart.
 
-    python -m bench.peers                     everything, a few minutes
-    python -m bench.peers kernels dispatch    some groups: kernels, dispatch, models, compile
-    python -m bench.peers --match CNN         the rows whose names hold a text
-    python -m bench.peers --json FILE         the samples' medians and bests too, with the machine
+    python -m bench.peers                         the whole suite (bench/models), a quarter of an hour
+    python -m bench.peers kernels GPT             groups (kernels, science, models), or texts that names hold
+    python -m bench.peers --peers jax torch       beside these only
+    python -m bench.peers --json FILE --svg FILE  the figures with machine and versions; a chart of speed-ups over JAX
+    python -m bench.peers --compile               seconds to the first result: with empty caches, and from refxla's
+    python -m bench.peers --memory                peak resident memory, each in a process of its own
 
-A ratio is the peer's median over refxla's: above 1, refxla is faster.
+Each framework runs in a process of its own with the same number of threads. Its first results are compared with
+refxla's; a framework that computes something else is not measured. A ratio above 1 says that refxla is faster.
+Ctrl-C ends the measuring, and shows and writes what is done.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
-from collections.abc import Callable, Iterator
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .benchmarks import compile_time, dispatch, kernels, models
-from .benchmarks.peers import PEERS, compiled, compiled_hlo, example
-from .machine import describe, in_turns, summary
+from .child import Absent, Child, alone
+from .frameworks import FRAMEWORKS
+from .machine import describe, summary
+from .models import Entry, chosen
+from .report import show, write
 
-GROUPS = ("dispatch", "kernels", "models", "compile")
-Makers = dict[str, Callable[[], Callable[[], Any]]]  # peer -> what makes its warm call
+LONG_S = 20.0  # what takes longer for one call is measured once in a turn, and in fewer turns
 
-
-def rows(group: str) -> Iterator[tuple[str, Makers]]:
-    """Each row of a group: its name, and how the calls to be measured are made."""
-
-    def from_function(hlo: str, function: Callable, arguments: list[Any]) -> Makers:
-        return {peer: lambda peer=peer: compiled(peer, hlo, function, arguments) for peer in PEERS}
-
-    def from_hlo(which: tuple) -> Makers:
-        return {peer: lambda peer=peer: compiled_hlo(peer, *example(*which)) for peer in PEERS}
-
-    if group == "dispatch":
-        yield "x + 1 on 8 numbers", from_function(dispatch.HLO, dispatch.function, dispatch.arguments())
-    if group == "kernels":
-        for case in (kernels.FusedSum, kernels.ElementwiseChain, kernels.Gemm):
-            for n in case.params[1]:
-                yield case.title(n), from_function(case.HLO.format(n=n), case.function, case.arguments(n))
-    if group == "models":
-        for name, which in models.PROGRAMS.items():
-            yield name, from_hlo(which)
+Cell = dict[str, Any]  # {"median", "best", ...} or {"absent": why}
 
 
-def measure(makers: Makers, seconds: float, turns: int) -> dict[str, dict[str, float]]:
-    """peer -> {"median", "best"} in seconds; without those that are not installed."""
-    calls = {}
-    for peer, make in makers.items():
+class Crew:
+    """The children, one for each framework, begun when they are needed and again after they ended."""
+
+    def __init__(self, names: list[str], threads: int) -> None:
+        self.names, self.threads = names, threads
+        self.children: dict[str, Child] = {}
+        self.absent: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+
+    def child(self, name: str) -> Child:
+        """Raises Absent when the framework does not load."""
+        if name in self.absent:
+            raise Absent(self.absent[name])
+        if name not in self.children or not self.children[name].alive:
+            try:
+                self.children[name] = Child(name, self.threads)
+            except Absent as problem:
+                self.absent[name] = str(problem)
+                raise
+            self.versions.update(self.children[name].versions)
+        return self.children[name]
+
+    def close(self) -> None:
+        for child in self.children.values():
+            child.close()
+
+
+def speeds(
+    crew: Crew, entry: Entry, folder: Path, seconds: float, turns: int, small: bool
+) -> Iterator[tuple[str, Any]]:
+    """(what is done now, None), again and again; at last ("", framework -> Cell)."""
+    cells: dict[str, Cell] = {}
+    ready: dict[str, Child] = {}
+    for name in crew.names:
+        yield f"{name}: compile", None
         try:
-            calls[peer] = make()
-        except NotImplementedError:
+            child = crew.child(name)
+            about = child.prepare(entry.name, folder, small)
+        except Absent as problem:
+            cells[name] = {"absent": str(problem)}
             continue
-    return {peer: summary(samples) for peer, samples in in_turns(calls, seconds, turns).items()}
+        cells[name] = dict(about)
+        if about["distance"] > entry.bound:
+            reason = f"wrong: differs by {about['distance']:.1e} from what came first, above {entry.bound:.0e}"
+            cells[name]["absent"] = reason
+            continue
+        ready[name] = child
+    samples: dict[str, list[float]] = {name: [] for name in ready}
+    share = seconds / (turns * max(1, len(ready)))
+    for turn in range(turns):
+        for name, child in list(ready.items()):
+            yield f"{name}: turn {turn + 1} of {turns}", None
+            try:
+                samples[name] += child.measure(share)
+            except Absent as problem:
+                cells[name]["absent"] = str(problem)
+                del ready[name]
+        if any(samples[name] and max(samples[name]) > LONG_S for name in ready):
+            break
+    for name in ready:
+        cells[name] |= summary(samples[name]) | {"calls": len(samples[name])}
+    yield "", cells
 
 
-def compile_rows(match: str, turns: int) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
-    """The same for compile times, in processes of their own."""
-    for program in compile_time.CompileTime.params[1]:
-        for how in (compile_time.COLD, compile_time.CACHED):
-            name = f"compile {program}, {how}"
-            if match not in name:
-                continue
-            samples: dict[str, list[float]] = {}
-            for _ in range(turns):
-                for peer in PEERS:
-                    try:  # a peer that keeps nothing has its cold time beside refxla's from the cache
-                        compile_time.CompileTime().setup(peer, program, compile_time.COLD)
-                    except NotImplementedError:
-                        continue
-                    kept = how if peer == "refxla" else compile_time.COLD
-                    found = compile_time.compile_seconds(peer, program, kept)["seconds"]
-                    samples.setdefault(peer, []).append(found)
-            yield name, {peer: summary(s) for peer, s in samples.items()}
+def compile_times(crew: Crew, entry: Entry, small: bool) -> Iterator[tuple[str, Any]]:
+    """The same for the seconds to the first result: "median" with empty caches, "cached" from those just filled."""
+    cells: dict[str, Cell] = {}
+    for name in crew.names:
+        yield f"{name}: first result", None
+        with tempfile.TemporaryDirectory() as caches:
+            try:
+                found = alone(name, entry.name, caches, small, crew.threads)
+                crew.versions.update(found["versions"])
+                cells[name] = {"median": found["first"], "best": found["first"]}
+                if FRAMEWORKS[name].keeps:
+                    cells[name]["cached"] = alone(name, entry.name, caches, small, crew.threads)["first"]
+            except Absent as problem:
+                cells[name] = {"absent": str(problem)}
+    yield "", cells
 
 
-def text(seconds: float) -> str:
-    """A duration in its unit."""
-    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * scale >= 1 or unit == "us":
-            return f"{seconds * scale:.3g} {unit}"
-    raise AssertionError
+def memories(crew: Crew, entry: Entry, small: bool) -> Iterator[tuple[str, Any]]:
+    """The same for the peak of resident memory in bytes; "loaded": what it was before the entry."""
+    cells: dict[str, Cell] = {}
+    for name in crew.names:
+        yield f"{name}: memory", None
+        try:
+            found = alone(name, entry.name, None, small, crew.threads)
+            crew.versions.update(found["versions"])
+            cells[name] = {"median": found["peak"], "best": found["peak"], "loaded": found["loaded"]}
+        except Absent as problem:
+            cells[name] = {"absent": str(problem)}
+    yield "", cells
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; none: all of them")
-    parser.add_argument("--match", default="", help="only rows whose names hold this text")
-    parser.add_argument("--seconds", type=float, default=2.0, help="time for each row")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="groups, or texts that entries' names hold; none: all")
+    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=list(FRAMEWORKS), help=", ".join(FRAMEWORKS))
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of each framework")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of calls, for each entry")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--small", action="store_true", help="small sizes: to see that everything runs")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--compile", action="store_true", help="seconds to the first result")
+    what.add_argument("--memory", action="store_true", help="peak resident memory")
     parser.add_argument("--json", type=Path, help="where to write the figures")
-    options = parser.parse_args()
-    if unknown := set(options.groups) - set(GROUPS):
-        parser.error(f"no group is called {', '.join(sorted(unknown))}; there are: {', '.join(GROUPS)}")
+    parser.add_argument("--svg", type=Path, help="where to draw the speed-ups over JAX")
+    options = parser.parse_args(arguments)
+    try:
+        entries = chosen(options.names)
+    except ValueError as problem:
+        parser.error(str(problem))
+    names = list(dict.fromkeys(["refxla", *(options.peers or FRAMEWORKS)]))
+    crew = Crew(names, options.threads)
+    kind = "compile" if options.compile else "memory" if options.memory else "speed"
+    figures: dict[str, Any] = {
+        "what": {"speed": "seconds of a call", "compile": "seconds to the first result", "memory": "bytes"}[kind],
+        "machine": describe(),
+        "threads": options.threads,
+        "small": options.small,
+        "entries": {},
+    }
 
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    machine = describe()
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    with console.status("") as status:
-        for group in options.groups or GROUPS:
-            for name, makers in rows(group):
-                if options.match in name:
-                    status.update(name)
-                    found[name] = measure(makers, options.seconds, options.turns)
-            if group == "compile":
-                for name, result in compile_rows(options.match, min(3, options.turns)):
-                    status.update(name)
-                    found[name] = result
-    machine["load at the end"] = describe()["load"]
-    table = Table(title=f"{machine['processor']}, {machine['cores']} cores, load {machine['load']}")
-    table.add_column("")
-    for peer in PEERS:
-        table.add_column(peer, justify="right")
-    table.add_column("ratio", justify="right")
-    table.add_column("of the best runs", justify="right")
-    ratios = []
-    for name, result in found.items():
-        cells = [text(result[peer]["median"]) if peer in result else "-" for peer in PEERS]
-        for statistic in ("median", "best"):
-            known = len(result) == len(PEERS)
-            ratio = result[PEERS[1]][statistic] / result[PEERS[0]][statistic] if known else math.nan
-            cells.append(f"{ratio:.2f}" if known else "-")
-            if known and statistic == "median":
-                ratios.append(ratio)
-        table.add_row(name, *cells)
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        table.add_section()
-        table.add_row("geometric mean", "", "", f"{mean:.2f}", "")
-    console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps({"machine": machine, "seconds": found}, indent=1) + "\n")
+    with tempfile.TemporaryDirectory() as folder, console.status("") as status:
+        try:
+            for number, entry in enumerate(entries):
+                if kind == "speed":
+                    steps = speeds(crew, entry, Path(folder), options.seconds, options.turns, options.small)
+                else:
+                    steps = (compile_times if kind == "compile" else memories)(crew, entry, options.small)
+                cells = {}
+                for doing, cells in steps:  # noqa: B007
+                    status.update(f"{number + 1} of {len(entries)}: {entry.name}: {doing}")
+                figures["entries"][entry.name] = {"group": entry.group, "cells": cells}
+                figures["versions"] = crew.versions
+                figures["absent"] = crew.absent
+                figures["machine"]["load at the end"] = describe()["load"]
+                for file in Path(folder).iterdir():
+                    file.unlink()
+                if options.json:
+                    write(figures, options.json)
+                if not console.is_terminal:
+                    console.print(f"{number + 1} of {len(entries)}: {entry.name}")
+        except KeyboardInterrupt:
+            console.print("ended by Ctrl-C; what is done:")
+        finally:
+            crew.close()
+    show(figures, names, console)
+    if options.svg:
+        from .report import picture
+
+        options.svg.write_text(picture(figures))
 
 
 if __name__ == "__main__":

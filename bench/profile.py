@@ -1,13 +1,14 @@
-"""`python -m bench.profile FILE`: how long each kernel of a program takes, alone, and what it moves and computes.
+"""`python -m bench.profile PROGRAM`: how long each kernel of a program takes, alone, and what it moves and computes.
 
-FILE is an HLO program. Each kernel runs on memory of its own, warm, as often as the time given allows; the best run
-counts. Floating-point inputs are random in [0, 1), integers are 0. Kernels in a loop count once. With
-`--kernel NAME` the OpenCL C of one kernel is printed.
+PROGRAM is a file of HLO, or the name of an entry of the suite (bench/models). Each kernel runs on memory of its own,
+warm, as often as the time given allows; the best run counts. Floating-point inputs are random in [0, 1), integers are
+0. Kernels in a loop count once. With `--kernel NAME` the OpenCL C of one kernel is printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from refxla.runtime.build import build
 from refxla.runtime.devices import Device
 
 from .machine import describe
+from .models import ENTRIES
 
 _RUNS = 10  # at least
 _SPARE = 64  # elements beyond a value's end, so that addresses of arguments differ in more than whole pages
@@ -107,13 +109,13 @@ def _memory(device: Device, argument: Argument) -> tuple[object, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.profile", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("file", help="an HLO program")
+    parser.add_argument("program", help="an HLO program, or an entry of the suite")
     parser.add_argument("--device", help="as `refxla devices` names them")
     parser.add_argument("--top", type=int, default=20, help="how many kernels are shown, the slowest first")
     parser.add_argument("--kernel", metavar="NAME", help="print this kernel's OpenCL C")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    program = refxla.compile(options.file, device=options.device)
+    program = _compiled(options.program, options.device)
     if options.kernel:
         found = [k for k in program.plan.kernels if k.name == options.kernel]
         if not found:
@@ -125,6 +127,20 @@ def main() -> None:
         print(json.dumps({"machine": describe(), "kernels": [asdict(row) for row in rows]}, indent=1))
         return
     _show(program, rows, options.top)
+
+
+def _compiled(name: str, device: str | None) -> Compiled:
+    """A file, or an entry of the suite of exactly this name."""
+    if not any(entry.name == name for entry in ENTRIES):
+        return refxla.compile(name, device=device)
+    import jax
+
+    from .child import entry
+    from .frameworks import load
+
+    framework, found = load("refxla"), entry(name)
+    function = jax.jit(functools.partial(found.function, framework))
+    return refxla.compile(function, *found.arguments(**found.sizes), device=device).executable.program
 
 
 def _names(program: Compiled) -> list[str]:

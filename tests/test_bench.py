@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -56,18 +57,67 @@ def test_the_profile_prints_json_and_source(tmp_path):
 
 def test_peers_prints_a_table_and_writes_json(tmp_path):
     file = tmp_path / "figures.json"
-    shown = run("bench.peers", "dispatch", "--seconds", "0", "--turns", "1", "--json", str(file))
-    assert "x + 1 on 8 numbers" in shown
+    picture = tmp_path / "chart.svg"
+    command = ["bench.peers", "dispatch", "softmax", "--small", "--peers", "jax", "numpy", "--seconds", "0"]
+    shown = run(*command, "--turns", "1", "--json", str(file), "--svg", str(picture))
+    assert "x + 1 dispatch" in shown and "beside jax: geometric mean" in shown
     figures = json.loads(file.read_text())
-    assert figures["seconds"]["x + 1 on 8 numbers"]["refxla"]["best"] > 0
-    assert figures["machine"]["processor"]
+    cells = figures["entries"]["softmax"]["cells"]
+    assert all(cells[peer]["best"] > 0 and cells[peer]["distance"] < 1e-5 for peer in ("refxla", "jax", "numpy"))
+    assert figures["totals"]["jax"]["entries"] == 2
+    assert figures["machine"]["processor"] and figures["versions"]["numpy"]
+    assert {"softmax", "x + 1 dispatch"} <= {e.text for e in ElementTree.parse(picture).iter() if e.text}
 
 
-def test_every_program_of_the_models_has_its_files():
-    from bench.benchmarks.models import PROGRAMS
-    from bench.benchmarks.peers import example
+def test_a_framework_that_computes_something_else_is_not_measured(tmp_path):
+    import numpy as np
 
-    for name, file, batch in PROGRAMS.values():
-        if batch is None:
-            hlo, arguments = example(name, file)
-            assert hlo.startswith("HloModule") and arguments
+    from bench.child import Absent, Child, distance
+
+    assert distance([np.ones(3)], [np.ones(2)]) == distance([np.array([np.nan])], [np.ones(1)]) == float("inf")
+    assert distance([np.array([1.0, 4.5])], [np.array([1.0, 4.0])]) == 0.125
+    with Child("numpy", threads=2) as child:
+        assert child.prepare("GEMM 256", tmp_path, small=True)["distance"] == 0.0, "what comes first is the measure"
+        (tmp_path / "GEMM 256.npz").unlink()
+        np.savez(tmp_path / "GEMM 256.npz", **{"0": np.zeros((33, 33), np.float32)})
+        assert child.prepare("GEMM 256", tmp_path, small=True)["distance"] > 1e3
+        with pytest.raises(Absent, match="takes no gradients"):
+            child.prepare("MLP step", tmp_path, small=True)
+        with pytest.raises(Absent, match="nothing is prepared"):
+            child.measure(0)
+
+
+def test_ratios_and_their_totals():
+    from bench.report import picture, ratios, totals
+
+    def row(**seconds):
+        return {"group": "models", "cells": {k: {"median": v} if v else {"absent": "why"} for k, v in seconds.items()}}
+
+    entries = {"a": row(refxla=1.0, jax=4.0, torch=0.5), "b": row(refxla=2.0, jax=2.0, torch=None), "c": row(jax=1.0)}
+    figures = {"what": "seconds", "entries": entries, "machine": {"processor": "p"}, "threads": 2}
+    assert ratios(figures) == {"a": {"jax": 4.0, "torch": 0.5}, "b": {"jax": 1.0}}
+    assert totals(figures)["jax"] == {"geometric mean": 2.0, "entries": 2, "below 1": 0}
+    assert totals(figures)["best"]["below 1"] == 1
+    assert "2.00x (geometric mean of 2, 0 below 1)" in picture(figures)
+
+
+FEW = ("x + 1 dispatch", "scatter-add", "k-means", "DLRM step", "LSTM forward", "GPT decode")
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_models_give_the_same_in_refxla_and_jax(name):
+    """All of them do so before they are measured; here a few, small."""
+    pytest.importorskip("jax")
+    from bench.child import Prepared, distance
+
+    ours, theirs = (Prepared(framework, name, small=True) for framework in ("refxla", "jax"))
+    assert distance(ours.flat(), theirs.flat()) < 1e-5
+
+
+def test_the_suite_has_what_it_names():
+    from bench.models import ENTRIES, chosen
+
+    assert len({e.name for e in ENTRIES}) == len(ENTRIES) >= 20
+    assert chosen(["models", "gemm"]) == [e for e in ENTRIES if e.group == "models" or "GEMM" in e.name]
+    with pytest.raises(ValueError, match="there are the groups kernels, science, models"):
+        chosen(["quicksort"])

@@ -1,1 +1,9 @@
-"""refxla beside JAX."""
+"""asv's suites. asv imports this folder as a package of its own; the rest of bench is found from the root, after what
+is installed, so that the refxla that asv has built is the one that is measured."""
+
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).parents[2])
+if ROOT not in sys.path:
+    sys.path.append(ROOT)

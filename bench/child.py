@@ -1,0 +1,245 @@
+"""One framework in a process of its own: thread pools of different libraries stay apart, and a crash costs one cell.
+
+with Child("torch", threads=2) as child:
+    about = child.prepare("GEMM 256", folder)     # compiled, warm, and compared
+    samples = child.measure(0.5)                  # seconds, one for each call
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .frameworks import CACHES, limit_threads, load
+from .models import ENTRIES, Entry
+from .tree import leaves
+
+WARM = 2  # calls after the first, before anything is measured
+_WITHIN_S = 900.0  # an answer that takes longer is none
+
+
+class Absent(Exception):
+    """A cell that stays empty: not installed, not expressible, not right, too slow. The message says why."""
+
+
+def entry(name: str) -> Entry:
+    """The entry of exactly this name."""
+    return next(e for e in ENTRIES if e.name == name)
+
+
+class Prepared:
+    """An entry on a framework: compiled by its first call, whose seconds are `first`."""
+
+    def __init__(self, framework: str, name: str, small: bool = False) -> None:
+        self.entry = entry(name)
+        self.framework = load(framework)
+        arguments = self.entry.arguments(**(self.entry.small if small else self.entry.sizes))
+        self.arguments = self.framework.place(arguments)
+        begin = time.perf_counter()
+        function = functools.partial(self.entry.function, self.framework)
+        self.function = self.framework.compile(function, self.entry.trains)
+        self.results = self()
+        self.first = time.perf_counter() - begin
+
+    def __call__(self) -> Any:
+        """One call, to its results."""
+        results = self.function(*self.arguments)
+        self.framework.wait(results)
+        return results
+
+    def flat(self) -> list[np.ndarray]:
+        """The results of the first call."""
+        return [np.asarray(leaf) for leaf in leaves(self.framework.numpy(self.results))]
+
+    def measure(self, seconds: float) -> list[float]:
+        """Seconds of each of as many calls as fit, one at least."""
+        samples = []
+        end = time.perf_counter() + seconds
+        while True:
+            begin = time.perf_counter()
+            self()
+            now = time.perf_counter()
+            samples.append(now - begin)
+            if now >= end:
+                return samples
+
+
+def distance(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
+    """The largest difference of any result, relative to that result's largest number; infinite for other shapes."""
+    if [a.shape for a in found] != [a.shape for a in expected]:
+        return float("inf")
+    worst = 0.0
+    for a, b in zip(found, expected, strict=True):
+        if a.size:
+            difference = np.abs(a.astype(np.float64) - b.astype(np.float64)).max()
+            scale = max(float(np.abs(b).max()), 1e-6)
+            worst = max(worst, float(difference / scale) if np.isfinite(difference) else float("inf"))
+    return worst
+
+
+def versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Those that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _serve(connection: Connection, framework: str, environment: dict[str, str]) -> None:
+    """The child's life: answers (True, result) or (False, why not) to each (method, arguments)."""
+    os.environ.update(environment)
+    prepared: Prepared | None = None
+    while True:
+        try:
+            what, arguments = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            if what == "load":
+                answer: Any = versions(load(framework).packages)
+            elif what == "prepare":
+                name, folder, small = arguments
+                prepared = None  # its memory first
+                prepared = Prepared(framework, name, small)
+                answer = {"first": prepared.first, "distance": _compare(prepared.flat(), folder, name)}
+                for _ in range(WARM):
+                    prepared()
+            elif what == "measure" and prepared is not None:
+                answer = prepared.measure(*arguments)
+            else:
+                raise ValueError(f"nothing is prepared to {what}")
+            connection.send((True, answer))
+        except KeyboardInterrupt:
+            return
+        except Exception as problem:
+            words = str(problem).strip().split("\n")[0][:300] or type(problem).__name__
+            if os.environ.get("REFXLA_BENCH_TRACEBACK"):
+                traceback.print_exc()
+            connection.send(
+                (False, words if isinstance(problem, ImportError) else f"{type(problem).__name__}: {words}")
+            )
+
+
+def _compare(found: list[np.ndarray], folder: str, name: str) -> float:
+    """How far the results lie from those of the framework that came first, which are kept in the folder."""
+    file = Path(folder) / (name.replace("/", " ") + ".npz")
+    if not file.exists():
+        np.savez(file, **{str(n): a for n, a in enumerate(found)})
+        return 0.0
+    with np.load(file) as kept:
+        return distance(found, [kept[str(n)] for n in range(len(kept.files))])
+
+
+def _peak() -> int:
+    """Peak resident memory of this process so far, in bytes."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _once() -> None:
+    """What a process of `alone` does: FRAMEWORK, ENTRY, SMALL are its arguments."""
+    framework, name, small = sys.argv[1:4]
+    found: dict[str, Any] = {"versions": versions(load(framework).packages), "loaded": _peak()}
+    prepared = Prepared(framework, name, small == "small")
+    found["first"] = prepared.first
+    for _ in range(WARM):
+        prepared()
+    print(json.dumps({**found, "peak": _peak()}))
+
+
+def alone(framework: str, name: str, caches: str | None = None, small: bool = False, threads: int = 0) -> Any:
+    """An entry in a process that does nothing else: {"first": seconds to the first result, "loaded", "peak": resident
+    memory in bytes before it and at most, "versions"}. `caches`: a folder for all that is kept on disk; None: as usual.
+
+    Raises Absent.
+    """
+    if threads:
+        limit_threads(threads)
+    environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches))}
+    environment.pop("POCL_CACHE_DIR", None)  # or kernels come from there
+    root = str(Path(__file__).parents[1])
+    code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
+    command = [sys.executable, "-c", code, framework, name, "small" if small else "full"]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        raise Absent(f"no result within {_WITHIN_S:.0f} s") from None
+    if done.returncode:
+        raise Absent((done.stderr.strip().split("\n") or [""])[-1][:300] or f"the process ended with {done.returncode}")
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+class Child:
+    """A framework's process. Each method raises Absent with the reason when the child cannot answer."""
+
+    def __init__(self, framework: str, threads: int, environment: dict[str, str] | None = None) -> None:
+        limit_threads(threads)  # of this process too: a child reads it before it runs a line of ours
+        context = multiprocessing.get_context("spawn")
+        self.framework = framework
+        self.connection, theirs = context.Pipe()
+        arguments = (theirs, framework, environment or {})
+        self.process = context.Process(target=_serve, args=arguments, daemon=True)
+        self.process.start()
+        theirs.close()
+        try:
+            self.versions = self.ask("load")
+        except Absent:
+            self.close()
+            raise
+
+    def ask(self, what: str, *arguments: Any, within: float = _WITHIN_S) -> Any:
+        """The child's answer; after `within` seconds it is ended."""
+        try:
+            self.connection.send((what, arguments))
+            if not self.connection.poll(within):
+                self.close()
+                raise Absent(f"no answer within {within:.0f} s")
+            good, answer = self.connection.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self.process.join(5)
+            code = self.process.exitcode
+            self.close()
+            raise Absent(f"the process ended with {code}") from None
+        if not good:
+            raise Absent(answer)
+        return answer
+
+    @property
+    def alive(self) -> bool:
+        return self.process.is_alive()
+
+    def prepare(self, name: str, folder: Path | str, small: bool = False) -> dict[str, float]:
+        """{"first": seconds of compiling and the first call, "distance": from the results kept in the folder}."""
+        return self.ask("prepare", name, str(folder), small)
+
+    def measure(self, seconds: float) -> list[float]:
+        return self.ask("measure", seconds)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.process.join(1)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join(5)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

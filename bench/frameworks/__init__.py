@@ -1,0 +1,60 @@
+"""The frameworks that the suite runs on, each loaded only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import NamedTuple
+
+from .base import Framework
+
+
+class Source(NamedTuple):
+    """Where a framework's class is, and what pip installs for it; whether it keeps what it compiled on disk."""
+
+    module: str
+    made: str
+    packages: str
+    keeps: bool = False
+
+
+FRAMEWORKS = {
+    "refxla": Source("jax", "Refxla", "jax", keeps=True),
+    "jax": Source("jax", "Jax", "jax"),
+    "numpy": Source("numpy", "Numpy", "numpy"),
+    "tensorflow": Source("tensorflow", "TensorFlow", "tensorflow-cpu"),
+    "tensorflow-xla": Source("tensorflow", "TensorFlowXla", "tensorflow-cpu"),
+    "torch": Source("torch", "Torch", "torch"),
+    "torch-compile": Source("torch", "TorchCompile", "torch", keeps=True),
+    "onnxruntime": Source("onnx", "OnnxRuntime", "onnxruntime onnx"),
+    "tinygrad": Source("tinygrad", "Tinygrad", "tinygrad"),
+}
+
+# Where they keep it, when these variables name a folder.
+CACHES = ("REFXLA_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+
+# How many threads libraries start: they read it when they are loaded.
+THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "POCL_MAX_PTHREAD_COUNT",
+    "TF_NUM_INTRAOP_THREADS",
+)
+
+
+def limit_threads(count: int) -> None:
+    """This process, and those it starts, use so many cores; to be called before any framework is loaded."""
+    for name in THREADS:
+        os.environ[name] = str(count)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def load(name: str) -> Framework:
+    """The framework of a name; ImportError says what is not installed, or does not load."""
+    source = FRAMEWORKS[name]
+    try:
+        return getattr(importlib.import_module(f".{source.module}", __package__), source.made)()
+    except (ImportError, OSError) as problem:
+        raise ImportError(f"{problem} (pip install {source.packages})") from problem

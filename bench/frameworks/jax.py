@@ -1,0 +1,106 @@
+"""JAX (XLA:CPU), and refxla, which compiles the same functions of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .base import Array, Framework, Tree
+
+jax.config.update("jax_platforms", "cpu")
+
+_IMAGES = ("NHWC", "HWIO", "NHWC")
+
+
+class Jax(Framework):
+    """jax.jit."""
+
+    name = "jax"
+    packages = ("jax", "jaxlib")
+
+    exp, log, tanh, sqrt, where = map(staticmethod, (jnp.exp, jnp.log, jnp.tanh, jnp.sqrt, jnp.where))
+    maximum, sum, mean, max, argmin = map(staticmethod, (jnp.maximum, jnp.sum, jnp.mean, jnp.max, jnp.argmin))
+    reshape, transpose, concatenate = map(staticmethod, (jnp.reshape, jnp.transpose, jnp.concatenate))
+    stack, split, pad, zeros = map(staticmethod, (jnp.stack, jnp.split, jnp.pad, jnp.zeros))
+    sort, cumsum, arange = map(staticmethod, (jnp.sort, jnp.cumsum, jnp.arange))
+    relu, sigmoid, gelu = map(staticmethod, (jax.nn.relu, jax.nn.sigmoid, jax.nn.gelu))
+    softmax, log_softmax = map(staticmethod, (jax.nn.softmax, jax.nn.log_softmax))
+
+    def place(self, tree: Tree) -> Tree:
+        return jax.tree.map(jax.device_put, tree)
+
+    def compile(self, function: Callable, trains: bool) -> Callable:
+        return jax.jit(function)
+
+    def wait(self, results: Tree) -> None:
+        jax.block_until_ready(results)
+
+    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+        return jax.value_and_grad(loss)(parameters, *arguments)
+
+    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+        return lax.fori_loop(0, count, lambda _, s: body(s), state)
+
+    def take(self, table: Array, rows: Array) -> Array:
+        return table[rows]
+
+    def scatter_add(self, x: Array, rows: Array, updates: Array) -> Array:
+        return x.at[rows].add(updates)
+
+    def cross_entropy(self, logits: Array, labels: Array) -> Array:
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1).mean()
+
+    def convolve(self, x: Array, filters: Array, stride: int, padding: int, groups: int = 1) -> Array:
+        sides = [(padding, padding)] * 2
+        return lax.conv_general_dilated(
+            x, filters, (stride, stride), sides, dimension_numbers=_IMAGES, feature_group_count=groups
+        )
+
+    def max_pool(self, x: Array, window: int, stride: int, padding: int = 0) -> Array:
+        sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, window, window, 1), (1, stride, stride, 1), sides)
+
+    def lstm(self, x: Array, weights: Array, recurrent: Array, bias: Array) -> Array:
+        def cell(state: Any, x: Array) -> Any:
+            hidden, memory = state
+            i, f, g, o = jnp.split(x @ weights + hidden @ recurrent + bias, 4, -1)
+            memory = jax.nn.sigmoid(f) * memory + jax.nn.sigmoid(i) * jnp.tanh(g)
+            hidden = jax.nn.sigmoid(o) * jnp.tanh(memory)
+            return (hidden, memory), hidden
+
+        start = jnp.zeros((x.shape[1], recurrent.shape[0]))
+        return lax.scan(cell, (start, start), x)[1]
+
+    def put(self, cache: Array, position: Array, new: Array) -> Array:
+        return lax.dynamic_update_slice_in_dim(cache, new, position, 2)
+
+    def double(self, x: Array) -> Array:
+        return jnp.repeat(jnp.repeat(x, 2, 1), 2, 2)
+
+
+class Refxla(Jax):
+    """refxla.compile of jax.jit of the function: JAX traces, refxla compiles and runs."""
+
+    name = "refxla"
+    packages = ("pyopencl", "pocl-binary-distribution")
+
+    def __init__(self) -> None:
+        import refxla
+
+        _ = refxla.devices()[0].target  # what a device can do is found out once for an installation, not for a program
+
+    def place(self, tree: Tree) -> Tree:
+        return jax.tree.map(np.asarray, tree)
+
+    def compile(self, function: Callable, trains: bool) -> Callable:
+        import refxla
+
+        return refxla.compile(jax.jit(function))
+
+    def wait(self, results: Tree) -> None:
+        """Results are there when the call returns."""

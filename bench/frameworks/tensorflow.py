@@ -1,0 +1,113 @@
+"""TensorFlow: tf.function, whose graph runs on oneDNN, and the same compiled by XLA (jit_compile=True)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import tensorflow as tf
+
+from ..tree import leaves, map_tree, rebuild
+from .base import Array, Framework, Tree
+
+
+class TensorFlow(Framework):
+    """A graph."""
+
+    name = "tensorflow"
+    packages = ("tensorflow-cpu", "tensorflow")
+    compiled = False
+
+    exp, log, tanh, sqrt, where = map(staticmethod, (tf.exp, tf.math.log, tf.tanh, tf.sqrt, tf.where))
+    reshape, transpose, concatenate, stack = map(staticmethod, (tf.reshape, tf.transpose, tf.concat, tf.stack))
+    split, pad, zeros, sort, cumsum = map(staticmethod, (tf.split, tf.pad, tf.zeros, tf.sort, tf.cumsum))
+    maximum, argmin, relu, sigmoid = map(staticmethod, (tf.maximum, tf.argmin, tf.nn.relu, tf.sigmoid))
+    softmax, log_softmax = map(staticmethod, (tf.nn.softmax, tf.nn.log_softmax))
+
+    def __init__(self) -> None:
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        tf.config.threading.set_intra_op_parallelism_threads(count)
+        tf.config.threading.set_inter_op_parallelism_threads(count)
+
+    def place(self, tree: Tree) -> Tree:
+        return map_tree(tf.constant, tree)
+
+    def compile(self, function: Callable, trains: bool) -> Callable:
+        return tf.function(function, jit_compile=self.compiled, autograph=False)
+
+    def numpy(self, tree: Tree) -> Tree:
+        return map_tree(lambda x: x.numpy(), tree)
+
+    def wait(self, results: Tree) -> None:
+        for leaf in leaves(results):
+            leaf.numpy()  # of a tensor in the host's memory, a view
+
+    def value_and_grad(self, loss: Callable, parameters: Tree, *arguments: Any) -> tuple[Array, Tree]:
+        with tf.GradientTape() as tape:
+            tape.watch(list(leaves(parameters)))
+            value = loss(parameters, *arguments)
+        gradients = tape.gradient(value, list(leaves(parameters)))
+        return value, rebuild(parameters, iter([tf.convert_to_tensor(g) for g in gradients]))
+
+    def loop(self, count: int, body: Callable, state: Tree) -> Tree:
+        def step(n: Array, state: Tree) -> tuple[Array, Tree]:
+            return n + 1, body(state)
+
+        return tf.while_loop(lambda n, _: n < count, step, (tf.constant(0), state))[1]
+
+    def sum(self, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        return tf.reduce_sum(x, axis, keepdims)
+
+    def mean(self, x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        return tf.reduce_mean(x, axis, keepdims)
+
+    def max(self, x: Array, axis: int, keepdims: bool = False) -> Array:
+        return tf.reduce_max(x, axis, keepdims)
+
+    def arange(self, count: int) -> Array:
+        return tf.range(count)
+
+    def take(self, table: Array, rows: Array) -> Array:
+        return tf.gather(table, rows)
+
+    def scatter_add(self, x: Array, rows: Array, updates: Array) -> Array:
+        return tf.tensor_scatter_nd_add(x, rows[:, None], updates)
+
+    def convolve(self, x: Array, filters: Array, stride: int, padding: int, groups: int = 1) -> Array:
+        sides = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+        if groups > 1:
+            depth = tf.transpose(filters, (0, 1, 3, 2))  # one filter for each feature
+            return tf.nn.depthwise_conv2d(x, depth, (1, stride, stride, 1), sides)
+        return tf.nn.conv2d(x, filters, stride, sides)
+
+    def max_pool(self, x: Array, window: int, stride: int, padding: int = 0) -> Array:
+        if padding:
+            sides = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+            x = tf.pad(x, sides, constant_values=float("-inf"))
+        return tf.nn.max_pool2d(x, window, stride, "VALID")
+
+    def gelu(self, x: Array) -> Array:
+        return tf.nn.gelu(x, approximate=True)
+
+    def cross_entropy(self, logits: Array, labels: Array) -> Array:
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+    def batch_norm(self, x: Array, scale: Array, offset: Array) -> Array:
+        return tf.compat.v1.nn.fused_batch_norm(x, scale, offset, epsilon=1e-5)[0]
+
+    def scale_and_shift(self, x: Array, scale: Array, offset: Array, mean: Array, variance: Array) -> Array:
+        return tf.compat.v1.nn.fused_batch_norm(x, scale, offset, mean, variance, 1e-5, is_training=False)[0]
+
+    def double(self, x: Array) -> Array:
+        return tf.repeat(tf.repeat(x, 2, 1), 2, 2)
+
+
+class TensorFlowXla(TensorFlow):
+    """Compiled by XLA."""
+
+    name = "tensorflow-xla"
+    compiled = True

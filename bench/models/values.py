@@ -1,0 +1,28 @@
+"""Arguments of models: the same at every call and on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
+    """Normal numbers, f32[shape]."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape, dtype=np.float32) * np.float32(scale)
+
+
+def weights(*shape: int, seed: int = 0, gain: float = 1.0) -> np.ndarray:
+    """Initial weights: normal numbers; their variance is gain over an output's inputs, all axes but the last."""
+    return normal(*shape, seed=seed, scale=(gain / np.prod(shape[:-1])) ** 0.5)
+
+
+def integers(low: int, high: int, *shape: int, seed: int = 0) -> np.ndarray:
+    """Integers of [low, high), s32[shape]."""
+    return np.random.default_rng((seed, *shape)).integers(low, high, shape).astype(np.int32)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)

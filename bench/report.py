@@ -1,0 +1,120 @@
+"""What bench.peers found: as a table, as JSON, as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .chart import svg
+
+OURS, BESIDE = "refxla", "jax"
+
+
+def duration(seconds: float) -> str:
+    """A duration in its unit."""
+    for scale, unit in ((1, "s"), (1e3, "ms")):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def megabytes(count: float) -> str:
+    return f"{count / 1e6:,.0f} MB"
+
+
+def ratios(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict[str, float]]:
+    """entry -> {framework: its figure over refxla's}, for every framework that has one beside refxla's."""
+    found = {}
+    for name, row in figures["entries"].items():
+        cells = {peer: cell[statistic] for peer, cell in row["cells"].items() if "absent" not in cell}
+        if OURS in cells:
+            found[name] = {peer: value / cells[OURS] for peer, value in cells.items() if peer != OURS}
+    return found
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """nan of no values."""
+    logarithms = [math.log(v) for v in values]
+    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
+
+
+def totals(figures: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Of each framework, and of "best" (the fastest of all others): geometric mean of the ratios, how many there are,
+    and how many lie below 1."""
+    columns: dict[str, list[float]] = {}
+    for row in ratios(figures).values():
+        for peer, value in row.items():
+            columns.setdefault(peer, []).append(value)
+        if row:
+            columns.setdefault("best", []).append(min(row.values()))
+    return {
+        peer: {"geometric mean": geometric_mean(values), "entries": len(values), "below 1": sum(v < 1 for v in values)}
+        for peer, values in columns.items()
+    }
+
+
+def write(figures: dict[str, Any], path: Path) -> None:
+    """The figures as JSON, with the ratios' totals."""
+    path.write_text(json.dumps({**figures, "totals": totals(figures)}, indent=1) + "\n")
+
+
+def show(figures: dict[str, Any], names: list[str], console: Any) -> None:
+    """A table: figures, then ratios beside JAX and beside the best of all others; below it who is absent, and why."""
+    from rich.table import Table
+
+    machine = figures["machine"]
+    unit = megabytes if figures["what"] == "bytes" else duration
+    rows = figures["entries"]
+    shown = [n for n in names if any("absent" not in row["cells"].get(n, {"absent": ""}) for row in rows.values())]
+    load = f"load {machine['load'][0]} to {machine.get('load at the end', machine['load'])[0]}"
+    title = f"{figures['what']}: {machine['processor']}, {figures['threads']} threads, {load}"
+    table = Table(title=title + (", small sizes" if figures["small"] else ""))
+    table.add_column("")
+    for name in shown:
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column(f"/ {BESIDE}", justify="right")
+    table.add_column("/ best", justify="right")
+    found = ratios(figures)
+    for name, row in rows.items():
+        cells = []
+        for peer in shown:
+            cell = row["cells"].get(peer, {"absent": ""})
+            text = "-" if "absent" in cell else unit(cell["median"])
+            cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
+        beside = found.get(name, {})
+        table.add_row(name, *cells, _ratio(beside.get(BESIDE)), _ratio(min(beside.values(), default=None)))
+    console.print(table)
+    for peer, total in totals(figures).items():
+        console.print(
+            f"beside {peer}: geometric mean {total['geometric mean']:.2f}x over {total['entries']}, "
+            f"{total['below 1']} below 1.0x"
+        )
+    for peer, reason in figures.get("absent", {}).items():
+        console.print(f"[yellow]{peer}[/] is absent: {reason}", highlight=False)
+    for name, row in rows.items():
+        for peer, cell in row["cells"].items():
+            reason = cell.get("absent", "")
+            if reason and peer not in figures.get("absent", {}) and not reason.startswith("NotImplementedError"):
+                console.print(f"[yellow]{name}[/] on {peer}: {reason}", highlight=False)
+
+
+def _ratio(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if value >= 1 else f"[red]{value:.2f}[/]"
+
+
+def picture(figures: dict[str, Any]) -> str:
+    """A bar chart of the ratios beside JAX, as SVG."""
+    found = ratios(figures)
+    beside = {name: row[BESIDE] for name, row in found.items() if BESIDE in row}
+    others = {name: min(row.values()) for name, row in found.items() if len(row) > 1 and name in beside}
+    total = geometric_mean(beside.values())
+    below = sum(value < 1 for value in beside.values())
+    title = f"refxla beside JAX: {total:.2f}x (geometric mean of {len(beside)}, {below} below 1)"
+    machine = figures["machine"]
+    subtitle = f"{figures['what']}; {machine['processor']}, {figures['threads']} threads"
+    return svg(beside, others, title, subtitle)
