@@ -86,11 +86,11 @@ def _one(function: Function, target: Target, sample: int, bar: Progress, console
         console.print(f"{function!s:34} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        doubt = suspect(function, target.load)
+        doubt = suspect(function, target.load, target.flushes_subnormals)
         if doubt:
             say(f"cannot be judged: {doubt}", "red")
             return "suspect"
-        worst = measure(function, target.load, sample, tick)
+        worst = measure(function, target.load, sample, target.flushes_subnormals, tick)
         precise = error_at(function, worst.bits, target.load) if function.bound else None
     except Error as error:
         say(f"unsupported: {str(error).splitlines()[0]}", "yellow")
@@ -103,7 +103,8 @@ def _one(function: Function, target: Target, sample: int, bar: Progress, console
         type=function.operand.name,
         swept=worst.swept,
         worst=None if worst.error == float("inf") else round(worst.error, 5),
-        at=tuple(repr(float(x)) for x in values_of(function, worst.bits)),
+        at=_text(function, worst.bits),
+        missed=() if worst.missed is None else _text(function, worst.missed),
         precise=None if precise is None else round(precise, 5),
         bound=function.bound,
         seconds=round(worst.seconds, 1),
@@ -113,11 +114,15 @@ def _one(function: Function, target: Target, sample: int, bar: Progress, console
     return row
 
 
+def _text(function: Function, bits: int) -> tuple[str, ...]:
+    return tuple(repr(float(x)) for x in values_of(function, bits))
+
+
 def _line(row: table.Row) -> str:
-    place = f"at {', '.join(row.at)}"
-    if row.worst is None:
-        return f"a result that has to be met exactly is missed {place}"
+    time = f"{row.seconds:6.1f} s"
+    missed = f"  a result that has to be met exactly is missed at {', '.join(row.missed)}" if row.missed else ""
     if not row.bound:
-        return f"exact                              {row.seconds:6.1f} s"
+        return f"{'wrong' if missed else 'exact':34} {time}{missed}"
+    error = "beyond measure" if row.worst is None else f"{row.worst:7.4f} ULP"
     checked = "" if row.precise is None else f" (mpmath: {row.precise:.4f})"
-    return f"{row.worst:7.4f} ULP of {row.bound} allowed  {row.seconds:6.1f} s  {place}{checked}"
+    return f"{error} of {row.bound} allowed  {time}  at {', '.join(row.at)}{checked}{missed}"

@@ -19,23 +19,24 @@ Load = Callable[[Module], Loaded]
 
 @dataclass(frozen=True)
 class Worst:
-    """What a sweep of a function found."""
+    """What a sweep of a function found. Operands are given by their bits, the first one's above the second one's."""
 
     function: Function
     swept: int  # operands
-    error: float  # the largest one in ULP of the result; inf where a result that is to be met exactly is not
-    bits: int  # of the operands where that is, the first one's above the second one's
+    error: float  # the largest one in ULP of the result, over the results that need not be met exactly
+    bits: int  # of the operands where that is
+    missed: int | None  # the last operands whose result has to be met exactly and is not
     seconds: float
 
     @property
     def kept(self) -> bool:
         """Whether the accuracy contract is."""
-        return self.error <= self.function.bound
+        return self.missed is None and self.error <= self.function.bound
 
     @property
     def operands(self) -> tuple[np.ndarray, ...]:
-        """The worst operands, as scalars of their type."""
-        return values_of(self.function, self.bits)
+        """The operands that matter: those that were missed, or the worst ones."""
+        return values_of(self.function, self.bits if self.missed is None else self.missed)
 
 
 def values_of(function: Function, bits: int) -> tuple[np.ndarray, ...]:
@@ -45,20 +46,34 @@ def values_of(function: Function, bits: int) -> tuple[np.ndarray, ...]:
     return tuple(np.array(word, f"u{dtype.itemsize}").view(dtype)[()] for word in words)
 
 
-def measure(function: Function, load: Load, sample: int = 1, tick: Callable[[int], None] = lambda done: None) -> Worst:
+def measure(
+    function: Function,
+    load: Load,
+    sample: int = 1,
+    normal: bool = False,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Worst:
     """Sweeps all operands, or one stretch in `sample` (a power of two) of them; tick(n) after every n.
 
-    `load` prepares a module to be run (see targets). Whatever it raises goes through.
+    `load` prepares a module to be run (see targets). With `normal`, subnormal operands and results do not count.
+    Whatever `load` and what it gives raise goes through.
     """
     start, step = time.monotonic(), min(CHUNK, function.operands)
     count = max(1, step // sample)
-    run = load(sweep(function, count))
-    chunks = range(0, function.operands, step)
-    worst = 0
-    for first in chunks:
-        (found,) = run([np.array(first, np.uint32)])
-        worst = max(worst, int(found))
-        tick(step)
-    error, bits = worst >> 32, worst & 0xFFFFFFFF
-    ulps = float("inf") if error == MISSED else error / UNIT
-    return Worst(function, len(chunks) * count, ulps, bits, time.monotonic() - start)
+
+    def largest(regular: bool) -> int:
+        run, found = load(sweep(function, count, regular, normal)), 0
+        for first in range(0, function.operands, step):
+            (word,) = run([np.array(first, np.uint32)])
+            found = max(found, int(word))
+            tick(step)
+        return found
+
+    worst, missed = largest(False), None
+    if worst >> 32 == MISSED:
+        missed = worst & 0xFFFFFFFF
+        tick(-function.operands)
+        worst = largest(True) if function.bound else 0
+    error = float("inf") if worst >> 32 == MISSED else (worst >> 32) / UNIT
+    swept = function.operands // step * count
+    return Worst(function, swept, error, worst & 0xFFFFFFFF, missed, time.monotonic() - start)

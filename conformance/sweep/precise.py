@@ -1,8 +1,8 @@
 """The exact ones of a sweep, held to something more exact: to the specification on a sample, to mpmath at the worst.
 
-A sweep takes what the implementation computes in f64 for exact. That is right if its f64 functions keep their own
-contract, which is a few ULP of f64, or 2^-27 ULP of f32 and less. `suspect` looks for an operand where they do not, and
-`error_at` computes the error at one place from an exact value of 200 bits.
+A sweep takes what the implementation computes in f64 for exact. That is right if those values are off by less than the
+sweep can see. `suspect` looks for an operand where they are not, and `error_at` computes the error at one place from an
+exact value of 200 bits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from refxla_spec.accuracy import max_ulp
 from refxla_spec.compare import precision, same_bits, ulp
 from refxla_spec.errors import InputError
 from refxla_spec.module import Instruction
@@ -21,7 +20,7 @@ from refxla_spec.types import F64, Shape
 
 from .functions import Function
 from .measure import Load, values_of
-from .program import values
+from .program import UNIT, values
 
 SAMPLE = 1 << 17
 BITS = 200
@@ -66,10 +65,11 @@ def _exact(opcode: str) -> tuple[Any, Callable | None]:
     return mpmath, other_names.get(opcode) or getattr(mpmath, opcode, None)
 
 
-def suspect(function: Function, load: Load) -> str:
-    """An operand whose f64 result breaks the contract of f64, against the reference on a sample; "" if there is none.
+def suspect(function: Function, load: Load, normal: bool = False) -> str:
+    """An operand whose f64 result is too far from the reference's to measure errors by; "" if there is none.
 
-    The sample has the special values of the type and operands spread evenly over all its bits.
+    The sample has the special values of the type and operands spread evenly over all its bits. With `normal`, subnormal
+    operands and results are left out, as in the sweep.
     """
     bits = _sample(function)
     _, got = load(values(function, bits.size))([bits])
@@ -81,8 +81,12 @@ def suspect(function: Function, load: Load) -> str:
         shape = Shape.array(function.result if function.opcode == "convert" else F64, (bits.size,))
         asked = Instruction(function.opcode, function.opcode, shape, [], dict(function.attributes))
         want = np.asarray(operation(function.opcode).evaluate(asked, *operands)).astype(np.float64)
-        allowed = (max_ulp(function.opcode, "f64") + 0.5) * ulp(want) if function.bound else 0
+        allowed = ulp(want, function.result) / UNIT if function.bound else 0
         wrong = ~(same_bits(got, want) | (np.isfinite(want) & (np.abs(got - want) <= allowed)))
+        if normal:
+            tiny = float(ml_dtypes.finfo(function.operand.dtype).smallest_normal)
+            for value in (*operands, want):
+                wrong &= ~((np.abs(value) < tiny) & (value != 0))
     if not wrong.any():
         return ""
     k = int(np.argmax(wrong))

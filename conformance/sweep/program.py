@@ -9,7 +9,8 @@ result is the largest of the words
 
 where error counts 2^-16 ULP of the result's type, and is MISSED where a result that has to be met exactly is not: of an
 exact operation each; of the others zeros with their sign, infinities and NaN. (A maximum of integers has no order, and
-tells the place with the error.)
+tells the place with the error.) Left out, with an error of 0, may be the results that have to be met exactly
+(`regular`), and subnormal numbers, of an implementation that flushes them (`normal`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,19 @@ UNIT = 65536  # errors to an ULP
 MISSED = 2**32 - 1
 
 
-def sweep(function: Function, count: int) -> Module:
+def sweep(function: Function, count: int, regular: bool = False, normal: bool = False) -> Module:
     """The program above for `count` operands, a power of two."""
     b = Build("sweep")
     first = Instruction("first", "parameter", Shape(U32), [], {"number": 0})
     index = b.add(b.iota(U32, (count,), 0), b.spread(first, Shape.array(U32, (count,)), ()))
-    error = _error(b, function, index)
+    got, exact = _both(b, function, index)
+    error = _error(b, function, got, exact, regular)
+    if normal:
+        left_out = [_has_subnormal_bits(b, word, function.operand) for word in _words(b, function, index)]
+        if function.result.is_float:
+            left_out.append(_is_subnormal(b, exact, function.result))
+        for condition in left_out:
+            error = b.select(condition, b.full(0, index.shape), error)
     word = b.or_(b.shift_left(b.convert(error, U64), 32), b.convert(index, U64))
     return _module(b.reduce(word, 0, (0,), bigger(U64)))
 
@@ -50,25 +58,28 @@ def _module(root: Instruction) -> Module:
     return Module("sweep", [*called, entry], entry)
 
 
+def _words(b: Build, function: Function, index: Instruction) -> list[Instruction]:
+    """The bits of each operand, as u32."""
+    bits = function.operand.bits
+    return [index] if function.arity == 1 else [b.shift_right_logical(index, bits), b.and_(index, 2**bits - 1)]
+
+
 def _both(b: Build, function: Function, index: Instruction) -> tuple[Instruction, Instruction]:
     """The function of the operands with these bits in its own type, and in f64."""
-    bits, attributes = function.operand.bits, dict(function.attributes)
-    if function.arity == 1:
-        words = [index]
-    else:
-        words = [b.shift_right_logical(index, bits), b.and_(index, 2**bits - 1)]
-    operands = [_from_bits(b, word, function.operand) for word in words]
+    operands = [_from_bits(b, word, function.operand) for word in _words(b, function, index)]
     wide = [b.convert(operand, F64) for operand in operands]
     if function.opcode == "convert":
         return b.convert(operands[0], function.result), b.convert(wide[0], function.result)
+    attributes = dict(function.attributes)
     return tuple(b.make(function.opcode, *given, **attributes) for given in (operands, wide))
 
 
-def _error(b: Build, function: Function, index: Instruction) -> Instruction:
+def _error(
+    b: Build, function: Function, got: Instruction, exact: Instruction, regular_only: bool = False
+) -> Instruction:
     """The error of each result in UNITs, or MISSED, as u32."""
-    got, exact = _both(b, function, index)
     rounded = b.convert(exact, function.result)
-    missed, none = (b.full(error, index.shape) for error in (MISSED, 0))
+    missed, none = (b.full(error, got.shape.with_element_type(U32)) for error in (MISSED, 0))
     if not function.result.is_float:
         return b.select(b.compare(got, rounded, direction="EQ"), none, missed)
     same = b.or_(
@@ -82,7 +93,21 @@ def _error(b: Build, function: Function, index: Instruction) -> Instruction:
     units = b.multiply(apart, UNIT)
     measured = b.select(b.compare(units, MISSED - 1, direction="LT"), b.convert(units, U32), missed)
     regular = b.and_(b.is_finite(rounded), b.compare(exact, 0, direction="NE"))
-    return b.select(regular, measured, exactly)
+    return b.select(regular, measured, none if regular_only else exactly)
+
+
+def _has_subnormal_bits(b: Build, words: Instruction, element_type: ElementType) -> Instruction:
+    """Whether values with these bits are subnormal: asked without computing with them, for that may flush them."""
+    digits, _ = precision(element_type)
+    size = b.and_(words, 2 ** (element_type.bits - 1) - 1)
+    return b.and_(b.compare(size, 2 ** (digits - 1), direction="LT"), b.compare(size, 0, direction="NE"))
+
+
+def _is_subnormal(b: Build, wide: Instruction, element_type: ElementType) -> Instruction:
+    """Whether values, given in f64, are below the least normal number of a type, and not zero."""
+    digits, least = precision(element_type)
+    size = b.abs(wide)
+    return b.and_(b.compare(size, 2.0 ** (least + digits - 1), direction="LT"), b.compare(size, 0, direction="GT"))
 
 
 def _ulp(b: Build, exact: Instruction, element_type: ElementType) -> Instruction:

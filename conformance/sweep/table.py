@@ -21,8 +21,9 @@ class Row:
     opcode: str
     type: str
     swept: int
-    worst: float | None  # as the sweep measured it; None where an exact result was missed
+    worst: float | None  # as the sweep measured it; None where it is beyond measure
     at: tuple[str, ...]  # the operands there
+    missed: tuple[str, ...]  # the last operands whose result has to be met exactly and is not; () if there are none
     precise: float | None  # the error there by mpmath
     bound: float
     seconds: float
@@ -30,7 +31,7 @@ class Row:
 
     @property
     def kept(self) -> bool:
-        return self.worst is not None and self.worst <= self.bound
+        return not self.missed and self.worst is not None and self.worst <= self.bound
 
 
 def read(path: Path = KEPT) -> list[Row]:
@@ -39,7 +40,7 @@ def read(path: Path = KEPT) -> list[Row]:
         return []
     try:
         rows = json.loads(path.read_text())["functions"]
-        return [Row(**row | {"at": tuple(row["at"])}) for row in rows]
+        return [Row(**row | {"at": tuple(row["at"]), "missed": tuple(row["missed"])}) for row in rows]
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is no table of sweeps ({error}); name another file or remove it") from None
 
@@ -55,6 +56,7 @@ def markdown(rows: list[Row]) -> Iterator[str]:
     yield "| function | operands swept | largest error, ULP | at | allowed |"
     yield "|---|---|---|---|---|"
     for row in rows:
-        error = "missed" if row.worst is None else "exact" if not row.bound else f"{row.worst:.4f}"
-        at = ", ".join(row.at) if row.bound or not row.kept else ""
+        error = "exact" if not row.bound else "beyond measure" if row.worst is None else f"{row.worst:.4f}"
+        error += f"; missed at {', '.join(row.missed)}" if row.missed else ""
+        at = ", ".join(row.at) if row.bound else ""
         yield f"| {row.function} | {row.swept:,} | {error} | {at} | {row.bound or 'exact'} |"

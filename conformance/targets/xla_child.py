@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from .child import serve
 
 def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The results on XLA:CPU; of several devices inputs and results are given device after device."""
-    executable = _compiled(_module(text).as_serialized_hlo_module_proto(), *_header(text))
+    executable = _executable(text)
     devices = executable.local_devices()
     count = len(inputs) // len(devices)
     placed = [jax.device_put(x, devices[n // count]) for n, x in enumerate(inputs)]
@@ -24,6 +25,12 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
         placed = [_joined(placed[k::count], devices) for k in range(count)]
     results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
     return [np.asarray(result[d]) for d in range(len(devices)) for result in results]
+
+
+@lru_cache(maxsize=1)
+def _executable(text: str) -> Any:
+    """The program compiled; the last one is kept, for a sweep asks for it again and again."""
+    return _compiled(_module(text).as_serialized_hlo_module_proto(), *_header(text))
 
 
 def _joined(parts: list[Any], devices: list[Any]) -> Any:
