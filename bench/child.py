@@ -27,7 +27,7 @@ from .models import ENTRIES, Entry
 from .tree import leaves
 
 WARM = 2  # calls after the first, before anything is measured
-_WITHIN_S = 900.0  # an answer that takes longer is none
+LIMIT_S = 900.0  # an answer that takes longer is none, unless another limit is given
 
 
 class Absent(Exception):
@@ -100,9 +100,8 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _serve(connection: Connection, framework: str, environment: dict[str, str]) -> None:
+def _serve(connection: Connection, framework: str) -> None:
     """The child's life: answers (True, result) or (False, why not) to each (method, arguments)."""
-    os.environ.update(environment)
     prepared: Prepared | None = None
     while True:
         try:
@@ -163,7 +162,14 @@ def _once() -> None:
     print(json.dumps({**found, "peak": _peak()}))
 
 
-def alone(framework: str, name: str, caches: str | None = None, small: bool = False, threads: int = 0) -> Any:
+def alone(
+    framework: str,
+    name: str,
+    caches: str | None = None,
+    small: bool = False,
+    threads: int = 0,
+    limit: float = LIMIT_S,
+) -> Any:
     """An entry in a process that does nothing else: {"first": seconds to the first result, "loaded", "peak": resident
     memory in bytes before it and at most, "versions"}. `caches`: a folder for all that is kept on disk; None: as usual.
 
@@ -177,9 +183,9 @@ def alone(framework: str, name: str, caches: str | None = None, small: bool = Fa
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
     command = [sys.executable, "-c", code, framework, name, "small" if small else "full"]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_WITHIN_S)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        raise Absent(f"no result within {_WITHIN_S:.0f} s") from None
+        raise Absent(f"no result within {limit:.0f} s") from None
     if done.returncode:
         raise Absent((done.stderr.strip().split("\n") or [""])[-1][:300] or f"the process ended with {done.returncode}")
     return json.loads(done.stdout.strip().split("\n")[-1])
@@ -188,13 +194,12 @@ def alone(framework: str, name: str, caches: str | None = None, small: bool = Fa
 class Child:
     """A framework's process. Each method raises Absent with the reason when the child cannot answer."""
 
-    def __init__(self, framework: str, threads: int, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, framework: str, threads: int, limit: float = LIMIT_S) -> None:
         limit_threads(threads)  # of this process too: a child reads it before it runs a line of ours
         context = multiprocessing.get_context("spawn")
-        self.framework = framework
+        self.framework, self.limit = framework, limit
         self.connection, theirs = context.Pipe()
-        arguments = (theirs, framework, environment or {})
-        self.process = context.Process(target=_serve, args=arguments, daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, framework), daemon=True)
         self.process.start()
         theirs.close()
         try:
@@ -203,13 +208,14 @@ class Child:
             self.close()
             raise
 
-    def ask(self, what: str, *arguments: Any, within: float = _WITHIN_S) -> Any:
-        """The child's answer; after `within` seconds it is ended."""
+    def ask(self, what: str, *arguments: Any) -> Any:
+        """The child's answer; after `limit` seconds the child is ended."""
         try:
             self.connection.send((what, arguments))
-            if not self.connection.poll(within):
+            if not self.connection.poll(self.limit):
+                self.process.kill()
                 self.close()
-                raise Absent(f"no answer within {within:.0f} s")
+                raise Absent(f"no answer within {self.limit:.0f} s")
             good, answer = self.connection.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             self.process.join(5)

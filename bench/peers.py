@@ -15,6 +15,7 @@ Ctrl-C ends the measuring, and shows and writes what is done.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -35,8 +36,8 @@ Cell = dict[str, Any]  # {"median", "best", ...} or {"absent": why}
 class Crew:
     """The children, one for each framework, begun when they are needed and again after they ended."""
 
-    def __init__(self, names: list[str], threads: int) -> None:
-        self.names, self.threads = names, threads
+    def __init__(self, names: list[str], threads: int, limit: float) -> None:
+        self.names, self.threads, self.limit = names, threads, limit
         self.children: dict[str, Child] = {}
         self.absent: dict[str, str] = {}
         self.versions: dict[str, str] = {}
@@ -47,7 +48,7 @@ class Crew:
             raise Absent(self.absent[name])
         if name not in self.children or not self.children[name].alive:
             try:
-                self.children[name] = Child(name, self.threads)
+                self.children[name] = Child(name, self.threads, self.limit)
             except Absent as problem:
                 self.absent[name] = str(problem)
                 raise
@@ -103,11 +104,11 @@ def compile_times(crew: Crew, entry: Entry, small: bool) -> Iterator[tuple[str, 
         yield f"{name}: first result", None
         with tempfile.TemporaryDirectory() as caches:
             try:
-                found = alone(name, entry.name, caches, small, crew.threads)
+                found = alone(name, entry.name, caches, small, crew.threads, crew.limit)
                 crew.versions.update(found["versions"])
                 cells[name] = {"median": found["first"], "best": found["first"]}
                 if FRAMEWORKS[name].keeps:
-                    cells[name]["cached"] = alone(name, entry.name, caches, small, crew.threads)["first"]
+                    cells[name]["cached"] = alone(name, entry.name, caches, small, crew.threads, crew.limit)["first"]
             except Absent as problem:
                 cells[name] = {"absent": str(problem)}
     yield "", cells
@@ -119,7 +120,7 @@ def memories(crew: Crew, entry: Entry, small: bool) -> Iterator[tuple[str, Any]]
     for name in crew.names:
         yield f"{name}: memory", None
         try:
-            found = alone(name, entry.name, None, small, crew.threads)
+            found = alone(name, entry.name, None, small, crew.threads, crew.limit)
             crew.versions.update(found["versions"])
             cells[name] = {"median": found["peak"], "best": found["peak"], "loaded": found["loaded"]}
         except Absent as problem:
@@ -140,13 +141,17 @@ def main(arguments: list[str] | None = None) -> None:
     what.add_argument("--memory", action="store_true", help="peak resident memory")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--svg", type=Path, help="where to draw the speed-ups over JAX")
+    parser.add_argument("--keep", action="store_true", help="entries that FILE has and that are not named now, stay")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds after which an answer is no longer awaited")
     options = parser.parse_args(arguments)
     try:
         entries = chosen(options.names)
     except ValueError as problem:
         parser.error(str(problem))
     names = list(dict.fromkeys(["refxla", *(options.peers or FRAMEWORKS)]))
-    crew = Crew(names, options.threads)
+    if options.keep and not options.json:
+        parser.error("--keep needs --json FILE")
+    crew = Crew(names, options.threads, options.limit)
     kind = "compile" if options.compile else "memory" if options.memory else "speed"
     figures: dict[str, Any] = {
         "what": {"speed": "seconds of a call", "compile": "seconds to the first result", "memory": "bytes"}[kind],
@@ -155,6 +160,12 @@ def main(arguments: list[str] | None = None) -> None:
         "small": options.small,
         "entries": {},
     }
+    if options.keep and options.json.exists():
+        before = json.loads(options.json.read_text())
+        if any(before[key] != figures[key] for key in ("what", "threads", "small")):
+            parser.error(f"{options.json} holds {before['what']} of {before['threads']} threads: other figures")
+        figures["entries"] = before["entries"]
+        crew.versions = before["versions"]
 
     from rich.console import Console
 
@@ -166,10 +177,14 @@ def main(arguments: list[str] | None = None) -> None:
                     steps = speeds(crew, entry, Path(folder), options.seconds, options.turns, options.small)
                 else:
                     steps = (compile_times if kind == "compile" else memories)(crew, entry, options.small)
-                cells = {}
+                cells, load = {}, describe()["load"][0]
                 for doing, cells in steps:  # noqa: B007
                     status.update(f"{number + 1} of {len(entries)}: {entry.name}: {doing}")
-                figures["entries"][entry.name] = {"group": entry.group, "cells": cells}
+                figures["entries"][entry.name] = {
+                    "group": entry.group,
+                    "load": [load, *describe()["load"][:1]],
+                    "cells": cells,
+                }
                 figures["versions"] = crew.versions
                 figures["absent"] = crew.absent
                 figures["machine"]["load at the end"] = describe()["load"]

@@ -1,7 +1,13 @@
-"""What bench.peers found: as a table, as JSON, as a picture."""
+"""What bench.peers found: as a table, as JSON, as a picture.
+
+python -m bench.report FILE.json             the table again
+python -m bench.report FILE.json --markdown  the same for a page
+python -m bench.report FILE.json --svg FILE  the chart
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from collections.abc import Iterable
@@ -118,3 +124,44 @@ def picture(figures: dict[str, Any]) -> str:
     machine = figures["machine"]
     subtitle = f"{figures['what']}; {machine['processor']}, {figures['threads']} threads"
     return svg(beside, others, title, subtitle)
+
+
+def markdown(figures: dict[str, Any], names: list[str]) -> str:
+    """The table of `show` for a page, without those that are absent."""
+    unit = megabytes if figures["what"] == "bytes" else duration
+    lines = ["| | " + " | ".join(names) + f" | / {BESIDE} | / best |", "|---" + "|--:" * (len(names) + 2) + "|"]
+    found = ratios(figures)
+    for name, row in figures["entries"].items():
+        cells = []
+        for peer in names:
+            cell = row["cells"].get(peer, {"absent": ""})
+            text = "" if "absent" in cell else unit(cell["median"])
+            cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
+        beside = found.get(name, {})
+        both = (beside.get(BESIDE), min(beside.values(), default=None))
+        cells += ["" if value is None else f"{value:.2f}" for value in both]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.report", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("file", type=Path, help="what bench.peers --json wrote")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--svg", type=Path)
+    options = parser.parse_args()
+    figures = json.loads(options.file.read_text())
+    cells = [cell for row in figures["entries"].values() for cell in row["cells"].items()]
+    names = list(dict.fromkeys(peer for peer, cell in cells if "absent" not in cell))
+    if options.svg:
+        options.svg.write_text(picture(figures))
+    if options.markdown:
+        print(markdown(figures, names), end="")
+    else:
+        from rich.console import Console
+
+        show(figures, names, Console())
+
+
+if __name__ == "__main__":
+    main()
