@@ -17,6 +17,7 @@ extensions = [
     "sphinx_copybutton",
     "specification",  # _ext/: the pages of the specification, made from it
     "known_differences",  # _ext/: the table of conformance/differences.py
+    "sweeps",  # _ext/: the tables of conformance/sweep/
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="one operand in N, a power of two, in stretches (for a first look)",
+        help="of 2^32 operands one in N, a power of two",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="put the rows found into this table")
 

@@ -53,13 +53,13 @@ def measure(
     normal: bool = False,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Worst:
-    """Sweeps all operands, or one stretch in `sample` (a power of two) of them; tick(n) after every n.
+    """Sweeps all operands, or of more than CHUNK of them one in `sample` (a power of two), in stretches; tick(n) after n.
 
     `load` prepares a module to be run (see targets). With `normal`, subnormal operands and results do not count.
     Whatever `load` and what it gives raise goes through.
     """
     start, step = time.monotonic(), min(CHUNK, function.operands)
-    count = max(1, step // sample)
+    count = step if function.operands <= CHUNK else max(1, step // sample)
 
     def largest(regular: bool) -> int:
         run, found = load(sweep(function, count, regular, normal)), 0

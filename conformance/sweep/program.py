@@ -15,6 +15,7 @@ tells the place with the error.) Left out, with an error of 0, may be the result
 
 from __future__ import annotations
 
+import ml_dtypes
 from refxla_spec.compare import precision
 from refxla_spec.module import Computation, Instruction, Module, post_order
 from refxla_spec.types import ELEMENT_TYPES, F64, U32, U64, ElementType, Shape
@@ -92,7 +93,9 @@ def _error(
     apart = b.divide(b.abs(b.subtract(b.convert(got, F64), exact)), _ulp(b, exact, function.result))
     units = b.multiply(apart, UNIT)
     measured = b.select(b.compare(units, MISSED - 1, direction="LT"), b.convert(units, U32), missed)
-    regular = b.and_(b.is_finite(rounded), b.compare(exact, 0, direction="NE"))
+    # Types without infinities or NaN have the nearest number, or -0, in their place.
+    inside = b.compare(b.abs(exact), float(ml_dtypes.finfo(function.result.dtype).max), direction="LE")
+    regular = b.and_(b.and_(b.is_finite(rounded), inside), b.compare(exact, 0, direction="NE"))
     return b.select(regular, measured, none if regular_only else exactly)
 
 

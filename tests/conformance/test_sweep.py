@@ -22,14 +22,15 @@ def options(*arguments):
     return parser.parse_args(arguments)
 
 
-@pytest.mark.parametrize("opcode", ["tanh", "sine", "sqrt", "round-nearest-even"])
-@pytest.mark.parametrize("type_", ["f16", "bf16", "f8e4m3fn"])
+@pytest.mark.parametrize("opcode", ["tanh", "exponential", "sine", "sqrt", "round-nearest-even"])
+@pytest.mark.parametrize("type_", ["f16", "bf16", "f8e4m3fn", "f8e8m0fnu", "f4e2m1fn"])
 def test_every_operand_of_a_narrow_type(opcode, type_):
     function = one(opcode, type_)
     found = measure(function, Compiled().load)
     assert found.swept == 2**function.operand.bits
     assert found.kept
-    assert found.error == 0 or 0.4 < found.error  # an elementary function has operands near a tie
+    if function.bound and function.operand.bits == 16:
+        assert found.error > 0.4  # among so many operands some results lie near a tie
 
 
 @pytest.mark.parametrize("opcode", ["exponential", "log-plus-one", "cosine", "abs"])

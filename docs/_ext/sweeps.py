@@ -1,0 +1,73 @@
+"""The directives `sweep-table` and `exact-functions`: what sweeps have found, made from the tables they wrote."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from refxla_conformance.sweep.table import KEPT, Row, read
+
+XLA_CPU = KEPT.with_name("xla_cpu.json")
+
+
+class SweepTable(Directive):
+    """A row for each function whose contract has a bound."""
+
+    def run(self) -> list[nodes.Node]:
+        others = {row.function: row for row in read(XLA_CPU)}
+        head = ("Function", "Operands", "Allowed", "refxla, ULP", "at", "XLA:CPU, ULP")
+        rows = [
+            (
+                row.function,
+                f"{row.swept:,}",
+                f"{row.bound:g}",
+                _error(row),
+                ", ".join(row.at),
+                _error(others.get(row.function)),
+            )
+            for row in read()
+            if row.bound
+        ]
+        return [_table(head, rows, (26, 14, 8, 12, 26, 12))]
+
+
+class ExactFunctions(Directive):
+    """A row for each exact operation: the operand types on which all operands have been swept."""
+
+    def run(self) -> list[nodes.Node]:
+        types: dict[str, dict[str, None]] = defaultdict(dict)
+        for row in read():
+            if not row.bound:
+                if not row.kept:
+                    raise self.error(f"{row.function} is to be exact, and is not at {row.missed}")
+                types[row.opcode][row.type] = None
+        rows = [(opcode, ", ".join(names)) for opcode, names in types.items()]
+        return [_table(("Operation", "Operand types"), rows, (25, 75))]
+
+
+def _error(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    return ("beyond measure" if row.worst is None else f"{row.worst:.3f}") + ("*" if row.missed else "")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> nodes.table:
+    group = nodes.tgroup(cols=len(widths))
+    group += [nodes.colspec(colwidth=width) for width in widths]
+    group += nodes.thead("", _row(head))
+    group += nodes.tbody("", *map(_row, rows))
+    return nodes.table("", group, classes=["colwidths-given"])
+
+
+def _row(texts: Sequence[str]) -> nodes.row:
+    return nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in texts))
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """What Sphinx calls."""
+    app.add_directive("sweep-table", SweepTable)
+    app.add_directive("exact-functions", ExactFunctions)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
