@@ -81,19 +81,23 @@ def speeds(
             continue
         ready[name] = child
     samples: dict[str, list[float]] = {name: [] for name in ready}
+    processor = dict.fromkeys(ready, 0.0)
     share = seconds / (turns * max(1, len(ready)))
     for turn in range(turns):
         for name, child in list(ready.items()):
             yield f"{name}: turn {turn + 1} of {turns}", None
             try:
-                samples[name] += child.measure(share)
+                found, used = child.measure(share)
+                samples[name] += found
+                processor[name] += used
             except Absent as problem:
                 cells[name]["absent"] = str(problem)
                 del ready[name]
         if any(samples[name] and max(samples[name]) > LONG_S for name in ready):
             break
     for name in ready:
-        cells[name] |= summary(samples[name]) | {"calls": len(samples[name])}
+        calls = len(samples[name])
+        cells[name] |= summary(samples[name]) | {"processor": processor[name] / calls, "calls": calls}
     yield "", cells
 
 

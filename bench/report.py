@@ -47,11 +47,11 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
 
 
-def totals(figures: dict[str, Any]) -> dict[str, dict[str, float]]:
+def totals(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict[str, float]]:
     """Of each framework, and of "best" (the fastest of all others): geometric mean of the ratios, how many there are,
     and how many lie below 1."""
     columns: dict[str, list[float]] = {}
-    for row in ratios(figures).values():
+    for row in ratios(figures, statistic).values():
         for peer, value in row.items():
             columns.setdefault(peer, []).append(value)
         if row:
@@ -67,7 +67,7 @@ def write(figures: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps({**figures, "totals": totals(figures)}, indent=1) + "\n")
 
 
-def show(figures: dict[str, Any], names: list[str], console: Any) -> None:
+def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str = "median") -> None:
     """A table: figures, then ratios beside JAX and beside the best of all others; below it who is absent, and why."""
     from rich.table import Table
 
@@ -76,24 +76,24 @@ def show(figures: dict[str, Any], names: list[str], console: Any) -> None:
     rows = figures["entries"]
     shown = [n for n in names if any("absent" not in row["cells"].get(n, {"absent": ""}) for row in rows.values())]
     load = f"load {machine['load'][0]} to {machine.get('load at the end', machine['load'])[0]}"
-    title = f"{figures['what']}: {machine['processor']}, {figures['threads']} threads, {load}"
+    title = f"{figures['what']} ({statistic}): {machine['processor']}, {figures['threads']} threads, {load}"
     table = Table(title=title + (", small sizes" if figures["small"] else ""))
     table.add_column("")
     for name in shown:
         table.add_column(name, justify="right", overflow="fold")
     table.add_column(f"/ {BESIDE}", justify="right")
     table.add_column("/ best", justify="right")
-    found = ratios(figures)
+    found = ratios(figures, statistic)
     for name, row in rows.items():
         cells = []
         for peer in shown:
             cell = row["cells"].get(peer, {"absent": ""})
-            text = "-" if "absent" in cell else unit(cell["median"])
+            text = "-" if "absent" in cell else unit(cell[statistic])
             cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
         beside = found.get(name, {})
         table.add_row(name, *cells, _ratio(beside.get(BESIDE)), _ratio(min(beside.values(), default=None)))
     console.print(table)
-    for peer, total in totals(figures).items():
+    for peer, total in totals(figures, statistic).items():
         console.print(
             f"beside {peer}: geometric mean {total['geometric mean']:.2f}x over {total['entries']}, "
             f"{total['below 1']} below 1.0x"
@@ -113,9 +113,9 @@ def _ratio(value: float | None) -> str:
     return f"{value:.2f}" if value >= 1 else f"[red]{value:.2f}[/]"
 
 
-def picture(figures: dict[str, Any]) -> str:
+def picture(figures: dict[str, Any], statistic: str = "median") -> str:
     """A bar chart of the ratios beside JAX, as SVG."""
-    found = ratios(figures)
+    found = ratios(figures, statistic)
     beside = {name: row[BESIDE] for name, row in found.items() if BESIDE in row}
     others = {name: min(row.values()) for name, row in found.items() if len(row) > 1 and name in beside}
     total = geometric_mean(beside.values())
@@ -126,16 +126,16 @@ def picture(figures: dict[str, Any]) -> str:
     return svg(beside, others, title, subtitle)
 
 
-def markdown(figures: dict[str, Any], names: list[str]) -> str:
+def markdown(figures: dict[str, Any], names: list[str], statistic: str = "median") -> str:
     """The table of `show` for a page, without those that are absent."""
     unit = megabytes if figures["what"] == "bytes" else duration
     lines = ["| | " + " | ".join(names) + f" | / {BESIDE} | / best |", "|---" + "|--:" * (len(names) + 2) + "|"]
-    found = ratios(figures)
+    found = ratios(figures, statistic)
     for name, row in figures["entries"].items():
         cells = []
         for peer in names:
             cell = row["cells"].get(peer, {"absent": ""})
-            text = "" if "absent" in cell else unit(cell["median"])
+            text = "" if "absent" in cell else unit(cell[statistic])
             cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
         beside = found.get(name, {})
         both = (beside.get(BESIDE), min(beside.values(), default=None))
@@ -149,18 +149,19 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="what bench.peers --json wrote")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--statistic", choices=["median", "best", "processor"], default="median")
     options = parser.parse_args()
     figures = json.loads(options.file.read_text())
     cells = [cell for row in figures["entries"].values() for cell in row["cells"].items()]
     names = list(dict.fromkeys(peer for peer, cell in cells if "absent" not in cell))
     if options.svg:
-        options.svg.write_text(picture(figures))
+        options.svg.write_text(picture(figures, options.statistic))
     if options.markdown:
-        print(markdown(figures, names), end="")
+        print(markdown(figures, names, options.statistic), end="")
     else:
         from rich.console import Console
 
-        show(figures, names, Console())
+        show(figures, names, Console(), options.statistic)
 
 
 if __name__ == "__main__":
