@@ -108,7 +108,7 @@ def expectation(case: Case) -> Expectation:
 def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """Puts the case to the target. UnsupportedError is an outcome; every other exception is a fail, as is whatever the
     contract forbids, unless a known difference of this target explains it."""
-    known = [d for d in differences if d.target == target.name and d.applies(case)]
+    known = [d for d in differences if d.touches(case, target.name)]
     return _refusal(case, target, known) if case.is_negative else _value(case, target, known)
 
 
@@ -189,7 +189,7 @@ def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Diff
 def _in_company(case: Case, target: Target, given: list | None, differences: Sequence[Difference]) -> Verdict:
     if given is None:
         return check(case, target, differences)
-    known = [d for d in differences if d.target == target.name and d.applies(case)]
+    known = [d for d in differences if d.touches(case, target.name)]
     got = given[0] if isinstance(given[0], Exception) else arrays(given[0])
     found = _judged(case, target, known, expectation(case), got)
     if found.outcome is not Outcome.FAIL:
@@ -219,7 +219,7 @@ def _accepted(case: Case, target: Target) -> None:
 
 def died(case: Case, target: str, reason: str, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """The verdict of a case that took the target's process with it, or its time."""
-    known = [d for d in differences if d.target == target and d.applies(case) and d.explains is None]
+    known = [d for d in differences if d.touches(case, target) and d.explains is None]
     outcome = Outcome.EXCUSED if known else Outcome.FAIL
     return verdict(case, target, outcome, reason, differences=tuple(d.name for d in known), **_texts(case, (), ()))
 

@@ -29,7 +29,8 @@ class Difference:
     `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" where no
     document decides; `why` the sentence of the document that says so, with its source. `applies` says which cases it
     can touch. `explains` says which of their elements; None: whatever comes of the case, a crash or a refusal too.
-    `what` is what the target does, against what the reference does.
+    `what` is what the target does, against what the reference does. `refusal` says that it is about programs that are
+    to be refused: it touches these alone, and all others touch none of them.
     """
 
     name: str
@@ -39,6 +40,11 @@ class Difference:
     applies: Callable[[Case], bool]
     explains: Explains | None = None
     what: str = ""
+    refusal: bool = False
+
+    def touches(self, case: Case, target: str) -> bool:
+        """Whether the difference may explain what comes of the case on the target of that name."""
+        return self.target == target and self.refusal == case.is_negative and self.applies(case)
 
 
 # Predicates of cases.

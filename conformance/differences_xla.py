@@ -227,6 +227,7 @@ DIFFERENCES = (
         lambda case: case.name == "counterexample/scan/c5",
         None,
         "ends its process",
+        refusal=True,
     ),
     Difference(
         "integer power with a large exponent",

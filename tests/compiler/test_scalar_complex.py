@@ -8,7 +8,7 @@ from scalar_kernel import Case, bits, meaning, run, run_all
 
 UNARY = [
     "sign", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "sqrt", "rsqrt", "sine",
-    "cosine", "tan", "tanh",
+    "cosine", "tan", "tanh", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
 ]  # fmt: skip
 BINARY = ["multiply", "divide", "power"]
 INF, NAN = np.inf, np.nan
@@ -75,7 +75,8 @@ def test_accuracy_of_every_magnitude(dtype, monkeypatch):
     top = np.finfo(dtype).maxexp - 4
     real, imag = (np.ldexp(random.uniform(-2, 2, 10_000), random.integers(-top, top, 10_000)) for _ in range(2))
     z = complexes(real, imag, dtype)
-    check([Case("sqrt", name), Case("log", name), Case("sign", name), Case("abs", part)], monkeypatch, z)
+    inverse = [Case(opcode, name) for opcode in ("asin", "acos", "asinh", "acosh", "atanh")]
+    check([Case("sqrt", name), Case("log", name), Case("sign", name), Case("abs", part), *inverse], monkeypatch, z)
     check([Case("divide", name)], monkeypatch, z, complexes(imag, real, dtype))
 
 
@@ -107,6 +108,26 @@ SPECIAL = [  # C's Annex G, and HLO's own choices for sign and power
     ("tanh", complex(100, 1), complex(1, 0)),
     ("sine", complex(0, INF), complex(0, INF)),
     ("sine", complex(0, -0.0), complex(0, -0.0)),
+    ("sinh", complex(-0.0, 0), complex(-0.0, 0)),
+    ("sinh", complex(INF, 0), complex(INF, 0)),
+    ("cosh", complex(0, INF), complex(NAN, 0)),
+    ("cosh", complex(-INF, 2), complex(-INF, -INF)),
+    ("asin", complex(0, -0.0), complex(0, -0.0)),
+    ("asin", complex(2, -0.0), complex(np.pi / 2, -np.arccosh(2))),
+    ("asin", complex(0, NAN), complex(0, NAN)),
+    ("acos", complex(1, -0.0), complex(0, 0)),
+    ("acos", complex(-2, 0), complex(np.pi, -np.arccosh(2))),
+    ("acos", complex(-INF, INF), complex(3 * np.pi / 4, -INF)),
+    ("acos", complex(0, NAN), complex(np.pi / 2, NAN)),
+    ("asinh", complex(-INF, 2), complex(-INF, 0)),
+    ("asinh", complex(-0.0, 2), complex(-np.arccosh(2), np.pi / 2)),
+    ("acosh", complex(1, -0.0), complex(0, -0.0)),
+    ("acosh", complex(-2, -0.0), complex(np.arccosh(2), -np.pi)),
+    ("acosh", complex(INF, NAN), complex(INF, NAN)),
+    ("atanh", complex(1, -0.0), complex(INF, -0.0)),
+    ("atanh", complex(-1, 1e-30), complex(-np.log(2e30) / 2, np.pi / 4)),
+    ("atanh", complex(-INF, INF), complex(-0.0, np.pi / 2)),
+    ("atanh", complex(0, NAN), complex(0, NAN)),
     ("logistic", complex(-INF, 1), complex(0, 0)),
     ("logistic", complex(INF, 1), complex(1, 0)),
 ]

@@ -225,3 +225,69 @@ static inline T2 rx_power_C(T2 a, T2 b) {
     value = zero ? (T2)(ending, 0.0) : value;
     return ((b.x == 0.0) & (b.y == 0.0)) ? (T2)(1.0, 0.0) : value;
 }
+
+// sinh(z) = -i sin(iz)
+static inline T2 rx_sinh_C(T2 z) {
+    T2 value = rx_sine_C((T2)(-z.y, z.x));
+    return (T2)(value.y, -value.x);
+}
+
+// cosh(z) = cos(iz)
+static inline T2 rx_cosh_C(T2 z) {
+    return rx_cosine_C((T2)(-z.y, z.x));
+}
+
+// The inverse functions by W. Kahan's formulas, in the roots of 1 - z and 1 + z: each product below is a sum of two
+// terms of one sign. From 1 / epsilon on both roots are that of z, and the logarithm of |2 z| is left.
+static inline T rx_log_double_abs_C(T2 z) {
+    return rx_log_abs_C(z) + K(ln2_high);
+}
+
+static inline T2 rx_asin_C(T2 z) {
+    T2 below = rx_sqrt_C((T2)(1.0 - z.x, -z.y)), above = rx_sqrt_C((T2)(1.0 + z.x, z.y));
+    int large = rx_greater_T(z.x, z.y) > K(inverse_epsilon);
+    int small = (RX_FABS_T(z.x) < 0x1p-30) & (RX_FABS_T(z.y) < 0x1p-30);
+    T across = large ? RX_FABS_T(z.y) : below.x * above.x - below.y * above.y;
+    T height = large ? rx_log_double_abs_C(z) : rx_asinh_T(below.x * above.y - below.y * above.x);
+    T real = z.x == 0.0 ? z.x : rx_atan2_T(z.x, across);
+    return small ? z : (T2)(real, RX_COPYSIGN_T(height, z.y));
+}
+
+static inline T2 rx_acos_C(T2 z) {
+    T2 below = rx_sqrt_C((T2)(1.0 - z.x, -z.y)), above = rx_sqrt_C((T2)(1.0 + z.x, z.y));
+    int large = rx_greater_T(z.x, z.y) > K(inverse_epsilon);
+    T height = large ? rx_log_double_abs_C(z) : rx_asinh_T(above.x * below.y - above.y * below.x);
+    T real = large ? rx_atan2_T(RX_FABS_T(z.y), z.x) : 2.0 * rx_atan2_T(below.x, above.x);
+    real = z.x == 0.0 ? K(pi_2_high) : real;
+    return (T2)(real, RX_COPYSIGN_T(height, -z.y));
+}
+
+// asinh(z) = -i asin(iz)
+static inline T2 rx_asinh_C(T2 z) {
+    T2 value = rx_asin_C((T2)(-z.y, z.x));
+    return (T2)(value.y, -value.x);
+}
+
+// acosh(z) = i acos(z) or -i acos(z), that of the two whose real part is not negative.
+static inline T2 rx_acosh_C(T2 z) {
+    T2 value = rx_acos_C(z);
+    return (T2)(RX_FABS_T(value.y), RX_COPYSIGN_T(value.x, z.y));
+}
+
+// log((1 + z) / (1 - z)) / 2: |1 + z|^2 / |1 - z|^2 is 1 + 4 a / ((1 - a)^2 + b^2), where b^2 vanishes only beside a
+// distance of a from 1; and where that is 0, what is left is log(2 / b) / 2.
+static inline T2 rx_atanh_C(T2 z) {
+    T a = RX_FABS_T(z.x), b = RX_FABS_T(z.y);
+    T near = 1.0 - a;
+    T quarter = 0.25 * rx_log_plus_one_T(4.0 * a / RX_FMA_T(near, near, b * b));
+    T real = ((near == 0.0) & (b < 0x1p-30)) ? -0.5 * rx_log_T(0.5 * b) : quarter;
+    T imag = 0.5 * rx_atan2_T(2.0 * b, RX_FMA_T(near, 1.0 + a, -b * b));
+    // From 1 / epsilon on it is 1 / z, beside i pi/2.
+    T greater = rx_greater_T(a, b);
+    int large = greater > K(inverse_epsilon);
+    T c = a / greater, d = b / greater;
+    T far = greater == INFINITY_T ? 0.0 : c / RX_FMA_T(c, c, d * d) / greater;
+    real = z.x == 0.0 ? 0.0 : large ? far : real;
+    imag = large ? (b == b ? K(pi_2_high) : b) : imag;
+    return (T2)(RX_COPYSIGN_T(real, z.x), RX_COPYSIGN_T(imag, z.y));
+}
