@@ -121,6 +121,7 @@ setup(
         "refxla_spec": ["py.typed"],
         "refxla._core": ["*.pxd"],
         "refxla_conformance.report": ["page.html"],
+        "refxla_conformance.sweep": ["*.json"],
         "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
     },
     ext_modules=extensions(),

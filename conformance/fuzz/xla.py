@@ -1,7 +1,9 @@
 """XLA:CPU beside the reference, for programs on which the two are to agree.
 
-XLA promises no accuracy: what the contract lets vary is given LOOSE times its bound. Programs are left out that meet
-what XLA:CPU is known to do differently: it flushes subnormals to zero, and some operations are its own (OWN).
+XLA promises no accuracy. What its elementary functions really have was measured by sweeps (sweep/xla_cpu.json), and
+the bounds of a program are widened as far as the worst of its functions goes beyond the contract; a function that was
+not swept is not compared. Programs are left out that meet what XLA:CPU is known to do differently: it flushes
+subnormals to zero, and some operations are its own (OWN).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from refxla_conformance.targets.child import ChildDied, ChildError
+from refxla_spec.accuracy import max_ulp
 from refxla_spec.compare import TINY
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.interpreter import Interpreter
@@ -20,12 +23,12 @@ from refxla_spec.module import Instruction
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.types import ElementType, Value
 
+from ..sweep.table import KEPT, read
 from .differ import Divergence, attempt
 from .frame import flatten
 from .generate import Sample
 from .runs import Expected, expected, nested
 
-LOOSE = 64.0
 #: What XLA:CPU computes in another way than HLO says, or in a way that HLO leaves open.
 OWN = {
     "reduce-precision": "of NaN with few bits, and of subnormals",
@@ -60,7 +63,8 @@ def check(sample: Sample, wanted: Expected | None = None) -> Divergence | None:
     wanted = wanted or expected(sample)
     sums = any(i.opcode in SUMS for i in sample.module.instructions())
     least = TINY if sums else 0.0
-    loose = replace(wanted, bounds=[np.maximum(b * LOOSE, least) for b in wanted.bounds])
+    widening = max((_beyond(i) for i in sample.module.instructions()), default=1.0)
+    loose = replace(wanted, bounds=[np.maximum(b * widening, least) for b in wanted.bounds])
     try:
         got = target.run(sample.module, nested(sample.module, sample.arguments))
     except (UnsupportedError, ChildError) as error:
@@ -68,6 +72,24 @@ def check(sample: Sample, wanted: Expected | None = None) -> Divergence | None:
     except ChildDied as error:
         return Divergence(sample.seed, "xla-cpu", f"{type(error).__name__}: {error}", type(error).__name__)
     return attempt(sample.seed, "xla-cpu", lambda: loose.difference(got))
+
+
+def _beyond(i: Instruction) -> float:
+    """How many times its bound in the contract an XLA:CPU function may be off, as sweeps have seen; at least 1."""
+    element_type = i.operands[0].shape.element_type.name if i.operands else ""
+    bound = max_ulp(i.opcode, element_type)
+    if not bound:
+        return 1.0
+    worst = _worst().get((i.opcode, element_type))
+    if worst is None:
+        raise LeftOut(f"nobody knows how accurate {i.opcode} of {element_type} is")
+    return max(1.0, worst / bound)
+
+
+@cache
+def _worst() -> dict[tuple[str, str], float | None]:
+    """The largest errors that sweeps of XLA:CPU have found, in ULP."""
+    return {(row.opcode, row.type): row.worst for row in read(KEPT.with_name("xla_cpu.json"))}
 
 
 def _refuse(sample: Sample) -> None:

@@ -53,7 +53,7 @@ def measure(
     normal: bool = False,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Worst:
-    """Sweeps all operands, or of more than CHUNK of them one in `sample` (a power of two), in stretches; tick(n) after n.
+    """Sweeps all operands, or one in `sample` (a power of two) of more than CHUNK, in stretches; tick(n) after every n.
 
     `load` prepares a module to be run (see targets). With `normal`, subnormal operands and results do not count.
     Whatever `load` and what it gives raise goes through.

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from refxla_spec.errors import InputError
+
 KEPT = Path(__file__).parent / "worst.json"
 
 
@@ -35,14 +37,14 @@ class Row:
 
 
 def read(path: Path = KEPT) -> list[Row]:
-    """The rows of a file that `write` made; none if there is no file. ValueError if it is another kind of file."""
+    """The rows of a file that `write` made; none if there is no file. InputError if it is another kind of file."""
     if not path.exists():
         return []
     try:
         rows = json.loads(path.read_text())["functions"]
         return [Row(**row | {"at": tuple(row["at"]), "missed": tuple(row["missed"])}) for row in rows]
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is no table of sweeps ({error}); name another file or remove it") from None
+        raise InputError(f"{path} is no table of sweeps ({error}); name another file or remove it") from None
 
 
 def write(rows: list[Row], path: Path) -> None:

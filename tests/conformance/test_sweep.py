@@ -9,6 +9,7 @@ from refxla_conformance.sweep import command, functions, measure, table
 from refxla_conformance.sweep.precise import error_at, suspect
 from refxla_conformance.targets.compiled import Compiled
 from refxla_conformance.targets.reference import Reference
+from refxla_spec.errors import InputError
 from refxla_spec.operation import operation
 
 
@@ -121,5 +122,5 @@ def test_the_command_writes_a_table(tmp_path, capsys):
 
 def test_a_file_that_is_no_table(tmp_path):
     (tmp_path / "other.json").write_text("[]")
-    with pytest.raises(ValueError, match="no table of sweeps"):
+    with pytest.raises(InputError, match="no table of sweeps"):
         table.read(tmp_path / "other.json")
