@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 import refxla
+from refxla.codegen.program import program as generate
 from refxla.compiler import Compiled
 from refxla.explain import fusion_cost
+from refxla.merging import COPY
 from refxla.plan import Argument, Kernel
 from refxla.runtime.build import build
 from refxla.runtime.devices import Device
@@ -56,11 +58,12 @@ def profile(program: Compiled, seconds: float = 0.02) -> list[Row]:
 
     plan, device = program.plan, program.device
     raw = device.raw
-    source = program.program
-    built = build(device, raw, source.source, source.entries, [k.items for k in plan.kernels])
+    kernels = [part for k in plan.kernels for part in k.parts() if part.name != COPY]
+    source = generate(kernels, device.target)
+    built = build(device, raw, source.source, source.entries, [k.items for k in kernels])
     queue = device.queue(raw)
     rows = []
-    for kernel, (function, which) in zip(plan.kernels, source.entries, strict=True):
+    for kernel, (function, which) in zip(kernels, source.entries, strict=True):
         fusion = max((f for f in plan.fusions if kernel.name.startswith(f.name)), key=lambda f: len(f.name))
         launch = cl.Kernel(built, function)
         memory = [_memory(device, argument) for argument in kernel.arguments]
@@ -117,7 +120,7 @@ def main() -> None:
     options = parser.parse_args()
     program = _compiled(options.program, options.device)
     if options.kernel:
-        found = [k for k in program.plan.kernels if k.name == options.kernel]
+        found = [k for p in program.plan.kernels for k in (p, *p.parts()) if k.name == options.kernel]
         if not found:
             parser.error(f"no kernel is called {options.kernel}; there are: " + ", ".join(_names(program)))
         print(found[0].body)
@@ -144,7 +147,7 @@ def _compiled(name: str, device: str | None) -> Compiled:
 
 
 def _names(program: Compiled) -> list[str]:
-    return [k.name for k in program.plan.kernels]
+    return [part.name for k in program.plan.kernels for part in k.parts()]
 
 
 def _show(program: Compiled, rows: list[Row], top: int) -> None:

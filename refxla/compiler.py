@@ -17,8 +17,9 @@ from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
 from .codegen.program import program
+from .cost import Cost, cost_of
 from .dynamic import Sizes
-from .explain import Cost, Explanation, cost_of
+from .explain import Explanation
 from .frontends import load
 from .passes.pipeline import FUSION, optimize
 from .planner import Planned, make_plan
@@ -119,7 +120,9 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
     try:
         optimized = optimize(module, without)
         check_values(optimized)
-        return optimized, make_plan(optimized, partial(emit, target=target), fuse=FUSION not in without)
+        fuse = FUSION not in without
+        cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
+        return optimized, make_plan(optimized, partial(emit, target=target), fuse=fuse, merge_for=cores)
     except UnsupportedError as problem:
         raise located(problem, module) from None
 

@@ -11,6 +11,7 @@ runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from refxla_spec.module import Instruction
@@ -67,12 +68,21 @@ class Kernel:
     `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)`, where a_n is the n-th argument, a pointer
     `__global [const] ctype* restrict`. The function is called once for every `item` in [0, items): each call is one
     chunk of the work. Any call may run beside any other.
+
+    The body of a merged kernel (merging.py) calls other kernels: `call_n(item, ...)` stands for the n-th of `calls`.
+    `us` is what the cost model says all items take on one core, in microseconds (0: unknown).
     """
 
     name: str
     body: str
     arguments: tuple[Argument, ...]
     items: int
+    calls: tuple[Kernel, ...] = ()
+    us: float = 0.0
+
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels that a merged one runs, in order; of another, itself."""
+        return tuple(part for k in self.calls for part in k.parts()) if self.calls else (self,)
 
 
 @dataclass(frozen=True)
@@ -198,3 +208,40 @@ class Plan:
                     for n, branch in enumerate(branches):
                         lines += [f"{pad} case {n}", *self._format(branch, depth + 1)]
         return lines
+
+
+def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tuple[Step, ...], tuple[Kernel, ...]]:
+    """The steps, and of the kernels those that they launch, or that have nothing to do, numbered anew."""
+    used: dict[int, int] = {}
+    launched = set(_launched(steps))
+    for n, kernel in enumerate(kernels):
+        if n in launched or not kernel.items:
+            used[n] = len(used)
+
+    def renumber(step: Step) -> Step:
+        match step:
+            case Launch(kernel, buffers):
+                return Launch(used[kernel], buffers)
+            case Loop(condition, predicate, body):
+                return Loop(tuple(map(renumber, condition)), predicate, tuple(map(renumber, body)))
+            case Repeat(turns, body, counter, table):
+                return Repeat(turns, tuple(map(renumber, body)), counter, table)
+            case Branch(index, branches):
+                return Branch(index, tuple(tuple(map(renumber, b)) for b in branches))
+        return step
+
+    return tuple(map(renumber, steps)), tuple(kernels[n] for n in used)
+
+
+def _launched(steps: tuple[Step, ...]) -> Iterator[int]:
+    for step in steps:
+        match step:
+            case Launch(kernel, _):
+                yield kernel
+            case Loop(condition, _, body):
+                yield from _launched((*condition, *body))
+            case Repeat(_, body):
+                yield from _launched(body)
+            case Branch(_, branches):
+                for b in branches:
+                    yield from _launched(b)

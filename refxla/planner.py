@@ -11,7 +11,7 @@ offset.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module, post_order
@@ -21,12 +21,15 @@ from . import plan as p
 from ._core.fusion import Costs, schedule
 from ._core.graph import Graph
 from ._core.memory import assign
+from .cost import kernel_us
 from .loops import Counter, counter_of
+from .merging import Merged, Merging
 
 ALIGNMENT = 64
 TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
 INLINE, IN_MEMORY = 1, 7  # N_INLINE and R_MEMORY of _core/graph.pxd
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
+Steps = list[tuple[int, p.Step]]  # each with its time
 
 
 @dataclass(eq=False)
@@ -61,18 +64,20 @@ class Planned:
 
     plan: p.Plan
     refusals: list[Refusal] = field(default_factory=list)
+    merged: list[Merged] = field(default_factory=list)
 
 
-def make_plan(module: Module, emit: Emit, costs: Costs | None = None, fuse: bool = True) -> Planned:
+def make_plan(module: Module, emit: Emit, costs: Costs | None = None, fuse: bool = True, merge_for: int = 0) -> Planned:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
-    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result.
+    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merge_for` is the
+    number of cores of a CPU for which small launches are made one (merging.py); 0 leaves each kernel a launch.
     """
-    return _Planner(module, emit, costs or Costs(), fuse).planned()
+    return _Planner(module, emit, costs or Costs(), fuse, merge_for).planned()
 
 
 class _Planner:
-    def __init__(self, module: Module, emit: Emit, costs: Costs, fuse: bool) -> None:
+    def __init__(self, module: Module, emit: Emit, costs: Costs, fuse: bool, merge_for: int) -> None:
         self.module, self.emit, self.costs, self.fuse = module, emit, costs, fuse
         self.time = 0
         self.blocks: list[Block] = []
@@ -83,6 +88,10 @@ class _Planner:
         self.constants: dict[tuple[str, tuple[int, ...], bytes], Block] = {}
         self.constant_values: list[tuple[int, np.ndarray]] = []
         self.constant_bytes = self.workspace_bytes = 0
+        self.merging: Merging | None = None
+        if merge_for:
+            size = lambda b: self.blocks[b].bytes  # noqa: E731
+            self.merging = Merging(self.kernels, size, self.live, costs, merge_for)
 
     def planned(self) -> Planned:
         entry = self.module.entry
@@ -102,7 +111,8 @@ class _Planner:
                 self.copy(steps, block, target)
                 block = target
             taken.add(block)
-        return Planned(self.finish(steps, results), self.refusals)
+        merged = [] if self.merging is None else self.merging.merged
+        return Planned(self.finish(self.merge(steps), results), self.refusals, merged)
 
     # -- memory -----------------------------------------------------------------------------------------------
 
@@ -129,20 +139,36 @@ class _Planner:
         block.end = max(block.end, self.time)
         return self.number[block]
 
-    def copy(self, steps: list[p.Step], source: Block, target: Block) -> None:
+    def live(self, number: int, time: int) -> None:
+        """Note that the step of that time uses a block, though it was planned for a later one."""
+        self.blocks[number].start = min(self.blocks[number].start, time)
+
+    def copy(self, steps: Steps, source: Block, target: Block) -> None:
         if source is not target and source.bytes:
-            steps.append(p.Copy(self.touch(source), self.touch(target)))
+            steps.append((self.time, p.Copy(self.touch(source), self.touch(target))))
             self.time += 1
 
-    def finish(self, steps: list[p.Step], results: Sequence[Instruction]) -> p.Plan:
+    def merge(self, steps: Steps) -> tuple[p.Step, ...]:
+        """The steps of a computation, with small launches made one."""
+        return tuple(s for _, s in steps) if self.merging is None else self.merging.run(steps)
+
+    def us_of(self, fusion: p.Fusion, kernel: p.Kernel, last: bool) -> float:
+        """The microseconds that a kernel takes on one core; the last of a fusion does the work, others move values."""
+        if last:
+            return kernel_us(fusion, self.costs)
+        moved = sum(a.instruction.shape.bytes if a.instruction is not None else a.bytes for a in kernel.arguments)
+        return moved * self.costs.byte / 1e3
+
+    def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction]) -> p.Plan:
         arena = [b for b in self.blocks if b.space == p.ARENA]
         columns = ([b.start for b in arena], [b.end for b in arena], [b.bytes for b in arena])
         offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
         for b, offset in zip(arena, offsets, strict=True):
             b.offset = int(offset)
+        steps, kernels = p.renumbered(steps, self.kernels)
         return p.Plan(
             self.module.name,
-            tuple(self.kernels),
+            kernels,
             tuple(p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks),
             tuple(steps),
             tuple(i.shape for i in self.module.entry.parameters),
@@ -176,7 +202,7 @@ class _Frame:
             planner.refusals.append(Refusal(made, self.names[group], reason, apart, fused))
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
-        self.steps: list[p.Step] = []
+        self.steps: Steps = []
         self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
 
     def _name(self, n: int) -> str:
@@ -259,7 +285,7 @@ class _Frame:
 
     # -- the walk ---------------------------------------------------------------------------------------------------
 
-    def run(self) -> list[p.Step]:
+    def run(self) -> Steps:
         for n, group in enumerate(self.groups):
             outputs = group[3]
             first = self.graph.instructions[outputs[0]][0]
@@ -304,9 +330,10 @@ class _Frame:
                 else:
                     block = self.block_of(a.instruction)
                 numbers.append(planner.touch(block))
-            planner.kernels.append(kernel)
+            us = planner.us_of(fusion, kernel, last=kernel is kernels[-1])
+            planner.kernels.append(replace(kernel, us=us))
             if kernel.items:
-                self.steps.append(p.Launch(len(planner.kernels) - 1, tuple(numbers)))
+                self.steps.append((planner.time, p.Launch(len(planner.kernels) - 1, tuple(numbers))))
             planner.time += 1
 
     def fusion(self, n: int, group: tuple) -> p.Fusion:
@@ -393,26 +420,31 @@ class _Frame:
         known = len(planner.blocks)
         if counter is None:
             test = _Frame(planner, i.condition, _bind(i.condition, state), set())
-            test_steps = test.run()
+            test_steps = planner.merge(test.run())
             predicate = planner.touch(test.block_of(test.roots[0]))
             planner.time += 1
         turn = _Frame(planner, body, _bind(body, state), owned)
         turn.aim(state)
-        turn_steps = turn.run()
-        self.write_back(turn, turn_steps, state)
+        timed = turn.run()
+        self.write_back(turn, timed, state)
+        turn_steps = planner.merge(timed)
         for block in planner.blocks[:known]:
             if block.end >= begin or block in owned:
                 block.end = planner.time
         for block in state:
             planner.touch(block)
+        merging = planner.merging
         if counter is None:
-            self.steps.append(p.Loop(tuple(test_steps), predicate, tuple(turn_steps)))
-        elif tabled:
-            table = planner.constant(f"{i.name}.turns", counter.values(state[counter.index].shape.element_type.dtype))
-            numbers = planner.number[state[counter.index]], planner.number[table]
-            self.steps.append(p.Repeat(counter.turns, tuple(turn_steps), *numbers))
+            wait = p.Loop if merging is None else merging.waited
+            self.steps.append((begin, wait(test_steps, predicate, turn_steps)))
         else:
-            self.steps.append(p.Repeat(counter.turns, tuple(turn_steps)))
+            numbers = (None, None)
+            if tabled:
+                dtype = state[counter.index].shape.element_type.dtype
+                table = planner.constant(f"{i.name}.turns", counter.values(dtype))
+                numbers = planner.number[state[counter.index]], planner.number[table]
+            repeat = p.Repeat if merging is None else merging.folded
+            self.steps.append((begin, repeat(counter.turns, turn_steps, *numbers)))
         planner.time += 1
         for k, block in enumerate(state):
             self.owned |= {block} if block in owned else set()
@@ -445,7 +477,7 @@ class _Frame:
                 self.targets[made] = state[k]
                 self.owned.discard(state[k])
 
-    def write_back(self, turn: _Frame, steps: list[p.Step], state: Sequence[Block]) -> None:
+    def write_back(self, turn: _Frame, steps: Steps, state: Sequence[Block]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
         planner = self.planner
         moves = [(turn.block_of(r), s) for r, s in zip(turn.roots, state, strict=True) if turn.block_of(r) is not s]
@@ -473,14 +505,14 @@ class _Frame:
             steps = frame.run()
             for leaf, target in zip(frame.roots, results, strict=True):
                 planner.copy(steps, frame.block_of(leaf), target)
-            branches.append(tuple(steps))
+            branches.append(planner.merge(steps))
         for block in planner.blocks[:known]:
             if block.end >= begin:
                 block.end = planner.time
         for block in results:
             planner.touch(block)
         self.owned.update(results)
-        self.steps.append(p.Branch(index, tuple(branches)))
+        self.steps.append((begin, p.Branch(index, tuple(branches))))
         planner.time += 1
         for k, block in enumerate(results):
             for gte in self.elements(i, k):

@@ -13,7 +13,7 @@ from refxla_spec.errors import Error, InputError
 from refxla_spec.module import Module
 
 from .._core import shapes
-from . import cse, dead_code, devices, dynamic, expand, fold, inline, random_state, simplify, tuples
+from . import cse, dead_code, devices, dynamic, expand, fold, inline, random_state, simplify, transposed_dots, tuples
 
 Pass = Callable[[Module], int]
 PASSES: tuple[tuple[str, Pass], ...] = (
@@ -26,11 +26,12 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify.run),
     ("fold", fold.run),
     ("simplify-folded", simplify.run),
+    ("transposed-dots", transposed_dots.run),
     ("cse", cse.run),
     ("dead-code", dead_code.run),
 )
 FUSION = "fusion"  # the scheduler is no pass, but can be left out in the same way
-OPTIONAL = ("simplify", "fold", "simplify-folded", "cse", FUSION)
+OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "cse", FUSION)
 
 
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:

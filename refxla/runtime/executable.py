@@ -87,10 +87,12 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
         times = 1
         match step:
             case Launch(kernel, buffers):
-                items = plan.kernels[kernel].items
-                size = sum(plan.buffers[b].bytes for b in set(buffers))
+                items, us = plan.kernels[kernel].items, plan.kernels[kernel].us
                 if items > 1:
-                    saved += max(size / _BYTES_PER_US, items * _ITEM_US) * min(share, 1 - 1 / items)
+                    if not us:
+                        size = sum(plan.buffers[b].bytes for b in set(buffers))
+                        us = max(size / _BYTES_PER_US, items * _ITEM_US)
+                    saved += us * min(share, 1 - 1 / items)
                 cost += _LAUNCH_US
             case Loop(condition, _, body):
                 parts = (condition, body)

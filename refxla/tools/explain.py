@@ -62,6 +62,8 @@ def kernel(explanation: Explanation, n: int) -> Tree:
     tree.add(row("reads", values(fusion.inputs)))
     tree.add(row("writes", values(fusion.outputs)))
     tree.add(row("moves", moved(cost)))
+    for text in explanation.runs(fusion):
+        tree.add(row("runs", Text(text)))
     refusals = [r for r in explanation.refusals if r.user == fusion.name]
     if refusals:
         tree.add(row("apart", Group(*(refusal(r) for r in refusals))))
