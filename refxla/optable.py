@@ -72,7 +72,7 @@ _ELEMENTWISE = (
     ("binary", 4, INTEGER, "mulhi"),
     ("binary", 6, NUMBER, "divide"),
     ("binary", 6, INTEGER + " " + REAL, "remainder"),
-    ("binary", 24, REAL, "atan2"),
+    ("binary", 24, FIELD, "atan2"),
     ("binary", 40, NUMBER, "power"),
     ("", 1, "", "clamp compare complex convert copy select"),
     ("", 2, "", "bitcast-convert"),

@@ -70,10 +70,13 @@ _COMPLEX = {
     "asin": 6.0,  # 2.2
     "asinh": 6.0,  # 2.3
     "atanh": 6.0,  # 2.1
+    "atan2": 6.0,  # 2.9
     "power": 1024.0,  # 300: two ULP for each unit of |y log x|, and more
 }
 
-#: (opcode, element type) -> largest error in ULP; an operation that is not here is exact for that type.
+#: (opcode, element type) -> largest error in ULP. An elementwise operation of a type that it takes is exact if it is
+#: not here, and so is data movement. What adds up terms or takes several steps (reduce, dot, convolution, fft, cholesky,
+#: batch-norm-training, ...) is not here and not exact: its bounds are derived for each element, in bounds.py.
 ULP: dict[tuple[str, str], float] = {
     **{(opcode, type_): bound for opcode, bound in _REAL.items() for type_ in ("f32", "f64")},
     **{(opcode, t.name): 1.0 for opcode in _REAL for t in ELEMENT_TYPES.values() if t.is_float and t.bits < 32},
@@ -82,5 +85,8 @@ ULP: dict[tuple[str, str], float] = {
 
 
 def max_ulp(opcode: str, element_type: str) -> float:
-    """The largest error of `opcode` on operands of `element_type` (HLO names), in ULP of the result; 0 means exact."""
+    """The largest error of an elementwise `opcode` on operands of `element_type` (HLO names), in ULP of the result.
+
+    0 means exact; it is also what an operation that is not elementwise gives, whose errors are those of bounds.py.
+    """
     return ULP.get((opcode, element_type), 0.0)

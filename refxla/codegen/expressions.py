@@ -414,8 +414,15 @@ def _bitcast_convert(e: Elements, i: Instruction, indices: Indices, block: Block
     from_bits, to_bits = (x.shape.element_type.bits for x in (operand, i))
     if from_bits == to_bits:
         return e._scalar(i, [(yield operand, indices)], block)
-    if max(from_bits, to_bits) > 64:
-        raise UnsupportedError(f"{i.name}: bitcast-convert from {source} to {result} is not supported")
+    if max(from_bits, to_bits) > 64:  # between c128 and c64, whose parts are the real and the imaginary one
+        if from_bits > to_bits:
+            value = yield operand, indices[:-1]
+            return e.assign(result, f"as_float2({indices[-1]} == 0 ? {value}.x : {value}.y)", block)
+        parts = []
+        for n in range(2):
+            value = yield operand, (*indices, constant(n))
+            parts.append(f"as_double({value})")
+        return e.assign(result, f"(double2)({', '.join(parts)})", block)
     narrow, wide = (_UNSIGNED[max(8, bits)] for bits in sorted((from_bits, to_bits)))  # a byte for a few bits
     raw = e.names.fresh("b")
     if from_bits > to_bits:  # the new minor dimension counts the parts, the least significant first

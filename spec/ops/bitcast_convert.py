@@ -2,7 +2,8 @@
 
 Where the types have the same width the dimensions stay. From a wider to a narrower type the result has one more
 dimension, the last, over the parts of each element, the least significant first; from a narrower to a wider one the
-last dimension is joined in the same way. pred is 8 bits wide, 0 or 1, and any non-zero byte read as pred is true;
+last dimension is joined in the same way. The parts of a c128 are a c64 that holds the bits of its real part, and one
+that holds those of its imaginary part. pred is 8 bits wide, 0 or 1, and any non-zero byte read as pred is true;
 elements below 8 bits count by their own width.
 """
 
@@ -59,6 +60,19 @@ EXAMPLES = (
         "x = u32[1] parameter(0)\nROOT y = u8[1,4] bitcast-convert(x)", ("u32[1] {258}",), ("u8[1,4] {{2, 1, 0, 0}}",)
     ),
     Example("x = u16[2] parameter(0)\nROOT y = s32[] bitcast-convert(x)", ("u16[2] {1, 2}",), ("s32[] 131073",)),
+    Example(
+        """x = c64[2] parameter(0)
+           y = c128[] bitcast-convert(x)
+           ROOT r = c64[2] bitcast-convert(y)""",
+        ("c64[2] {(1, -0), (0, 2)}",),
+        ("c64[2] {(1, -0), (0, 2)}",),
+        "of both parts the bits are kept",
+    ),
+    Example(
+        "x = c128[] parameter(0)\nROOT y = c64[2] bitcast-convert(x)",
+        ("c128[] (1, -2)",),
+        ("c64[2] {(0, 1.875), (0, -2)}",),
+    ),
     Example(
         """x = f32[<=3] parameter(0)
            ROOT y = u16[<=3,2] bitcast-convert(x)""",

@@ -79,6 +79,14 @@ EXAMPLES = (
         ("s8[4] {127, -128, 127, 127}",),
         "what is out of range",
     ),
+    Example(
+        """x = bf16[4] parameter(0)
+           random = u16[4] parameter(1)
+           ROOT y = s32[4] stochastic-convert(x, random)""",
+        ("bf16[4] {1.25, 1.25, -2.75, nan}", "u16[4] {16383, 16384, 49152, 0}"),
+        ("s32[4] {2, 1, -2, 0}",),
+        "as many random bits as the operand has",
+    ),
 )
 COUNTEREXAMPLES = {
     "C1": "x = s32[2] parameter(0)\nr = u32[2] parameter(1)\nROOT y = s8[2] stochastic-convert(x, r)",

@@ -10,7 +10,7 @@ UNARY = [
     "sign", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "sqrt", "rsqrt", "sine",
     "cosine", "tan", "tanh", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
 ]  # fmt: skip
-BINARY = ["multiply", "divide", "power"]
+BINARY = ["multiply", "divide", "power", "atan2"]
 INF, NAN = np.inf, np.nan
 C64 = pytest.param(np.complex64, id="c64")
 C128 = pytest.param(
@@ -77,7 +77,53 @@ def test_accuracy_of_every_magnitude(dtype, monkeypatch):
     z = complexes(real, imag, dtype)
     inverse = [Case(opcode, name) for opcode in ("asin", "acos", "asinh", "acosh", "atanh")]
     check([Case("sqrt", name), Case("log", name), Case("sign", name), Case("abs", part), *inverse], monkeypatch, z)
-    check([Case("divide", name)], monkeypatch, z, complexes(imag, real, dtype))
+    check([Case("divide", name), Case("atan2", name)], monkeypatch, z, complexes(imag, real, dtype))
+
+
+def atan2(y: complex, x: complex):
+    """By the definition, with digits to spare."""
+    import mpmath
+
+    with mpmath.workdps(200):
+        y, x = mpmath.mpmathify(y), mpmath.mpmathify(x)
+        return complex(-1j * mpmath.log((x + 1j * y) / mpmath.sqrt(x * x + y * y)))
+
+
+def test_complex_atan2_is_its_definition():
+    """The branches are those of the definition: in the whole plane, and for parts that are small beside the others."""
+    pytest.importorskip("mpmath")
+    random = np.random.default_rng(5)
+    parts = random.uniform(-2, 2, (4, 400)) * 10.0 ** random.choice([0, 0, 0, -12, 12, -25], (4, 400))
+    y, x = complexes(*parts[:2], np.complex128), complexes(*parts[2:], np.complex128)
+    want = np.array([atan2(complex(a), complex(b)) for a, b in zip(y, x, strict=True)])
+    for got in (run("atan2", y, x), meaning(Case("atan2", "c128"), y, x)):
+        np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "want"),
+    [
+        (1, 0, complex(np.pi / 2, 0)),
+        (complex(0, 2), complex(1, 0.0), complex(np.pi / 2, np.log(3) / 2)),
+        (complex(0, 2), complex(1, -0.0), complex(np.pi / 2, np.log(3) / 2)),
+        (complex(-0.0, 2), complex(1, -0.0), complex(-np.pi / 2, np.log(3) / 2)),  # x^2 + y^2 = -3 - 0i
+        (complex(1e-300, 2), complex(1, -1e-300), complex(np.pi / 2, np.log(3) / 2)),  # the products are no zeros
+        (complex(-1e-300, 2), complex(1, 1e-300), complex(-np.pi / 2, np.log(3) / 2)),
+        (0, -1, complex(np.pi, 0)),
+        (complex(0, 0.5), -1, complex(np.pi, -np.log(3) / 2)),
+        (complex(-1e-40, 0), -1, complex(-np.pi, 0)),
+        (0, 0, complex(NAN, NAN)),
+        (1j, 1, complex(NAN, NAN)),
+        (-1j, 1, complex(NAN, NAN)),
+        (INF, 1, complex(NAN, NAN)),
+        (1, complex(1, NAN), complex(NAN, NAN)),
+    ],
+)
+def test_special_values_of_complex_atan2(y, x, want):
+    y, x = np.array([y], np.complex128), np.array([x], np.complex128)
+    for got in (run("atan2", y, x), meaning(Case("atan2", "c128"), y, x)):
+        np.testing.assert_allclose(got.real, want.real, rtol=1e-15)
+        np.testing.assert_allclose(got.imag, want.imag, rtol=1e-15)
 
 
 SPECIAL = [  # C's Annex G, and HLO's own choices for sign and power

@@ -110,7 +110,8 @@ SAMPLE = (
     "edge/add/s8 edge/divide/s32 edge/maximum/f32 edge/convert/f32_to_integer edge/compare/f32 edge/floor/f16 "
     "structured/dot/random_3 structured/convolution/random_4 structured/reduce/argmax_2 structured/gather/form_4 "
     "structured/scatter/add_0 structured/sort/two_keys_1 structured/pad/f32 structured/dynamic-slice/f32 "
-    "structured/reduce-window/add_13 structured/select-and-scatter/GE_4 structured/while/nested structured/fft/3x5_f64"
+    "structured/reduce-window/add_13 structured/select-and-scatter/GE_4 structured/while/nested "
+    "structured/fft/2x3x4_f64"
 ).split()
 
 

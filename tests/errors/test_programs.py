@@ -62,10 +62,10 @@ BROKEN = {
         rx.UnsupportedError,
         "line 5.*y: .*'alien'",
     ),
-    "4 bits": (
-        entry("x = f4e2m1fn[2] parameter(0)", "ROOT y = f4e2m1fn[2] add(x, x)"),
+    "tiles": (
+        entry("x = f32[2,4]{1,0:T(2,2)} parameter(0)", "ROOT y = f32[8]{0} bitcast(x)"),
         rx.UnsupportedError,
-        "line 5.*y: .*f4e2m1fn",
+        "line 5.*y: .*tile",
     ),
     "token": (
         entry("t = token[] parameter(0)", "ROOT a = token[] after-all(t)"),

@@ -22,13 +22,11 @@ the largest or the smallest of them, the result is exact."""
 
 
 def promised(opcode: str, element_type: str, unit: str = " ULP") -> str:
-    """The bound of an elementwise operation, "exact", or "—" where nothing is promised: complex elementary functions
-    without a bound, and types that the operation does not take."""
+    """The bound of an elementwise operation, "exact", or "—" for a type that the operation does not take."""
     if element_type not in element_types.accepted(opcode):
         return "—"
     bound = accuracy.max_ulp(opcode, element_type)
-    complex_only = ELEMENT_TYPES[element_type].is_complex and accuracy.max_ulp(opcode, "f32")
-    return f"{bound:g}{unit}" if bound else "—" if complex_only else "exact"
+    return f"{bound:g}{unit}" if bound else "exact"
 
 
 def section(o: Operation, types: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from ...build import Build
 
 def _bitcast(i: Instruction) -> Instruction:
     b, x, shape = Build(i.name), i.operands[0], i.shape
-    written, read = _major_to_minor(x.shape), _major_to_minor(shape)
+    written, read = _major_to_minor(i, x.shape), _major_to_minor(i, shape)
     if written != tuple(range(x.shape.rank)):
         x = b.make("transpose", x, dimensions=written)
     flat = tuple(shape.dimensions[d] for d in read)
@@ -30,11 +30,11 @@ def _bitcast(i: Instruction) -> Instruction:
     return x
 
 
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
+def _major_to_minor(i: Instruction, shape: Shape) -> tuple[int, ...]:
     if shape.layout is None:
         return tuple(range(shape.rank))
     if "T(" in shape.layout.rest:
-        raise UnsupportedError(f"a bitcast of the tiled layout {shape}: remove the tiles from the layout")
+        raise UnsupportedError(f"{i.name}: a bitcast of the tiled layout {shape}; remove the tiles from the layout")
     return shape.layout.minor_to_major[::-1]
 
 
