@@ -219,7 +219,7 @@ def _accepted(case: Case, target: Target) -> None:
 
 def died(case: Case, target: str, reason: str, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """The verdict of a case that took the target's process with it, or its time."""
-    known = [d for d in differences if d.touches(case, target) and d.explains is None]
+    known = [d for d in differences if d.touches(case, target) and d.fails]
     outcome = Outcome.EXCUSED if known else Outcome.FAIL
     return verdict(case, target, outcome, reason, differences=tuple(d.name for d in known), **_texts(case, (), ()))
 
@@ -233,8 +233,8 @@ def _raised(error: Exception) -> str:
 
 
 def _fail(case: Case, target: Target, known: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
-    """A fail of a whole case, which a difference explains that explains whatever comes of it."""
-    names = tuple(d.name for d in known if d.explains is None)
+    """A fail of a whole case, where there is no result to compare."""
+    names = tuple(d.name for d in known if d.fails)
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
     return verdict(case, target.name, outcome, reason, differences=names, **_texts(case, expected, got))
 
@@ -263,7 +263,7 @@ def _excuses(
 
 def _explained(difference: Difference, case: Case, leaf: int, got: Array, expected: Array) -> Array:
     if difference.explains is None:
-        return np.ones(got.shape, bool)
+        return np.zeros(got.shape, bool)
     return np.broadcast_to(difference.explains(case, leaf, got, expected), got.shape)
 
 

@@ -1,9 +1,10 @@
 """Where an oracle is known to differ from the specification: data, with who is right, and by which sentence.
 
 A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
-is reported as *excused*, under the difference's name; it is not a pass. What holds for one oracle stands in
-`differences_xla.py`, `differences_dynamic.py` and `differences_stablehlo.py`; here stands what such an entry is, and
-what its predicates are made of. `rows()` is the table of the documentation.
+is reported as *excused*, under the difference's name; it is not a pass. What holds for XLA stands in
+`differences_xla.py`, `differences_dynamic.py` and `differences_refused.py`, what holds for StableHLO's interpreter in
+`differences_stablehlo.py`; here stands what such an entry is, and what its predicates are made of. `rows()` is the
+table of the documentation.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ class Difference:
 
     `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" where no
     document decides; `why` the sentence of the document that says so, with its source. `applies` says which cases it
-    can touch. `explains` says which of their elements; None: whatever comes of the case, a crash or a refusal too.
-    `what` is what the target does, against what the reference does. `refusal` says that it is about programs that are
-    to be refused: it touches these alone, and all others touch none of them.
+    can touch. `explains` says which elements of their results, None: none. `fails` says that there need be no result to
+    compare: it explains a refusal, a crash, and a result of another type or of other dimensions. `what` is what the
+    target does, against what the reference does. `refusal` says that it is about programs that are to be refused: it
+    touches these alone, and all others touch none of them.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Difference:
     applies: Callable[[Case], bool]
     explains: Explains | None = None
     what: str = ""
+    fails: bool = False
     refusal: bool = False
 
     def touches(self, case: Case, target: str) -> bool:
@@ -108,7 +111,7 @@ def where(test: Callable[..., np.ndarray]) -> Explains:
 
 
 def whole(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """All elements, but no crash and no refusal."""
+    """All elements."""
     return np.ones(got.shape, bool)
 
 
@@ -161,9 +164,11 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
 
 
 def _differences() -> tuple[Difference, ...]:
-    from . import differences_dynamic, differences_stablehlo, differences_xla  # they are made of what stands above
+    # They are made of what stands above.
+    from . import differences_dynamic, differences_refused, differences_stablehlo, differences_xla
 
-    return (*differences_xla.DIFFERENCES, *differences_dynamic.DIFFERENCES, *differences_stablehlo.DIFFERENCES)
+    modules = (differences_xla, differences_dynamic, differences_refused, differences_stablehlo)
+    return tuple(d for module in modules for d in module.DIFFERENCES)
 
 
 def rows() -> list[tuple[str, str, str, str, str]]:

@@ -7,6 +7,7 @@ Four rules say what every value is.
 2. Where IEEE 754 defines the result (+ - * / sqrt, rounding to integer, conversion, ...) it is the exact one rounded
    once, to nearest, ties to even. The types below f32 are computed in f32 and rounded once to their own; for these
    operations that is the same as rounding the exact result, since 24 bits are at least twice 11 bits and two more.
+   (f8e8m0fnu is computed in f64, since its products and quotients lie beyond f32.)
 3. Elementary functions are evaluated in a wider type and rounded once: everything up to f32 in f64, f64 in NumPy's
    longdouble (64 bits of mantissa on x86, 113 on most other machines; where it is no wider than f64, the last bit
    of an f64 result is the C library's). The complex types follow their component type.
@@ -79,12 +80,20 @@ def round_to(values: Any, element_type: ElementType) -> Array:
                 values = _rounded_to_odd(values, np.float32)
         elif element_type.name == "f16" and values.dtype == np.longdouble and values.dtype != np.float64:
             values = _rounded_to_odd(values, np.float64)
+        if element_type.name == "f8e8m0fnu":  # ml_dtypes rounds up all that is between the two smallest numbers
+            low = values.dtype.type(2.0**-127)
+            values = np.where((values > low) & (values < low * values.dtype.type(1.5)), low, values)
         return np.asarray(values.astype(element_type.dtype))
 
 
 def _as_computed(array: Array) -> Array:
-    """The array in the type that exact operations are computed in: f32 for smaller floats, else its own."""
+    """The array in the type that exact operations are computed in: f32 for smaller floats, else its own.
+
+    f64 for f8e8m0fnu: a product of two of its numbers may be 2^-254, which f32 takes for 0 and the type for 2^-127.
+    """
     element_type = type_of(array)
+    if element_type.name == "f8e8m0fnu":
+        return array.astype(np.float64)
     if element_type.is_float and element_type.bits < 32:
         return array.astype(np.float32)
     return array

@@ -173,6 +173,8 @@ def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
     special = {"fnuz": 0x80, "fn": 0x7F, "special": 0x100, "": top + 1}[omits]
     largest = (2**mantissa + top % 2**mantissa) * 2.0 ** ((top >> mantissa) - bias - mantissa)
     values = {
+        "EXPONENT_BITS": str(sign.bit_length() - 1 - mantissa),
+        "MANTISSA_BITS": str(mantissa),
         "SIGN_CODE": f"{sign}u",
         "SIGN_PLACES": f"{31 - sign.bit_length() + 1}",
         "HALF": f"{1 << 22 - mantissa}u",

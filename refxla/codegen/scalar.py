@@ -54,6 +54,9 @@ _KEEPS_FORMAT = {
     "remainder",
 }  # fmt: skip
 
+# Operations that give of positive numbers no zero, unless f32 has none that is small enough.
+_NEVER_ZERO = {"multiply", "divide", "power", "atan2"}
+
 
 def storage_type(name: str) -> str:
     """The C type of an element of HLO type `name` in memory; UnsupportedError if the generator has none."""
@@ -217,6 +220,8 @@ def _arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
         return _complex_arithmetic(opcode, name, args)
     if name in _NARROW:
         text = _float_arithmetic(opcode, "f32", args)
+        if name == "f8e8m0fnu" and opcode in _NEVER_ZERO:
+            text = f"rx_above_zero_f32({text})"
         rounded = opcode in _KEEPS_FORMAT and name not in _EIGHT_BITS
         return text if text is None or rounded else f"rx_round_{name}({text})"
     return _float_arithmetic(opcode, name, args)

@@ -28,6 +28,12 @@ def evaluate(instruction, lhs, rhs):
 
 EXAMPLES = (
     Example(
+        "x = f8e8m0fnu[2] parameter(0)\nROOT y = f8e8m0fnu[2] multiply(x, x)",
+        ("f8e8m0fnu[2] {5.877472e-39, 2}",),
+        ("f8e8m0fnu[2] {5.877472e-39, 4}",),
+        "a type without zero: 2^-254 is rounded to the least number, 2^-127",
+    ),
+    Example(
         "x = f32[5] parameter(0)\ny = f32[5] parameter(1)\nROOT z = f32[5] multiply(x, y)",
         ("f32[5] {3, 0, -0, 1e-45, 1e38}", "f32[5] {1.5, inf, 5, 0.5, -10}"),
         ("f32[5] {4.5, nan, -0, 0, -inf}",),

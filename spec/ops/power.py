@@ -5,7 +5,8 @@
 Floats as IEEE 754's pow: power(x, +-0) = 1 and power(1, y) = 1 for any x and y, NaN included; power(-1, +-inf) = 1;
 power(+-0, y) is +-0 or +-inf with the sign of x where y is an odd integer, otherwise +0 or inf; a negative x to a
 power that is no integer is NaN. Integers wrap; 0^0 = 1; a negative exponent gives 1 for x = 1, +-1 for x = -1,
-otherwise 0. Of complex numbers e^(y log x), with 1 for y = 0 and 0 for x = 0 and real y > 0.
+otherwise 0. Of f8e8m0fnu, which has no zero, what is too small is 2^-127. Of complex numbers e^(y log x), with 1 for
+y = 0 and 0 for x = 0 and real y > 0.
 """
 
 import numpy as np
@@ -21,7 +22,12 @@ ATTRIBUTES = RESULT_ACCURACY
 def evaluate(instruction, lhs, rhs):
     if numerics.type_of(lhs).is_integer:
         return numerics.integer(numerics.power_integers, lhs, rhs)
-    return numerics.elementary(by_kind(lhs, complex=_complex, other=np.power), lhs, rhs)
+    real = _positive if numerics.type_of(lhs).name == "f8e8m0fnu" else np.power
+    return numerics.elementary(by_kind(lhs, complex=_complex, other=real), lhs, rhs)
+
+
+def _positive(x, y):
+    return np.maximum(np.power(x, y), np.finfo(x.dtype).smallest_subnormal)
 
 
 def _complex(x, y):
@@ -40,6 +46,11 @@ EXAMPLES = (
         "x = f32[4] parameter(0)\ny = f32[4] parameter(1)\nROOT z = f32[4] power(x, y)",
         ("f32[4] {2, 2, 10, 0}", "f32[4] {0.5, -149, 39, -2}"),
         ("f32[4] {1.4142135, 1e-45, inf, inf}",),
+    ),
+    Example(
+        "x = f8e8m0fnu[3] parameter(0)\ny = f8e8m0fnu[3] parameter(1)\nROOT z = f8e8m0fnu[3] power(x, y)",
+        ("f8e8m0fnu[3] {0.5, 0.5, 2}", "f8e8m0fnu[3] {2, 1024, 1024}"),
+        ("f8e8m0fnu[3] {0.25, 5.877472e-39, nan}",),
     ),
     Example(
         "x = s32[5] parameter(0)\ny = s32[5] parameter(1)\nROOT z = s32[5] power(x, y)",

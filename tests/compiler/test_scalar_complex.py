@@ -171,7 +171,7 @@ SPECIAL = [  # C's Annex G, and HLO's own choices for sign and power
     ("acosh", complex(-2, -0.0), complex(np.arccosh(2), -np.pi)),
     ("acosh", complex(INF, NAN), complex(INF, NAN)),
     ("atanh", complex(1, -0.0), complex(INF, -0.0)),
-    ("atanh", complex(-1, 1e-30), complex(-np.log(2e30) / 2, np.pi / 4)),
+    ("atanh", complex(-1, 1e-45), complex(-(np.log(2) + 149 * np.log(2)) / 2, np.pi / 4)),
     ("atanh", complex(-INF, INF), complex(-0.0, np.pi / 2)),
     ("atanh", complex(0, NAN), complex(0, NAN)),
     ("logistic", complex(-INF, 1), complex(0, 0)),

@@ -100,6 +100,13 @@ static inline float rx_reduce_precision_bf16(float x, int exponent, int mantissa
     return rx_load_bf16((ushort)(rx_reduce_u32(bits ^ sign, 8, 7, exponent, mantissa) | sign));
 }
 
+//! F = f8e5m2 f8e4m3 f8e3m4
+
+static inline float rx_reduce_precision_F(float x, int exponent, int mantissa) {
+    uint bits = rx_store_F(x), sign = bits & SIGN_CODE_F;
+    return rx_load_F((uchar)(rx_reduce_u32(bits ^ sign, EXPONENT_BITS_F, MANTISSA_BITS_F, exponent, mantissa) | sign));
+}
+
 //! T = f64
 
 static inline T rx_reduce_precision_T(T x, int exponent, int mantissa) {

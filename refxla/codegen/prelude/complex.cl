@@ -280,7 +280,7 @@ static inline T2 rx_atanh_C(T2 z) {
     T a = RX_FABS_T(z.x), b = RX_FABS_T(z.y);
     T near = 1.0 - a;
     T quarter = 0.25 * rx_log_plus_one_T(4.0 * a / RX_FMA_T(near, near, b * b));
-    T real = ((near == 0.0) & (b < 0x1p-30)) ? -0.5 * rx_log_T(0.5 * b) : quarter;
+    T real = ((near == 0.0) & (b < 0x1p-30)) ? 0.5 * (K(ln2_high) - rx_log_T(b)) : quarter;
     T imag = 0.5 * rx_atan2_T(2.0 * b, RX_FMA_T(near, 1.0 + a, -b * b));
     // From 1 / epsilon on it is 1 / z, beside i pi/2.
     T greater = rx_greater_T(a, b);

@@ -158,6 +158,11 @@ static inline float rx_round_f8e8m0fnu(float x) {
     return as_float(bits - 1u < 0x7f400000u - 1u ? nearest : 0x7fc00000u);
 }
 
+// What has become 0 in f32, and is none, is the least number of f8e8m0fnu when it is rounded.
+static inline float rx_above_zero_f32(float x) {
+    return x == 0.0 ? 0x1p-149 : x;
+}
+
 static inline float rx_load_f8e8m0fnu(uchar raw) {
     uint finite = raw == 0 ? 0x00400000u : (uint)raw << 23;
     return as_float(raw == 255 ? 0x7fc00000u : finite);
