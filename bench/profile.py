@@ -60,12 +60,12 @@ def profile(program: Compiled, seconds: float = 0.02) -> list[Row]:
     raw = device.raw
     kernels = [part for k in plan.kernels for part in k.parts() if part.name != COPY]
     source = generate(kernels, device.target)
-    built = build(device, raw, source.source, source.entries, [k.items for k in kernels])
+    built = build(device, raw, source, [k.items for k in kernels])
     queue = device.queue(raw)
     rows = []
     for kernel, (function, which) in zip(kernels, source.entries, strict=True):
         fusion = max((f for f in plan.fusions if kernel.name.startswith(f.name)), key=lambda f: len(f.name))
-        launch = cl.Kernel(built, function)
+        launch = cl.Kernel(built[function], function)
         memory = [_memory(device, argument) for argument in kernel.arguments]
         launch.set_args(np.int32(which), np.int32(0), *[m[1] for m in memory])
         times = [_run(queue, launch, kernel, device)]

@@ -23,6 +23,7 @@ from .explain import Explanation
 from .frontends import load
 from .passes.pipeline import FUSION, optimize
 from .planner import Planned, make_plan
+from .runtime.build import part_size
 from .runtime.devices import Device, choose
 from .runtime.executable import Executable
 from .supported import check_values, emit, located
@@ -40,7 +41,8 @@ class Compiled(Executable):
     def __init__(self, hlo: Module, optimized: Module, planned: Planned, device: Any) -> None:
         self.hlo, self.optimized_hlo, self.planned = hlo, optimized, planned
         plan = planned.plan
-        super().__init__(plan, program(plan.kernels, device.target), device, cost_of(plan).operations)
+        source = program(plan.kernels, device.target, part_size(device))
+        super().__init__(plan, source, device, cost_of(plan).operations)
 
     def explain(self) -> Explanation:
         """Each kernel, what is in it and what it moves; and for each edge that was not fused, why."""

@@ -123,20 +123,21 @@ class Kernels:
             made.append(Executor(plan, mine, built, queue, self.device.context, self.device.access, local))
         return made
 
-    def build(self, kernels: Sequence[Kernel]) -> tuple[Any, tuple[tuple[str, int], ...]]:
-        """A built program of all kernels, and where each stands in it; nothing of it is kept on disk."""
+    def build(self, kernels: Sequence[Kernel]) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:
+        """All kernels in one built program, under its functions' names, and where each is; nothing is kept on disk."""
         source = program(kernels, self.device.target)
         directory = pocl_directory()
         before = _programs(directory)
         options = " ".join(self.device.target.build_options)
         if self.device.kind == "simulator":
             options += " -Drestrict="
-        built = compile_source(self.device.context, self.raw, source.source, options)
+        (part,) = source.parts
+        built = compile_source(self.device.context, self.raw, part.source, options)
         if self.device.platform == "Portable Computing Language":
-            _finish(self.device, self.raw, built, {f for f, _ in source.entries}, 1)
+            _finish(self.device, self.raw, built, part.functions, [1])
         for path in _programs(directory) - before:
             shutil.rmtree(directory / path, ignore_errors=True)
-        return built, source.entries
+        return dict.fromkeys(part.functions, built), source.entries
 
     def run(self, sample: Sample, without: Collection[str] = ()) -> Arrays:
         """One program, built alone."""

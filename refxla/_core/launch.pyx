@@ -66,8 +66,8 @@ _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 cdef class Executor:
     """Runs a plan.
 
-    `entries` names, for each kernel of the plan, the function of the built `program` to launch and the value of its
-    first argument, `which`. `program`, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
+    `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
+    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
     (see Access), `local` the size of a work group, or 0. Raises DeviceError when the device refuses something.
 
     Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from several threads run one at a time.
@@ -81,13 +81,13 @@ cdef class Executor:
         if self.lock == NULL:
             raise MemoryError
 
-    def __init__(self, plan, entries, program, queue, context, access="host", local=1):
+    def __init__(self, plan, entries, programs, queue, context, access="host", local=1):
         bind()
         if self.code != NULL:
             raise TypeError("an executor is initialised once")
         self.plan = plan
         self.single = plan.single
-        self.keep = (program, queue, context)
+        self.keep = (programs, queue, context)
         self.access = _ACCESS[access]
         self.queue = <Handle> <uintptr_t> queue.int_ptr
         self.context = <Handle> <uintptr_t> context.int_ptr
@@ -98,7 +98,7 @@ cdef class Executor:
                 names[buffer.index] = f"argument {buffer.index} ({buffer.name})"
         self.signature = Signature(plan.parameters, names, plan.results)
         self.place()
-        self.assemble(entries, program)
+        self.assemble(entries, programs)
 
     def __dealloc__(self):
         cdef int32_t n
@@ -213,7 +213,7 @@ cdef class Executor:
         self.owned.append((True, <uintptr_t> part))
         return <uintptr_t> part
 
-    def assemble(self, entries, program):
+    def assemble(self, entries, programs):
         """Make the launch steps and the code."""
         cdef int32_t n, a, status, which, base
         cdef Launch* launch
@@ -242,7 +242,7 @@ cdef class Executor:
             for a in range(launch.count):
                 launch.buffers[a] = step.buffers[a]
             status = SUCCESS
-            launch.kernel = api.create_kernel(<Handle> <uintptr_t> program.int_ptr, function.encode(), &status)
+            launch.kernel = api.create_kernel(<Handle> <uintptr_t> programs[function].int_ptr, function.encode(), &status)
             if status == SUCCESS:
                 status = api.set_kernel_arg(launch.kernel, 0, sizeof(int32_t), &which)
             if status == SUCCESS:

@@ -5,12 +5,14 @@ same number of arguments stand behind a `switch` in one `__kernel`: a device com
 faster than fifty kernels. On a CPU the functions are not inlined there, which halves the time to compile them; a call
 for each item costs nothing. The functions that a merged kernel calls are not inlined either, so that what one writes is
 read by the next although each takes its own pointers to be `restrict`.
+
+What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..plan import Argument, Kernel
@@ -19,42 +21,102 @@ from .target import Target
 
 
 @dataclass(frozen=True)
+class Part:
+    """A program to compile: OpenCL C and the names of its __kernels, which no other part has."""
+
+    source: str
+    functions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Program:
-    """OpenCL C and, for each kernel given, its (name of the __kernel, value of its argument `which`).
+    """OpenCL C in parts and, for each kernel given, its (name of the __kernel, value of its argument `which`).
 
     A __kernel takes `which` and `base` (both int), then the pointers; item = base + get_global_id(0).
     """
 
-    source: str
+    parts: tuple[Part, ...]
     entries: tuple[tuple[str, int], ...]
 
+    @property
+    def source(self) -> str:
+        """The source of all parts, to be read; only a single part can be compiled so."""
+        return "\n".join(part.source for part in self.parts)
 
-def program(kernels: Sequence[Kernel], target: Target) -> Program:
-    """The program of all kernels for a target."""
+
+class _Dispatcher:
+    """A __kernel and the functions behind it, which take `count` pointers each: (name, pointer types)."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.name, self.count, self.size = name, count, 0
+        self.functions: list[tuple[str, list[str]]] = []
+
+    def text(self) -> str:
+        pointers = "".join(f", __global void* p{n}" for n in range(self.count))
+        lines = [f"__kernel void {self.name}(const int which, const int base{pointers}) {{"]
+        lines.append("    const int item = base + (int)get_global_id(0);")
+        lines.append("    switch (which) {")
+        for which, (name, types) in enumerate(self.functions):
+            args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
+            lines.append(f"    case {which}: {name}(item{args}); break;")
+        lines += ["    }", "}", ""]
+        return "\n".join(lines)
+
+
+def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) -> Program:
+    """The program of all kernels for a target: one part, or parts of at least about `part` characters."""
     functions = _Functions()
-    launched: dict[str, int] = {}  # name -> which, of those that are launched and not only called by others
-    cases: dict[int, list[tuple[str, int, list[str]]]] = {}  # number of arguments -> functions
+    launched: dict[str, tuple[str, int]] = {}  # entries of those that are launched and not only called by others
+    dispatchers: dict[int, list[_Dispatcher]] = {}  # number of arguments -> dispatchers, of which the last one grows
     entries = []
     for kernel in kernels:
         name = functions.of(kernel)
         types = [_pointer(a) for a in kernel.arguments]
-        mine = cases.setdefault(len(types), [])
         if name not in launched:
-            launched[name] = len(mine)
-            mine.append((name, launched[name], types))
-        entries.append((f"refxla_{len(types)}", launched[name]))
+            same = dispatchers.setdefault(len(types), [])
+            if not same or (part is not None and same[-1].size >= part):
+                same.append(_Dispatcher(f"refxla_{len(types)}" + (f"_{len(same)}" if same else ""), len(types)))
+            launched[name] = (same[-1].name, len(same[-1].functions))
+            same[-1].functions.append((name, types))
+            same[-1].size += sum(len(text) for _, text in functions.with_called([name]))
+        entries.append(launched[name])
+    every = [d for same in dispatchers.values() for d in same]
+    parts = [every] if part is None else _packed(every, part)
+    return Program(tuple(_part(p, functions, target) for p in parts), tuple(entries))
+
+
+def _packed(dispatchers: Iterable[_Dispatcher], least: int) -> list[list[_Dispatcher]]:
+    """Dispatchers in parts: the largest alone, small ones together until they have the least size."""
+    parts: list[list[_Dispatcher]] = []
+    room = 0
+    for dispatcher in sorted(dispatchers, key=lambda d: -d.size):
+        if room <= 0:
+            parts.append([])
+            room = least
+        parts[-1].append(dispatcher)
+        room -= dispatcher.size
+    if len(parts) > 1 and room > least // 2:
+        last = parts.pop()
+        parts[-1].extend(last)
+    return parts or [[]]
+
+
+def _part(dispatchers: Sequence[_Dispatcher], functions: _Functions, target: Target) -> Part:
     qualifier = "__attribute__((noinline)) static" if target.kind == "cpu" and target.clang else "static inline"
-    bodies = [f"{qualifier} void {name}{text}" for text, name in functions.names.items()]
-    dispatchers = [_dispatcher(count, mine) for count, mine in cases.items()]
-    source = "\n".join([*bodies, *dispatchers])
-    return Program(target.primitives() + prelude.functions(source, target) + "\n" + source, tuple(entries))
+    needed = functions.with_called(name for d in dispatchers for name, _ in d.functions)
+    bodies = [f"{qualifier} void {name}{text}" for name, text in needed]
+    source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
+    text = target.primitives() + prelude.functions(source, target) + "\n" + source
+    return Part(text, tuple(d.name for d in dispatchers))
 
 
 class _Functions:
-    """The functions of a program: `names` has the name of each by its text, those that it calls before it."""
+    """The functions of all parts: `names` has the name of each by its text."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.called: dict[str, list[str]] = {}
         self.counts: dict[int, int] = {}
 
     def of(self, kernel: Kernel) -> str:
@@ -67,21 +129,24 @@ class _Functions:
         if text not in self.names:
             count = len(kernel.arguments)
             self.counts[count] = self.counts.get(count, 0) + 1
-            self.names[text] = f"k{count}_{self.counts[count] - 1}"
+            name = self.names[text] = f"k{count}_{self.counts[count] - 1}"
+            self.texts[name], self.called[name] = text, called
         return self.names[text]
+
+    def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """(name, text) of these functions and of those that they call, which come before them."""
+        found: dict[str, str] = {}
+
+        def visit(name: str) -> None:
+            if name not in found:
+                for other in self.called[name]:
+                    visit(other)
+                found[name] = self.texts[name]
+
+        for name in names:
+            visit(name)
+        return list(found.items())
 
 
 def _pointer(argument: Argument) -> str:
     return f"__global {'const ' if argument.role == 'input' else ''}{argument.ctype}*"
-
-
-def _dispatcher(count: int, functions: list[tuple[str, int, list[str]]]) -> str:
-    pointers = "".join(f", __global void* p{n}" for n in range(count))
-    lines = [f"__kernel void refxla_{count}(const int which, const int base{pointers}) {{"]
-    lines.append("    const int item = base + (int)get_global_id(0);")
-    lines.append("    switch (which) {")
-    for name, which, types in functions:
-        args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
-        lines.append(f"    case {which}: {name}(item{args}); break;")
-    lines += ["    }", "}", ""]
-    return "\n".join(lines)

@@ -24,6 +24,11 @@ _FLOAT_PRIMITIVES = {
 }
 
 
+# clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
+BARE = "-D_OPENCL_H_"
+GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
+
+
 @dataclass(frozen=True)
 class Target:
     """One kind of device, as far as code generation cares.
@@ -31,7 +36,7 @@ class Target:
     `kind` is "cpu" or "gpu"; `clang` says that its OpenCL compiler is a clang whose builtins are inlined;
     `vector_bytes` is the width of a vector register; `compute_units` counts cores or multiprocessors; `fp64` and
     `fp16` say which of OpenCL's optional types exist; `max_vector` is the widest explicit vector (in elements) that is
-    safe to write.
+    safe to write. `bare` says that programs compile without the header of OpenCL's functions, which saves time.
     """
 
     kind: str
@@ -41,16 +46,20 @@ class Target:
     fp64: bool
     fp16: bool
     max_vector: int
+    bare: bool = False
 
     @property
     def build_options(self) -> tuple[str, ...]:
         """Options every program needs for its results to be those the specification promises."""
         # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
-        return ("-cl-fp32-correctly-rounded-divide-sqrt",) if self.kind == "gpu" else ()
+        rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if self.kind == "gpu" else ()
+        return (*rounded, BARE) if self.bare else rounded
 
     def primitives(self) -> str:
         """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
         lines = ["#pragma OPENCL FP_CONTRACT OFF"]
+        if self.bare:
+            lines.append(GET_GLOBAL_ID)
         if self.fp64:
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
         for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():

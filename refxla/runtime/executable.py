@@ -28,7 +28,7 @@ class Executable(Executor):
         self.program = program
         self.device = device
         raw, self._raw_reason = choose_raw(plan, device, operations)
-        built = build(device, raw, program.source, program.entries, [k.items for k in plan.kernels])
+        built = build(device, raw, program, [k.items for k in plan.kernels])
         local = 0 if device.kind == "gpu" else 1
         super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local)
 

@@ -37,7 +37,8 @@ class Properties:
     reach host memory through its own pointers, "svm" when they reach memory from clSVMAlloc, else "buffer". `clang`:
     clang's builtins compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the
     time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
-    inlined). `rounded`: f32 divide and square root are correctly rounded. `vector_bytes`: the width of a register.
+    inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
+    square root are correctly rounded. `vector_bytes`: the width of a register.
     `alignment`: bytes that offsets of buffers inside buffers are multiples of.
     """
 
@@ -50,6 +51,7 @@ class Properties:
     max_vector: int = 4
     vector_bytes: int = 16
     builtin_cost: float = 1.0
+    bare: bool = False
     rounded: bool = False
     alignment: int = 128
 
@@ -283,6 +285,22 @@ def _clang(bench: Bench) -> dict[str, Any]:
     return {"clang": bool(np.array_equal(b, want))}
 
 
+def _header(bench: Bench) -> dict[str, Any]:
+    """Reading the header takes PoCL's clang 0.1 s for each program, and generated code calls one function of it."""
+    import numpy as np
+
+    from ..codegen.target import BARE, GET_GLOBAL_ID
+
+    a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    source = "__kernel void twice(__global const float* a, __global float* b) {"
+    source += " const int i = (int)get_global_id(0); b[i] = as_float(as_uint(2 * a[i])); }"
+    try:
+        bench.run(bench.build(f"{GET_GLOBAL_ID}\n{source}", BARE), "twice", [a, b], 8)
+    except DeviceError:
+        return {"bare": False}
+    return {"bare": bool(np.array_equal(b, 2 * a))}
+
+
 def _rounding(bench: Bench) -> dict[str, Any]:
     import numpy as np
 
@@ -391,6 +409,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "runs": _runs,
     "memory": _memory,
     "clang": _clang,
+    "header": _header,
     "fp64": _fp64,
     "fp16": _fp16,
     "rounding": _rounding,
