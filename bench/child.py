@@ -104,6 +104,8 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 def _serve(connection: Connection, framework: str) -> None:
     """The child's life: answers (True, result) or (False, why not) to each (method, arguments)."""
+    if not os.environ.get("REFXLA_BENCH_TRACEBACK"):  # frameworks have much to say while they start
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     prepared: Prepared | None = None
     while True:
         try:
