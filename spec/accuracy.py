@@ -75,8 +75,8 @@ _COMPLEX = {
 }
 
 #: (opcode, element type) -> largest error in ULP. An elementwise operation of a type that it takes is exact if it is
-#: not here, and so is data movement. What adds up terms or takes several steps (reduce, dot, convolution, fft, cholesky,
-#: batch-norm-training, ...) is not here and not exact: its bounds are derived for each element, in bounds.py.
+#: not here, and so is data movement. What adds up terms or takes several steps (reduce, dot, convolution, fft,
+#: cholesky, batch-norm-training, ...) is not here and not exact: its bounds are derived for each element, in bounds.py.
 ULP: dict[tuple[str, str], float] = {
     **{(opcode, type_): bound for opcode, bound in _REAL.items() for type_ in ("f32", "f64")},
     **{(opcode, t.name): 1.0 for opcode in _REAL for t in ELEMENT_TYPES.values() if t.is_float and t.bits < 32},
