@@ -7,6 +7,7 @@ of the lowering.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -69,10 +70,15 @@ class JaxFunction(TracedFunction):
         settings = tuple(getattr(jax.config, name, None) for name in _SETTINGS)
         return (structure, tuple(map(_kind, leaves)), fixed, settings), leaves
 
+    @functools.cached_property
+    def _static(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """The arguments that `jax.jit` was told are static: places and names."""
+        info = getattr(self.function, "_jit_info", None)
+        return tuple(getattr(info, "static_argnums", ())), tuple(getattr(info, "static_argnames", ()))
+
     def _split(self, args: tuple, kwargs: dict) -> tuple[tuple, tuple, dict]:
         """The static arguments, each with its place and type, and the other ones."""
-        info = getattr(self.function, "_jit_info", None)
-        numbers, names = getattr(info, "static_argnums", ()), getattr(info, "static_argnames", ())
+        numbers, names = self._static
         if not numbers and not names:
             return (), args, kwargs
         places = {n + len(args) if n < 0 else n for n in numbers}
@@ -151,8 +157,10 @@ class _JaxLowered(Lowered):
 
         if self.hoisted:
             leaves = [*self.hoisted, *leaves]
+        if len(leaves) != len(self.kept):
+            leaves = [leaves[n] for n in self.kept]
         try:
-            results = self.program(*(_raw(leaves[n], t) for n, t in zip(self.kept, self.types, strict=True)))
+            results = self.program(*map(_raw, leaves, self.types))
         except jax.errors.TracerArrayConversionError:
             raise InputError(_WITHIN_TRACE) from None
         if not isinstance(results, tuple):
@@ -208,6 +216,8 @@ class JaxExported:
 
 def _kind(leaf: Any) -> Any:
     """What of a leaf decides about the program: shape and type, weak ones apart; of a Python number its type."""
+    if type(leaf) is np.ndarray and leaf.dtype.itemsize < 8:  # no width that JAX changes: the way of every call
+        return leaf.shape, leaf.dtype, False
     import jax
 
     if isinstance(leaf, (np.ndarray, np.generic)):
@@ -219,6 +229,8 @@ def _kind(leaf: Any) -> Any:
 
 def _raw(leaf: Any, wanted: Any) -> Any:
     """A leaf as the program takes it: of a random key its words, of NumPy's wide numbers the type that JAX makes it."""
+    if type(leaf) is np.ndarray and leaf.dtype == wanted:
+        return leaf
     import jax
 
     if getattr(leaf, "dtype", wanted) != wanted:
