@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
+from . import tuning
 from .codegen.program import program
 from .cost import Cost, cost_of
 from .dynamic import Sizes
@@ -98,7 +100,7 @@ class Reference:
 
 
 def compile_module(
-    source: Any, device: str | Device | None = None, without: Collection[str] = ()
+    source: Any, device: str | Device | None = None, without: Collection[str] = (), tune: bool = False
 ) -> Compiled | Reference:
     """Compile an HLO program given as a Module, text, a path, or a serialized proto; see `refxla.compile`."""
     device = device.name if isinstance(device, Device) else device
@@ -109,7 +111,7 @@ def compile_module(
     if device == REFERENCE:
         return Reference(module)
     chosen, _ = choose(device)
-    optimized, planned = plan_module(module, chosen.target, without)
+    optimized, planned = (plan_tuned if tune else plan_for)(module, chosen, without)
     dynamic = any(s.is_dynamic for s in (*(p.shape for p in module.entry.parameters), module.entry.root.shape))
     return (Resizing if dynamic else Compiled)(module, optimized, planned, chosen)
 
@@ -129,7 +131,27 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
         raise located(problem, module) from None
 
 
-def compile(source: Any, *arguments: Any, device: str | Device | None = None, without: Collection[str] = ()) -> Any:
+def plan_for(module: Module, device: Device, without: Collection[str] = ()) -> tuple[Module, Planned]:
+    """The same for a device."""
+    return plan_module(module, device.target, without)
+
+
+def plan_tuned(module: Module, device: Device, without: Collection[str] = ()) -> tuple[Module, Planned]:
+    """The same, with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
+    optimized, planned = plan_module(module, device.target, without)
+    choices = tuning.tune(planned.plan.fusions, device)
+    if not choices:
+        return optimized, planned
+    return plan_module(module, replace(device.target, choices=choices), without)
+
+
+def compile(
+    source: Any,
+    *arguments: Any,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+) -> Any:
     """Compile a program for an OpenCL device.
 
     `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is
@@ -142,17 +164,19 @@ def compile(source: Any, *arguments: Any, device: str | Device | None = None, wi
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
     None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
-    passes/pipeline.py, "fusion" among them), to find a fault.
+    passes/pipeline.py, "fusion" among them), to find a fault. `tune` measures, on the device, how each matrix product
+    and convolution is best cut into blocks, which takes some ten seconds for each that was not measured before; what is
+    found is kept on disk. The results are the same bits with it and without.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """
     if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
         if arguments:
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
-        return compile_module(source, device, without)
+        return compile_module(source, device, without, tune)
     from .frontends import compile_function
 
-    return compile_function(source, arguments, device=device, without=without)
+    return compile_function(source, arguments, device=device, without=without, tune=tune)
 
 
 def flatten(value: Value) -> list[Any]:
@@ -182,4 +206,4 @@ def _as_array(value: Any, shape: Shape) -> Value:
     return np.asarray(value) if shape.is_array else value
 
 
-__all__ = ["Compiled", "Reference", "compile", "compile_module", "flatten", "plan_module"]
+__all__ = ["Compiled", "Reference", "compile", "compile_module", "flatten", "plan_module", "plan_tuned"]

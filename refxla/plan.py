@@ -71,6 +71,8 @@ class Kernel:
 
     The body of a merged kernel (merging.py) calls other kernels: `call_n(item, ...)` stands for the n-th of `calls`.
     `us` is what the cost model says all items take on one core, in microseconds (0: unknown).
+    `registers` says that it is compiled for all the vector registers there are (Target.features): the sums of a matrix
+    product want them.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Kernel:
     items: int
     calls: tuple[Kernel, ...] = ()
     us: float = 0.0
+    registers: bool = False
 
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that a merged one runs, in order; of another, itself."""

@@ -14,6 +14,7 @@ from refxla_spec.module import Instruction
 from ..plan import Fusion, Kernel
 from . import complex_dot, loop
 from .block import Block
+from .choices import choice_for
 from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, variable
@@ -161,6 +162,9 @@ class DotRows:
 
     def _block_terms(self) -> int:
         n = self.numbers
+        chosen = choice_for(self.fusion, self.target).terms
+        if chosen is not None:
+            return chosen
         if n.m <= STREAMED_ROWS:
             g, k, column = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("k", n.k), ("n", n.n)))
             right = n.right(g, k, column)

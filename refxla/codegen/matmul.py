@@ -26,6 +26,7 @@ from refxla_spec.module import Instruction
 from ..plan import Fusion, Kernel
 from . import scalar
 from .block import Block
+from .choices import choice_for
 from .elemental import type_name
 from .expressions import Access, Elements
 from .indexing import Index, delinearize, linearize, variable
@@ -48,6 +49,7 @@ STREAMED_ROWS = 12  # of the left side, up to which the right side is read but o
 STREAMED_TERMS = 8  # of k in a block then: memory is read best along its rows
 LOCAL_ROWS = 192  # of the left side, up to which an item takes them all and may pack its own panels
 LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32 in MAX_COLUMNS columns
+DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
 NEAR_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
 LOCAL_BYTES = 1 << 18  # that an item packs for itself at most
 
@@ -105,13 +107,24 @@ class Tile:
         return [f"c{i}_{v}" for i in range(self.rows) for v in range(self.vectors)]
 
 
-def choose_tile(m: int, n: int, name: str) -> Tile:
-    """The tile for a result of m x n: 12 accumulators of the 16 registers, in the shape that wastes least."""
+# rows x vectors of a tile, by the number of registers: most of them hold sums.
+TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (3, 8), (2, 8), (1, 16))}
+
+
+def choose_tile(m: int, n: int, name: str, registers: int) -> Tile:
+    """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
+    of those that are alike, the first."""
     lanes = VECTORS[name][1]
     if n <= lanes:
         return Tile(min(m, 12), 1, name)
-    vectors = {1: 8, 2: 4, 3: 4}.get(m, 2)
-    return Tile(min(m, 6), min(vectors, -(-n // lanes)), name)
+
+    def waste(tile: Tile) -> float:
+        rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
+        loads = 1 / (4 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
+        return rows * columns / (m * n) + loads
+
+    tiles = [Tile(min(m, rows), min(vectors, -(-n // lanes)), name) for rows, vectors in TILES[registers]]
+    return min(tiles, key=waste)
 
 
 @dataclass(frozen=True)
@@ -155,8 +168,13 @@ class Blocking:
 
 
 def choose_blocking(p: Product) -> Blocking:
-    """The blocks for a product: large enough to reuse what is read, small enough for all cores to have work."""
-    tile = choose_tile(p.m, p.n, p.name)
+    """The blocks for a product: large enough to reuse what is read, small enough for all cores to have work; or as the
+    target's choices say."""
+    choice = choice_for(p.fusion, p.target)
+    tile = choose_tile(p.m, p.n, p.name, p.target.registers)
+    if choice.tile is not None:
+        rows, vectors = choice.tile
+        tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name)
     panels = -(-p.n // tile.columns)
     rows = _round_up(-(-p.m // -(-p.m // MAX_ROWS)), tile.rows)
     if p.m <= LOCAL_ROWS and panels * p.groups >= 4 * p.target.compute_units:
@@ -170,15 +188,22 @@ def choose_blocking(p: Product) -> Blocking:
             rows = _round_up(rows // 2, tile.rows)
         else:
             break
+    if choice.rows is not None:
+        rows = _round_up(min(choice.rows, p.m), tile.rows)
+    if choice.columns is not None:
+        columns = _round_up(min(choice.columns, p.n), tile.columns)
     access = p.right_access()
-    if reads_as_vectors(access) and p.n >= tile.columns:
+    direct = reads_as_vectors(access) and p.n >= tile.columns
+    local = p.m <= rows and columns * p.rows.most_terms * 32 // tile.lanes <= LOCAL_BYTES
+    if choice.panels == "packed" or (choice.panels == "direct" and direct) or (choice.panels == "local" and local):
+        return Blocking(tile, rows, columns, choice.panels)
+    if direct:
         if p.m <= STREAMED_ROWS:
             share = min(-(-p.n // (2 * p.target.compute_units)), MAX_ROWS * MAX_COLUMNS // p.m)
             return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
-        if _near(access.position.factor("k"), p):
+        if p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p):
             return Blocking(tile, rows, columns, "direct")
-    held = columns * p.rows.most_terms * 32 // tile.lanes
-    return Blocking(tile, rows, columns, "local" if p.m <= rows and held <= LOCAL_BYTES else "packed")
+    return Blocking(tile, rows, columns, "local" if local else "packed")
 
 
 def reads_as_vectors(access: Access | None) -> bool:
@@ -271,7 +296,7 @@ class _Main:
             head = f"for (int turn = item * {turns}; turn < item * {turns} + {turns} && turn < {blocks}; ++turn)"
             with block.scope(head):
                 self._block("turn")
-        return Kernel(p.fusion.name, block.text(), tuple(self.arguments), -(-blocks // turns))
+        return Kernel(p.fusion.name, block.text(), tuple(self.arguments), -(-blocks // turns), registers=True)
 
     def _block(self, number: str) -> None:
         """One block of the result."""

@@ -23,12 +23,11 @@ from .packing import (
     from_accumulation,
     input_argument,
     inputs_of,
+    open_columns,
     output_argument,
     vector_type,
 )
 from .target import Target
-
-SAME_SET = 4096  # bytes: lines this far apart share the few places of one set of the first cache
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class MatrixVector:
         return matrix.position.factor("k") == 1 and matrix.position.factor("m") is not None
 
     def kernel(self) -> Kernel:
-        """The kernel; an item computes one or two vectors of rows."""
+        """The kernel; an item computes some vectors of rows."""
         element, lanes = VECTORS[self.name]
         vector = vector_type(self.name)
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
@@ -75,8 +74,9 @@ class MatrixVector:
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         e = Elements(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
-        # Two chains overlap; but rows that all fall on one set of the cache push each other out.
-        strips = 1 if row_step * (32 // lanes) % SAME_SET == 0 else 2
+        # The chains of several strips overlap: one alone would wait four cycles for each term.
+        enough = self.groups * self.m // (4 * self.target.compute_units * lanes)
+        strips = max(1, min(self.target.registers // 8, enough, -(-self.m // lanes)))
         per_item = strips * lanes
         parts = -(-self.m // per_item)
         block = Block()
@@ -92,16 +92,16 @@ class MatrixVector:
             at = self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0)).position
             block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({at});")
             block.line(f"{vector} c{s} = ({vector})(0);")
-        whole = self.k // lanes * lanes
-        with block.scope(f"for (int k = 0; k < {whole}; k += {lanes})"):
+        line = 2 * lanes  # the elements of a line of the cache: read at once, before other rows push it out
+        whole = self.k // line * line
+        with block.scope(f"for (int k = 0; k < {whole}; k += {line})"):
             for s in range(strips):
-                with block.scope():
-                    rows = ", ".join(f"*(__global const vector*)(x{s} + {i * row_step} + k)" for i in range(lanes))
-                    block.line(f"{vector} r[{lanes}] = {{{rows}}};")
-                    block.line(f"rx_transpose_block_{self.name}(r);")
-                    for u in range(lanes):
-                        factor_text = f"({vector})(y[(k + {u}) * {step}])"
-                        block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {factor_text}, c{s});")
+                for first in range(0, line, lanes // 2):
+                    with block.scope():
+                        open_columns(block, self.name, f"x{s} + k + {first}", row_step, "r")
+                        for u in range(lanes // 2):
+                            y = f"({vector})(y[(k + {first + u}) * {step}])"
+                            block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {y}, c{s});")
         if whole < self.k:
             with block.scope(f"for (int k = {whole}; k < {self.k}; ++k)"):
                 for s in range(strips):
@@ -116,10 +116,13 @@ class MatrixVector:
         with block.scope(f"for (int j = 0; j < {per_item} && first + j < {self.m}; ++j)"):
             block.line("const int m = first + j;")
             # Where the strip began early, the row lies further back in it.
-            shift = "first - m0" if strips == 1 else f"(j < {lanes} ? first - m0 : first + {lanes} - m1)"
+            shifts = [f"first + {s * lanes} - m{s}" for s in range(strips)]
+            shift = shifts[-1]
+            for s in reversed(range(strips - 1)):
+                shift = f"(j < {(s + 1) * lanes} ? {shifts[s]} : {shift})"
             value = from_accumulation(e, type_name(self.fusion.hero), self.name, f"sum[j + {shift}]", block)
             indices = self.result(g, m)
             e.bind(self.fusion.hero, indices, value)
             store_outputs(self.fusion, e, indices, block)
         arguments = (*map(input_argument, read), *map(output_argument, self.fusion.outputs))
-        return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts)
+        return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, registers=True)

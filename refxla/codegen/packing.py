@@ -82,6 +82,21 @@ _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u6
               "c64": ("float2",), "c128": ("double2",)}  # fmt: skip
 
 
+def open_columns(block: Block, name: str, start: str, step: int, columns: str) -> None:
+    """Declares an array of half as many vectors as one has lanes: a column each of the rows that begin at pointer
+    `start` in global memory, `step` elements apart."""
+    element, lanes = VECTORS[name]
+    half = lanes // 2
+    block.line(f"typedef {element}{half} __attribute__((aligned(sizeof({element})))) half_vector;")
+    rows = (
+        f"({vector_type(name)})(*(__global const half_vector*)({start} + {i * step}), "
+        f"*(__global const half_vector*)({start} + {(i + half) * step}))"
+        for i in range(half)
+    )
+    block.line(f"{vector_type(name)} {columns}[{half}] = {{{', '.join(rows)}}};")
+    block.line(f"rx_transpose_halves_{name}({columns});")
+
+
 def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:
     """The inputs that the roots read, in the fusion's order; `stop` and what is behind it are not visited."""
     inputs, seen, waiting = set(fusion.inputs), set(), list(roots)

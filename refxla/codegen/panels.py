@@ -14,7 +14,16 @@ from ..plan import Kernel
 from .block import Block
 from .expressions import Elements
 from .indexing import Index, constant, variable
-from .packing import VECTORS, direct_access, input_argument, inputs_of, scratch_argument, to_accumulation, vector_type
+from .packing import (
+    VECTORS,
+    direct_access,
+    input_argument,
+    inputs_of,
+    open_columns,
+    scratch_argument,
+    to_accumulation,
+    vector_type,
+)
 
 if TYPE_CHECKING:
     from .matmul import Product
@@ -152,13 +161,13 @@ class Panels:
                 block.line(
                     f"__global const {element}* const from = {self.pointers[access.instruction]} + ({access.position});"
                 )
-                rows = ", ".join(f"*(__global const unaligned*)(from + {i * step})" for i in range(lanes))
-                block.line(f"{vector} r[{lanes}] = {{{rows}}};")
-                block.line(f"rx_transpose_block_{p.name}(r);")
                 pointer, position = self._place()
                 space = "" if pointer == "panels" else "__global "
-                for i in range(lanes):
-                    at_row = f"{pointer} + ({position} + u + {i * self.width})"
-                    block.line(f"*({space}unaligned*)({at_row}) = r[{i}];")
+                for part in range(0, lanes, lanes // 2):
+                    with block.scope():
+                        open_columns(block, p.name, f"from + {part}", step, "r")
+                        for i in range(lanes // 2):
+                            at_row = f"{pointer} + ({position} + u + {(part + i) * self.width})"
+                            block.line(f"*({space}unaligned*)({at_row}) = r[{i}];")
         with block.scope(f"for (; t < {terms}; ++t)"):
             self._row(block, column, short=False)

@@ -65,7 +65,7 @@ class _Dispatcher:
 
 def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) -> Program:
     """The program of all kernels for a target: one part, or parts of at least about `part` characters."""
-    functions = _Functions()
+    functions = _Functions(target)
     launched: dict[str, tuple[str, int]] = {}  # entries of those that are launched and not only called by others
     dispatchers: dict[int, list[_Dispatcher]] = {}  # number of arguments -> dispatchers, of which the last one grows
     entries = []
@@ -104,17 +104,20 @@ def _packed(dispatchers: Iterable[_Dispatcher], least: int) -> list[list[_Dispat
 def _part(dispatchers: Sequence[_Dispatcher], functions: _Functions, target: Target) -> Part:
     qualifier = "__attribute__((noinline)) static" if target.kind == "cpu" and target.clang else "static inline"
     needed = functions.with_called(name for d in dispatchers for name, _ in d.functions)
-    bodies = [f"{qualifier} void {name}{text}" for name, text in needed]
+    bodies = [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
     source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
     text = target.primitives() + prelude.functions(source, target) + "\n" + source
     return Part(text, tuple(d.name for d in dispatchers))
 
 
 class _Functions:
-    """The functions of all parts: `names` has the name of each by its text."""
+    """The functions of all parts: `names` has the name of each by its attribute and its text."""
 
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}
+    def __init__(self, target: Target) -> None:
+        wide = target.features and target.kind == "cpu" and target.clang
+        self.wide = f' __attribute__((target("{target.features}")))' if wide else ""
+        self.names: dict[tuple[str, str], str] = {}
+        self.attributes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.called: dict[str, list[str]] = {}
         self.counts: dict[int, int] = {}
@@ -126,12 +129,13 @@ class _Functions:
         parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
         body = re.sub(r"\bcall_(\d+)\(", lambda m: f"{called[int(m[1])]}(", kernel.body) if called else kernel.body
         text = f"(const int item, {parameters}) {{\n{body}}}\n"
-        if text not in self.names:
+        key = (self.wide if kernel.registers else "", text)
+        if key not in self.names:
             count = len(kernel.arguments)
             self.counts[count] = self.counts.get(count, 0) + 1
-            name = self.names[text] = f"k{count}_{self.counts[count] - 1}"
-            self.texts[name], self.called[name] = text, called
-        return self.names[text]
+            name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
+            self.texts[name], self.called[name], self.attributes[name] = text, called, key[0]
+        return self.names[key]
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
         """(name, text) of these functions and of those that they call, which come before them."""

@@ -9,7 +9,12 @@ devices the OpenCL builtins are the primitives; each of those used here is corre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .choices import Choice
 
 # name -> (arity, clang's builtin without its f32 suffix "f", OpenCL's builtin)
 _FLOAT_PRIMITIVES = {
@@ -36,7 +41,10 @@ class Target:
     `kind` is "cpu" or "gpu"; `clang` says that its OpenCL compiler is a clang whose builtins are inlined;
     `vector_bytes` is the width of a vector register; `compute_units` counts cores or multiprocessors; `fp64` and
     `fp16` say which of OpenCL's optional types exist; `max_vector` is the widest explicit vector (in elements) that is
-    safe to write. `bare` says that programs compile without the header of OpenCL's functions, which saves time.
+    safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
+    the words of clang's attribute `target`; "" where there are none. `choices` says how matrix products are cut, by
+    their signatures (choices.py), where that was found by measuring.
+    `bare` says that programs compile without the header of OpenCL's functions, which saves time.
     """
 
     kind: str
@@ -47,6 +55,13 @@ class Target:
     fp16: bool
     max_vector: int
     bare: bool = False
+    features: str = ""
+    choices: Mapping[str, Choice] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def registers(self) -> int:
+        """How many vector registers a kernel with `Kernel.registers` has."""
+        return 32 if "avx512vl" in self.features else 16
 
     @property
     def build_options(self) -> tuple[str, ...]:

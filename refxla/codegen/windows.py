@@ -17,6 +17,7 @@ from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
 from .block import Block
+from .choices import choice_for
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, linearize, variable
 from .matmul import LOCAL_ROWS, LOCAL_TERMS, Run
@@ -109,6 +110,7 @@ class WindowRows:
         """Sets `cut`, the spatial dimension along which blocks are ranges, and `length`, of how many elements."""
         n = self.numbers
         most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
+        most = choice_for(self.fusion, self.target).terms or most
         self.cut, self.length = 0, n.elements[0] if n.elements else 1
         for d, size in enumerate(n.elements):
             inner = prod(n.elements[d + 1 :]) * n.features  # terms of one element of dimension d

@@ -33,7 +33,7 @@ _SETTINGS = (
 
 
 def compile_jax(
-    function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = ()
+    function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = (), tune: bool = False
 ) -> JaxFunction | JaxExported:
     """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.export.Exported
     a JaxExported, compiled at once."""
@@ -48,8 +48,9 @@ def compile_jax(
     if isinstance(function, export.Exported):
         if arguments:
             raise InputError("an exported function says its own shapes: compile it alone, then call the result")
-        return JaxExported(function, device, without)
-    made = JaxFunction(function if isinstance(function, jax.stages.Wrapped) else jax.jit(function), device, without)
+        return JaxExported(function, device, without, tune)
+    jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function)
+    made = JaxFunction(jitted, device, without, tune)
     if arguments:
         made.compile(*arguments)
     return made
@@ -179,7 +180,7 @@ class JaxExported:
     are not all known, or that was exported for several platforms.
     """
 
-    def __init__(self, exported: Any, device: str | None, without: Collection[str]) -> None:
+    def __init__(self, exported: Any, device: str | None, without: Collection[str], tune: bool = False) -> None:
         if len(exported.platforms) != 1:
             raise UnsupportedError(
                 f"{exported.fun_name} was exported for {exported.platforms}: export it for one platform"
@@ -191,7 +192,7 @@ class JaxExported:
                     "that are known"
                 )
         self.exported = exported
-        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), device, without)
+        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), device, without, tune)
         self._kept = exported.module_kept_var_idx
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -24,7 +24,7 @@ from .traced import Lowered, TracedFunction
 
 
 def compile_tensorflow(
-    function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = ()
+    function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = (), tune: bool = False
 ) -> TensorFlowFunction:
     """A TensorFlowFunction; compiled at once if example arguments are given, else at the first call.
 
@@ -41,7 +41,7 @@ def compile_tensorflow(
             )
     if not isinstance(function, (tf.types.experimental.PolymorphicFunction, tf.types.experimental.ConcreteFunction)):
         function = tf.function(function)
-    made = TensorFlowFunction(function, device, without)
+    made = TensorFlowFunction(function, device, without, tune)
     if arguments:
         made.compile(*arguments)
     return made
@@ -55,8 +55,8 @@ class TensorFlowFunction(TracedFunction):
     record: take gradients inside of the function.
     """
 
-    def __init__(self, function: Callable, device: str | None, without: Collection[str]) -> None:
-        super().__init__(function, device, without)
+    def __init__(self, function: Callable, device: str | None, without: Collection[str], tune: bool = False) -> None:
+        super().__init__(function, device, without, tune)
         self._by_value: dict[Any, _ByValue] = {}  # for each kind of arguments, whose values are in the program
 
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Any, Sequence[Any]]:

@@ -29,9 +29,9 @@ class TracedFunction:
     the one used last. It may be called from several threads.
     """
 
-    def __init__(self, function: Callable, device: str | None, without: Collection[str]) -> None:
+    def __init__(self, function: Callable, device: str | None, without: Collection[str], tune: bool = False) -> None:
         functools.update_wrapper(self, function, updated=())
-        self.function, self.device, self.without = function, device, without
+        self.function, self.device, self.without, self.tune = function, device, without, tune
         self.executable: Lowered | None = None
         self._compiled: dict[Hashable, Lowered] = {}
         self._lock = threading.RLock()
@@ -67,7 +67,7 @@ class TracedFunction:
         raise NotImplementedError
 
     def _build(self, module: Module) -> Compiled | Reference:
-        return compile_module(module, self.device, self.without)
+        return compile_module(module, self.device, self.without, self.tune)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

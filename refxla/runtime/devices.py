@@ -83,6 +83,7 @@ class Device:
             fp64=p.fp64,
             fp16=p.fp16,
             max_vector=p.max_vector,
+            features=p.features,
             bare=p.bare and self.platform == "Portable Computing Language",
         )
 

@@ -39,7 +39,8 @@ class Properties:
     time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
     inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
     square root are correctly rounded. `vector_bytes`: the width of a register.
-    `alignment`: bytes that offsets of buffers inside buffers are multiples of.
+    `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
+    a function may ask for (see Target), "" if it may not.
     """
 
     works: bool = False
@@ -54,6 +55,7 @@ class Properties:
     bare: bool = False
     rounded: bool = False
     alignment: int = 128
+    features: str = ""
 
 
 def properties(device: Device) -> Properties:
@@ -67,8 +69,7 @@ def properties(device: Device) -> Properties:
     skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
     answers = run_checks(device.name, [c for c in CHECKS if c not in skip])
     result = _conclude(answers)
-    # A failure may have passed by the next time (a full disk, a busy machine); of a vector too wide it is the answer.
-    if result.works and all(isinstance(a, dict) for c, a in answers.items() if not c.startswith("float")):
+    if result.works and all(_is_settled(c, a) for c, a in answers.items()):
         store.put(name, json.dumps(asdict(result)).encode())
     return result
 
@@ -176,6 +177,12 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
     complaint = next((line.strip() for line in reversed(errors) if line.strip()), "")
     ended = f"no answer within {limit:g} s" if late.is_set() else f"signal {-code}" if code < 0 else f"exit code {code}"
     return ended, lines, complaint
+
+
+def _is_settled(check: str, answer: dict[str, Any] | str) -> bool:
+    """Whether a check need not be made again. A failure may have passed by the next time (a full disk, a busy machine);
+    of a vector too wide it is the answer, and so is the end of a child by an instruction that the processor has not."""
+    return isinstance(answer, dict) or check.startswith("float") or (check == "avx512" and "signal" in answer)
 
 
 # In the child --------------------------------------------------------------------------------------------------------
@@ -405,6 +412,41 @@ def _vectors(width: int) -> Callable[[Bench], dict[str, Any]]:
     return check
 
 
+AVX512 = "avx512f,avx512vl,avx512dq,avx512bw"
+
+
+def _avx512(bench: Bench) -> dict[str, Any]:
+    """Whether functions with a `target` of their own use the registers of AVX-512: as many sums as those hold."""
+    import numpy as np
+
+    if not _clang(bench)["clang"]:
+        return {}
+    sums = range(24)
+    lines = [
+        "#ifndef __x86_64__",
+        "#error not this processor",
+        "#endif",
+        "static inline float8 step(float8 a, float8 b, float8 c) { return a * b + c; }",
+        f'__attribute__((noinline)) static __attribute__((target("{AVX512}")))',
+        "void sums(__global const float* restrict a, __global float* restrict b) {",
+        *(f"    float8 c{i} = (float8)({i});" for i in sums),
+        "    for (int k = 0; k < 64; ++k) {",
+        "        const float8 x = *(__global const float8*)(a + 8 * k);",
+        *(f"        c{i} = step(x, (float8)(a[{i} + k]), c{i});" for i in sums),
+        "    }",
+        *(f"    *(__global float8*)(b + {8 * i}) = c{i};" for i in sums),
+        "}",
+        "__kernel void f(__global const float* a, __global float* b) { sums(a, b); }",
+    ]
+    a, b = np.arange(512, dtype=np.float32) % 7, np.zeros(8 * len(sums), np.float32)
+    try:
+        bench.run(bench.build("\n".join(lines)), "f", [a, b])
+    except DeviceError:
+        return {}
+    want = [i + sum(a[8 * k : 8 * k + 8] * a[i + k] for k in range(64)) for i in sums]
+    return {"features": AVX512} if np.array_equal(b, np.concatenate(want)) else {}
+
+
 CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "runs": _runs,
     "memory": _memory,
@@ -416,6 +458,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "cost": _cost,
     "float8": _vectors(8),
     "float16": _vectors(16),
+    "avx512": _avx512,
 }
 
 

@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     for made in (run, show, explain):
         also = ", or reference" if made is run else ""
         made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
+        made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
 
     command("verify", "check every rule of HLO; the first that is broken is shown with its line")
     convert = command("convert", "text to proto, proto to text, StableHLO to either and back")

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from .. import frontends
 from ..codegen.program import program
-from ..compiler import REFERENCE, plan_module
+from ..compiler import REFERENCE, plan_module, plan_tuned
 from ..explain import bytes_text
 from ..frontends import proto
 from ..frontends.stablehlo import to_stablehlo
@@ -38,12 +38,14 @@ def load(name: str) -> Module:
         raise ParseError(f"{where}: {problem}", problem.line, problem.column) from None
 
 
-def planned(module: Module, device: str | None) -> tuple[Module, Planned, found.Device]:
+def planned(module: Module, device: str | None, tune: bool = False) -> tuple[Module, Planned, found.Device]:
     """The optimized module, its plan, and the device it is planned for. Raises Error."""
     if device == REFERENCE:
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")
     check_rules(module)
     chosen, _ = found.choose(device)
+    if tune:  # with a progress bar of its own
+        return *plan_tuned(module, chosen), chosen
     with waiting(f"compiling {module.name}"):
         return *plan_module(module, chosen.target), chosen
 
@@ -51,7 +53,7 @@ def planned(module: Module, device: str | None) -> tuple[Module, Planned, found.
 def show(options: argparse.Namespace, module: Module) -> int:
     """`refxla show`: the program in one of its forms."""
     if options.opencl or options.plan:
-        _, made, device = planned(module, options.device)
+        _, made, device = planned(module, options.device, options.tune)
         text = program(made.plan.kernels, device.target).source if options.opencl else str(made.plan)
     elif options.optimized or options.after:
         check_rules(module)

@@ -27,7 +27,7 @@ COLOURS = {
 
 def explain(options: argparse.Namespace, module: Module) -> int:
     """The command. Raises Error."""
-    _, made, device = planned(module, options.device)
+    _, made, device = planned(module, options.device, options.tune)
     explanation, where = Explanation(made), f"{device.name} ({device.label})"
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())

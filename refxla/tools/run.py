@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -51,8 +52,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
         arguments = []
 
     start = time.perf_counter()
-    with waiting(f"compiling {module.name}"):
-        executable = compiler.compile_module(module, options.device)
+    # Tuning has a progress bar of its own.
+    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
+        executable = compiler.compile_module(module, options.device, tune=options.tune)
     compiled = time.perf_counter() - start
     with waiting(f"running {module.name}"):
         results, times = _timed(executable, arguments, options.repeat)

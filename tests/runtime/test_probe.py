@@ -111,3 +111,8 @@ def test_a_real_compiler_that_crashes_is_survived(device):
     )
     answers = probe.run_checks("pocl:basic", ["crash", "fp16"], command=(sys.executable, "-c", script))
     assert "signal" in answers["crash"] and answers["fp16"] == {"fp16": False}
+
+
+def test_only_a_processor_without_the_instructions_settles_that_it_has_no_features():
+    assert probe._is_settled("avx512", {}) and probe._is_settled("avx512", "the check ended with signal 4")
+    assert not probe._is_settled("avx512", "the check ended with no answer within 30 s")

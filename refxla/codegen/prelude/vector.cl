@@ -40,25 +40,19 @@ static inline ulong4 rx_multiply_add_vector_T(ulong4 a, ulong4 b, ulong4 total) 
     return total + a * b;
 }
 
-// Square blocks of a matrix, transposed in registers: r[i] is row i before and column i after.
+// Blocks of a matrix, transposed in registers. Before, r[i] holds a few elements of row i in its lower half and those of
+// row i + n in its upper half, where n is the number of vectors and of elements in a half; after it, r[i] is column i.
+// (Halves that come from memory by themselves cost less than vectors of whole rows, whose halves have to change places.)
 
 //! T = f32
 
-static inline void rx_transpose_block_T(float8* r) {
+static inline void rx_transpose_halves_T(float8* r) {
     float8 a = rx_interleave_low_T(r[0], r[1]), b = rx_interleave_high_T(r[0], r[1]);
     float8 c = rx_interleave_low_T(r[2], r[3]), d = rx_interleave_high_T(r[2], r[3]);
-    float8 e = rx_interleave_low_T(r[4], r[5]), f = rx_interleave_high_T(r[4], r[5]);
-    float8 g = rx_interleave_low_T(r[6], r[7]), h = rx_interleave_high_T(r[6], r[7]);
-    float8 ac0 = rx_pairs_low_T(a, c), ac1 = rx_pairs_high_T(a, c), bd0 = rx_pairs_low_T(b, d), bd1 = rx_pairs_high_T(b, d);
-    float8 eg0 = rx_pairs_low_T(e, g), eg1 = rx_pairs_high_T(e, g), fh0 = rx_pairs_low_T(f, h), fh1 = rx_pairs_high_T(f, h);
-    r[0] = (float8)(ac0.lo, eg0.lo);
-    r[1] = (float8)(ac1.lo, eg1.lo);
-    r[2] = (float8)(bd0.lo, fh0.lo);
-    r[3] = (float8)(bd1.lo, fh1.lo);
-    r[4] = (float8)(ac0.hi, eg0.hi);
-    r[5] = (float8)(ac1.hi, eg1.hi);
-    r[6] = (float8)(bd0.hi, fh0.hi);
-    r[7] = (float8)(bd1.hi, fh1.hi);
+    r[0] = rx_pairs_low_T(a, c);
+    r[1] = rx_pairs_high_T(a, c);
+    r[2] = rx_pairs_low_T(b, d);
+    r[3] = rx_pairs_high_T(b, d);
 }
 
 // Of each half of a and b: the elements in turn, or the pairs in turn; of the lower or upper part of the half.
@@ -80,11 +74,8 @@ static inline float8 rx_pairs_high_T(float8 a, float8 b) {
 
 //! T = f64
 
-static inline void rx_transpose_block_T(double4* r) {
-    double4 a = (double4)(r[0].s0, r[1].s0, r[0].s2, r[1].s2), b = (double4)(r[0].s1, r[1].s1, r[0].s3, r[1].s3);
-    double4 c = (double4)(r[2].s0, r[3].s0, r[2].s2, r[3].s2), d = (double4)(r[2].s1, r[3].s1, r[2].s3, r[3].s3);
-    r[0] = (double4)(a.lo, c.lo);
-    r[1] = (double4)(b.lo, d.lo);
-    r[2] = (double4)(a.hi, c.hi);
-    r[3] = (double4)(b.hi, d.hi);
+static inline void rx_transpose_halves_T(double4* r) {
+    double4 a = r[0], b = r[1];
+    r[0] = (double4)(a.s0, b.s0, a.s2, b.s2);
+    r[1] = (double4)(a.s1, b.s1, a.s3, b.s3);
 }

@@ -22,10 +22,10 @@ from .array import Traced
 
 
 def compile_numpy(
-    function: Callable, arguments: tuple, device: str | None = None, without: Collection[str] = ()
+    function: Callable, arguments: tuple, device: str | None = None, without: Collection[str] = (), tune: bool = False
 ) -> NumpyFunction:
     """A NumpyFunction; compiled at once if example arguments are given, else at the first call."""
-    made = NumpyFunction(function, device, without)
+    made = NumpyFunction(function, device, without, tune)
     if arguments:
         made.compile(*arguments)
     return made
