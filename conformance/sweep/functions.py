@@ -13,12 +13,10 @@ from refxla_spec.module import Instruction
 from refxla_spec.operation import Violation, operation, operations
 from refxla_spec.types import ELEMENT_TYPES, F64, ElementType, Shape
 
-_DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 # The values of the attributes of an operation that has some.
 _ATTRIBUTES: dict[str, tuple[dict[str, Any], ...]] = {
-    "compare": tuple(
-        {"direction": direction} | total for total in ({}, {"type": "TOTALORDER"}) for direction in _DIRECTIONS
-    ),
+    # The total order of NaNs is one of their bits, which a conversion to f64 does not keep: it is left to edge cases.
+    "compare": tuple({"direction": direction} for direction in ("EQ", "NE", "LT", "LE", "GT", "GE")),
 }
 # What f64 says nothing about: a value's bits, parts and copies; and reduce-precision, which depends on the format that
 # its operand has.
