@@ -74,8 +74,8 @@ class MatrixVector:
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         e = Elements(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
-        # The chains of several strips overlap: one alone would wait four cycles for each term. But rows that fall on the
-        # same few sets of the first cache, as those a power of two apart do, push each other out.
+        # The chains of several strips overlap: one alone would wait four cycles for each term. But rows that fall on
+        # the same few sets of the first cache, as those a power of two apart do, push each other out.
         enough = self.groups * self.m // (4 * self.target.compute_units * lanes)
         apart = row_step * (32 // lanes)  # bytes
         most = 1 if apart % 4096 == 0 else 2 if apart % 2048 == 0 else self.target.registers // 8
