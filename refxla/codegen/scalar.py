@@ -143,7 +143,7 @@ def _small_expression(opcode, types, result, args, attributes) -> str | None:
         text = f"({text} - {8 - bits})"
     if opcode == "convert" and (types[0] in _FLOAT or types[0] in _NARROW):  # what is out of range becomes the nearest
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if result[0] == "s" else (0, (1 << bits) - 1)
-        return f"clamp({text}, ({_INTEGER[wide]}){low}, ({_INTEGER[wide]}){high})"
+        return f"rx_clamp_{wide}(({_INTEGER[wide]}){low}, {text}, ({_INTEGER[wide]}){high})"
     return _wrapped(result, text)
 
 

@@ -130,3 +130,9 @@ static inline I rx_mulhi_I(I a, I b) {
     ulong high = rx_mulhi_u64((ulong)a, (ulong)b);
     return (I)(high - (a < 0 ? (ulong)b : 0ul) - (b < 0 ? (ulong)a : 0ul));
 }
+
+//! I = s8 u8
+
+static inline I rx_clamp_I(I low, I x, I high) {
+    return x < low ? low : x > high ? high : x;
+}
