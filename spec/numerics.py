@@ -356,7 +356,8 @@ def from_bits(data: Array, element_type: ElementType) -> Array:
         return data != 0
     if element_type.bits >= 8:
         return np.ascontiguousarray(data).view(element_type.dtype)
-    each = np.unpackbits(data, bitorder="little").reshape(-1, element_type.bits)
+    bits = np.unpackbits(data, bitorder="little")
+    each = bits[: bits.size // element_type.bits * element_type.bits].reshape(-1, element_type.bits)
     whole = np.packbits(each, axis=1, bitorder="little")[:, 0]
     if element_type.kind == "signed":
         return wrap(whole, element_type)
