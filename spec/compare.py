@@ -178,8 +178,8 @@ TINY = float(np.nextafter(0.0, 1.0))  # what -0 and +0 are apart: outside a boun
 def distance(a: Array, b: Array) -> Array:
     """|a - b| in f64: 0 where both are the same infinity or NaN, inf where one of them only; of integers 0 or inf.
 
-    Of complex numbers it is the distance in the plane. One with a NaN part is a NaN, and as good as any other; where one
-    part is infinite the distance is that of the other parts.
+    Of complex numbers it is the distance in the plane. One with a NaN part is a NaN, and as good as any other;
+    where one part is infinite the distance is that of the other parts.
     """
     element_type = type_of(b)
     if not (element_type.is_float or element_type.is_complex):

@@ -136,8 +136,9 @@ def _accuracy() -> str:
             "# Accuracy\n",
             prose(inspect.getdoc(accuracy) or ""),
             "## Largest errors of elementwise operations, in ULP\n",
-            "An elementwise operation that is not in this table is exact for every type that it takes; — is a type that it "
-            "does not take. The pages of the other operations, such as reduce and dot, say how far they are off.\n",
+            "An elementwise operation that is not in this table is exact for every type that it takes; — is a "
+            "type that it does not take. The pages of the other operations, such as reduce and dot, say how far "
+            "they are off.\n",
             table(("", *map(code, types)), rows),
             "## The bound of a whole program\n",
             prose(inspect.getdoc(bounds) or "", blocks="list"),
