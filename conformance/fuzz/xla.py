@@ -17,7 +17,7 @@ import numpy as np
 from refxla_conformance.targets.child import ChildDied, ChildError
 from refxla_spec.accuracy import max_ulp
 from refxla_spec.compare import TINY
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import Error, UnsupportedError
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Instruction
 from refxla_spec.numerics import component_type, type_of
@@ -45,7 +45,7 @@ SUMS = frozenset("dot convolution".split())
 TYPES = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128".split())
 
 
-class LeftOut(Exception):
+class LeftOut(Error):
     """A program on which the two are known to differ, or that XLA does not take; the message says why."""
 
 
