@@ -92,6 +92,7 @@ TEST = [
     # The oracle, XLA:CPU, is reached through jaxlib's private names: one exact version, tests skip on any other.
     "jax==0.10.2; python_version >= '3.11'",
     "jaxlib==0.10.2; python_version >= '3.11'",
+    "flatbuffers>=24; python_version >= '3.11'",  # in which jax.export writes
 ]
 DOCS = ["sphinx>=7", "myst-parser>=2", "furo", "sphinx-copybutton"]
 BENCH = ["asv>=0.6", "virtualenv"]
