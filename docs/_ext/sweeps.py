@@ -9,29 +9,32 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from refxla_conformance.sweep.table import KEPT, Row, read
+from refxla_spec.types import ELEMENT_TYPES
 
 XLA_CPU = KEPT.with_name("xla_cpu.json")
 
 
 class SweepTable(Directive):
-    """A row for each function whose contract has a bound."""
+    """A row for each function whose contract has a bound; the types of 8 bits and fewer share one."""
 
     def run(self) -> list[nodes.Node]:
         others = {row.function: row for row in read(XLA_CPU)}
         head = ("Function", "Operands", "Allowed", "refxla, ULP", "at", "XLA:CPU, ULP")
-        rows = [
-            (
-                row.function,
-                f"{row.swept:,}",
-                f"{row.bound:g}",
-                _error(row),
-                ", ".join(row.at),
-                _error(others.get(row.function)),
-            )
-            for row in read()
-            if row.bound
-        ]
-        return [_table(head, rows, (26, 14, 8, 12, 26, 12))]
+        rows, small = [], defaultdict(list)
+        for row in read():
+            if row.bound and ELEMENT_TYPES[row.type].bits > 8:
+                rows.append(_bounded(row.function, [row], _error(others.get(row.function))))
+            elif row.bound:
+                small[row.opcode].append(row)
+        rows += [_bounded(f"{opcode} of {len(found)} small types", found, "-") for opcode, found in small.items()]
+        return [_table(head, sorted(rows), (26, 14, 8, 12, 26, 12))]
+
+
+def _bounded(name: str, rows: Sequence[Row], other: str) -> tuple[str, ...]:
+    """The line of functions of one operation: all their operands, and the worst of them."""
+    worst = max(rows, key=lambda row: (not row.kept, row.worst or 0))
+    where = ", ".join(worst.at) + (f" ({worst.type})" if len(rows) > 1 else "")
+    return name, f"{sum(row.swept for row in rows):,}", f"{worst.bound:g}", _error(worst), where, other
 
 
 class ExactFunctions(Directive):
