@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.numerics import type_of
+from refxla_spec.types import leaves
 
 from .cases import Case
 
@@ -69,13 +70,7 @@ def with_types(opcodes: Collection[str], *types: str) -> Callable[[Case], bool]:
 
 def types_of(case: Case) -> set[str]:
     """The element types of a program's arrays."""
-    return {leaf.element_type.name for i in case.module.instructions() for leaf in _leaves(i)}
-
-
-def _leaves(i: Instruction):
-    from refxla_spec.types import leaves
-
-    return leaves(i.shape)
+    return {leaf.element_type.name for i in case.module.instructions() for leaf in leaves(i.shape)}
 
 
 # Predicates of elements.
@@ -86,7 +81,7 @@ def site(case: Case, leaf: int) -> Instruction:
     root = case.module.entry.root
     if root.opcode != "tuple":
         return root
-    found = [o for o in root.operands for _ in _leaves(o)]
+    found = [o for o in root.operands for _ in leaves(o.shape)]
     return found[leaf]
 
 

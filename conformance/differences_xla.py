@@ -83,8 +83,7 @@ def _both_nan(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> n
     """Of each two results of topk, values and places: where both are NaNs, or places of NaNs."""
     if got.dtype.kind not in "iu":
         return np.isnan(got) & np.isnan(expected)
-    asked = [i for i in case.module.entry.instructions if i.opcode == "topk"][leaf // 2]
-    nan = np.isnan(np.asarray(case.inputs[asked.operands[0].attributes["number"]]))
+    nan = np.isnan(operands(case, leaf)[0])
     if got.shape[:-1] != nan.shape[:-1] or not np.all((got >= 0) & (got < nan.shape[-1])):
         return np.zeros(got.shape, bool)
     return np.take_along_axis(nan, got, -1) & np.take_along_axis(nan, expected, -1)

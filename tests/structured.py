@@ -13,6 +13,19 @@ from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES, Shape
 from refxla_spec.verify import verify
 
+APPROX_TOP_K = """HloModule m
+greater { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          i = s32[] parameter(2)
+          j = s32[] parameter(3)
+          ROOT r = pred[] compare(a, b), direction=GT }
+ENTRY main { x = f32[2,4] parameter(0)
+             i = s32[2,4] iota(), iota_dimension=1
+             low = f32[] constant(-inf)
+             none = s32[] constant(-1)
+             ROOT r = (f32[2,2], s32[2,2]) custom-call(x, i, low, none), custom_call_target="ApproxTopK",
+                      called_computations={greater}, backend_config={top_k = 2 : i64, reduction_dim = 1 : i64} }"""
+
 
 def run(hlo: str, *inputs: np.ndarray) -> list[np.ndarray]:
     """The results of a program, or of the lines of an ENTRY computation, verified first."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from refxla_conformance.targets.child import ChildDied, ChildError
 from refxla_spec.accuracy import max_ulp
@@ -20,9 +19,9 @@ from refxla_spec.compare import TINY
 from refxla_spec.errors import Error, UnsupportedError
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Instruction
-from refxla_spec.numerics import component_type, type_of
-from refxla_spec.types import ElementType, Value
+from refxla_spec.types import Value
 
+from ..differences import in_any_part, subnormal
 from ..sweep.table import KEPT, read
 from .differ import Divergence, attempt
 from .frame import flatten
@@ -105,18 +104,8 @@ def _refuse(sample: Sample) -> None:
 
     def trace(i: Instruction, value: Value) -> None:
         for a in flatten(value):
-            if a is not None and _has_subnormals(a):
+            if a is not None and in_any_part(subnormal, a).any():
                 raise LeftOut("subnormals are flushed to zero")
 
     with np.errstate(all="ignore"):
         Interpreter(trace).run(sample.module.entry, *nested(sample.module, sample.arguments))
-
-
-def _has_subnormals(a: np.ndarray) -> bool:
-    t: ElementType = type_of(a)
-    if t.is_complex:
-        return _has_subnormals(np.array(a.real)) or _has_subnormals(np.array(a.imag))
-    if not t.is_float:
-        return False
-    size = np.abs(a.astype(np.float64))
-    return bool(np.any((size > 0) & (size < float(ml_dtypes.finfo(component_type(t).dtype).smallest_normal))))

@@ -39,11 +39,12 @@ class Worst:
         return values_of(self.function, self.bits if self.missed is None else self.missed)
 
 
-def values_of(function: Function, bits: int) -> tuple[np.ndarray, ...]:
-    """The operands with these bits, as scalars of their type."""
+def values_of(function: Function, bits: int | np.ndarray) -> tuple[np.ndarray, ...]:
+    """The operands with these bits, scalars for a number."""
     width, dtype = function.operand.bits, function.operand.dtype
-    words = [bits >> width * k & (1 << width) - 1 for k in reversed(range(function.arity))]
-    return tuple(np.array(word, f"u{dtype.itemsize}").view(dtype)[()] for word in words)
+    bits = np.asarray(bits, np.uint64)
+    words = [bits >> np.uint64(width * k) & np.uint64(2**width - 1) for k in reversed(range(function.arity))]
+    return tuple(np.asarray(word).astype(f"u{dtype.itemsize}").view(dtype)[()] for word in words)
 
 
 def measure(

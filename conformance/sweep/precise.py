@@ -73,11 +73,8 @@ def suspect(function: Function, load: Load, normal: bool = False) -> str:
     """
     bits = _sample(function)
     _, got = load(values(function, bits.size))([bits])
-    width = function.operand.bits
-    columns = [(bits >> np.uint32(width * k)) & np.uint32(2**width - 1) for k in reversed(range(function.arity))]
-    dtype = function.operand.dtype
     with np.errstate(all="ignore"):
-        operands = [c.astype(f"u{dtype.itemsize}").view(dtype).astype(np.float64) for c in columns]
+        operands = [values.astype(np.float64) for values in values_of(function, bits)]
         shape = Shape.array(function.result if function.opcode == "convert" else F64, (bits.size,))
         asked = Instruction(function.opcode, function.opcode, shape, [], dict(function.attributes))
         want = np.asarray(operation(function.opcode).evaluate(asked, *operands)).astype(np.float64)

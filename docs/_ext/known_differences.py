@@ -7,6 +7,7 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from refxla_conformance.differences import rows
+from tables import table
 
 WIDTHS = (18, 34, 10, 38)
 HEAD = ("What", "What the target does", "Right", "By which sentence")
@@ -22,15 +23,7 @@ class KnownDifferences(Directive):
         found = [row[1:] for row in rows() if row[0] == self.arguments[0]]
         if not found:
             raise self.error(f"no differences of a target {self.arguments[0]!r}")
-        group = nodes.tgroup(cols=len(WIDTHS))
-        group += [nodes.colspec(colwidth=width) for width in WIDTHS]
-        group += nodes.thead("", _row(HEAD))
-        group += nodes.tbody("", *map(_row, found))
-        return [nodes.table("", group, classes=["colwidths-given"])]
-
-
-def _row(texts: tuple[str, ...]) -> nodes.row:
-    return nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in texts))
+        return [table(HEAD, found, WIDTHS)]
 
 
 def setup(app: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from refxla_conformance.sweep.table import KEPT, Row, read
 from refxla_spec.types import ELEMENT_TYPES
+from tables import table
 
 XLA_CPU = KEPT.with_name("xla_cpu.json")
 
@@ -27,7 +28,7 @@ class SweepTable(Directive):
             elif row.bound:
                 small[row.opcode].append(row)
         rows += [_bounded(f"{opcode} of {len(found)} small types", found, "-") for opcode, found in small.items()]
-        return [_table(head, sorted(rows), (26, 14, 8, 12, 26, 12))]
+        return [table(head, sorted(rows), (26, 14, 8, 12, 26, 12))]
 
 
 def _bounded(name: str, rows: Sequence[Row], other: str) -> tuple[str, ...]:
@@ -48,25 +49,13 @@ class ExactFunctions(Directive):
                     raise self.error(f"{row.function} is to be exact, and is not at {row.missed}")
                 types[row.opcode][row.type] = None
         rows = [(opcode, ", ".join(names)) for opcode, names in types.items()]
-        return [_table(("Operation", "Operand types"), rows, (25, 75))]
+        return [table(("Operation", "Operand types"), rows, (25, 75))]
 
 
 def _error(row: Row | None) -> str:
     if row is None:
         return "-"
     return ("beyond measure" if row.worst is None else f"{row.worst:.3f}") + ("*" if row.missed else "")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> nodes.table:
-    group = nodes.tgroup(cols=len(widths))
-    group += [nodes.colspec(colwidth=width) for width in widths]
-    group += nodes.thead("", _row(head))
-    group += nodes.tbody("", *map(_row, rows))
-    return nodes.table("", group, classes=["colwidths-given"])
-
-
-def _row(texts: Sequence[str]) -> nodes.row:
-    return nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in texts))
 
 
 def setup(app: Any) -> dict[str, Any]:

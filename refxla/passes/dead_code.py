@@ -31,6 +31,14 @@ def called_first(entry: Computation) -> list[Computation]:
     return order
 
 
+def settle(computation: Computation, replaced: dict[Instruction, Instruction]) -> None:
+    """End a rewrite that has put instructions in the place of others in all operands: the root, and the order."""
+    computation.root = replaced.get(computation.root, computation.root)
+    for i in computation.instructions:
+        i.control_predecessors = []
+    sort(computation)
+
+
 def sort(computation: Computation, instructions: list[Instruction] | None = None) -> None:
     """Put instructions in an order where each follows its operands; dead ones, except parameters, go away."""
     parameters = [i for i in instructions or computation.instructions if i.opcode == "parameter"]

@@ -16,7 +16,7 @@ from refxla_spec.types import Shape
 from .._core.graph import is_splat
 from .._core.shapes import make
 from ..optable import ELEMENTWISE, ROWS
-from .dead_code import sort
+from .dead_code import settle
 
 Rule = Callable[[Instruction], "Instruction | None"]
 RULES: dict[str, list[Rule]] = {}
@@ -52,10 +52,7 @@ def _simplify(computation: Computation) -> int:
         if now is not i:
             replaced[i] = now
     if count:
-        computation.root = replaced.get(computation.root, computation.root)
-        for i in computation.instructions:
-            i.control_predecessors = []
-        sort(computation)
+        settle(computation, replaced)
     return count
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from refxla_spec.module import Computation, Instruction, Module
 
 from .._core.shapes import make
-from .dead_code import sort
+from .dead_code import settle
 
 _SIDES = ("batch_dims", "contracting_dims")
 
@@ -34,10 +34,7 @@ def _rewrite_all(computation: Computation) -> int:
             if made is not None and i.operands[0] is not computation.root:
                 replaced[i] = made
     if replaced:
-        computation.root = replaced.get(computation.root, computation.root)
-        for i in computation.instructions:
-            i.control_predecessors = []
-        sort(computation)
+        settle(computation, replaced)
     return len(replaced)
 
 

@@ -8,6 +8,7 @@ import pytest
 from refxla_spec import interpreter
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
+from structured import APPROX_TOP_K
 
 import refxla
 
@@ -155,20 +156,8 @@ def test_qr_by_lapacks_names():
 
 
 def test_approximate_top_k_misses_none():
-    text = """HloModule m
-    greater { a = f32[] parameter(0)
-              b = f32[] parameter(1)
-              i = s32[] parameter(2)
-              j = s32[] parameter(3)
-              ROOT r = pred[] compare(a, b), direction=GT }
-    ENTRY main { x = f32[2,4] parameter(0)
-                 i = s32[2,4] iota(), iota_dimension=1
-                 low = f32[] constant(-inf)
-                 none = s32[] constant(-1)
-                 ROOT r = (f32[2,2], s32[2,2]) custom-call(x, i, low, none), custom_call_target="ApproxTopK",
-                          called_computations={greater}, backend_config={top_k = 2 : i64, reduction_dim = 1 : i64} }"""
     x = np.array([[3, 1, 4, 1], [5, 9, 2, 6]], np.float32)
-    for got, wanted in zip(refxla.compile(text)(x), interpreter.run(parse(text), [x]), strict=True):
+    for got, wanted in zip(refxla.compile(APPROX_TOP_K)(x), interpreter.run(parse(APPROX_TOP_K), [x]), strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 

@@ -18,6 +18,7 @@ import jax.scipy.linalg as jsl  # noqa: E402
 from refxla_spec import custom_calls, interpreter  # noqa: E402
 from refxla_spec.errors import UnsupportedError  # noqa: E402
 from refxla_spec.text import parse  # noqa: E402
+from structured import APPROX_TOP_K  # noqa: E402
 
 from refxla.frontends.proto import from_proto  # noqa: E402
 
@@ -171,22 +172,8 @@ def test_a_tridiagonal_system():
     near(a @ x, b, norm(a) * norm(x), a)
 
 
-APPROX = """HloModule m
-greater { a = f32[] parameter(0)
-          b = f32[] parameter(1)
-          i = s32[] parameter(2)
-          j = s32[] parameter(3)
-          ROOT r = pred[] compare(a, b), direction=GT }
-ENTRY main { x = f32[2,4] parameter(0)
-             i = s32[2,4] iota(), iota_dimension=1
-             low = f32[] constant(-inf)
-             none = s32[] constant(-1)
-             ROOT r = (f32[2,2], s32[2,2]) custom-call(x, i, low, none), custom_call_target="ApproxTopK",
-                      called_computations={greater}, backend_config={top_k = 2 : i64, reduction_dim = 1 : i64} }"""
-
-
 def test_approximate_top_k_misses_none():
-    values, where = interpreter.run(parse(APPROX), [np.array([[3, 1, 4, 1], [5, 9, 2, 6]], np.float32)])
+    values, where = interpreter.run(parse(APPROX_TOP_K), [np.array([[3, 1, 4, 1], [5, 9, 2, 6]], np.float32)])
     np.testing.assert_array_equal(values, [[4, 3], [9, 6]])
     np.testing.assert_array_equal(where, [[2, 0], [1, 3]])
 
