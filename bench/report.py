@@ -41,6 +41,11 @@ def ratios(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict
     return found
 
 
+def best(row: dict[str, float]) -> float | None:
+    """The least ratio of all that is not refxla in another setting."""
+    return min((value for peer, value in row.items() if not peer.startswith(OURS)), default=None)
+
+
 def geometric_mean(values: Iterable[float]) -> float:
     """nan of no values."""
     logarithms = [math.log(v) for v in values]
@@ -54,8 +59,9 @@ def totals(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict
     for row in ratios(figures, statistic).values():
         for peer, value in row.items():
             columns.setdefault(peer, []).append(value)
-        if row:
-            columns.setdefault("best", []).append(min(row.values()))
+        least = best(row)
+        if least is not None:
+            columns.setdefault("best", []).append(least)
     return {
         peer: {"geometric mean": geometric_mean(values), "entries": len(values), "below 1": sum(v < 1 for v in values)}
         for peer, values in columns.items()
@@ -91,7 +97,7 @@ def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str
             text = "-" if "absent" in cell else unit(cell[statistic])
             cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
         beside = found.get(name, {})
-        table.add_row(name, *cells, _ratio(beside.get(BESIDE)), _ratio(min(beside.values(), default=None)))
+        table.add_row(name, *cells, _ratio(beside.get(BESIDE)), _ratio(best(beside)))
     console.print(table)
     for peer, total in totals(figures, statistic).items():
         console.print(
@@ -117,7 +123,7 @@ def picture(figures: dict[str, Any], statistic: str = "median") -> str:
     """A bar chart of the ratios beside JAX, as SVG."""
     found = ratios(figures, statistic)
     beside = {name: row[BESIDE] for name, row in found.items() if BESIDE in row}
-    others = {name: min(row.values()) for name, row in found.items() if len(row) > 1 and name in beside}
+    others = {name: best(row) for name, row in found.items() if len(row) > 1 and name in beside}
     total = geometric_mean(beside.values())
     below = sum(value < 1 for value in beside.values())
     title = f"refxla beside JAX: {total:.2f}x (geometric mean of {len(beside)}, {below} below 1)"
@@ -138,7 +144,7 @@ def markdown(figures: dict[str, Any], names: list[str], statistic: str = "median
             text = "" if "absent" in cell else unit(cell[statistic])
             cells.append(text + (f" ({unit(cell['cached'])})" if "cached" in cell and "absent" not in cell else ""))
         beside = found.get(name, {})
-        both = (beside.get(BESIDE), min(beside.values(), default=None))
+        both = (beside.get(BESIDE), best(beside))
         cells += ["" if value is None else f"{value:.2f}" for value in both]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -20,6 +20,7 @@ class Source(NamedTuple):
 
 FRAMEWORKS = {
     "refxla": Source("jax", "Refxla", "jax", keeps=True),
+    "refxla-unfused": Source("jax", "RefxlaUnfused", "jax", keeps=True),
     "jax": Source("jax", "Jax", "jax"),
     "numpy": Source("numpy", "Numpy", "numpy"),
     "tensorflow": Source("tensorflow", "TensorFlow", "tensorflow-cpu"),

@@ -88,6 +88,7 @@ class Refxla(Jax):
 
     name = "refxla"
     packages = ("pyopencl", "pocl-binary-distribution")
+    without: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         import refxla
@@ -100,7 +101,14 @@ class Refxla(Jax):
     def compile(self, function: Callable, trains: bool) -> Callable:
         import refxla
 
-        return refxla.compile(jax.jit(function))
+        return refxla.compile(jax.jit(function), without=self.without)
 
     def wait(self, results: Tree) -> None:
         """Results are there when the call returns."""
+
+
+class RefxlaUnfused(Refxla):
+    """The same, operation by operation: each is a kernel of its own, and its result lies in memory."""
+
+    name = "refxla-unfused"
+    without = ("fusion",)

@@ -3,6 +3,7 @@
     reference           the specification's own interpreter
     compiled            the compiler, on the default device
     compiled:DEVICE     the compiler, on that device
+    compiled-unfused    the compiler without fusion
     xla-cpu             XLA:CPU, through JAX's wheel
     stablehlo           StableHLO's own interpreter, through JAX's wheel
     package.module:Name an adapter class of yours, imported from there (or from the current folder)
@@ -29,6 +30,7 @@ ENTRY_POINTS = "refxla_conformance.targets"
 NAMES = {
     "reference": ("reference", "Reference"),
     "compiled": ("compiled", "Compiled"),
+    "compiled-unfused": ("compiled", "Unfused"),
     "xla-cpu": ("xla_cpu", "XlaCpu"),
     "stablehlo": ("stablehlo", "StableHlo"),
 }

@@ -59,3 +59,11 @@ class Compiled(Target):
 
     def versions(self) -> dict[str, str]:
         return {"refxla": refxla.__version__, "device": str(devices.find(self.device))}
+
+
+class Unfused(Compiled):
+    """The same without fusion: a kernel for each operation. The same results, bit by bit, are what it shows."""
+
+    def __init__(self) -> None:
+        super().__init__(without=("fusion",))
+        self.name = "compiled-unfused"
