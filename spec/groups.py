@@ -263,17 +263,24 @@ def mode(instruction: Instruction) -> str:
     return "flattened_id" if instruction.attributes.get("use_global_device_ids") else "cross_replica_and_partition"
 
 
+def numbered(instruction: Instruction, replicas: int, partitions: int) -> tuple[int, str]:
+    """How many there are of what the numbers in a collective's groups or pairs stand for, and what that is."""
+    kind = mode(instruction)
+    if kind == "cross_partition":
+        return partitions, "partition"
+    return (replicas * partitions, "device") if kind == "flattened_id" else (replicas, "replica")
+
+
 def member_groups(instruction: Instruction, replicas: int, partitions: int) -> list[tuple[int, ...]]:
     """The groups of a collective as numbers of devices, in the order of the groups' own members.
 
     Raises EvaluationError if they name a device that does not exist, or one twice.
     """
     kind = mode(instruction)
-    here = {"cross_partition": partitions, "flattened_id": replicas * partitions}.get(kind, replicas)
+    here, what = numbered(instruction, replicas, partitions)
     groups = instruction.replica_groups.groups or (tuple(range(here)),)
     named = [n for g in groups for n in g]
     if any(n >= here for n in named) or len(set(named)) < len(named):
-        what = {"cross_partition": "partition", "flattened_id": "device"}.get(kind, "replica")
         raise EvaluationError(
             f"{instruction.name}: replica_groups={instruction.replica_groups} name a {what} that is not there, or one "
             f"twice; the program runs on {described(replicas, partitions)}. Run it on as many as it is written for"
@@ -292,15 +299,14 @@ def device_pairs(
 ) -> list[tuple[int, int]]:
     """Pairs (source, target) of replicas or partitions as pairs of numbers of devices. Raises EvaluationError if one
     does not exist."""
-    over_partitions = mode(instruction) == "cross_partition"
-    here, what = (partitions, "partition") if over_partitions else (replicas, "replica")
+    here, what = numbered(instruction, replicas, partitions)
     outside = [n for pair in pairs for n in pair if n >= here]
     if outside:
         raise EvaluationError(
             f"{instruction.name}: the pairs {pairs} name {what} {outside[0]}, and the program runs on "
             f"{described(replicas, partitions)}. Run it on as many as it is written for"
         )
-    if over_partitions:
+    if what == "partition":
         return [(r * partitions + s, r * partitions + t) for r in range(replicas) for s, t in pairs]
     return [(s * partitions + p, t * partitions + p) for s, t in pairs for p in range(partitions)]
 

@@ -13,6 +13,9 @@ A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` behind Python's key
     evaluate(instruction, *operand_values) -> Value
                      the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value,
                      with `state` the RandomState of the run
+    check_devices(instruction, replicas, partitions)
+                     of a collective: the rules about how many devices the module's header counts, broken as in `infer`;
+                     the verifier asks for them where the header counts more than one
     EXAMPLES         a tuple of Example
     COUNTEREXAMPLES  {"C1": a module as text, written as an example's, that breaks this one constraint, ...};
                      OPCODE in it stands for the opcode, which lets families of operations share them
@@ -85,6 +88,7 @@ class Operation:
     takes_run: bool  # whether evaluate calls computations
     takes_device: bool  # whether it needs to know the device, or others
     takes_state: bool = False  # whether it uses the state of random numbers
+    check_devices: Callable[[Instruction, int, int], None] | None = None  # the rules about how many devices there are
 
     @property
     def arity(self) -> int | None:
@@ -115,6 +119,7 @@ def _operation(file: ModuleType) -> Operation:
         takes_run="run" in inspect.signature(file.evaluate).parameters,
         takes_device="device" in inspect.signature(file.evaluate).parameters,
         takes_state="state" in inspect.signature(file.evaluate).parameters,
+        check_devices=getattr(file, "check_devices", None),
     )
 
 

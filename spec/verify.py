@@ -12,7 +12,9 @@ Structure, checked here:
     S8  an instruction has as many operands, and the attributes, that its operation declares
 
 Then each operation's `infer` is run on the shapes of the operands: it checks the operation's own constraints, and what
-it gives must be the stated shape but for the layout.
+it gives must be the stated shape but for the layout. Where the module's header counts several replicas or partitions
+(`replica_count`, `num_partitions`), the groups and pairs of collectives are held to these counts (`check_devices`); a
+count that is not stated, or 1, is left unchecked, as XLA leaves it: a program may be run on more.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import NoReturn
 
 from . import grammar
 from .attributes import REQUIRED
+from .devices import device_counts
 from .errors import Error, InvalidProgramError, UnsupportedError
 from .lexer import excerpt, suggestion
 from .module import Computation, Instruction, Module, Position
@@ -38,6 +41,7 @@ class _Verifier:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.operations = operations()
+        self.counts = device_counts(module)
 
     def fail(self, message: str, where: Position | None, label: str | None, kind: type[Error] = InvalidProgramError):
         """The error for a broken rule, at a position in the module's text if there is one."""
@@ -113,9 +117,8 @@ class _Verifier:
         shapes = [o.shape for o in i.operands]
         try:
             inferred = operation.infer(i, *shapes)
-        except Violation as broken:
-            rule = operation.constraints.get(broken.label, "")
-            self.broken(i, broken.label, f"{broken}" + (f"; the rule is: {rule}" if rule else ""))
+        except Violation as problem:
+            self.violated(i, operation, problem)
         except (UnsupportedError, InvalidProgramError) as problem:
             raise self.fail(str(problem), i.position, getattr(problem, "constraint", None), type(problem)) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
@@ -132,6 +135,11 @@ class _Verifier:
                 f"the shape is stated as {i.shape.without_layout()}, and {i.opcode} of ({given}) "
                 f"gives {inferred.without_layout()}",
             )
+        if operation.check_devices is not None and max(self.counts) > 1:
+            try:
+                operation.check_devices(i, *self.counts)
+            except Violation as problem:
+                self.violated(i, operation, problem)
 
     def declared_rules(self, i: Instruction, operation: Operation) -> None:
         """S8: the number of operands and the attributes."""
@@ -151,6 +159,11 @@ class _Verifier:
             if name not in operation.attributes and name not in grammar.ANNOTATIONS:
                 message = f"{i.name}: {i.opcode} has no attribute {name}{suggestion(name, operation.attributes)}"
                 raise self.fail(message, i.position, "S8")
+
+    def violated(self, i: Instruction, operation: Operation, problem: Violation) -> NoReturn:
+        """Raise the error for a constraint that does not hold."""
+        rule = operation.constraints.get(problem.label, "")
+        self.broken(i, problem.label, f"{problem}" + (f"; the rule is: {rule}" if rule else ""))
 
     def broken(self, i: Instruction, label: str | None, message: str, cause: Exception | None = None) -> NoReturn:
         """Raise the error for a rule of an operation; its label names operation and rule, such as add_c1."""

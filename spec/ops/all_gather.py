@@ -11,14 +11,17 @@ import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
 from ..collectives import (
+    ALL_NAMED_RULE,
     EQUAL_GROUPS_RULE,
     MODE_RULE,
     OF_REPLICAS,
+    check_all_named,
     check_arrays,
     check_groups,
     check_met,
     check_mode,
     group_size,
+    meeting,
     one_or_tuple,
 )
 from ..devices import Device
@@ -35,6 +38,7 @@ CONSTRAINTS = {
     "C4": "dimensions is one dimension of the operands",
     "C5": "the result is the operand's shape with that dimension as many times as large as devices meet; for several "
     "operands a tuple of such shapes",
+    "C6": ALL_NAMED_RULE,
 }
 
 
@@ -67,6 +71,19 @@ def scaled(shape: Shape, d: int, count: int) -> Shape:
     sizes = list(shape.dimensions)
     sizes[d] *= count
     return shape.with_dimensions(tuple(sizes))
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    check_gathered(instruction, replicas, partitions, instruction.shape.elements or (instruction.shape,))
+
+
+def check_gathered(instruction: Instruction, replicas: int, partitions: int, results: tuple[Shape, ...]) -> None:
+    """C6, and C5 for results of as many times the size as devices meet."""
+    check_all_named(instruction, replicas, partitions, "C6")
+    met, d = meeting(instruction, replicas, partitions), instruction.dimensions[0]
+    for o, result in zip(instruction.operands, results, strict=True):
+        fits = met is None or result.dimensions[d] == met * o.shape.dimensions[d]
+        require(fits, "C5", f"{met} devices meet, and of {o.shape} comes {result}")
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
@@ -111,10 +128,12 @@ EXAMPLES = (
     ),
 )
 _BROKEN = "t = token[] after-all()\nx = f32[2] parameter(0)\nROOT r = "
+_ON_TWO = f"HloModule broken, replica_count=2\nENTRY main {{ {_BROKEN}"
 COUNTEREXAMPLES = {
     "C1": _BROKEN + "(f32[4], token[]) all-gather(x, t), replica_groups={{0,1}}, dimensions={0}",
     "C2": _BROKEN + "f32[4] all-gather(x), replica_groups={{0,1},{2}}, dimensions={0}",
     "C3": _BROKEN + "f32[4] all-gather(x), dimensions={0}, channel_id=1, use_global_device_ids=true",
     "C4": _BROKEN + "f32[4] all-gather(x), replica_groups={{0,1}}, dimensions={1}",
     "C5": _BROKEN + "f32[6] all-gather(x), replica_groups={{0,1}}, dimensions={0}",
+    "C6": _ON_TWO + "f32[6] all-gather(x), replica_groups={{0,1,2}}, dimensions={0} }",
 }

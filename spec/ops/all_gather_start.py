@@ -15,11 +15,12 @@ from ..types import Shape, Value
 from . import all_gather
 from .all_gather import ATTRIBUTES, INPUTS
 
-__all__ = ["ATTRIBUTES", "CONSTRAINTS", "COUNTEREXAMPLES", "EXAMPLES", "INPUTS", "evaluate", "infer"]
+__all__ = ["ATTRIBUTES", "CONSTRAINTS", "COUNTEREXAMPLES", "EXAMPLES", "INPUTS", "check_devices", "evaluate", "infer"]
 
 CONSTRAINTS = {
-    **{label: rule for label, rule in all_gather.CONSTRAINTS.items() if label != "C5"},
+    **{label: rule for label, rule in all_gather.CONSTRAINTS.items() if label < "C5"},
     "C5": "the result is a tuple of the operand and of what all-gather makes of it, each a tuple for several operands",
+    "C6": all_gather.CONSTRAINTS["C6"],
 }
 
 
@@ -32,6 +33,10 @@ def _results(instruction: Instruction, count: int) -> tuple[Shape, ...]:
 def infer(instruction: Instruction, *operands: Shape) -> Shape:
     gathered = all_gather.gathered(instruction, operands, _results(instruction, len(operands)))
     return Shape.tuple_of(one_or_tuple(operands), one_or_tuple(gathered))
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    all_gather.check_gathered(instruction, replicas, partitions, _results(instruction, len(instruction.operands)))
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
@@ -59,10 +64,12 @@ EXAMPLES = (
     ),
 )
 _BROKEN = "t = token[] after-all()\nx = f32[2] parameter(0)\nROOT r = "
+_ON_TWO = f"HloModule broken, replica_count=2\nENTRY main {{ {_BROKEN}"
 COUNTEREXAMPLES = {
     "C1": _BROKEN + "((f32[2], token[]), (f32[4], token[])) all-gather-start(x, t), dimensions={0}",
     "C2": _BROKEN + "(f32[2], f32[4]) all-gather-start(x), replica_groups={{0,1},{2}}, dimensions={0}",
     "C3": _BROKEN + "(f32[2], f32[4]) all-gather-start(x), dimensions={0}, channel_id=1, use_global_device_ids=true",
     "C4": _BROKEN + "(f32[2], f32[4]) all-gather-start(x), replica_groups={{0,1}}, dimensions={1}",
     "C5": _BROKEN + "f32[4] all-gather-start(x), replica_groups={{0,1}}, dimensions={0}",
+    "C6": _ON_TWO + "(f32[2], f32[6]) all-gather-start(x), replica_groups={{0,1,2}}, dimensions={0} }",
 }

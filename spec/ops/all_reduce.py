@@ -13,9 +13,11 @@ import numpy as np
 
 from ..attributes import COMPUTATION, REQUIRED, Attribute
 from ..collectives import (
+    ALL_NAMED_RULE,
     GROUPS_RULE,
     MODE_RULE,
     OF_REPLICAS,
+    check_all_named,
     check_arrays,
     check_groups,
     check_mode,
@@ -37,6 +39,7 @@ CONSTRAINTS = {
     "C3": MODE_RULE,
     "C4": "to_apply takes two scalars of the element type of every operand and gives one",
     "C5": "the result is of the operand's shape, or for several operands a tuple of their shapes",
+    "C6": ALL_NAMED_RULE,
 }
 
 
@@ -46,6 +49,10 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     check_mode(instruction, "C3")
     check_reducer(instruction, operands, "C4")
     return one_or_tuple(operands)
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    check_all_named(instruction, replicas, partitions, "C6")
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run, device: Device) -> Value:
@@ -97,7 +104,7 @@ EXAMPLES = (
         ("f32[2] {1,-0}",),
     ),
 )
-_BROKEN = """HloModule broken
+_BROKEN = """HloModule broken, replica_count=2
         add { a = f32[] parameter(0)
               b = f32[] parameter(1)
               ROOT c = f32[] add(a, b) }
@@ -111,4 +118,5 @@ COUNTEREXAMPLES = {
     "C3": _BROKEN + "f32[2] OPCODE(x), replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add }",
     "C4": _BROKEN + "s32[2] OPCODE(n), replica_groups={{0,1}}, to_apply=add }",
     "C5": _BROKEN + "f32[3] OPCODE(x), replica_groups={{0,1}}, to_apply=add }",
+    "C6": _BROKEN + "f32[2] OPCODE(x), replica_groups={{0}}, to_apply=add }",
 }

@@ -4,9 +4,9 @@ The value is that of all-reduce.
 """
 
 from . import all_reduce
-from .all_reduce import ATTRIBUTES, CONSTRAINTS, COUNTEREXAMPLES, INPUTS, evaluate, infer
+from .all_reduce import ATTRIBUTES, CONSTRAINTS, COUNTEREXAMPLES, INPUTS, check_devices, evaluate, infer
 
-__all__ = ["ATTRIBUTES", "CONSTRAINTS", "COUNTEREXAMPLES", "EXAMPLES", "INPUTS", "evaluate", "infer"]
+__all__ = ["ATTRIBUTES", "CONSTRAINTS", "COUNTEREXAMPLES", "EXAMPLES", "INPUTS", "check_devices", "evaluate", "infer"]
 
 EXAMPLES = tuple(
     type(e)(

@@ -16,14 +16,17 @@ import numpy as np
 
 from ..attributes import INTS, Attribute
 from ..collectives import (
+    ALL_NAMED_RULE,
     CHANNEL_ID,
     EQUAL_GROUPS_RULE,
     LAYOUT,
     REPLICA_GROUPS,
+    check_all_named,
     check_arrays,
     check_groups,
     check_met,
     group_size,
+    meeting,
 )
 from ..devices import Device
 from ..errors import EvaluationError
@@ -44,6 +47,7 @@ CONSTRAINTS = {
     "C3": "with dimensions, there is one operand, and it is one of its dimensions, whose size a group's size divides",
     "C4": "without dimensions, there are as many operands as a group has members",
     "C5": "the result is of the operand's shape, or without dimensions a tuple of the operands' shapes",
+    "C6": ALL_NAMED_RULE,
 }
 
 
@@ -52,16 +56,27 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     same = all(o.compatible(operands[0]) for o in operands)
     require(same, "C1", f"the operands are ({', '.join(map(str, operands))})")
     check_groups(instruction, "C2")
-    dimensions, size = instruction.dimensions, group_size(instruction)
+    _check_parts(instruction, operands, group_size(instruction))
+    return operands[0] if instruction.dimensions else Shape.tuple_of(*operands)
+
+
+def _check_parts(instruction: Instruction, operands: tuple[Shape, ...], size: int | None) -> None:
+    """C3 and C4, for groups of `size` members (None: of a size that is not known)."""
+    dimensions = instruction.dimensions
     if not dimensions:
         fits = size is None or len(operands) == size
         require(fits, "C4", f"there are {len(operands)} operands for groups of {size}")
-        return Shape.tuple_of(*operands)
+        return
     fits = len(dimensions) == 1 and len(operands) == 1 and 0 <= dimensions[0] < operands[0].rank
     fits = fits and operands[0].dimensions[dimensions[0]] % (size or 1) == 0
     given = f"dimensions is {dimensions}, the operands are ({', '.join(map(str, operands))})"
     require(fits, "C3", f"{given}, the groups are of {size or 'all'} devices")
-    return operands[0]
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    check_all_named(instruction, replicas, partitions, "C6")
+    shapes = tuple(o.shape for o in instruction.operands)
+    _check_parts(instruction, shapes, meeting(instruction, replicas, partitions))
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
@@ -106,4 +121,6 @@ COUNTEREXAMPLES = {
     "C3": _BROKEN + "f32[4] all-to-all(x), replica_groups={{0,1,2}}, dimensions={0}",
     "C4": _BROKEN + "(f32[4], f32[4]) all-to-all(x, x), replica_groups={{0,1,2}}",
     "C5": _BROKEN + "f32[2,2] all-to-all(x), replica_groups={{0,1}}, dimensions={0}",
+    "C6": f"HloModule broken, replica_count=4\nENTRY main {{ {_BROKEN}"
+    "f32[4] all-to-all(x), replica_groups={{0,1}}, dimensions={0} }",
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..collectives import CHANNEL_ID, REPLICA_GROUPS
+from ..collectives import CHANNEL_ID, REPLICA_GROUPS, check_inside
 from ..devices import Device
 from ..module import Instruction
 from ..operation import Example, require
@@ -19,6 +19,8 @@ CONSTRAINTS = {
     "C1": "operand is an array",
     "C2": "replica_groups have no number twice, and no empty group",
     "C3": "the result has the shape of operand",
+    "C4": "the numbers in replica_groups are those of replicas (with a channel_id: of partitions) that the module's "
+    "header counts, where it counts more than one",
 }
 
 
@@ -29,6 +31,11 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     fits = all(groups) and len(set(named)) == len(named)
     require(fits, "C2", f"replica_groups is {instruction.replica_groups}")
     return operand
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    named = (n for g in instruction.replica_groups.groups for n in g)
+    check_inside(instruction, named, replicas, partitions, "C4")
 
 
 def evaluate(instruction: Instruction, operand: np.ndarray, device: Device) -> Value:
@@ -50,4 +57,6 @@ COUNTEREXAMPLES = {
     "C1": _BROKEN + "token[] collective-broadcast(t), replica_groups={{0,1}}",
     "C2": _BROKEN + "f32[2] collective-broadcast(x), replica_groups={{0,1},{1,2}}",
     "C3": _BROKEN + "f32[4] collective-broadcast(x), replica_groups={{0,1}}",
+    "C4": f"HloModule broken, replica_count=2\nENTRY main {{ {_BROKEN}"
+    "f32[2] collective-broadcast(x), replica_groups={{1,2}} }",
 }

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..attributes import INT_LISTS, Attribute
-from ..collectives import CHANNEL_ID, check_arrays, one_or_tuple
+from ..collectives import CHANNEL_ID, check_arrays, check_inside, one_or_tuple
 from ..devices import Device
 from ..module import Instruction
 from ..operation import Example, require
@@ -38,6 +38,8 @@ CONSTRAINTS = {
     "C3": "each list of slice_sizes has a size for each dimension, which fits into input and output",
     "C4": "the result is of the operand's shape, for several operands a tuple of their shapes; with slice_sizes of the "
     "shape of output",
+    "C5": "source_target_pairs have numbers of replicas (with a channel_id: of partitions) that the module's header "
+    "counts, where it counts more than one",
 }
 
 
@@ -68,6 +70,16 @@ def permuted(instruction: Instruction, operands: tuple[Shape, ...]) -> tuple[Sha
         fits = len(part) == len(limits) and all(0 <= n <= m for n, m in zip(part, limits, strict=True))
         require(fits, "C3", f"slice_sizes is {sizes}, {given}")
     return (operands[1],)
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    check_pairs(instruction, replicas, partitions, "C5")
+
+
+def check_pairs(instruction: Instruction, replicas: int, partitions: int, label: str) -> None:
+    """C5."""
+    named = (n for pair in instruction.source_target_pairs for n in pair)
+    check_inside(instruction, named, replicas, partitions, label)
 
 
 def evaluate(instruction: Instruction, *operands: Value, device: Device) -> Value:
@@ -144,4 +156,6 @@ COUNTEREXAMPLES = {
     "C2": _BROKEN + "f32[2] collective-permute(x), source_target_pairs={{0,1},{2,1}}",
     "C3": _BROKEN + "f32[2] collective-permute(x, x, i, i), source_target_pairs={{0,1}}, slice_sizes={{3}}",
     "C4": _BROKEN + "f32[4] collective-permute(x), source_target_pairs={{0,1}}",
+    "C5": f"HloModule broken, replica_count=2\nENTRY main {{ {_BROKEN}"
+    "f32[2] collective-permute(x), source_target_pairs={{0,1},{1,2}} }",
 }

@@ -16,12 +16,13 @@ from ..types import Shape, Value
 from . import collective_permute
 from .collective_permute import ATTRIBUTES, INPUTS
 
-__all__ = ["ATTRIBUTES", "CONSTRAINTS", "COUNTEREXAMPLES", "EXAMPLES", "INPUTS", "evaluate", "infer"]
+__all__ = ["ATTRIBUTES", "CONSTRAINTS", "COUNTEREXAMPLES", "EXAMPLES", "INPUTS", "check_devices", "evaluate", "infer"]
 
 CONSTRAINTS = {
-    **{label: rule for label, rule in collective_permute.CONSTRAINTS.items() if label != "C4"},
+    **{label: rule for label, rule in collective_permute.CONSTRAINTS.items() if label < "C4"},
     "C4": "contexts are scalars of integers",
     "C5": "the result is a tuple of the operand, of what collective-permute makes of it, and of contexts",
+    "C6": collective_permute.CONSTRAINTS["C5"],
 }
 
 
@@ -29,6 +30,10 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     arriving = one_or_tuple(collective_permute.permuted(instruction, operands))
     sent = operands[:1] if instruction.slice_sizes else operands
     return Shape.tuple_of(one_or_tuple(sent), arriving, *contexts(instruction, 2, "C4"))
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    collective_permute.check_pairs(instruction, replicas, partitions, "C6")
 
 
 def evaluate(instruction: Instruction, *operands: Value, device: Device) -> Value:
@@ -70,4 +75,6 @@ COUNTEREXAMPLES = {
     + "(f32[2], f32[2]) collective-permute-start(x, x, i, i), source_target_pairs={{0,1}}, slice_sizes={{3}}",
     "C4": _BROKEN + "(f32[2], f32[2], f32[]) collective-permute-start(x), source_target_pairs={{0,1}}",
     "C5": _BROKEN + "f32[2] collective-permute-start(x), source_target_pairs={{0,1}}",
+    "C6": f"HloModule broken, replica_count=2\nENTRY main {{ {_BROKEN}"
+    "(f32[2], f32[2]) collective-permute-start(x), source_target_pairs={{0,1},{1,2}} }",
 }

@@ -14,7 +14,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..collectives import CHANNEL_ID, EQUAL_GROUPS_RULE, REPLICA_GROUPS, check_groups, group_size
+from ..collectives import (
+    ALL_NAMED_RULE,
+    CHANNEL_ID,
+    EQUAL_GROUPS_RULE,
+    REPLICA_GROUPS,
+    check_all_named,
+    check_groups,
+    group_size,
+    meeting,
+)
 from ..devices import Device
 from ..errors import EvaluationError
 from ..module import Instruction
@@ -36,6 +45,7 @@ CONSTRAINTS = {
     "C3": EQUAL_GROUPS_RULE,
     "C4": "the number of members of a group divides that of offsets",
     "C5": "the result has the shape of output",
+    "C6": ALL_NAMED_RULE,
 }
 
 
@@ -47,10 +57,18 @@ def infer(instruction: Instruction, operand: Shape, output: Shape, *indices: Sha
     fits = first.element_type in (S32, S64) and first.rank == 1 and all(i.compatible(first) for i in indices)
     require(fits, "C2", f"offsets and sizes are ({', '.join(map(str, indices))})")
     check_groups(instruction, "C3")
-    size = group_size(instruction)
-    fits = size is None or first.dimensions[0] % size == 0
-    require(fits, "C4", f"there are {first.dimensions[0]} offsets for groups of {size}")
+    _check_each(first, group_size(instruction))
     return output
+
+
+def _check_each(offsets: Shape, size: int | None) -> None:
+    fits = size is None or offsets.dimensions[0] % size == 0
+    require(fits, "C4", f"there are {offsets.dimensions[0]} offsets for groups of {size}")
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    check_all_named(instruction, replicas, partitions, "C6")
+    _check_each(instruction.operands[2].shape, meeting(instruction, replicas, partitions))
 
 
 def evaluate(
@@ -117,4 +135,6 @@ COUNTEREXAMPLES = {
     "C3": _BROKEN + "f32[3] ragged-all-to-all(y, y, i, i, i, i), replica_groups={{0,1},{1,2}}",
     "C4": _BROKEN + "f32[3] ragged-all-to-all(y, y, j, j, j, j), replica_groups={{0,1}}",
     "C5": _BROKEN + "f32[2] ragged-all-to-all(y, y, i, i, i, i), replica_groups={{0,1}}",
+    "C6": f"HloModule broken, replica_count=4\nENTRY main {{ {_BROKEN}"
+    "f32[3] ragged-all-to-all(y, y, i, i, i, i), replica_groups={{0,1}} }",
 }

@@ -12,9 +12,11 @@ import numpy as np
 
 from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
 from ..collectives import (
+    ALL_NAMED_RULE,
     EQUAL_GROUPS_RULE,
     MODE_RULE,
     OF_REPLICAS,
+    check_all_named,
     check_arrays,
     check_groups,
     check_met,
@@ -22,6 +24,7 @@ from ..collectives import (
     check_reducer,
     combined,
     group_size,
+    meeting,
     one_or_tuple,
 )
 from ..devices import Device
@@ -45,6 +48,7 @@ CONSTRAINTS = {
     "C5": "to_apply takes two scalars of the element type of every operand and gives one",
     "C6": "the result is the operand's shape with that dimension divided by the number of devices that meet; for "
     "several operands a tuple of such shapes",
+    "C7": ALL_NAMED_RULE,
 }
 
 
@@ -71,6 +75,17 @@ def _divided(shape: Shape, d: int, count: int) -> Shape:
     sizes = list(shape.dimensions)
     sizes[d] //= count
     return shape.with_dimensions(tuple(sizes))
+
+
+def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+    check_all_named(instruction, replicas, partitions, "C7")
+    met, d = meeting(instruction, replicas, partitions), instruction.dimensions[0]
+    results = instruction.shape.elements or (instruction.shape,)
+    for o, result in zip(instruction.operands, results, strict=True):
+        size = o.shape.dimensions[d]
+        require(met is None or size % met == 0, "C4", f"{met} devices meet, dimension {d} of an operand is {size}")
+        fits = met is None or met * result.dimensions[d] == size
+        require(fits, "C6", f"{met} devices meet, and of {o.shape} comes {result}")
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run, device: Device) -> Value:
@@ -107,7 +122,7 @@ EXAMPLES = (
         ("f32[1,1] {{22}}", "f32[1,1] {{22}}", "f32[1,1] {{11}}", "f32[1,1] {{11}}"),
     ),
 )
-_BROKEN = """HloModule broken
+_BROKEN = """HloModule broken, replica_count=2
         add { a = f32[] parameter(0)
               b = f32[] parameter(1)
               ROOT c = f32[] add(a, b) }
@@ -122,4 +137,5 @@ COUNTEREXAMPLES = {
     "C4": _BROKEN + "f32[1] reduce-scatter(x), replica_groups={{0,1,2}}, dimensions={0}, to_apply=add }",
     "C5": _BROKEN + "s32[2] reduce-scatter(n), replica_groups={{0,1}}, dimensions={0}, to_apply=add }",
     "C6": _BROKEN + "f32[4] reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, to_apply=add }",
+    "C7": _BROKEN + "f32[1] reduce-scatter(x), replica_groups={{0,1,2,3}}, dimensions={0}, to_apply=add }",
 }

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refxla_spec.compare import bits_equal
 from refxla_spec.devices import Host, run_devices
-from refxla_spec.errors import EvaluationError, InputError, ParseError, UnsupportedError
+from refxla_spec.errors import EvaluationError, InputError, InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.groups import GROUPS, parse_groups
 from refxla_spec.interpreter import run
 from refxla_spec.text import parse
@@ -455,3 +455,56 @@ def test_a_ragged_all_to_all_of_equal_rows_is_an_all_to_all(grouping, seed):
         arguments.append([rng.integers(0, 99, n).astype(np.int32), offsets, two, np.full(size, 2 * place, np.int64)])
     for a, b in run_devices(module, arguments):
         assert bits_equal(a, b)
+
+
+# -- how many devices a module is for
+
+
+@pytest.mark.parametrize(
+    "header, line",
+    [
+        ("replica_count=4", "all-reduce(x), to_apply=add, replica_groups={{0,1,2,3}}"),
+        ("replica_count=4", "all-reduce(x), to_apply=add, replica_groups={{0,3,1},{2}}"),
+        ("replica_count=2, num_partitions=2", "all-reduce(x), to_apply=add, channel_id=1, replica_groups={{0,1}}"),
+        ("replica_count=2, num_partitions=3", "all-reduce(x), to_apply=add, replica_groups={}"),
+        ("num_partitions=4", "all-reduce(x), to_apply=add, replica_groups={{0,1}}"),  # replicas are not counted
+        ("num_partitions=3", "collective-permute(x), channel_id=1, source_target_pairs={{0,2}}"),
+        ("", "all-reduce(x), to_apply=add, replica_groups={{0,1},{2,3}}"),
+    ],
+)
+def test_groups_that_fit_the_header(header, line):
+    program("ROOT r = s32[4] " + line, header=header)
+
+
+@pytest.mark.parametrize(
+    "header, line, label",
+    [
+        ("replica_count=8", "s32[4] all-reduce(x), to_apply=add, replica_groups={{0,1}}", "all_reduce_c6"),
+        ("replica_count=2", "s32[4] all-reduce(x), to_apply=add, replica_groups={{0,1},{2,3}}", "all_reduce_c6"),
+        (
+            "replica_count=2, num_partitions=3",
+            "s32[4] all-reduce(x), to_apply=add, channel_id=1, replica_groups={{0,1,2}}",
+            "all_reduce_c6",
+        ),
+        (
+            "replica_count=2, num_partitions=2",
+            "s32[4] all-reduce(x), to_apply=add, channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true",
+            "all_reduce_c6",
+        ),
+        ("replica_count=3", "s32[8] all-gather(x), dimensions={0}, replica_groups={}", "all_gather_c5"),
+        ("replica_count=3", "s32[1] reduce-scatter(x), dimensions={0}, to_apply=add", "reduce_scatter_c4"),
+        ("replica_count=2", "s32[1] reduce-scatter(x), dimensions={0}, to_apply=add", "reduce_scatter_c6"),
+        ("replica_count=3", "s32[4] all-to-all(x), dimensions={0}", "all_to_all_c3"),
+        ("replica_count=3", "(s32[4], s32[4]) all-to-all(x, x)", "all_to_all_c4"),
+        ("replica_count=2", "s32[4] collective-permute(x), source_target_pairs={{0,2}}", "collective_permute_c5"),
+        (
+            "replica_count=4, num_partitions=2",
+            "s32[4] collective-permute(x), channel_id=1, source_target_pairs={{0,2}}",
+            "collective_permute_c5",
+        ),
+    ],
+)
+def test_groups_that_do_not_fit_the_header(header, line, label):
+    with pytest.raises(InvalidProgramError) as error:
+        program("ROOT r = " + line, header=header)
+    assert error.value.constraint == label, str(error.value)
