@@ -20,9 +20,10 @@ from ..frontends import proto
 from ..frontends.stablehlo import to_stablehlo
 from ..passes.pipeline import optimize
 from ..planner import Planned
+from ..progress import waiting
 from ..runtime import devices as found
 from ..runtime.cache import cache as disk
-from .console import read_bytes, waiting, write, write_bytes
+from .console import read_bytes, write, write_bytes
 from .console import show as display
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: the consoles they print on, the wait they show, and files that are whole or not there."""
+"""What the commands share: the consoles they print on, and files that are whole or not there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from refxla_spec.errors import InputError
@@ -53,17 +52,6 @@ def complain(kind: str, message: str) -> None:
     console = _console(stderr=True)
     console.print(f"refxla: {kind}: ", style="bold red" if kind == "error" else "bold yellow", end="")
     console.print(message)
-
-
-@contextlib.contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show on standard error, if it is a terminal, what is being waited for."""
-    console = _console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(what, spinner="dots"):
-        yield
 
 
 def read_bytes(name: str) -> bytes:

@@ -21,8 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import compiler
+from ..progress import waiting
 from . import run_devices
-from .console import read_bytes, show, waiting, write_bytes
+from .console import read_bytes, show, write_bytes
 from .values import from_npz, names, random_arguments, read_npz, write_npz
 
 BROKEN = ("outside", "suspect")

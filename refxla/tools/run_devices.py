@@ -20,7 +20,8 @@ from refxla_spec.verify import verify
 from rich.table import Table
 
 from ..compiler import REFERENCE, flatten, unflatten_all
-from .console import read_bytes, show, waiting, write_bytes
+from ..progress import waiting
+from .console import read_bytes, show, write_bytes
 from .values import from_npz, names, random_arguments, read_npz, write_npz
 
 _OF_DEVICE = re.compile(r"dev(\d+)\.(.+)")

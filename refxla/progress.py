@@ -1,0 +1,79 @@
+"""What is being waited for, as a line on standard error if that is a terminal.
+
+with waiting("compiling step"):      # the line appears when it takes longer than a second, and goes away after it
+    stage("kernel 3 of 40")          # from wherever the work is done, in the same thread
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+LONG_S = 1.0  # nobody wants to read of what is done sooner
+
+_here = threading.local()
+
+
+class _Line:
+    """A spinner and a text, shown from a moment on by a thread of its own."""
+
+    def __init__(self, what: str, after: float) -> None:
+        self.what, self.stage = what, ""
+        self.status: Any = None
+        self.lock = threading.Lock()
+        self.ended = False
+        self.timer = threading.Timer(after, self._show)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def text(self) -> Any:
+        from rich.text import Text  # of a str rich takes what stands in brackets for markup
+
+        return Text(f"{self.what}: {self.stage}" if self.stage else self.what)
+
+    def say(self, stage: str) -> None:
+        self.stage = stage
+        if self.status is not None:
+            self.status.update(self.text())
+
+    def _show(self) -> None:
+        from rich.console import Console
+
+        with self.lock:
+            if not self.ended:
+                self.status = Console(stderr=True).status(self.text(), spinner="dots")
+                self.status.start()
+
+    def end(self) -> None:
+        self.timer.cancel()
+        with self.lock:
+            self.ended = True
+            if self.status is not None:
+                self.status.stop()
+
+
+@contextlib.contextmanager
+def waiting(what: str, after: float = LONG_S) -> Iterator[None]:
+    """Show what is being waited for, when it takes longer than `after` seconds.
+
+    Within another wait of the same thread, or where standard error is no terminal, nothing more is shown.
+    """
+    if getattr(_here, "line", None) is not None or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    _here.line = line = _Line(what, after)
+    try:
+        yield
+    finally:
+        _here.line = None
+        line.end()
+
+
+def stage(what: str) -> None:
+    """Say how far the work has come that this thread's wait is for; costs nothing where nobody waits."""
+    line = getattr(_here, "line", None)
+    if line is not None:
+        line.say(what)
