@@ -16,7 +16,7 @@ from refxla_spec.module import Computation, Instruction, Window
 
 from . import scalar
 from .block import Block
-from .indexing import Index, all_of, at_least, below, constant, linearize
+from .indexing import Index, all_of, constant, linearize
 
 if TYPE_CHECKING:
     from .expressions import Elements
@@ -196,12 +196,12 @@ def _enter_window(
         scopes.enter_context(scope)
         k = w.size - 1 - k if descending else k
         at = o * w.stride + k * w.window_dilation - w.padding_low
-        inside = [at_least(at, 0)]
+        inside = [e.at_least(at, 0)]
         if w.base_dilation > 1:
             rest = at % w.base_dilation
             inside.append(rest.low == 0 if rest.is_constant else f"({rest}) == 0")
             at = at // w.base_dilation
-        condition = all_of(*inside, below(at, size))
+        condition = all_of(*inside, e.below(at, size))
         if condition is not True:
             scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
         elements.append(k)
@@ -245,8 +245,8 @@ def _select_and_scatter(e: Elements, i: Instruction, indices: Indices, block: Bl
             t, scope = e.loop(most, block, "t", unroll=most * prod(w.size for w in window) <= UNROLLED)
             scopes.enter_context(scope)
             o = (x + w.padding_low) // w.stride - (most - 1) + t
-            reached = at_least(o * w.stride - w.padding_low + w.size - 1 - x, 0)
-            condition = all_of(at_least(o, 0), below(o, count), reached)
+            reached = e.at_least(o * w.stride - w.padding_low + w.size - 1 - x, 0)
+            condition = all_of(e.at_least(o, 0), e.below(o, count), reached)
             if condition is not True:
                 scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
             placing.append(o)

@@ -42,7 +42,8 @@ class Elements:
 
     `arguments` gives the C pointer of each instruction that is read from memory or written to it; an instruction among
     `fusion.outputs` that the fusion itself computes is written, all others are read. `accesses` collects all loads
-    that were emitted.
+    that were emitted, and `tests` what was asked of indices that the generator could not tell: (index, bound) for
+    whether an index is at least, or below, a bound.
     """
 
     def __init__(self, fusion: Fusion, target: Target, arguments: dict[Instruction, str]) -> None:
@@ -53,6 +54,7 @@ class Elements:
         self._inputs = {i: p for i, p in arguments.items() if i not in written}
         self._bound: dict[tuple[Instruction, Indices], str | tuple[str, ...]] = {}
         self.accesses: list[Access] = []
+        self.tests: list[tuple[Index, int]] = []
         self.turns = 1  # of the loops inside one element, about: what it costs
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
@@ -141,6 +143,16 @@ class Elements:
         if unroll and head:
             block.line("#pragma unroll")
         return variable(name, 0, max(size - 1, 0)), block.scope(head)
+
+    def at_least(self, index: Index, bound: int) -> bool | str:
+        """Whether index >= bound: True, False, or the C condition."""
+        self.tests.append((index, bound))
+        return at_least(index, bound)
+
+    def below(self, index: Index, bound: int) -> bool | str:
+        """Whether index < bound: True, False, or the C condition."""
+        self.tests.append((index, bound))
+        return below(index, bound)
 
     def start(self, value: str, element_type: str, limit: int, block: Block) -> Index:
         """A start index, clamped into 0..limit, as an index."""
@@ -269,11 +281,11 @@ def _pad(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     conditions, source = [], []
     for x, p, size in zip(indices, i.attributes["padding"], operand.shape.dimensions, strict=True):
         position, step = x - p.low, p.interior + 1
-        conditions.append(at_least(position, 0))
+        conditions.append(e.at_least(position, 0))
         if step > 1:
             conditions.append(_is_zero(position % step))
         position = position // step
-        conditions.append(below(position, size))
+        conditions.append(e.below(position, size))
         source.append(position)
     inside = all_of(*conditions)
     if inside is True:
@@ -311,7 +323,7 @@ def _concatenate(e: Elements, i: Instruction, indices: Indices, block: Block) ->
         return (yield pieces[0][0], source(pieces[0][1]))
     result = e.declare(type_name(i), block)
     for n, (operand, offset, size) in enumerate(pieces):
-        head = "else" if n == len(pieces) - 1 else f"{'else ' if n else ''}if ({x} < {offset + size})"
+        head = "else" if n == len(pieces) - 1 else f"{'else ' if n else ''}if ({e.below(x, offset + size)})"
         with block.scope(head):
             value = yield operand, source(offset)
             block.line(f"{result} = {value};")
@@ -347,7 +359,7 @@ def _dynamic_update_slice(e: Elements, i: Instruction, indices: Indices, block: 
     starts = yield from update_starts(e, i, block)
     source = [x - s for x, s in zip(indices, starts, strict=True)]
     inside = all_of(
-        *(c for x, n in zip(source, update.shape.dimensions, strict=True) for c in (at_least(x, 0), below(x, n)))
+        *(c for x, n in zip(source, update.shape.dimensions, strict=True) for c in (e.at_least(x, 0), e.below(x, n)))
     )
     if inside is True:
         return (yield update, tuple(source))

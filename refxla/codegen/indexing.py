@@ -325,14 +325,28 @@ def at_least(index: Index, bound: int) -> bool | str:
     """Whether index >= bound: True, False, or the C condition."""
     if index.low >= bound:
         return True
-    return False if index.high < bound else f"{index} >= {bound}"
+    if index.high < bound:
+        return False
+    found = _dividend(index, bound)
+    return at_least(*found) if found else f"{index} >= {bound}"
 
 
 def below(index: Index, bound: int) -> bool | str:
     """Whether index < bound: True, False, or the C condition."""
     if index.high < bound:
         return True
-    return False if index.low >= bound else f"{index} < {bound}"
+    if index.low >= bound:
+        return False
+    found = _dividend(index, bound)
+    return below(*found) if found else f"{index} < {bound}"
+
+
+def _dividend(index: Index, bound: int) -> tuple[Index, int] | None:
+    """(x, b) such that x >= b where index >= bound, for an index c * (x / d) + e with a positive c."""
+    if len(index.terms) != 1 or index.terms[0][0].operation != "/" or index.terms[0][1] < 0:
+        return None
+    ((atom, c),) = index.terms
+    return atom.index, -((index.constant - bound) // c) * atom.divisor
 
 
 def all_of(*conditions: bool | str) -> bool | str:

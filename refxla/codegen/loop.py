@@ -3,7 +3,7 @@
 The dimensions of the outputs become as few nested loops as all reads allow (`_groups`): an elementwise chain is one
 loop. On a CPU an item is a chunk of the elements, the innermost loop runs along memory; where a read runs across memory
 (a transpose), the loops go in tiles whose cache lines stay in the cache. A concatenate is split into one nest for each
-operand. On a GPU an item is one element.
+operand, and loops fall into ranges where a pad asks for the border (`ranges`). On a GPU an item is one element.
 
 Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
 """
@@ -20,7 +20,9 @@ from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
 from .expressions import Access, Elements, is_elementwise, type_name, update_starts
-from .indexing import Index, delinearize, linearize, variable
+from .indexing import Index, constant, delinearize, linearize, variable
+from .ranges import Cut, Range, cut
+from .stretch import Part, Stretch
 from .target import Target
 
 CHUNK = 16384  # elements that one item computes, for cheap elements
@@ -28,6 +30,8 @@ NARROW = 16  # an innermost loop shorter than this is joined with the next one, 
 MAX_SEGMENTS = 64
 TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines of f32 both ways
 MAX_STAGED = 4  # inputs of which a tile is kept
+CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
+CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
 Indices = tuple[Index, ...]
 
@@ -174,6 +178,7 @@ class _Nest:
             self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
         else:
             self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
+        self.cut = self._choose_cut(elements)
 
     def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
         """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
@@ -195,13 +200,36 @@ class _Nest:
         elif self.sizes[-1] >= self.chunk:
             parts = -(-self.sizes[-1] // self.chunk)
             outer = delinearize(number // parts, self.sizes[:-1])
-            with _range(e, block, number % parts, self.chunk, self.sizes[-1]) as inner:
-                self._emit_body(e, block, (*outer, inner))
+            stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
+            self._emit_stretch(e, block, outer, stretch, self.cut)
         else:
             count = prod(self.sizes[:-1])
-            with _range(e, block, number, self._rows_per_item(), count) as row:
-                with _range(e, block, variable("", 0, 0), self.sizes[-1], self.sizes[-1]) as inner:
-                    self._emit_body(e, block, (*delinearize(row, self.sizes[:-1]), inner))
+            with Stretch(e, block, number, self._rows_per_item(), count).loop() as row:
+                outer = delinearize(row, self.sizes[:-1])
+                stretch = Stretch(e, block, constant(0), self.sizes[-1], self.sizes[-1])
+                self._emit_stretch(e, block, outer, stretch, self.cut)
+
+    def _emit_stretch(
+        self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, cut: Cut | None
+    ) -> None:
+        """The innermost loop, or what it falls into, inside loops with these indices."""
+        if cut is None:
+            with stretch.loop() as inner:
+                self._emit_body(e, block, (*outer, inner))
+        elif cut.loop == len(outer):
+            for low, high, _ in cut.parts:
+                with stretch.loop((low, high)) as inner:
+                    self._emit_body(e, block, (*outer, inner))
+        else:
+            name, n = str(outer[cut.loop]), cut.loop
+            if not name.isidentifier():
+                name = e.names.fresh("n")
+                block.line(f"const int {name} = {outer[n]};")
+            for at, (low, high, inside) in enumerate(cut.parts):
+                head = f"if ({name} <= {high})" if at < len(cut.parts) - 1 else ""
+                with block.scope(f"{'else ' if at else ''}{head}".rstrip()):
+                    here = (*outer[:n], variable(name, low, high), *outer[n + 1 :])
+                    self._emit_stretch(e, block, here, stretch, inside)
 
     def _emit_tiles(self, e: Elements, block: Block, number: Index) -> None:
         """Tiles of rows (the group that reads run along) and columns (the innermost group, that writes run along)."""
@@ -212,7 +240,7 @@ class _Nest:
             tiles.append((e.names.fresh("tile"), e.names.fresh("turned") if self._turns(c_type) else ""))
             for name in filter(None, tiles[-1]):
                 block.line(f"{c_type} {name}[{TILE_ROWS * TILE_COLUMNS}] __attribute__((aligned(64)));")
-        with _range(e, block, number, self._tiles_per_item(), self._tiles()) as tile:
+        with Stretch(e, block, number, self._tiles_per_item(), self._tiles()).loop() as tile:
             at = list(delinearize(tile, self._tile_counts()))
             row, column = e.names.fresh("t"), e.names.fresh("t")
             block.line(f"const int {row} = {at[tiled] * TILE_ROWS};")
@@ -223,7 +251,7 @@ class _Nest:
                 self._emit_tile(e, block, at, tiles, rows, columns)
             if whole:  # what is left at the edges is little
                 with block.scope("else"):
-                    with _part(e, block, *rows, False) as at[tiled], _part(e, block, *columns, False) as at[inner]:
+                    with Part(e, block, *rows, False) as at[tiled], Part(e, block, *columns, False) as at[inner]:
                         self._emit_body(e, block, tuple(at))
 
     def _turns(self, c_type: str) -> bool:
@@ -235,10 +263,10 @@ class _Nest:
     ) -> None:
         """One whole tile: what is read across memory is first copied as it lies, turned, and then taken from there.
 
-        `tiles` are the names of the two private arrays of each input; `rows` and `columns` are as `_part` takes them.
+        `tiles` are the names of the two private arrays of each input; `rows` and `columns` are as `Part` takes them.
         """
         tiled, inner, at = self.tiled, len(self.sizes) - 1, list(at)
-        with _part(e, block, *columns, True) as column, _part(e, block, *rows, True) as row:
+        with Part(e, block, *columns, True) as column, Part(e, block, *rows, True) as row:
             at[tiled], at[inner] = row, column
             for (tile, _), access in zip(tiles, self._staged_at(at, row, column), strict=True):
                 value = e.value(access.instruction, access.indices, block)
@@ -246,7 +274,7 @@ class _Nest:
         for tile, turned in tiles:
             if turned:
                 block.line(f"rx_transpose_tile_u32({tile}, {turned});")
-        with _part(e, block, *rows, True) as row, _part(e, block, *columns, True) as column:
+        with Part(e, block, *rows, True) as row, Part(e, block, *columns, True) as column:
             at[tiled], at[inner] = row, column
             for (tile, turned), access in zip(tiles, self._staged_at(at, row, column), strict=True):
                 place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"
@@ -343,6 +371,21 @@ class _Nest:
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
 
+    def _choose_cut(self, elements: Elements) -> Cut | None:
+        """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
+        if not elements.tests or self.target.kind == "gpu" or self.tiled is not None:
+            return None
+        if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
+            return None
+
+        def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:
+            e = self._new_elements()
+            at = [variable(f"g{n}", low, high) for n, (low, high) in enumerate(ranges)]
+            self.body(e, self._indices(self.groups, at), Block())
+            return e.tests
+
+        return cut([(0, size - 1) for size in self.sizes], tests)
+
     def _transposed_group(self) -> int | None:
         """The group along which a read runs through memory that runs across it in the innermost group, if any."""
         inner = len(self.sizes) - 1
@@ -350,53 +393,3 @@ class _Nest:
             if self.sizes[n] >= 4 and self._staged(self.accesses, f"g{n}", f"g{inner}"):
                 return n
         return None
-
-
-class _range:
-    """A loop over part number `part` of `size` elements of 0..limit-1, the last part being shorter; gives the index."""
-
-    def __init__(self, e: Elements, block: Block, part: Index, size: int, limit: int) -> None:
-        name = e.names.fresh("i")
-        c_type = "int" if limit < 2**31 - size else "long"
-        begin = part * size
-        if part.is_constant and size >= limit:
-            head = f"for ({c_type} {name} = 0; {name} < {limit}; ++{name})"
-        elif size == 1:
-            block.line(f"const {c_type} {name} = {begin};")
-            head = ""
-        else:
-            first, last = e.names.fresh("b"), e.names.fresh("e")
-            block.line(f"const {c_type} {first} = {begin};")
-            whole = f"{first} + {size}"
-            if limit % size:
-                whole = f"{whole} < {limit} ? {whole} : {limit}"
-            block.line(f"const {c_type} {last} = {whole};")
-            head = f"for ({c_type} {name} = {first}; {name} < {last}; ++{name})"
-        self._scope = block.scope(head)
-        self._index = variable(name, 0, limit - 1) if limit > 1 or size > 1 else variable(name, 0, 0)
-
-    def __enter__(self) -> Index:
-        self._scope.__enter__()
-        return self._index
-
-    def __exit__(self, *error) -> None:
-        self._scope.__exit__(*error)
-
-
-class _part:
-    """A loop from the C variable `first` on over `size` indices, all of them below `limit` if it is `whole`."""
-
-    def __init__(self, e: Elements, block: Block, first: str, size: int, limit: int, whole: bool) -> None:
-        name = e.names.fresh("i")
-        end = f"{first} + {size}"
-        if not whole:
-            end = f"({end} < {limit} ? {end} : {limit})"
-        self._scope = block.scope(f"for (int {name} = {first}; {name} < {end}; ++{name})")
-        self._index = variable(name, 0, max(limit, 2) - 1)
-
-    def __enter__(self) -> Index:
-        self._scope.__enter__()
-        return self._index
-
-    def __exit__(self, *error) -> None:
-        self._scope.__exit__(*error)

@@ -52,6 +52,15 @@ def evaluate(text: str, values: dict[str, int]) -> int:
     return int(eval(text.replace("/", "//"), {}, {n: Checked(v) for n, v in values.items()}))
 
 
+def evaluate_condition(text: str, values: dict[str, int]) -> bool:
+    for operator in (">=", "<"):
+        left, found, bound = text.rpartition(operator)
+        if found:
+            value = evaluate(left, values)
+            return value >= int(bound) if operator == ">=" else value < int(bound)
+    raise AssertionError(text)
+
+
 leaf = st.one_of(
     st.sampled_from(sorted(RANGES)).map(lambda n: (VARIABLES[n], lambda v: v[n])),
     st.integers(-20, 20).map(lambda c: (constant(c), lambda v: c)),
@@ -110,6 +119,22 @@ def test_conditions_known_from_ranges():
     assert all_of(True, True) is True
     assert all_of("a", False) is False
     assert all_of("a", True, "b", "a") == "(a) & (b)"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.recursive(leaf, grow, max_leaves=12), st.integers(-30, 30))
+def test_conditions_hold_where_they_say(pair, bound):
+    index, meaning = pair
+    for condition, answer in ((at_least(index, bound), True), (below(index, bound), False)):
+        for point in POINTS:
+            held = condition if isinstance(condition, bool) else evaluate_condition(condition, point)
+            assert held == ((meaning(point) >= bound) is answer)
+
+
+def test_a_quotient_is_compared_without_a_division():
+    i = variable("i", 0, 99)
+    assert at_least(i // 10 - 1, 2) == "i >= 30"
+    assert below(3 * (i // 10) + 1, 5) == "i < 20"
 
 
 def test_long_where_an_int_overflows():

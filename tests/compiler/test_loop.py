@@ -345,6 +345,72 @@ def test_long_chains_need_no_recursion():
     assert kernel.body.count("\n") > n
 
 
+# The dimensions of x, those of the result, the padding, and how many bodies the loops then have.
+RANGED = {
+    "border": ((40, 50), (43, 53), "1_2x3_0", 4),
+    "first dimension": ((40, 50), (43, 50), "1_2x0_0", 3),
+    "cut and border": ((70, 50), (68, 53), "-3_1x4_-1", 3),
+    "interior": ((40, 50), (40, 107), "0_0x5_3_1", 3),
+    "images": ((3, 12, 13, 5), (3, 14, 15, 5), "0_0x1_1x1_1x0_0", 5),
+    "chunks": ((2, 40000), (2, 40009), "0_0x7_2", 3),
+}
+
+
+@pytest.mark.parametrize("name", RANGED)
+def test_loops_fall_into_ranges(name):
+    sizes, padded, padding, bodies = RANGED[name]
+    given, result = ("f32[" + ",".join(map(str, dims)) + "]" for dims in (sizes, padded))
+    text = entry(
+        f"""x = {given} parameter(0)
+        z = f32[] parameter(1)
+        a = {result} pad(x, z), padding={padding}
+        ROOT r = {result} negate(a)"""
+    )
+    (kernel,) = check(text, f32(*sizes), f32()).kernels
+    assert kernel.body.count("] = ") == bodies
+    if name != "interior":  # nothing is asked where x is read
+        assert not any("a0[" in loop and "if (" in loop[loop.index("{") :] for loop in kernel.body.split("for (")[1:])
+
+
+def test_two_borders_of_one_loop():
+    text = entry(
+        """x = f32[30,200] parameter(0)
+        z = f32[] parameter(1)
+        a = f32[30,202] pad(x, z), padding=0_0x2_0
+        b = f32[30,202] pad(x, z), padding=0_0x1_1
+        c = f32[30,202] pad(x, z), padding=0_0x0_2
+        d = f32[30,202] add(a, b)
+        ROOT r = f32[30,202] add(c, d)"""
+    )
+    (kernel,) = check(text, f32(30, 200), f32()).kernels
+    assert kernel.body.count("] = ") == 3  # the two first and the two last columns keep their tests
+
+
+def test_a_concatenate_that_is_read_twice():
+    text = entry(
+        """x = f32[20,60] parameter(0)
+        y = f32[20,70] parameter(1)
+        c = f32[20,130] concatenate(x, y), dimensions={1}
+        a = f32[20,100] slice(c), slice={[0:20], [0:100]}
+        b = f32[20,100] slice(c), slice={[0:20], [30:130]}
+        ROOT r = f32[20,100] subtract(a, b)"""
+    )
+    (kernel,) = check(text, f32(20, 60), f32(20, 70)).kernels
+    assert kernel.body.count("] = ") == 3 and "else" not in kernel.body
+
+
+def test_an_update_at_known_places():
+    text = entry(
+        """x = f32[40,60] parameter(0)
+        u = f32[20,30] parameter(1)
+        i = s32[] constant(7)
+        j = s32[] constant(90)
+        a = f32[40,60] dynamic-update-slice(x, u, i, j)
+        ROOT r = f32[40,60] negate(a)"""
+    )
+    check(text, f32(40, 60), f32(20, 30))
+
+
 def test_update_in_place_writes_the_slice_alone():
     text = entry(
         """x = f32[9,40] parameter(0)
