@@ -228,7 +228,7 @@ cdef bint names_each(tuple numbers, Py_ssize_t rank):
 
 cdef object _convolution(object i, list operands, int takes):
     lhs, rhs = operands
-    if kind_of(lhs) in (NONE, PRED) or kind_of(rhs) in (NONE, PRED):
+    if kind_of(lhs) == NONE or kind_of(rhs) == NONE:
         broken(i, "C7")
     n, window = attribute(i, "dim_labels"), attribute(i, "window")
     cdef Py_ssize_t rank = len(lhs.dimensions), d

@@ -11,8 +11,8 @@ over those k for which each position is a multiple of lhs_dilate and lies inside
 With feature_group_count = G, input features and output features fall into G groups of neighbours; group g of the
 output sees group g of the input alone. With batch_group_count = G, the batch of lhs falls into G groups; group g of the
 output features sees group g of the batch, and the result's batch is one G-th. Products and sums are computed in a
-wider type and rounded once; integers wrap around. Whether a NaN or infinity of the kernel that meets padding makes a
-NaN is not specified (here it does not).
+wider type and rounded once; integers wrap around; a sum that is a pred is true where a term is. Whether a NaN or
+infinity of the kernel that meets padding makes a NaN is not specified (here it does not).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CONSTRAINTS = {
     "C4": "both group counts are at least 1, and one of them is 1",
     "C5": "feature_group_count divides the features of lhs, and rhs has one group's input features",
     "C6": "both group counts divide the output features of rhs, and batch_group_count the batch of lhs",
-    "C7": "the operands are arrays of numbers",
+    "C7": "the operands are arrays of numbers or predicates",
     "C8": "the result is complex if an operand is, and at least floating-point if one is",
     "C9": "the result has where dim_labels says the batch of lhs over batch_group_count, the output features, "
     "and along each spatial dimension the number of placings of the window",
@@ -58,8 +58,7 @@ CONSTRAINTS = {
 def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     n, window = instruction.dim_labels, instruction.window
     feature_groups, batch_groups = instruction.feature_group_count, instruction.batch_group_count
-    numbers = all(s.is_array and s.element_type.kind != "pred" for s in (lhs, rhs))
-    require(numbers, "C7", f"the operands are {lhs} and {rhs}")
+    require(lhs.is_array and rhs.is_array, "C7", f"the operands are {lhs} and {rhs}")
     for dims, rank in (
         ((n.input_batch, n.input_feature, *n.input_spatial), lhs.rank),
         ((n.kernel_input_feature, n.kernel_output_feature, *n.kernel_spatial), rhs.rank),
@@ -170,6 +169,14 @@ EXAMPLES = (
         "negative padding crops, reversal mirrors the kernel",
     ),
     Example(
+        """x = pred[1,5,1] parameter(0)
+           w = pred[2,1,1] parameter(1)
+           ROOT y = pred[1,4,1] convolution(x, w), window={size=2}, dim_labels=b0f_0io->b0f""",
+        ("pred[1,5,1] {{{1},{1},{0},{0},{1}}}", "pred[2,1,1] {{{1}},{{1}}}"),
+        ("pred[1,4,1] {{{1},{1},{0},{1}}}",),
+        "of predicates",
+    ),
+    Example(
         """x = f32[1,2,2] parameter(0)
            w = f32[1,1,2] parameter(1)
            ROOT y = f32[1,2,2] convolution(x, w), window={size=1}, dim_labels=b0f_0io->b0f, feature_group_count=2""",
@@ -206,9 +213,9 @@ COUNTEREXAMPLES = {
     "C6": """x = f32[1,4,2] parameter(0)
              k = f32[2,1,1] parameter(1)
              ROOT r = f32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f, feature_group_count=2""",
-    "C7": """x = pred[1,4,1] parameter(0)
-             k = pred[2,1,1] parameter(1)
-             ROOT r = pred[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
+    "C7": """x = f32[1,4,1] parameter(0)
+             k = token[] parameter(1)
+             ROOT r = f32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",
     "C8": """x = f32[1,4,1] parameter(0)
              k = f32[2,1,1] parameter(1)
              ROOT r = s32[1,3,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f""",

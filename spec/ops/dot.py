@@ -4,8 +4,9 @@
 
 where b are the batch dimensions, in the order of lhs_batch_dims; m those of lhs that are neither batch nor contracted,
 n those of rhs, each in the operand's order; k the contracted ones, which lhs_contracting_dims and rhs_contracting_dims
-pair. An empty sum is zero. The products and sums are computed in a wider type and rounded once. Integers wrap around.
-The result's element type is the instruction's, which may be wider than those of the operands.
+pair. An empty sum is zero. The products and sums are computed in a wider type and rounded once. Integers wrap around; a
+sum that is a pred is true where a term is. The result's element type is the instruction's, which may be wider than
+those of the operands.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from refxla_spec.operation import Violation
-
 from .. import Case, seeded
 from ..building import array_types, random_values, structured
 
@@ -39,10 +37,7 @@ def cases(thorough: bool) -> Iterator[Case]:
         yield _convolution(f"form_{n}", form, "f32", "f32")
     for t in array_types():
         for n in (0, 6, 7) if thorough else (6,):
-            try:
-                yield _convolution(f"{t}_{n}", FIXED[n], t.name, t.name)
-            except Violation:
-                break  # the type is not taken
+            yield _convolution(f"{t}_{n}", FIXED[n], t.name, t.name)
     for operands, result in (("s8", "s32"), ("bf16", "f32"), ("f16", "f32"), ("u8", "s32")):
         yield _convolution(f"{operands}_{result}", FIXED[1], operands, result)
     for n in range(600 if thorough else 40):
