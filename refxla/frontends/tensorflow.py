@@ -111,7 +111,6 @@ class _Lowering:
         self.concrete = jitted.get_concrete_function(*tensors)
         self.captures = list(self.concrete.captured_inputs)
         self.module = self.lower(jitted, tensors)
-        self.check_static()
         self.outputs = len(self.concrete.outputs)
         count = len(self.module.entry.parameters)
         self.sources = list(range(len(tensors) + len(self.captures)))  # one for each parameter
@@ -137,14 +136,6 @@ class _Lowering:
         for i in module.instructions():  # they come in a random order
             i.frontend_attributes = tuple(sorted(i.frontend_attributes))
         return module
-
-    def check_static(self) -> None:
-        root = self.module.entry.root
-        if root.shape.is_dynamic:
-            raise UnsupportedError(
-                f"the shapes of the results of {self.name} depend on data ({root.shape.without_layout()}), which is "
-                "not supported: give results static shapes, as by a mask in place of tf.boolean_mask or tf.where"
-            )
 
     def without_parameter(self) -> set[int]:
         """The arguments and captured constants that the program has as constants.

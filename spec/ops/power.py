@@ -22,8 +22,14 @@ ATTRIBUTES = RESULT_ACCURACY
 def evaluate(instruction, lhs, rhs):
     if numerics.type_of(lhs).is_integer:
         return numerics.integer(numerics.power_integers, lhs, rhs)
-    real = _positive if numerics.type_of(lhs).name == "f8e8m0fnu" else np.power
+    real = _positive if numerics.type_of(lhs).name == "f8e8m0fnu" else _power
     return numerics.elementary(by_kind(lhs, complex=_complex, other=real), lhs, rhs)
+
+
+def _power(x, y):
+    # Powers of infinities by way of 1/x = 0: C's powl takes (-inf)^(-2^63) for one with an odd exponent.
+    infinite = np.isinf(x)
+    return np.power(np.where(infinite, 1 / x, x), np.where(infinite, -y, y))
 
 
 def _positive(x, y):

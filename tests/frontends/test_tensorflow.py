@@ -252,6 +252,20 @@ def test_tensor_specs():
         refxla.compile(tf.function(tf.reshape), tf.TensorSpec((0,)), tf.TensorSpec((2,), tf.int32))
 
 
+def test_shapes_that_depend_on_data():
+    def chosen(a, mask):
+        kept = tf.boolean_mask(a, mask)
+        return {"kept": kept * 2, "where": tf.where(mask), "sum": tf.reduce_sum(kept), "all": a, "one": tf.unique(a)[0]}
+
+    compiled = refxla.compile(tf.function(chosen))
+    for mask in (A > 0, A > 1000, A == A):
+        got, wanted = compiled(A, mask), chosen(A, mask)
+        for name, value in wanted.items():
+            assert (got[name].dtype, got[name].shape) == (value.dtype, value.shape)
+            np.testing.assert_allclose(got[name], value, 1e-6)
+    assert kinds(compiled) == 1  # one program for all sizes
+
+
 # What is refused.
 
 
@@ -259,7 +273,6 @@ REFUSED = {
     "print": (lambda a: (tf.print(a), a)[1], "cannot lower print_ to HLO: .*StringFormat"),
     "python": (lambda a: tf.numpy_function(np.sin, [a], tf.float32), "PyFunc"),
     "text": (lambda a: tf.strings.length(tf.as_string(a)), "AsString"),
-    "shape": (lambda a: tf.where(a > 0), r"depend on data \(s64\[<=8,1\]\)"),
 }
 
 
