@@ -56,7 +56,7 @@ def profile(program: Compiled, seconds: float = 0.02) -> list[Row]:
     """Each kernel of a compiled program, in the order of the plan; `seconds` are spent on each at least."""
     import pyopencl as cl
 
-    plan, device = program.plan, program.device
+    plan, device = program.planned.plan, program.device
     raw = device.raw
     kernels = [part for k in plan.kernels for part in k.parts() if part.name != COPY]
     source = generate(kernels, device.target)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.devices import device_counts
-from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.errors import DeviceError, InputError, UnsupportedError
 from refxla_spec.groups import described
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
-from . import tuning
+from . import kept, tuning
 from .codegen.program import program
+from .codegen.target import Target
 from .cost import Cost, cost_of
 from .dynamic import Sizes
 from .explain import Explanation
+from .fingerprint import Source
 from .frontends import load
+from .kept import Compilation
 from .passes.pipeline import FUSION, optimize
 from .planner import Planned, make_plan
 from .runtime.build import part_size
@@ -33,38 +36,80 @@ from .supported import check_values, emit, located
 REFERENCE = "reference"
 
 
+@dataclass(frozen=True)
+class Request:
+    """What is to be compiled, for what: the program, the device, the passes to leave out, and the target, which says
+    how products are cut."""
+
+    source: Source
+    device: Device
+    without: Collection[str]
+    target: Target
+
+    def key(self, what: str = "compilation") -> str | None:
+        """Under which the compilation, or what else is known of it, is kept on disk; None: it is not."""
+        if self.source.fingerprint is None:
+            return None
+        return kept.key(what, self.source.fingerprint, self.device, self.target, self.without)
+
+
 class Compiled(Executable):
     """A program compiled for a device; see Executable for how it is called, and `compile` for how one is made.
 
     `hlo` is the program as it came, `optimized_hlo` as the passes left it; `plan` the kernels, steps and memory;
-    `opencl` the source of the kernels; `memory` the bytes it needs. Each prints as text.
+    `opencl` the source of the kernels; `memory` the bytes it needs. Each prints as text. Of a program that was found
+    on disk, `hlo`, `optimized_hlo` and `planned` (the plan with its fusions, and how it came about) are made when they
+    are asked for.
     """
 
-    def __init__(self, hlo: Module, optimized: Module, planned: Planned, device: Any) -> None:
-        self.hlo, self.optimized_hlo, self.planned = hlo, optimized, planned
-        plan = planned.plan
-        source = program(plan.kernels, device.target, part_size(device))
-        super().__init__(plan, source, device, cost_of(plan).operations)
+    def __init__(self, request: Request, made: Compilation, planning: tuple[Module, Planned] | None = None) -> None:
+        """`planning` is what `plan_module` gave for the request, if it was asked."""
+        self._request, self._made = request, made
+        if planning is not None:
+            self._planning = planning
+        super().__init__(made.plan, made.program, request.device, made.cost.operations)
+
+    @cached_property
+    def _planning(self) -> tuple[Module, Planned]:
+        return plan_module(self.hlo, self._request.target, self._request.without)
+
+    @property
+    def hlo(self) -> Module:
+        """The program as it came."""
+        return self._request.source.module
+
+    @property
+    def optimized_hlo(self) -> Module:
+        """The program as the passes left it."""
+        return self._planning[0]
+
+    @property
+    def planned(self) -> Planned:
+        """The plan with its fusions, and how it came about."""
+        return self._planning[1]
 
     def explain(self) -> Explanation:
         """Each kernel, what is in it and what it moves; and for each edge that was not fused, why."""
         return Explanation(self.planned)
 
     @property
+    def arity(self) -> int:
+        """How many parameters the program has."""
+        return self._made.arity
+
+    @property
     def cost(self) -> Cost:
         """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one turn)."""
-        return cost_of(self.plan)
+        return self._made.cost
 
 
 class Resizing(Compiled):
     """A Compiled of a program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and
     gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form (passes/dynamic)."""
 
-    def __init__(self, hlo: Module, optimized: Module, planned: Planned, device: Any) -> None:
-        super().__init__(hlo, optimized, planned, device)
-        root = hlo.entry.root.shape
-        parameters = [leaf for p in hlo.entry.parameters for leaf in leaves(p.shape)]
-        self.sizes = Sizes(parameters, leaves(root), not root.is_tuple)
+    def __init__(self, request: Request, made: Compilation, planning: tuple[Module, Planned] | None = None) -> None:
+        super().__init__(request, made, planning)
+        self.sizes = Sizes(*made.dynamic)
 
     def __call__(self, *arguments: Any) -> Any:
         """The results, from the flattened arguments; raises InputError for those that do not fit."""
@@ -84,6 +129,7 @@ class Reference:
                 "`refxla run FILE --device reference`"
             )
         self.hlo = hlo
+        self.arity = len(hlo.entry.parameters)
         self.device_reason = "the reference interpreter: it was asked for"
 
     def __call__(self, *arguments: Any) -> Any:
@@ -102,18 +148,63 @@ class Reference:
 def compile_module(
     source: Any, device: str | Device | None = None, without: Collection[str] = (), tune: bool = False
 ) -> Compiled | Reference:
-    """Compile an HLO program given as a Module, text, a path, or a serialized proto; see `refxla.compile`."""
+    """Compile an HLO program given as a Source, a Module, text, a path, or a serialized proto; see `refxla.compile`."""
     device = device.name if isinstance(device, Device) else device
     if device is not None and not isinstance(device, str):
         raise InputError(f"device is a {type(device).__name__}: give the name of a device, or one of refxla.devices()")
-    module = source if isinstance(source, Module) else load(source)
-    verify(module)
+    if not isinstance(source, Source):
+        source = Source.of(source if isinstance(source, Module) else load(source))
     if device == REFERENCE:
-        return Reference(module)
-    chosen, _ = choose(device)
-    optimized, planned = (plan_tuned if tune else plan_for)(module, chosen, without)
-    dynamic = any(s.is_dynamic for s in (*(p.shape for p in module.entry.parameters), module.entry.root.shape))
-    return (Resizing if dynamic else Compiled)(module, optimized, planned, chosen)
+        verify(source.module)
+        return Reference(source.module)
+    try:
+        chosen, _ = choose(device)
+        request = Request(source, chosen, without, chosen.target)
+    except DeviceError:
+        verify(source.module)  # what is wrong with the program comes first
+        raise
+    if tune:
+        return _tuned(request)
+    made = kept.load(request.key())
+    if made is not None:
+        return _executable(request, made)
+    verify(source.module)
+    return _built(request, plan_module(source.module, request.target, without))
+
+
+def _tuned(request: Request) -> Compiled:
+    """A program with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
+    source, device, without = request.source, request.device, request.without
+    entry = request.key("products")
+    names = kept.load_names(entry)
+    choices = None if names is None else tuning.known(names, device)
+    if choices is not None:
+        found = replace(request, target=replace(request.target, choices=choices))
+        made = kept.load(found.key())
+        if made is not None:
+            return _executable(found, made)
+    verify(source.module)
+    planning = plan_module(source.module, request.target, without)
+    choices = tuning.tune(planning[1].plan.fusions, device)
+    kept.save_names(entry, tuning.products(planning[1].plan.fusions))
+    if choices:
+        request = replace(request, target=replace(request.target, choices=choices))
+        planning = plan_module(source.module, request.target, without)
+    return _built(request, planning)
+
+
+def _built(request: Request, planning: tuple[Module, Planned]) -> Compiled:
+    """What was planned, built, and kept on disk."""
+    plan = planning[1].plan
+    source = program(plan.kernels, request.target, part_size(request.device))
+    made = Compilation.of(request.source.module, plan, source, cost_of(plan))
+    executable = _executable(request, made, planning)
+    kept.save(request.key(), made)
+    return executable
+
+
+def _executable(request: Request, made: Compilation, planning: tuple[Module, Planned] | None = None) -> Compiled:
+    return (Compiled if made.dynamic is None else Resizing)(request, made, planning)
 
 
 def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:
@@ -129,11 +220,6 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
         return optimized, make_plan(optimized, partial(emit, target=target), fuse=fuse, merge_for=cores)
     except UnsupportedError as problem:
         raise located(problem, module) from None
-
-
-def plan_for(module: Module, device: Device, without: Collection[str] = ()) -> tuple[Module, Planned]:
-    """The same for a device."""
-    return plan_module(module, device.target, without)
 
 
 def plan_tuned(module: Module, device: Device, without: Collection[str] = ()) -> tuple[Module, Planned]:

@@ -43,12 +43,8 @@ def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] |
     `timer` makes what measures one product's candidates; None runs them on the device. Raises DeviceError when the
     device fails.
     """
-    products: dict[str, Fusion] = {}
-    for fusion in fusions:
-        if fusion.kind in ("dot", "convolution") and _products(fusion) >= LEAST_PRODUCTS:
-            products.setdefault(signature(fusion), fusion)
     store, found, missing = disk.cache(), {}, {}
-    for name, fusion in products.items():
+    for name, fusion in products(fusions).items():
         kept = store.get(_entry(name, device))
         if kept is None:
             missing[name] = fusion
@@ -60,6 +56,24 @@ def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] |
             measure = timer() if timer else _OnDevice(device)
             found[name] = search(program_of(fusion), name, device.target, measure, lambda f=fusion: advance(f))
             store.put(_entry(name, device), json.dumps(dataclasses.asdict(found[name])).encode())
+    return {name: choice for name, choice in found.items() if choice != Choice()}
+
+
+def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
+    """By their signatures the fusions whose products are worth the search, one of each."""
+    found: dict[str, Fusion] = {}
+    for fusion in fusions:
+        if fusion.kind in ("dot", "convolution") and _products(fusion) >= LEAST_PRODUCTS:
+            found.setdefault(signature(fusion), fusion)
+    return found
+
+
+def known(names: Iterable[str], device: Device) -> dict[str, Choice] | None:
+    """What `tune` gives for products of these signatures; None where it would have to search."""
+    entries = {name: disk.cache().get(_entry(name, device)) for name in names}
+    if None in entries.values():
+        return None
+    found = {name: _decode(content) for name, content in entries.items()}
     return {name: choice for name, choice in found.items() if choice != Choice()}
 
 

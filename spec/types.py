@@ -36,6 +36,9 @@ class ElementType:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple:  # there is one of each, copied and pickled or not
+        return _named, (self.name,)
+
     @property
     def bytes(self) -> int:
         """Bytes of one element in an array in memory (sub-byte types take one byte each)."""
@@ -108,6 +111,10 @@ def _element_types() -> dict[str, ElementType]:
         name: ElementType(name, number, kind, bits, None if dtype is None else np.dtype(dtype))
         for name, number, kind, bits, dtype in rows
     }
+
+
+def _named(name: str) -> ElementType:
+    return ELEMENT_TYPES[name]
 
 
 ELEMENT_TYPES: dict[str, ElementType] = _element_types()

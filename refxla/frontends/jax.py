@@ -8,6 +8,7 @@ of the lowering.
 from __future__ import annotations
 
 import functools
+import hashlib
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
 from ..compiler import compile_module
+from ..fingerprint import Source
 from .proto import from_proto
 from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction
@@ -134,6 +136,19 @@ _WITHIN_TRACE = (
 )
 
 
+def _source(lowered: Any) -> Source:
+    """The program of a lowering. It is known by its StableHLO, without places in the user's source, of which HLO is
+    made when that is needed."""
+    from jax import lib, version
+
+    text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Source(
+        f"jax {version.__version__} {lib.__version__} {digest}",
+        lambda: from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()),
+    )
+
+
 class _JaxLowered(Lowered):
     def __init__(self, lowered: Any, build: Callable) -> None:
         import jax
@@ -141,8 +156,8 @@ class _JaxLowered(Lowered):
         lowering = lowered._lowering
         self.hoisted = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
         self.kept = sorted(lowering.compile_args["kept_var_idx"])
-        self.program = build(from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()))
-        parameters = len(self.program.hlo.entry.parameters)
+        self.program = build(_source(lowered))
+        parameters = self.program.arity
         if parameters != len(self.kept):
             raise UnsupportedError(
                 f"the program has {parameters} parameters for {len(self.kept)} arguments: what else it takes (tokens "

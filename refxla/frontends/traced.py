@@ -10,6 +10,7 @@ from typing import Any
 from refxla_spec.module import Module
 
 from ..compiler import Compiled, Reference, compile_module
+from ..fingerprint import Source
 
 
 class Lowered:
@@ -66,8 +67,8 @@ class TracedFunction:
         """Trace the function for arguments like these and compile it."""
         raise NotImplementedError
 
-    def _build(self, module: Module) -> Compiled | Reference:
-        return compile_module(module, self.device, self.without, self.tune)
+    def _build(self, program: Module | Source) -> Compiled | Reference:
+        return compile_module(program, self.device, self.without, self.tune)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

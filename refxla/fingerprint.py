@@ -1,0 +1,114 @@
+"""What a program is, as a short text that is equal for equal programs: the key under which its compilation is kept.
+
+All that decides about the compilation takes part: names (kernels are named after instructions), opcodes, shapes,
+operands, attributes, the bits of literals. Where an instruction comes from (metadata, stack frames, the place in a
+text) does not, so that moving a line of the user's program leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import ElementType, Shape
+
+
+class Source:
+    """A program whose Module is made when it is asked for.
+
+    `fingerprint` is one text for one program, or None for what is not kept on disk; `make` gives the module, and may
+    raise what reading a program raises.
+    """
+
+    def __init__(self, fingerprint: str | None, make: Callable[[], Module]) -> None:
+        self.fingerprint, self._make = fingerprint, make
+
+    @staticmethod
+    def of(module: Module) -> Source:
+        """The source that a module is, as it stands now."""
+        try:
+            known = fingerprint(module)
+        except (TypeError, ValueError, AttributeError, KeyError):  # put together wrongly: `verify` says how
+            known = None
+        source = Source(known, lambda: module)
+        _ = source.module
+        return source
+
+    @cached_property
+    def module(self) -> Module:
+        """The program."""
+        made = self._make()
+        del self._make  # and what it holds
+        return made
+
+
+def fingerprint(module: Module) -> str:
+    """Equal for two modules if they are the same program; see the module's docstring.
+
+    Raises TypeError for an attribute whose value is none of those that attributes have.
+    """
+    writer = _Writer(module)
+    writer.module()
+    return "module " + writer.digest.hexdigest()
+
+
+class _Writer:
+    """Writes values into a digest such that different values are different texts."""
+
+    def __init__(self, module: Module) -> None:
+        self.content = module
+        self.digest = hashlib.sha256()
+        self.computations = {c: n for n, c in enumerate(module.computations)}
+        self.shapes: dict[Shape, str] = {}
+
+    def module(self) -> None:
+        m = self.content
+        header = (m.name, m.attributes, m.aliases, m.entry_layout, self.computations.get(m.entry))
+        self.digest.update(self.text(header).encode())
+        for c in m.computations:
+            numbers = {i: n for n, i in enumerate(c.instructions)}
+            parts = [f"computation {c.name!r} {c.execution_thread!r} {numbers.get(c.root)}"]
+            parts += [self.instruction(i, numbers) for i in c.instructions]
+            self.digest.update("\n".join([*parts, ""]).encode())
+
+    def instruction(self, i: Instruction, numbers: dict[Instruction, int]) -> str:
+        operands = [numbers.get(o) for o in i.operands]
+        before = [numbers.get(o) for o in i.control_predecessors]
+        notes = (i.sharding, i.frontend_attributes, i.backend_config)
+        shape, attributes = self.text(i.shape), self.text(i.attributes)
+        return f"{i.name!r} {i.opcode!r} {shape} {operands} {before} {notes!r} {attributes}"
+
+    def text(self, value: Any) -> str:
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        if isinstance(value, float):
+            return value.hex()
+        if isinstance(value, Shape):
+            if value not in self.shapes:
+                self.shapes[value] = self.fields(value)
+            return self.shapes[value]
+        if isinstance(value, (tuple, list)):
+            return "(" + ", ".join(map(self.text, value)) + ")"
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key!r}: {self.text(v)}" for key, v in value.items()) + "}"
+        if isinstance(value, Computation):
+            return f"c{self.computations[value]}"
+        if isinstance(value, ElementType):
+            return value.name
+        if isinstance(value, (np.ndarray, np.generic)):
+            array = np.ascontiguousarray(value)
+            if array.dtype.hasobject:
+                raise TypeError("an array of objects has no bits")
+            return f"{array.dtype.name}{np.shape(value)}{hashlib.sha256(array.tobytes()).hexdigest()}"
+        if dataclasses.is_dataclass(value):
+            return self.fields(value)
+        raise TypeError(f"a {type(value).__name__} is no value of an attribute")
+
+    def fields(self, value: Any) -> str:
+        each = (self.text(getattr(value, f.name)) for f in dataclasses.fields(value))
+        return f"{type(value).__name__}({', '.join(each)})"
