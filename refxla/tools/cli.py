@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     given = run.add_mutually_exclusive_group()
     given.add_argument("--inputs", metavar="NPZ", help="arguments: arrays arg0, arg1, ... or by the parameters' names")
     given.add_argument("--random", metavar="SEED", type=int, help="arguments at random; the same for the same seed")
+    run.add_argument("--infeed", metavar="NPZ", help="what infeeds get: infeed0, infeed1, ... (on the reference)")
     run.add_argument("--output", metavar="NPZ", help="write the results there, as out0, out1, ...")
     run.add_argument("--check", action="store_true", help="compare with the reference; exit status 1 if it is wrong")
     for name in ("replicas", "partitions"):

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from .. import compiler
 from ..progress import waiting
-from . import run_devices
+from . import feeds, run_devices
 from .console import read_bytes, show, write_bytes
 from .values import from_npz, names, random_arguments, read_npz, write_npz
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
     if options.random is not None and options.random < 0:
         raise InputError(f"--random {options.random}: a seed is 0 or more")
-    if prod(run_devices.counts(options, module)) > 1:
+    if prod(run_devices.counts(options, module)) > 1 or feeds.is_fed(module) or options.infeed is not None:
         return run_devices.run(options, module)
     if options.inputs is not None:
         arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)

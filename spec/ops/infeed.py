@@ -31,7 +31,7 @@ def evaluate(instruction: Instruction, token: Value, device: Device) -> Value:
     if not device.host.infeed:
         raise EvaluationError(
             f"{instruction.name}: the infeed of device {device.number} is empty, and {shape.without_layout()} is taken "
-            "from it; give the values: run(module, args, host=Host(infeed=[...]))"
+            "from it; give the values: run(module, args, host=Host(infeed=[...])), or `refxla run --infeed NPZ`"
         )
     try:
         return conform(device.host.infeed.popleft(), shape, f"{instruction.name}: the value of the infeed"), None

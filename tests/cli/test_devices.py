@@ -67,3 +67,60 @@ def test_what_is_refused(refxla, program, tmp_path):
 
 def test_it_is_documented():
     assert "dev1.arg0" in parser().format_help()
+
+
+FED = """t = token[] after-all()
+x = f32[2] parameter(0)
+first = (f32[2], token[]) infeed(t)
+u = token[] get-tuple-element(first), index=1
+second = ((s32[], bf16[2]), token[]) infeed(u)
+v = token[] get-tuple-element(second), index=1
+a = f32[2] get-tuple-element(first), index=0
+pair = (s32[], bf16[2]) get-tuple-element(second), index=0
+o = token[] outfeed(pair, v), outfeed_shape=(s32[], bf16[2])
+p = token[] outfeed(a, o), outfeed_shape=f32[2]
+ROOT r = f32[2] add(x, a)"""
+
+
+def fed_program(header=""):
+    return f"HloModule fed{header}\nENTRY main {{\n{FED}\n}}\n"
+
+
+def test_infeeds_and_outfeeds(refxla, program, tmp_path):
+    x = np.array([1, 2], np.float32)
+    given = npz(tmp_path / "in.npz", arg0=x)
+    fed = npz(tmp_path / "fed.npz", infeed0=10 * x, **{"infeed1.0": np.int32(7), "infeed1.1": X})
+    out = tmp_path / "out.npz"
+    reference = ("--device", "reference", "--inputs", given)
+    ran = refxla("run", program(fed_program()), *reference, "--infeed", fed, "--output", out, "--repeat", "2")
+    assert ran.status == 0, ran.err
+    with np.load(out) as file:
+        assert np.array_equal(file["out0"], 11 * x) and np.array_equal(file["outfeed1"], 10 * x)
+        assert file["outfeed0.0"] == 7 and np.array_equal(file["outfeed0.1"].view(X.dtype), X)
+    for_all = {"infeed0": 10 * x, "infeed1.0": np.int32(7), "infeed1.1": X}
+    own = {f"dev1.{name}": array + array for name, array in for_all.items()}
+    both = npz(tmp_path / "both.npz", **for_all, **own)
+    ran = refxla("run", program(fed_program(", replica_count=2")), *reference, "--infeed", both, "--output", out)
+    assert ran.status == 0, ran.err
+    with np.load(out) as file:
+        assert np.array_equal(file["dev0.out0"], 11 * x) and np.array_equal(file["dev1.out0"], 21 * x)
+        assert file["dev0.outfeed0.0"] == 7 and file["dev1.outfeed0.0"] == 14
+
+
+def test_infeeds_that_are_refused(refxla, program, tmp_path):
+    x = np.array([1, 2], np.float32)
+    given = npz(tmp_path / "in.npz", arg0=x)
+
+    def said(*options, **infeed):
+        fed = ("--infeed", npz(tmp_path / "fed.npz", **infeed)) if infeed else ()
+        ran = refxla("run", program(fed_program()), "--inputs", given, *fed, *options)
+        assert ran.status == 2
+        return " ".join(ran.err.split())
+
+    reference = ("--device", "reference")
+    assert "infeeds or outfeeds runs on the reference: add --device reference" in said()
+    assert "--infeed NPZ" in said(*reference)
+    assert "has infeed1 and no infeed0" in said(*reference, infeed1=x)
+    assert "has feed; values of infeeds are infeed0" in said(*reference, feed=x)
+    assert "both whole and in parts" in said(*reference, infeed0=x, **{"infeed0.0": x})
+    assert "the value of the infeed" in said(*reference, infeed0=x[:1])
