@@ -2,9 +2,9 @@
 
 A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
 is reported as *excused*, under the difference's name; it is not a pass. What holds for XLA stands in
-`differences_xla.py`, `differences_dynamic.py` and `differences_refused.py`, what holds for StableHLO's interpreter in
-`differences_stablehlo.py`; here stands what such an entry is, and what its predicates are made of. `rows()` is the
-table of the documentation.
+`differences_xla.py`, `differences_programs.py`, `differences_dynamic.py` and `differences_refused.py`, what holds for
+StableHLO's interpreter in `differences_stablehlo.py`; here stands what such an entry is, and what its predicates are
+made of. `rows()` is the table of the documentation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Difference:
     can touch. `explains` says which elements of their results, None: none. `fails` says that there need be no result to
     compare: it explains a refusal, a crash, and a result of another type or of other dimensions. `what` is what the
     target does, against what the reference does. `refusal` says that it is about programs that are to be refused: it
-    touches these alone, and all others touch none of them.
+    touches these alone, and all others touch none of them. `without` is the target's option under which it does not do
+    this: the difference is one of whole programs, and explains what is right under that option.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Difference:
     what: str = ""
     fails: bool = False
     refusal: bool = False
+    without: str = ""
 
     def touches(self, case: Case, target: str) -> bool:
         """Whether the difference may explain what comes of the case on the target of that name."""
@@ -86,9 +88,9 @@ def site(case: Case, leaf: int) -> Instruction:
 
 
 def operands(case: Case, leaf: int) -> list[np.ndarray]:
-    """The operands of that instruction that are parameters, as arrays."""
-    found = [o for o in site(case, leaf).operands if o.opcode == "parameter"]
-    return [np.asarray(case.inputs[o.attributes["number"]]) for o in found]
+    """The operands of that instruction that are parameters or constants, as arrays."""
+    found = [o for o in site(case, leaf).operands if o.opcode in ("parameter", "constant")]
+    return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in found]
 
 
 def where(test: Callable[..., np.ndarray]) -> Explains:
@@ -160,9 +162,21 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
 
 def _differences() -> tuple[Difference, ...]:
     # They are made of what stands above.
-    from . import differences_dynamic, differences_refused, differences_stablehlo, differences_xla
+    from . import (
+        differences_dynamic,
+        differences_programs,
+        differences_refused,
+        differences_stablehlo,
+        differences_xla,
+    )
 
-    modules = (differences_xla, differences_dynamic, differences_refused, differences_stablehlo)
+    modules = (
+        differences_xla,
+        differences_programs,
+        differences_dynamic,
+        differences_refused,
+        differences_stablehlo,
+    )
     return tuple(d for module in modules for d in module.DIFFERENCES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, na
 from .generate import Sample, generate
 from .runs import Arrays, Kernels, call, different_bits
 
+NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what XLA says
 KERNEL_VARIANT = 6  # of so many programs one has the kernels of a variant compared, too
 
 
@@ -32,12 +34,13 @@ class Tally:
     rules: Counter[str] = field(default_factory=Counter)
     divergences: list[dict[str, Any]] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)  # by stage, over all processes
-    xla: Counter[str] = field(default_factory=Counter)  # programs put to XLA:CPU: compared, or why not
+    xla: Counter[str] = field(default_factory=Counter)  # programs put to XLA:CPU, by what came of it
+    reasons: Counter[str] = field(default_factory=Counter)  # why these were excused, unsupported or refused
 
     def add(self, other: Tally) -> None:
         for name in ("programs", "compared", "variants", "elements", "undecided"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("unsupported", "opcodes", "rules", "seconds", "xla"):
+        for name in ("unsupported", "opcodes", "rules", "seconds", "xla", "reasons"):
             getattr(self, name).update(getattr(other, name))
         self.divergences += other.divergences
 
@@ -97,14 +100,13 @@ def run(first: int, count: int, kernels: Kernels | None, every: int = 0, built: 
 
 
 def _put_to_xla(sample: Sample, result: Cheap, tally: Tally) -> None:
-    try:
-        divergence = xla.check(sample, result.wanted)
-    except xla.LeftOut as why:
-        tally.xla[f"left out: {why}"] += 1
-        return
-    tally.xla["compared"] += 1
-    if divergence:
-        tally.found(divergence)
+    answer = xla.check(sample, result.wanted)
+    tally.xla[answer.outcome] += 1
+    tally.xla["ended its process"] += answer.died
+    for why in answer.why:
+        tally.reasons[f"{answer.outcome}: {NAMES.sub('*', ' '.join(why.split()))[:100]}"] += 1
+    if answer.divergence:
+        tally.found(answer.divergence)
 
 
 def reason(message: str) -> str:

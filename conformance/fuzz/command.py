@@ -212,7 +212,8 @@ class Session:
             "unsupported": f"{sum(t.unsupported.values())}: "
             + ", ".join(f"{n} {what}" for what, n in t.unsupported.most_common(5)),
             "operations met": len(t.opcodes),
-            "XLA:CPU": ", ".join(f"{n} {what}" for what, n in t.xla.most_common(6)) or "not asked",
+            "XLA:CPU": ", ".join(f"{n} {what}" for what, n in t.xla.most_common()) or "not asked",
+            **{f"  {why}": n for why, n in t.reasons.most_common(20)},
             "seconds by stage": ", ".join(f"{k} {v:.0f}" for k, v in t.seconds.most_common()),
         }
         table = Table(box=None, show_header=False)

@@ -1,111 +1,185 @@
-"""XLA:CPU beside the reference, for programs on which the two are to agree.
+"""XLA:CPU beside the reference.
 
-XLA promises no accuracy. What its elementary functions really have was measured by sweeps (sweep/xla_cpu.json), and
-the bounds of a program are widened as far as the worst of its functions goes beyond the contract; a function that was
-not swept is not compared. Programs are left out that meet what XLA:CPU is known to do differently: it flushes
-subnormals to zero, and some operations are its own (OWN).
+Each program comes to one of these ends:
+
+    agreed       every element of the results keeps the contract
+    excused      some do not, and all that is wrong is explained by known differences (differences.py)
+    unsupported  XLA says that it does not take the program, or
+    refused      it refuses it for another reason
+    diverged     the rest, a crash among them
+
+An excuse is looked for in two ways. XLA is asked again without those parts of it that are known to change results
+(`Difference.without`); where the results then keep the contract, those parts are the reason. And each instruction that
+a wrong result depends on is put to XLA by itself (steps.py), as a case of the suite; where that is excused, all results
+that depend on the instruction are. A result that depends on none still has to be right. A crash may be that of a whole
+program, as a case of the kind "program". A program on which XLA ends its
+process where it divides integers is asked again in a form where it does not (prepared.guarded).
+
+XLA promises no accuracy. What its elementary functions really have was measured by sweeps (sweep/xla_cpu.json), and the
+bounds of a program are widened as far as the worst of its functions goes beyond the contract.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
-import numpy as np
 from refxla_conformance.targets.child import ChildDied, ChildError
 from refxla_spec.accuracy import max_ulp
-from refxla_spec.compare import TINY
-from refxla_spec.errors import Error, UnsupportedError
-from refxla_spec.interpreter import Interpreter
-from refxla_spec.module import Instruction
-from refxla_spec.types import Value
+from refxla_spec.compare import compare
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction, Module
 
-from ..differences import in_any_part, subnormal
+from ..check import Outcome
+from ..check import check as check_case
+from ..differences import DIFFERENCES, Difference
 from ..sweep.table import KEPT, read
-from .differ import Divergence, attempt
-from .frame import flatten
+from ..targets.base import Target
+from .differ import Divergence
 from .generate import Sample
-from .runs import Expected, expected, nested
+from .prepared import divides, guarded, prepared
+from .runs import Arrays, Expected, expected
+from .steps import cases, needed, steps, whole
 
-#: What XLA:CPU computes in another way than HLO says, or in a way that HLO leaves open.
-OWN = {
-    "reduce-precision": "of NaN with few bits, and of subnormals",
-    "bitcast-convert": "pred has 8 bits there",
-    "rng-bit-generator": "its own algorithm and order",
-    "rng": "its own numbers",
-    "rng-get-and-update-state": "its own state",
-    "custom-call": "its own targets",
-    "partition-id": "of one device",
-    "replica-id": "of one device",
-}
-#: Sums that begin with the first term there, and with 0 here: of a sum of terms -0 the zero has another sign.
-SUMS = frozenset("dot convolution".split())
-TYPES = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128".split())
+NAME = "xla-cpu"
+QUOTIENTS = "integer quotients of constants"
+LIMIT = 60.0  # seconds for one program
+REWRITES = tuple(d for d in DIFFERENCES if d.target == NAME and d.without)
 
 
-class LeftOut(Error):
-    """A program on which the two are known to differ, or that XLA does not take; the message says why."""
+@dataclass(frozen=True)
+class Answer:
+    """What came of a program: `why` are the names of differences, or what XLA says; `died` tells that it ended XLA's
+    process; `divergence` is of one that diverged."""
+
+    outcome: str
+    why: tuple[str, ...] = ()
+    died: bool = False
+    divergence: Divergence | None = None
 
 
 @cache
-def _target() -> Any:
+def target(without: tuple[str, ...] = ()) -> Target:
+    """XLA:CPU with these flags. Raises ModuleNotFoundError where the pinned jaxlib is not installed."""
     from refxla_conformance.targets.xla_cpu import XlaCpu
 
-    return XlaCpu(limit=60.0)
+    return XlaCpu(LIMIT, " ".join(without))
 
 
-def check(sample: Sample, wanted: Expected | None = None) -> Divergence | None:
-    """XLA:CPU against the reference. Raises LeftOut, ModuleNotFoundError where the pinned jaxlib is not installed."""
-    _refuse(sample)
-    target = _target()
-    wanted = wanted or expected(sample)
-    sums = any(i.opcode in SUMS for i in sample.module.instructions())
-    least = TINY if sums else 0.0
-    widening = max((_beyond(i) for i in sample.module.instructions()), default=1.0)
-    loose = replace(wanted, bounds=[np.maximum(b * widening, least) for b in wanted.bounds])
+def check(sample: Sample, wanted: Expected | None = None) -> Answer:
+    """Put a program to XLA:CPU. Raises ModuleNotFoundError where the pinned jaxlib is not installed."""
+    wanted = _widened(sample.module, wanted or expected(sample))
+    sample = prepared(sample)
+    names: list[str] = []
+    died = False
     try:
-        got = target.run(sample.module, nested(sample.module, sample.arguments))
-    except (UnsupportedError, ChildError) as error:
-        raise LeftOut(f"XLA refuses it: {str(error)[:60]}") from None
+        try:
+            got: Arrays | None = _run(sample)
+        except ChildDied as error:
+            if not divides(sample.module) or "SIGFPE" not in str(error):
+                raise
+            sample, names, died = guarded(sample), [QUOTIENTS], True
+            got = _run(sample)
+        wrong, what = _wrong(wanted, got)
+    except UnsupportedError as error:
+        return Answer("unsupported", (str(error),), died)
+    except ChildError as error:
+        return Answer("refused", (str(error),), died)
     except ChildDied as error:
-        return Divergence(sample.seed, "xla-cpu", f"{type(error).__name__}: {error}", type(error).__name__)
-    return attempt(sample.seed, "xla-cpu", lambda: loose.difference(got))
+        got, wrong, what, died = None, set(range(len(wanted.values))), str(error), True
+    left = wrong
+    if left:
+        left, more = _rewritten(sample, wanted, wrong)
+        names += more
+    if left:
+        explained, more, unexplained = _stepped(sample, left, got is None)
+        left, names = left - explained, [*names, *more]
+        what = "; ".join([what, *unexplained])
+    if left and got is None:
+        more = [d.name for d in DIFFERENCES if d.fails and d.touches(whole(sample), NAME)]
+        left, names = (set(), more) if more else (left, names)
+    if left:
+        raised = "ChildDied" if got is None else ""
+        return Answer("diverged", (), died, Divergence(sample.seed, NAME, what[:2000], raised))
+    return Answer("excused", tuple(dict.fromkeys(names)), died) if names else Answer("agreed")
+
+
+def _run(sample: Sample, without: tuple[str, ...] = ()) -> Arrays:
+    """Flags of one name are joined: XLA takes the last one alone."""
+    flags: dict[str, list[str]] = {}
+    for flag in without:
+        name, _, value = flag.partition("=")
+        flags.setdefault(name, []).append(value)
+    asked = target(tuple(f"{name}={','.join(values)}" for name, values in flags.items()))
+    return asked.run(sample.module, list(sample.arguments))
+
+
+def _wrong(wanted: Expected, got: Arrays) -> tuple[set[int], str]:
+    """The leaves of the result that break the contract, and how the first one does."""
+    what = wanted.difference(got)
+    if not what:
+        return set(), ""
+    wrong = set()
+    for n, (g, value, bound) in enumerate(zip(got, wanted.values, wanted.bounds, strict=True)):
+        if (g.dtype, g.shape) != (value.dtype, value.shape) or compare(g, value, bound)[0].outside:
+            wrong.add(n)
+    return wrong, what
+
+
+def _rewritten(sample: Sample, wanted: Expected, wrong: set[int]) -> tuple[set[int], list[str]]:
+    """The leaves that stay wrong without what XLA is known to do, and the names of what makes the others wrong."""
+
+    def left(differences: tuple[Difference, ...]) -> set[int]:
+        try:
+            return _wrong(wanted, _run(sample, tuple(d.without for d in differences)))[0] & wrong
+        except (UnsupportedError, ChildError, ChildDied):
+            return wrong
+
+    least = left(REWRITES)
+    if least == wrong:
+        return wrong, []
+    for d in REWRITES:
+        if left((d,)) == least:
+            return least, [d.name]
+    return least, [d.name for d in REWRITES]
+
+
+def _stepped(sample: Sample, wrong: set[int], died: bool) -> tuple[set[int], list[str], list[str]]:
+    """Of these leaves those that depend on an instruction that is excused by itself; the names of the differences that
+    excuse it; and what is wrong with instructions that are not excused. Where a program has no result, the reason is an
+    instruction that has none, and the other way round."""
+    depends = {n: needed(sample.module, n) for n in wrong}
+    explained: set[int] = set()
+    names: list[str] = []
+    unexplained: list[str] = []
+    for step in steps(sample):
+        if not died and not any(step.entry in depends[n] for n in wrong - explained):
+            continue
+        for case in cases(step):
+            verdict = check_case(case, target())
+            if verdict.outcome is Outcome.EXCUSED and bool(verdict.got) != died:
+                explained |= wrong if died else {n for n in wrong if step.entry in depends[n]}
+                names += verdict.differences
+                break
+            if verdict.outcome is Outcome.FAIL:
+                unexplained.append(f"{step.instruction.name} alone: {verdict.reason}")
+    return explained, names, unexplained
+
+
+def _widened(module: Module, wanted: Expected) -> Expected:
+    by = max((_beyond(i) for i in module.instructions()), default=1.0)
+    return replace(wanted, bounds=[b * by for b in wanted.bounds])
 
 
 def _beyond(i: Instruction) -> float:
     """How many times its bound in the contract an XLA:CPU function may be off, as sweeps have seen; at least 1."""
     element_type = i.operands[0].shape.element_type.name if i.operands else ""
     bound = max_ulp(i.opcode, element_type)
-    if not bound:
-        return 1.0
-    worst = _worst().get((i.opcode, element_type))
-    if worst is None:
-        raise LeftOut(f"nobody knows how accurate {i.opcode} of {element_type} is")
-    return max(1.0, worst / bound)
+    worst = _worst().get((i.opcode, element_type)) if bound else None
+    return 1.0 if worst is None else max(1.0, worst / bound)
 
 
 @cache
 def _worst() -> dict[tuple[str, str], float | None]:
     """The largest errors that sweeps of XLA:CPU have found, in ULP."""
     return {(row.opcode, row.type): row.worst for row in read(KEPT.with_name("xla_cpu.json"))}
-
-
-def _refuse(sample: Sample) -> None:
-    for i in sample.module.instructions():
-        if i.opcode in OWN:
-            raise LeftOut(f"{i.opcode}: {OWN[i.opcode]}")
-        if i.opcode == "convolution" and i.shape.element_type.is_integer:
-            raise LeftOut("sums of an integer convolution saturate where XLA folds it")
-        if i.shape.is_array and i.shape.element_type.name not in TYPES:
-            raise LeftOut(f"type {i.shape.element_type}")
-        if i.opcode in ("maximum", "minimum", "clamp", "power", "cbrt") and i.shape.element_type.is_complex:
-            raise LeftOut(f"complex {i.opcode}")
-
-    def trace(i: Instruction, value: Value) -> None:
-        for a in flatten(value):
-            if a is not None and in_any_part(subnormal, a).any():
-                raise LeftOut("subnormals are flushed to zero")
-
-    with np.errstate(all="ignore"):
-        Interpreter(trace).run(sample.module.entry, *nested(sample.module, sample.arguments))

@@ -45,9 +45,9 @@ if installed() != JAXLIB:
     )
 
 
-def environment() -> dict[str, str]:
-    """What a child with JAX runs under; roundings of f16 and bf16 are kept."""
-    flags = f"--xla_allow_excess_precision=false --xla_force_host_platform_device_count={DEVICES}"
+def environment(more: str = "") -> dict[str, str]:
+    """What a child with JAX runs under, with `more` flags of XLA; roundings of f16 and bf16 are kept."""
+    flags = f"{more} --xla_allow_excess_precision=false --xla_force_host_platform_device_count={DEVICES}"
     return {
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_X64": "1",
@@ -63,8 +63,9 @@ class XlaCpu(Target):
     flushes_subnormals = True  # at run time; not in constants that it folds
     devices = DEVICES
 
-    def __init__(self, limit: float = LIMIT) -> None:
-        self._child, self._limit = Child("refxla_conformance.targets.xla_child", environment()), limit
+    def __init__(self, limit: float = LIMIT, flags: str = "") -> None:
+        """`limit` is in seconds for one question; `flags` are options of XLA, as XLA_FLAGS has them."""
+        self._child, self._limit = Child("refxla_conformance.targets.xla_child", environment(flags)), limit
 
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
         flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]

@@ -1,0 +1,213 @@
+"""How XLA:CPU (jaxlib 0.10.2) differs from the specification in what it makes of several instructions, or of constants.
+
+Found by random programs (fuzz/xla.py), which put every instruction of a program that differs to XLA alone, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+from refxla_spec.compare import same_bits
+from refxla_spec.interpreter import Interpreter
+from refxla_spec.numerics import type_of
+from refxla_spec.operation import operation
+from refxla_spec.types import ELEMENT_TYPES, F32, Shape
+
+from .cases import Case
+from .differences import Difference, of, operands, site, types_of, where
+from .differences_xla import COMPLEX_FUNCTIONS
+
+XLA = "xla-cpu"
+FLOATS = frozenset(t.name for t in ELEMENT_TYPES.values() if t.is_float or t.is_complex)
+
+
+def _never(case: Case) -> bool:
+    """Of cases: these differences are those of whole programs."""
+    return False
+
+
+def _no_quotient_of_constants(case: Case) -> bool:
+    """Whether constant integers are divided, one by zero or the smallest one by -1."""
+    if case.opcode not in ("divide", "remainder") or case.inputs:
+        return False
+    x, y = operands(case, 0)
+    if not type_of(x).is_integer:
+        return False
+    x, y = x.astype(object), y.astype(object)
+    lowest = -(2 ** (type_of(operands(case, 0)[0]).bits - 1))
+    return bool(np.any((y == 0) | ((y == -1) & (x == lowest))))
+
+
+def _one_element(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where a reduction of one element each gives that element."""
+    operand = operands(case, leaf)[leaf]
+    if case.opcode != "reduce" or operand.size != expected.size or operand.dtype != got.dtype:
+        return np.zeros(got.shape, bool)
+    return same_bits(got, operand.reshape(got.shape))
+
+
+def _combined_again(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """All elements of a reduce-window that XLA takes apart, if the initial value changes what it is combined with."""
+    i = site(case, leaf)
+    if i.opcode != "reduce-window" or max((w.size for w in i.window), default=0) < 16:
+        return np.zeros(got.shape, bool)
+    init = np.asarray(operands(case, leaf)[len(i.operands) // 2])
+    with np.errstate(all="ignore"):
+        twice = Interpreter().run(i.to_apply, init, init)
+    return np.full(got.shape, len(i.operands) == 2 and not same_bits(np.asarray(twice), init).all())
+
+
+def _meets_padding(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements of a convolution in whose sum an infinity or NaN of the kernel meets padding."""
+    lhs, rhs = operands(case, leaf)
+    if case.opcode != "convolution" or not type_of(rhs).is_float:
+        return np.zeros(got.shape, bool)
+    i, n = site(case, leaf), site(case, leaf).dim_labels
+    counting = replace(i, shape=Shape(F32, got.shape))
+    bad = (~np.isfinite(rhs)).astype(np.float32)
+    inside = operation("convolution").evaluate(counting, np.ones(lhs.shape, np.float32), bad)
+    total = bad.sum(axis=tuple(d for d in range(bad.ndim) if d != n.kernel_output_feature))
+    total = total.reshape([-1 if d == n.output_feature else 1 for d in range(got.ndim)])
+    return np.isnan(got) & (inside < total)
+
+
+def _meets_groups(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """NaNs of a convolution in groups, one of whose operands has infinities or NaNs."""
+    i = site(case, leaf)
+    if max(i.feature_group_count, i.batch_group_count) == 1 or not type_of(expected).is_float:
+        return np.zeros(got.shape, bool)
+    met = not all(np.isfinite(o).all() for o in operands(case, leaf))
+    return np.isnan(got) & met
+
+
+def _saturated(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are the smallest or largest integer of their type."""
+    info = ml_dtypes.iinfo(expected.dtype)
+    return (got == info.min) | (got == info.max)
+
+
+def _complex_update(case: Case) -> bool:
+    """Whether a program has a function of complex numbers of what dynamic-update-slice gives."""
+    for i in case.module.instructions() if case.kind == "program" else ():
+        if i.opcode in COMPLEX_FUNCTIONS and any(o.opcode == "dynamic-update-slice" for o in i.operands):
+            if i.operands[0].shape.element_type.is_complex:
+                return True
+    return False
+
+
+DIFFERENCES = (
+    Difference(
+        "complex functions of updated arrays",
+        XLA,
+        "reference",
+        "a program that is valid is to be compiled.",
+        _complex_update,
+        None,
+        "ends its process by SIGSEGV, where it fuses a function of complex numbers with a dynamic-update-slice",
+        fails=True,
+    ),
+    Difference(
+        "leading zeros of constants",
+        XLA,
+        "reference",
+        "operation_semantics, Clz: the number of leading zeros, which a negative number has none of.",
+        lambda case: case.opcode == "count-leading-zeros" and not case.inputs,
+        where(lambda expected, x: x < 0),
+        "counts in 64 bits where it folds a constant, and gives -32 for a negative number of s32",
+    ),
+    Difference(
+        "zeros of sums of products",
+        XLA,
+        "open",
+        "StableHLO, dot_general and convolution: how often the initial value 0 is combined is up to the "
+        "implementation. Here a sum begins with it, so that a sum of -0 is 0.",
+        of("dot", "convolution"),
+        lambda case, leaf, got, expected: (got == 0) & (expected == 0),
+        "begins with the first term, so that a sum of -0 is -0",
+    ),
+    Difference(
+        "integer convolutions of constants",
+        XLA,
+        "reference",
+        "StableHLO, convolution, adds integers as add does, which is modulo 2^bits; so do XLA's own compiled "
+        "convolutions.",
+        lambda case: case.opcode == "convolution" and not case.inputs and types_of(case).isdisjoint(FLOATS),
+        _saturated,
+        "saturates sums that overflow, where it folds a convolution of constants",
+    ),
+    Difference(
+        "infinities of other groups of a convolution",
+        XLA,
+        "reference",
+        "operation_semantics, ConvWithGeneralPadding: a group of outputs depends on its own group of inputs alone.",
+        of("convolution"),
+        _meets_groups,
+        "multiplies the other groups by zeros, and gives NaN where they have an infinity or NaN",
+    ),
+    Difference(
+        "initial values of long windows",
+        XLA,
+        "open",
+        "operation_semantics, ReduceWindow, as Reduce: the initial value is an identity of the computation. Here it is "
+        "combined once, whatever it is.",
+        of("reduce-window"),
+        _combined_again,
+        "takes windows of 16 elements and more apart, and combines the initial value with each part",
+    ),
+    Difference(
+        "infinities of a kernel that meet padding",
+        XLA,
+        "open",
+        "operation_semantics, ConvWithGeneralPadding, does not say whether padding is multiplied; StableHLO, "
+        "convolution, pads with zeros and multiplies; XLA's own evaluator leaves these terms out, as the specification "
+        "here does.",
+        of("convolution"),
+        _meets_padding,
+        "gives NaN, being 0 times infinity, for some convolutions",
+    ),
+    Difference(
+        "reductions of one element",
+        XLA,
+        "open",
+        "operation_semantics, Reduce: the initial value is an identity of the computation. StableHLO, reduce: how "
+        "often it is combined is up to the implementation. Here it is combined once, whatever it is.",
+        of("reduce"),
+        _one_element,
+        "gives the element, without the initial value",
+    ),
+    Difference(
+        "contraction of multiply and add",
+        XLA,
+        "reference",
+        "operation_semantics: multiply and add are two operations; IEEE 754-2019, 5.1: each rounds its result. XLA "
+        "tells LLVM that it may contract them (TargetOptions::AllowFPOpFusion).",
+        _never,
+        None,
+        "makes one fma of a multiply and an add, which rounds once; not with `--xla_cpu_max_isa=AVX`, which has no fma",
+        without="--xla_cpu_max_isa=AVX",
+    ),
+    Difference(
+        "algebraic simplification",
+        XLA,
+        "reference",
+        "IEEE 754-2019, 6.3: -0 + 0 is 0; 5.4.1: a division rounds once.",
+        _never,
+        None,
+        "takes x + 0 for x where x is -0, x / y for x * (1 / y) where y is broadcast, and others of the sort; not with "
+        "`--xla_disable_hlo_passes=algsimp`",
+        without="--xla_disable_hlo_passes=algsimp",
+    ),
+    Difference(
+        "integer quotients of constants",
+        XLA,
+        "reference",
+        "StableHLO, divide, and operation_semantics, Div: the quotient by zero is -1, and of the smallest number by -1 "
+        "that number; a program that is valid is to be compiled.",
+        _no_quotient_of_constants,
+        None,
+        "divides while it compiles, and ends its process by SIGFPE",
+        fails=True,
+    ),
+)

@@ -1,0 +1,119 @@
+"""A program taken apart: each instruction that runs, on the operands that it has there, as a case of its own.
+
+What a program's result is wrong by may lie in one instruction, or in what a compiler makes of several. Each alone is
+put to a target as the cases of the suite are, and what is known of the target (differences.py) excuses it as there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from refxla_spec.interpreter import Interpreter
+from refxla_spec.module import Computation, Instruction, Module, order_computations, post_order
+from refxla_spec.operation import make
+from refxla_spec.types import Value, leaves
+
+from ..cases import Case
+from .generate import Sample
+from .runs import nested
+
+STEPPED = frozenset("while conditional call fusion".split())  # their computations are taken apart
+WHOLE = frozenset("parameter constant tuple get-tuple-element".split()) | STEPPED  # nothing is computed by these
+TURNS = 3  # executions of an instruction that are looked at
+
+
+@dataclass(frozen=True)
+class Step:
+    """One execution of an instruction; `entry` is it, or the instruction of the entry computation that it runs in."""
+
+    instruction: Instruction
+    entry: Instruction
+    operands: tuple[Value, ...]
+
+
+def steps(sample: Sample) -> Iterator[Step]:
+    """The executions of the instructions that compute something, in order, and a copy of each result."""
+    module = sample.module
+    owner: dict[Instruction, Instruction] = {}
+    for i in module.entry.instructions:
+        for inner in _inside(i):
+            owner.setdefault(inner, i)
+    latest: dict[Instruction, Value] = {}
+    count: Counter[Instruction] = Counter()
+    found: list[Step] = []
+
+    def trace(i: Instruction, value: Value) -> None:
+        latest[i] = value
+        if i not in owner or i.opcode in WHOLE or count[i] == TURNS:
+            return
+        count[i] += 1
+        found.append(Step(i, owner[i], tuple(latest[o] for o in i.operands)))
+
+    with np.errstate(all="ignore"):
+        Interpreter(trace).run(module.entry, *nested(module, sample.arguments))
+    yield from found
+    for o in module.entry.root.operands if module.entry.root.opcode == "tuple" else [module.entry.root]:
+        if o.shape.is_array:  # which may be a parameter as it came
+            yield Step(make("copy", o, name="result"), o, (latest[o],))
+
+
+def _inside(i: Instruction) -> Iterator[Instruction]:
+    yield i
+    if i.opcode in STEPPED:
+        for computation in i.called:
+            for inner in computation.instructions:
+                yield from _inside(inner)
+
+
+def needed(module: Module, leaf: int) -> set[Instruction]:
+    """The instructions of the entry computation that a leaf of its result depends on."""
+    root = module.entry.root
+    if root.opcode == "tuple":
+        root = [o for o in root.operands for _ in leaves(o.shape)][leaf]
+    return set(post_order(root))
+
+
+def cases(step: Step) -> Iterator[Case]:
+    """The instruction with its operands as parameters; and, if some of them are known when the program is compiled,
+    with those as constants."""
+    operands = list(dict.fromkeys(step.instruction.operands))
+    values = [step.operands[step.instruction.operands.index(o)] for o in operands]
+    yield _case(step.instruction, operands, values, ())
+    known = {o for o in operands if o.shape.is_array and _known(o)}
+    if known:
+        yield _case(step.instruction, operands, values, known)
+
+
+def whole(sample: Sample) -> Case:
+    """The program as one case; it is about no operation in particular."""
+    return Case(f"program/{sample.seed}", "program", "", str(sample.module), sample.arguments)
+
+
+def _known(i: Instruction) -> bool:
+    return all(j.opcode != "parameter" and j.opcode not in STEPPED for j in post_order(i))
+
+
+def _case(i: Instruction, operands: list[Instruction], values: list[Value], known: Collection[Instruction]) -> Case:
+    made: dict[Instruction, Instruction] = {}
+    inputs: list[Value] = []
+    for n, (o, value) in enumerate(zip(operands, values, strict=True)):
+        shape, name = o.shape.without_layout(), f"operand.{n}"
+        if o in known:
+            made[o] = Instruction(name, "constant", shape, [], {"literal": value})
+        else:
+            made[o] = Instruction(name, "parameter", shape, [], {"number": len(inputs)})
+            inputs.append(value)
+    root = Instruction("result", i.opcode, i.shape.without_layout(), [made[o] for o in i.operands], i.attributes)
+    entry = Computation("main", [*made.values(), root], root)
+    called = order_computations([*dict.fromkeys(_called(root)), entry])
+    return Case(f"step/{i.opcode}", "step", i.opcode, str(Module("step", called, entry)), tuple(inputs))
+
+
+def _called(i: Instruction) -> Iterator[Computation]:
+    for computation in i.called:
+        for inner in computation.instructions:
+            yield from _called(inner)
+        yield computation
