@@ -34,7 +34,7 @@ def run(module: Module) -> int:
             raise UnsupportedError(
                 f"{i.name}: {i.opcode} is not compiled: a compiled program takes its arguments and gives its results, "
                 "and nothing in between; make a parameter or a result of it, or run the program on the reference "
-                "(`refxla run FILE --device reference --infeed NPZ`, or refxla_spec.interpreter.run with host=Host(...))"
+                "(`refxla run FILE --device reference --infeed NPZ`; refxla_spec.interpreter.run with host=Host(...))"
             )
         check_alone(i)
     module.computations = called_first(module.entry)
