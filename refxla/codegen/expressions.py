@@ -100,6 +100,12 @@ class Elements:
         position = linearize(indices, instruction.shape.dimensions)
         block.line(f"{self._outputs[instruction]}[{position}] = {scalar.store(type_name(instruction), value)};")
 
+    def address(self, instruction: Instruction, indices: Sequence[Index]) -> str | None:
+        """Where in memory that element is, as C; None where it is computed."""
+        if instruction not in self._inputs:
+            return None
+        return f"{self._inputs[instruction]} + ({linearize(indices, instruction.shape.dimensions)})"
+
     def apply(self, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
         """The results of a scalar computation on C variables, one for each of its parameters."""
         values: dict[Instruction, str | tuple[str, ...]] = {}

@@ -2,9 +2,11 @@
 
 The order of the updates of one element is theirs, row-major, whatever the number of items: an item owns a part of the
 elements, and walks all updates of them in order. What it owns is a range of the dimensions along which operand and
-update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where there
-is no such dimension there is one item. Updates that are promised to hit different elements (unique_indices) need no
-order: then an item owns a part of the updates. Sums and products of f16 and bf16 are made in f32 and rounded once.
+update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where that
+would be short stretches of memory, it owns some of the blocks: it goes through the indices of all updates a few at a
+time, and through the updates of those that are its own. Updates that are promised to hit different elements
+(unique_indices) need no order: then an item owns a part of the updates. Sums and products of f16 and bf16 are made in
+f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -28,6 +30,12 @@ from .target import Target
 LITTLE = 16384  # updates that are not worth a second item
 CHUNK = 16384  # elements that an item converts
 SHORTEST = 16  # elements of a cache line of f32
+SHORT = 64  # elements of a block's part, below which items own whole blocks instead
+LONG = 32  # elements of a block that are worth going through all indices once in each item
+BAND = 4096  # elements that lie together and have one owner, at most: processors fetch pages ahead, not only lines
+LOOKED_AT = 1024  # indices that an item goes through before the updates that they say are its own
+AHEAD = 8  # updates of its own that an item fetches ahead: there are others between them, which it does not read
+FETCHED = 256  # elements of an update that are, at most
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -110,8 +118,10 @@ class _Walk:
         if self._is_unique():
             self.shared, self.inner = self.batch, False
         else:
-            # `inner`: whether the shared dimensions can be the innermost loops.
-            self.shared, self.inner = sorted(batched) or free, not batched
+            self.shared = sorted(batched) or free
+            # `inner`: whether the shared dimensions are the innermost loops: they can be, and they run along memory.
+            last = max((d for d, n in enumerate(self.sizes) if n > 1), default=None)
+            self.inner = not batched and last in free
         self.walked = [d for d in range(len(self.sizes)) if d not in self.shared]
         # The types in which values are combined: where each element is hit once, its own.
         own = [type_name(o) for o in self.operands]
@@ -121,13 +131,33 @@ class _Walk:
         if prod(self.sizes) > LITTLE and self.shared:
             part = -(-self.width // (4 * max(1, target.compute_units)))
             self.part = -(-part // SHORTEST) * SHORTEST if self.inner else part
+        self.owners = self._count_owners(target)
         empty = prod(self.sizes) == 0
-        self.items = 0 if empty else -(-self.width // self.part)
+        self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
+
+    def _count_owners(self, target: Target) -> int:
+        """Among how many items the blocks are parted, a band each in turn; 1 where each takes a part of every block."""
+        hero, shape = self.hero, self.operands[0].shape
+        indexed = sorted(hero.scatter_dims_to_operand_dims)
+        if prod(self.sizes) <= LITTLE or self._is_unique() or not self.inner or not self._is_single():
+            return 1
+        many = prod(self.sizes[d] for d in self.batch) >= LOOKED_AT
+        if target.kind == "gpu" or self.width < LONG or self.width > self.part >= SHORT or not many or not indexed:
+            return 1
+        inside = prod(shape.dimensions[indexed[-1] + 1 :])  # elements that lie together for one index
+        blocks = prod(shape.dimensions[d] for d in indexed)
+        owners = max(1, target.compute_units)
+        band = max(SHORTEST, min(BAND, blocks * inside // (4 * owners)))
+        self.band = -(-band // inside)
+        return min(owners, -(-blocks // self.band))
+
+    def _is_single(self) -> bool:
+        """Whether blocks have one element where they are indexed, so that two of them are the same or apart."""
+        return all(self.sizes[self.along[d]] == 1 for d in self.hero.scatter_dims_to_operand_dims if d in self.along)
 
     def _is_unique(self) -> bool:
         """Whether no two index vectors write the same element: blocks of one element where they are indexed."""
-        single = all(self.sizes[self.along[d]] == 1 for d in self.hero.scatter_dims_to_operand_dims if d in self.along)
-        return self.hero.unique_indices and single and prod(self.sizes[d] for d in self.batch) > 1
+        return self.hero.unique_indices and self._is_single() and prod(self.sizes[d] for d in self.batch) > 1
 
     def _batch_dimension(self, index_dimension: int) -> int:
         """The dimension of updates that runs along a dimension of the indices."""
@@ -136,6 +166,8 @@ class _Walk:
     def emit(self, e: Elements, block: Block, pointers: list[str]) -> None:
         if not self.items:
             return
+        if self.owners > 1:
+            return self._emit_owned(e, block, pointers)
         at: dict[int, Index] = {}
         with ExitStack() as scopes:
             if not self.inner:
@@ -150,11 +182,55 @@ class _Walk:
                 self._enter_shared(e, block, scopes, at)
             self._combine(e, block, pointers, at, starts)
 
+    def _emit_owned(self, e: Elements, block: Block, pointers: list[str]) -> None:
+        """The updates whose blocks are this item's, in order: first their numbers, then what is done with them."""
+        sizes = [self.sizes[d] for d in self.walked]
+        count = prod(sizes)
+        first, n, k, own = (e.names.fresh(prefix) for prefix in ("first", "n", "k", "own"))
+        number = variable(k, 0, count - 1)
+        at = dict(zip(self.walked, delinearize(number, sizes), strict=True))
+        block.line(f"int {own}[{LOOKED_AT + AHEAD}] = {{0}};")
+        with block.scope(f"for (int {first} = 0; {first} < {count}; {first} += {LOOKED_AT})"):
+            last = f"{first} + {LOOKED_AT}"
+            block.line(f"int {n} = 0;")
+            with block.scope(f"for (int {k} = {first}; {k} < {last} && {k} < {count}; ++{k})"):
+                starts, conditions = self._starts(e, block, at)
+                indexed = sorted(self.hero.scatter_dims_to_operand_dims)
+                dims = [self.operands[0].shape.dimensions[d] for d in indexed]
+                owner = linearize([starts[d] for d in indexed], dims) // self.band % self.owners
+                block.line(f"{own}[{n}] = {k};")
+                inside = f"({' & '.join(conditions)}) && " if conditions else ""
+                block.line(f"{n} += {inside}({owner} == item);")
+            mine = e.names.fresh("m")
+            with block.scope(f"for (int {mine} = 0; {mine} < {n}; ++{mine})"), ExitStack() as scopes:
+                self._fetch(e, block, f"{own}[{mine} + {AHEAD}]")
+                block.line(f"const int {k} = {own}[{mine}];")
+                starts, _ = self._starts(e, block, at)
+                self._enter_shared(e, block, scopes, at)
+                self._combine(e, block, pointers, at, starts)
+
+    def _fetch(self, e: Elements, block: Block, number: str) -> None:
+        """Asks for an update's elements to be in the cache when they are read."""
+        if not e.target.clang:
+            return
+        k, i = e.names.fresh("k"), e.names.fresh("i")
+        block.line(f"const int {k} = {number};")
+        sizes = [self.sizes[d] for d in self.walked]
+        at = dict(zip(self.walked, delinearize(variable(k, 0, prod(sizes) - 1), sizes), strict=True))
+        position = variable(i, 0, self.width - 1)
+        at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))
+        for u in self.updates:
+            place = e.address(u, [at[d] for d in range(len(self.sizes))])
+            if place is not None:
+                turns = f"{i} < {min(self.width, FETCHED)}; {i} += {SHORTEST}"
+                block.line(f"for (int {i} = 0; {turns}) __builtin_prefetch({place});")
+
     def _enter_shared(self, e: Elements, block: Block, scopes: ExitStack, at: dict[int, Index]) -> None:
         name = e.names.fresh("i")
-        begin = f"item * {self.part}" if self.items > 1 else "0"
-        end = f"{begin} + {self.part}"
-        if self.width % self.part:
+        begin, end = "0", str(self.width)
+        if self.items > 1 and self.owners == 1:
+            begin, end = f"item * {self.part}", f"item * {self.part} + {self.part}"
+        if self.width % self.part and self.owners == 1:
             end = f"({end} < {self.width} ? {end} : {self.width})"
         scopes.enter_context(block.scope(f"for (int {name} = {begin}; {name} < {end}; ++{name})"))
         position = variable(name, 0, max(0, self.width - 1))

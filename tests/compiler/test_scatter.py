@@ -10,6 +10,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 from refxla.codegen import scatter
+from refxla.codegen.target import DEFAULT_CPU
 
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 TYPES |= {"s8": np.int8, "s32": np.int32, "s64": np.int64, "u8": np.uint8, "u32": np.uint32}
@@ -186,3 +187,35 @@ def test_several_operands():
     i = np.random.default_rng(0).integers(0, 9, 20).astype(np.int32)
     u, m = values("f32", 20, 4, seed=1), values("s32", 20, 4, seed=2)
     check(text, values("f32", 9, 4), values("s32", 9, 4), i, u, m)
+
+
+def test_items_own_whole_blocks_where_parts_would_be_short():
+    """Several indexed dimensions, those in front of them and behind them; some indices lie outside."""
+    attributes = {
+        "update_window_dims": (0, 3),
+        "inserted_window_dims": (1, 2),
+        "scatter_dims_to_operand_dims": (1, 2),
+        "index_vector_dim": 2,
+    }
+    operand, indices, updates = (2, 9, 30, 32), (70, 60, 2), (2, 70, 60, 32)
+    i = np.random.default_rng(0).integers(-1, 31, indices).astype(np.int32)
+    compiled = check(
+        program(operand, indices, updates, attributes), values("f32", *operand), i, values("f32", *updates)
+    )
+    (kernel,) = compiled.kernels
+    assert kernel.items == DEFAULT_CPU.compute_units and "% 2u) == item" in kernel.body
+
+
+def test_columns_are_walked_along_memory():
+    """Where the updates of a row of the operand lie together, an item takes row after row."""
+    attributes = {
+        "update_window_dims": (0,),
+        "inserted_window_dims": (1,),
+        "scatter_dims_to_operand_dims": (1,),
+        "index_vector_dim": 1,
+    }
+    operand, updates = (40, 25), (40, 900)
+    i = np.random.default_rng(0).integers(0, 25, 900).astype(np.int32)
+    compiled = check(program(operand, (900,), updates, attributes), values("f32", *operand), i, values("f32", *updates))
+    (kernel,) = compiled.kernels
+    assert kernel.items > 1 and kernel.body.lstrip().startswith("for (int i0 = item")
