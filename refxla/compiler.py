@@ -217,7 +217,8 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
         check_values(optimized)
         fuse = FUSION not in without
         cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
-        return optimized, make_plan(optimized, partial(emit, target=target), fuse=fuse, merge_for=cores)
+        emitter = partial(emit, target=target)
+        return optimized, make_plan(optimized, emitter, fuse=fuse, merge_for=cores, teams=target.team)
     except UnsupportedError as problem:
         raise located(problem, module) from None
 

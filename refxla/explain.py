@@ -7,9 +7,9 @@ from collections import Counter
 from refxla_spec.module import Instruction
 
 from .cost import Cost, bytes_text, cost_of, fusion_cost
-from .merging import Merged
 from .plan import Fusion
 from .planner import Planned, Refusal
+from .together import Merged
 
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]
 
@@ -72,6 +72,8 @@ def _sharing(m: Merged, name: str) -> str:
         parts.append(f"number {lane.index(name) + 1} of {len(lane)} in turn")
     if len(m.lanes) > 1:
         parts.append(f"beside {len(m.lanes) - 1} other{'s' * (len(m.lanes) > 2)}")
+    if m.team:
+        parts.append("by a team")
     if m.turns > 1:
         parts.append(f"{m.turns} turns")
     costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"

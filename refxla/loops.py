@@ -46,6 +46,47 @@ def counter_of(loop: Instruction) -> Counter | None:
     return None
 
 
+def covers(loop: Instruction, counter: Counter, k: int) -> bool:
+    """Whether the turns of a loop write all of element k of its state before anything reads it, so that what it is at
+    first does not matter: each turn writes the slice whose number the counter gives, and the body does nothing else
+    with it."""
+    body = loop.body
+    update = body.root.operands[k] if body.root.opcode == "tuple" else None
+    if update is None or update.opcode != "dynamic-update-slice" or _element(body, update.operands[0]) != k:
+        return False
+    read = [i for i in body.instructions if _element(body, i) == k]
+    users = [u for u in body.instructions for o in u.operands if o in read]
+    if len(users) != 1 or update.operands[0] in update.operands[1:]:
+        return False
+    whole, part = update.shape.dimensions, update.operands[1].shape.dimensions
+    along = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
+    if len(along) != 1 or part[along[0]] != 1:
+        return False  # in the others there is but one place for it
+    places = turn_values(loop, counter, update.operands[2 + along[0]])
+    if places is None:
+        return False
+    return len(np.unique(np.clip(places, 0, whole[along[0]] - 1))) == whole[along[0]]
+
+
+def turn_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarray | None:
+    """The value of a scalar integer of the body in each turn, where it follows from the counter; None where not."""
+    if i.shape.element_type.name not in ("s32", "s64") or i.shape.rank:
+        return None
+    dtype = i.shape.element_type.dtype
+    if _element(loop.body, i) == counter.index:
+        return counter.values(dtype)[:-1]
+    known = _integer(loop, loop.body, i)
+    if known is not None:
+        return np.full(counter.turns, known, dtype)
+    if i.opcode not in _INTEGER_OPERATIONS:
+        return None
+    values = [turn_values(loop, counter, o) for o in i.operands]
+    return None if any(v is None for v in values) else _INTEGER_OPERATIONS[i.opcode](*values)
+
+
+_INTEGER_OPERATIONS = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "negate": np.negative}
+
+
 def _mirrored(test: Instruction) -> str:
     return _MIRRORED.get(test.direction, "")
 

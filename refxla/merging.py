@@ -7,6 +7,7 @@ for each channel, the turn of a small loop. After a computation's steps are plan
     in turn         kernels too small to be worth more than one core follow each other in one item, also where one
                     needs what the other makes
     turns           a loop whose turn is one such item becomes a launch itself
+    teams           launches that follow each other become one, whose items wait for each other (teams.py)
 
 A kernel may move up past others that touch none of its memory; blocks then live from the earlier place on. Nothing
 of this changes what a kernel computes, nor its bits. A merged kernel is a plan.Kernel whose body calls others.
@@ -19,61 +20,15 @@ from dataclasses import dataclass, field
 
 from . import plan as p
 from ._core.fusion import Costs
+from .teams import MEET_US, TEAM_US, Phase, Team, arguments_of, phase_us, shares_work, sync_bytes
+from .together import MOST_ARGUMENTS, Body, Lane, Merged, Part, conflict, copy_kernel, uses
 
-MOST_ARGUMENTS = 96  # of a kernel: OpenCL promises 1024 bytes
-SIZES = (8, 16, 24, 32, 48, 64, MOST_ARGUMENTS)  # numbers of arguments that merged kernels have: few __kernels
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
 UNIT_US = 240.0  # of all kernels in a launch
 FAR_BYTES = 1 << 18  # what writes more than this stays where it is, for it would lengthen the life of much memory
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
 TURNS_US = 10_000.0  # of a loop in one launch: signals are answered between launches
 LEAST_US = 0.05  # a call takes this
-COPY = "copy"  # the name of a kernel that only copies
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Kernels that share a launch, for `explain`: the lanes, each a list of names; the turns it runs; and the
-    microseconds that the cost model gives to the kernels and to the launches saved (of one turn)."""
-
-    name: str
-    lanes: tuple[tuple[str, ...], ...]
-    turns: int
-    kernels_us: float
-    saved_us: float
-
-
-@dataclass
-class _Part:
-    """A launch that may share: `us` on one core, the buffers it reads and writes."""
-
-    step: p.Step
-    kernel: p.Kernel
-    buffers: tuple[int, ...]
-    us: float
-    reads: frozenset[int]
-    writes: frozenset[int]
-    serial: bool
-
-
-@dataclass
-class _Lane:
-    parts: list[_Part]
-
-    @property
-    def serial(self) -> bool:
-        return self.parts[0].serial
-
-    @property
-    def us(self) -> float:
-        return sum(x.us for x in self.parts)
-
-    @property
-    def items(self) -> int:
-        return 1 if self.serial else self.parts[0].kernel.items
-
-    def meets(self, part: _Part) -> bool:
-        return any(_conflict(x.reads, x.writes, part) for x in self.parts)
 
 
 @dataclass
@@ -81,15 +36,15 @@ class _Unit:
     """What is launched at once, or another step. `time` is the planner's, of its first part."""
 
     time: int
-    lanes: list[_Lane] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
     step: p.Step | None = None
     reads: frozenset[int] = frozenset()
     writes: frozenset[int] = frozenset()
 
-    def meets(self, part: _Part) -> bool:
-        return _conflict(self.reads, self.writes, part)
+    def meets(self, part: Part) -> bool:
+        return conflict(self.reads, self.writes, part)
 
-    def includes(self, part: _Part) -> None:
+    def includes(self, part: Part) -> None:
         self.reads |= part.reads
         self.writes |= part.writes
 
@@ -97,20 +52,17 @@ class _Unit:
     def us(self) -> float:
         return sum(lane.us for lane in self.lanes)
 
-    def holds(self, part: _Part) -> bool:
+    def holds(self, part: Part) -> bool:
         """Whether there is room for one more."""
         known = {b for lane in self.lanes for x in lane.parts for b in x.buffers}
         return self.step is None and self.us + part.us <= UNIT_US and len(known | set(part.buffers)) <= MOST_ARGUMENTS
 
 
-def _conflict(reads: frozenset[int], writes: frozenset[int], part: _Part) -> bool:
-    return not (writes.isdisjoint(part.reads) and writes.isdisjoint(part.writes) and reads.isdisjoint(part.writes))
-
-
 class Merging:
     """Merges the steps of one plan after the other; `kernels` are the planner's, and grow.
 
-    `live(buffer, time)` is called for a buffer that must have memory from `time` on.
+    `live(buffer, time)` is called for a buffer that must have memory from `time` on. `workspace` makes memory that is
+    zeroed once, of so many bytes, if there are to be teams.
     """
 
     def __init__(
@@ -120,9 +72,13 @@ class Merging:
         live: Callable[[int, int], None],
         costs: Costs,
         cores: int,
+        workspace: Callable[[int], int] | None = None,
     ) -> None:
         self.kernels, self.bytes_of, self.live = kernels, bytes_of, live
-        self.launch_us, self.cores = costs.launch / 1e3, cores
+        self.cores, self.workspace = cores, workspace if cores > 1 else None
+        self.launch_us = costs.launch / 1e3
+        self.start_us = self.launch_us if self.workspace is None else MEET_US  # of one more launch, or phase
+        self.sync: int | None = None
         self.merged: list[Merged] = []
 
     def run(self, steps: Sequence[tuple[int, p.Step]]) -> tuple[p.Step, ...]:
@@ -135,27 +91,34 @@ class Merging:
                 units.append(_Unit(time, [], step, reads, writes))
             else:
                 self._place(units, time, part)
-        return tuple(self._step(unit) for unit in units)
+        return self._in_teams(units) if self.workspace else tuple(self._step(unit) for unit in units)
 
     def folded(self, turns: int, body: Sequence[p.Step], counter: int | None, table: int | None) -> p.Step:
         """A loop of known turns, as one launch where its turn is small."""
         step = p.Repeat(turns, tuple(body), counter, table)
-        lane = self._serial(body)
-        if lane is None or turns < 2 or turns * max(lane.us, LEAST_US) > TURNS_US:
+        if turns < 2:
             return step
-        size = 0 if counter is None else self.bytes_of(counter)
-        return self._launch([lane], turns, {counter: (table, size)} if counter is not None else {})
+        counted = {} if counter is None else {counter: (table, self.bytes_of(counter))}
+        lane = self._serial(body)
+        if lane is not None and turns * max(lane.us, LEAST_US) <= TURNS_US:
+            return self._launch([lane], turns, counted)
+        phases = self._phases(body)
+        if lane is None and phases and turns * sum(phase_us(x, self.cores) for x in phases) <= TEAM_US:
+            return self._team(phases, turns, counted)
+        return step
 
     def waited(self, condition: Sequence[p.Step], predicate: int, body: Sequence[p.Step]) -> p.Step:
         """A loop that ends by a predicate: many turns in one launch where a turn is small."""
         step = p.Loop(tuple(condition), predicate, tuple(body))
-        test = self._serial(condition) if condition else _Lane([])
+        test = self._serial(condition) if condition else Lane([])
         turn = self._serial(body)
         if test is None or turn is None:
-            return step
+            both = self._phases((*condition, *body)) if condition and body else None
+            n = len(condition)
+            return step if both is None else self._waiting(both[:n], predicate, both[n:])
         us = max(test.us + turn.us, LEAST_US)
         turns = int(TURNS_US / us)
-        code = _Body()
+        code = Body()
         code.lines.append(f"    for (int turn = 0; turn < {turns}; ++turn) {{")
         for part in test.parts:
             code.call(part)
@@ -169,26 +132,26 @@ class Merging:
         code.lines.append("    }")
         return p.Loop((self._enter(code, [test, turn], 1, 1),), predicate, ())
 
-    def _serial(self, body: Sequence[p.Step]) -> _Lane | None:
+    def _serial(self, body: Sequence[p.Step]) -> Lane | None:
         """All of a loop's turn as one lane, if one core has done it sooner than several that must be started."""
         parts = [self._part(s, alone=True) for s in body]
-        if not parts or None in parts:
+        if not parts or any(x is None or x.kernel.team for x in parts):
             return None
-        lane = _Lane(parts)
+        lane = Lane(parts)
         split = sum(self._split(x) for x in parts)
-        if lane.us > split + self.launch_us * len(parts) or len({b for x in parts for b in x.buffers}) > MOST_ARGUMENTS:
+        if lane.us > split + self.start_us * len(parts) or len({b for x in parts for b in x.buffers}) > MOST_ARGUMENTS:
             return None
         for part in parts:
             part.serial = True
         return lane
 
-    def _split(self, part: _Part) -> float:
+    def _split(self, part: Part) -> float:
         """The microseconds of a kernel on all cores."""
         return part.us / max(1, min(part.kernel.items, self.cores))
 
-    def _part(self, step: p.Step, alone: bool = False) -> _Part | None:
+    def _part(self, step: p.Step, alone: bool = False) -> Part | None:
         """A step as something that can share a launch; None if it cannot. `alone`: it may be as large as it wants."""
-        if isinstance(step, p.Copy) and self.bytes_of(step.source) <= COPY_BYTES:
+        if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= COPY_BYTES or (alone and self.workspace)):
             size = self.bytes_of(step.source)
             kernel, buffers, us = copy_kernel(size), (step.source, step.target), size / 10e3
         elif isinstance(step, p.Launch):
@@ -196,13 +159,13 @@ class Merging:
         else:
             return None
         reads, writes = uses(step, self.kernels)
-        part = _Part(step, kernel, buffers, max(us, LEAST_US), reads, writes, False)
-        part.serial = part.us - self._split(part) <= self.launch_us
-        if len(buffers) > MOST_ARGUMENTS or (part.us > SMALL_US * self.cores and not alone):
+        part = Part(step, kernel, buffers, max(us, LEAST_US), reads, writes, False)
+        part.serial = part.us - self._split(part) <= self.start_us
+        if len(buffers) > MOST_ARGUMENTS or ((kernel.team or part.us > SMALL_US * self.cores) and not alone):
             return None
         return part
 
-    def _place(self, units: list[_Unit], time: int, part: _Part) -> None:
+    def _place(self, units: list[_Unit], time: int, part: Part) -> None:
         """Let a part join the first unit that can have it, or make it one of its own."""
         far = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
         at = len(units)
@@ -214,21 +177,21 @@ class Merging:
             if unit.holds(part):
                 self._beside(unit, part)
                 return self._moved(unit, part)
-        units.append(_Unit(time, [_Lane([part])], None, part.reads, part.writes))
+        units.append(_Unit(time, [Lane([part])], None, part.reads, part.writes))
 
-    def _moved(self, unit: _Unit, part: _Part) -> None:
+    def _moved(self, unit: _Unit, part: Part) -> None:
         unit.includes(part)
         for b in part.buffers:
             self.live(b, unit.time)
 
-    def _follow(self, unit: _Unit, part: _Part) -> bool:
+    def _follow(self, unit: _Unit, part: Part) -> bool:
         """Put a part behind those in the unit that it needs, in the same item."""
         if not unit.holds(part) or not part.serial:
             return False
         met = [lane for lane in unit.lanes if lane.meets(part)]
         if not all(lane.serial for lane in met):
             return False
-        if len(met) > 1 and sum(lane.us for lane in met) > 2 * self.launch_us:
+        if len(met) > 1 and sum(lane.us for lane in met) > 2 * self.start_us:
             return False
         first = met[0]
         for other in met[1:]:
@@ -237,14 +200,106 @@ class Merging:
         first.parts.append(part)
         return True
 
-    def _beside(self, unit: _Unit, part: _Part) -> None:
+    def _beside(self, unit: _Unit, part: Part) -> None:
         """Put a part into a lane of its own, or into one that is shorter than a start is worth."""
         if part.serial:
             for lane in unit.lanes:
-                if lane.serial and lane.us + part.us <= self.launch_us:
+                if lane.serial and lane.us + part.us <= self.start_us:
                     lane.parts.append(part)
                     return
-        unit.lanes.append(_Lane([part]))
+        unit.lanes.append(Lane([part]))
+
+    # -- teams ------------------------------------------------------------------------------------------------------
+
+    def _in_teams(self, units: Sequence[_Unit]) -> tuple[p.Step, ...]:
+        """The steps of units, as few launches as teams make of them."""
+        steps: list[p.Step] = []
+        waiting: list[_Unit] = []
+        phases: list[Phase] = []
+
+        def close() -> None:
+            if len(waiting) > 1 and shares_work(phases):
+                steps.append(self._team(phases, 1, {}))
+            else:
+                steps.extend(self._step(unit) for unit in waiting)
+            waiting.clear()
+            phases.clear()
+
+        for unit in units:
+            phase = unit.lanes or self._phase(unit.step)
+            if phase is None:
+                close()
+                steps.append(self._step(unit))
+                continue
+            if not self._fits([*phases, phase]):
+                close()
+            waiting.append(unit)
+            phases.append(phase)
+        close()
+        return tuple(steps)
+
+    def _phase(self, step: p.Step) -> Phase | None:
+        """A step as what a team does between two meetings; None if it cannot."""
+        part = self._part(step, alone=True)
+        return None if part is None else [Lane([part])]
+
+    def _phases(self, steps: Sequence[p.Step]) -> list[Phase] | None:
+        """Steps as phases of one team; None if they are not, or one core may as well do them."""
+        phases = [self._phase(s) for s in steps] if self.workspace else [None]
+        return None if None in phases or not shares_work(phases) or not self._fits(phases) else phases
+
+    def _fits(self, phases: list[Phase]) -> bool:
+        known = len(arguments_of(phases)) + 1
+        return known <= MOST_ARGUMENTS and sum(phase_us(x, self.cores) for x in phases) <= TEAM_US
+
+    def _new_team(self, counted: dict[int, tuple[int, int]] | None = None) -> Team:
+        if self.sync is None:
+            self.sync = self.workspace(sync_bytes(self.cores))
+        return Team(self.sync, self.cores, counted)
+
+    def _team(self, phases: Sequence[Phase], turns: int, counted: dict[int, tuple[int, int]]) -> p.Step:
+        """The launch of a team that goes through phases, `turns` times."""
+        team = self._new_team(counted)
+        if turns > 1:
+            team.body.lines.append(f"    for (int turn = 0; turn < {turns}; ++turn) {{")
+        for phase in phases:
+            team.phase(phase)
+        if turns > 1:
+            team.body.lines.append("    }")
+        return self._enter_team(team, phases, turns)
+
+    def _waiting(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
+        """A loop that ends by a predicate, many turns in a launch of a team."""
+        team = self._new_team()
+        us = sum(phase_us(x, self.cores) for x in (*test, *body))
+        team.body.lines.append(f"    for (int turn = 0; turn < {max(1, int(TURNS_US / us))}; ++turn) {{")
+        for phase in test:
+            team.phase(phase)
+        team.body.lines.append("")
+        at = len(team.body.lines) - 1
+        for phase in body:
+            team.phase(phase)
+        number = team.body.argument(predicate, p.Argument("input", "uchar", bytes=1))
+        team.body.lines[at] = f"    if (!*(__global const uchar*)a{number}) return;"
+        team.body.lines.append("    }")
+        return p.Loop((self._enter_team(team, [*test, *body], 1),), predicate, ())
+
+    def _enter_team(self, team: Team, phases: Sequence[Phase], turns: int) -> p.Launch:
+        """Make a team's body a kernel, note what it is, and launch it."""
+        name = f"together.{len(self.merged)}"
+        kernel, buffers = team.kernel(name, turns)
+        names = []
+        for n, lanes in enumerate(phases):
+            parts = sum(len(lane.parts) for lane in lanes)
+            own = tuple(tuple(x.kernel.name for x in lane.parts) for lane in lanes)
+            names.append(own[0][0] if parts == 1 else f"{name}.{n}")
+            if parts > 1:
+                us = sum(lane.us for lane in lanes)
+                self.merged.append(Merged(names[-1], own, 1, us, (parts - 1) * self.launch_us))
+        saved = (turns * len(phases) - 1) * self.launch_us
+        self.merged.append(Merged(name, (tuple(names),), turns, kernel.us, saved, team=True))
+        self.kernels.append(kernel)
+        return p.Launch(len(self.kernels) - 1, buffers)
 
     # -- the kernels ----------------------------------------------------------------------------------------------
 
@@ -255,10 +310,10 @@ class Merging:
             return unit.lanes[0].parts[0].step
         return self._launch(unit.lanes, 1, {})
 
-    def _launch(self, lanes: list[_Lane], turns: int, counted: dict[int, tuple[int, int]]) -> p.Launch:
+    def _launch(self, lanes: list[Lane], turns: int, counted: dict[int, tuple[int, int]]) -> p.Launch:
         """The launch of a merged kernel. `counted`: buffers that are, in each turn, the next element of a table (its
         buffer, the bytes of an element)."""
-        body = _Body(counted)
+        body = Body(counted)
         begin = 0
         for n, lane in enumerate(lanes):
             if len(lanes) > 1:
@@ -271,7 +326,7 @@ class Merging:
             begin += lane.items
         return self._enter(body, lanes, begin, turns)
 
-    def _enter(self, body: _Body, lanes: list[_Lane], items: int, turns: int) -> p.Launch:
+    def _enter(self, body: Body, lanes: list[Lane], items: int, turns: int) -> p.Launch:
         """Make a body a kernel, note what it is, and launch it."""
         buffers, arguments = body.arguments()
         us = turns * sum(lane.us for lane in lanes)
@@ -281,83 +336,3 @@ class Merging:
         self.merged.append(Merged(kernel.name, names, turns, us, (turns * parts - 1) * self.launch_us))
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, buffers)
-
-
-class _Body:
-    """The text of a merged kernel: calls of others, each on some of its own arguments, one for each buffer."""
-
-    def __init__(self, counted: dict[int, tuple[int, int]] | None = None) -> None:
-        self.counted = counted or {}
-        self.numbers: dict[int, int] = {}  # buffer -> argument
-        self.first: dict[int, p.Argument] = {}
-        self.written: set[int] = set()
-        self.calls: list[p.Kernel] = []
-        self.lines: list[str] = []
-
-    def call(self, part: _Part, item: str = "") -> None:
-        """Run one item of a part, or all of them in turn."""
-        given = []
-        for b, a in zip(part.buffers, part.kernel.arguments, strict=True):
-            table, size = self.counted.get(b, (b, 0))
-            number = self.argument(table, a)
-            qualifier = "const " if a.role == "input" else ""
-            place = f"((__global const uchar*)a{number} + turn * {size})" if size else f"a{number}"
-            given.append(f"(__global {qualifier}{a.ctype}*){place}")
-        name, items = f"call_{len(self.calls)}", part.kernel.items
-        self.calls.append(part.kernel)
-        loop = f"for (int i = 0; i < {items}; ++i) " if not item and items > 1 else ""
-        item = item or ("i" if loop else "0")
-        self.lines.append(f"    {loop}{name}({item}, {', '.join(given)});")
-
-    def argument(self, buffer: int, a: p.Argument) -> int:
-        if a.role != "input":
-            self.written.add(buffer)
-        self.first.setdefault(buffer, a)
-        return self.numbers.setdefault(buffer, len(self.numbers))
-
-    def arguments(self) -> tuple[tuple[int, ...], tuple[p.Argument, ...]]:
-        """The buffers, and the arguments for them; the first again to fill up one of SIZES."""
-        made = [
-            p.Argument("output" if b in self.written else "input", "uchar", a.instruction, a.bytes)
-            for b, a in self.first.items()
-        ]
-        spare = min(n for n in SIZES if n >= len(made)) - len(made)
-        buffers = list(self.numbers)
-        again = p.Argument("input", "uchar", made[0].instruction, made[0].bytes)
-        return (*buffers, *buffers[:1] * spare), (*made, *[again] * spare)
-
-    def text(self) -> str:
-        return "".join(line + "\n" for line in self.lines)
-
-
-def copy_kernel(size: int) -> p.Kernel:
-    """A kernel of one item that copies so many bytes."""
-    ctype, width = next((c, w) for c, w in (("uint", 4), ("ushort", 2), ("uchar", 1)) if size % w == 0)
-    body = f"    for (int i = 0; i < {size // width}; ++i) a1[i] = a0[i];\n"
-    arguments = (p.Argument("input", ctype, bytes=size), p.Argument("output", ctype, bytes=size))
-    return p.Kernel(COPY, body, arguments, 1)
-
-
-def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], frozenset[int]]:
-    """The buffers that a step reads and those that it writes."""
-    match step:
-        case p.Launch(kernel, buffers):
-            roles = [a.role for a in kernels[kernel].arguments]
-            written = frozenset(b for b, role in zip(buffers, roles, strict=True) if role != "input")
-            return frozenset(buffers), written
-        case p.Copy(source, target):
-            return frozenset([source]), frozenset([target])
-        case p.Loop(condition, predicate, body):
-            inside, reads, writes = (*condition, *body), {predicate}, set()
-        case p.Repeat(_, body, counter, table):
-            inside = body
-            reads, writes = (set(), set()) if counter is None else ({table}, {counter})
-        case p.Branch(index, branches):
-            inside, reads, writes = tuple(s for b in branches for s in b), {index}, set()
-        case _:
-            raise TypeError(f"{step!r} is no step of a plan")
-    for s in inside:
-        r, w = uses(s, kernels)
-        reads |= r
-        writes |= w
-    return frozenset(reads), frozenset(writes)

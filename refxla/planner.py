@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module, post_order
@@ -22,7 +23,7 @@ from ._core.fusion import Costs, schedule
 from ._core.graph import Graph
 from ._core.memory import assign
 from .cost import kernel_us
-from .loops import Counter, counter_of
+from .loops import Counter, counter_of, covers
 from .merging import Merged, Merging
 
 ALIGNMENT = 64
@@ -67,17 +68,25 @@ class Planned:
     merged: list[Merged] = field(default_factory=list)
 
 
-def make_plan(module: Module, emit: Emit, costs: Costs | None = None, fuse: bool = True, merge_for: int = 0) -> Planned:
+def make_plan(
+    module: Module,
+    emit: Emit,
+    costs: Costs | None = None,
+    fuse: bool = True,
+    merge_for: int = 0,
+    teams: bool = False,
+) -> Planned:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
     Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merge_for` is the
-    number of cores of a CPU for which small launches are made one (merging.py); 0 leaves each kernel a launch.
+    number of cores of a CPU for which small launches are made one (merging.py); 0 leaves each kernel a launch. With
+    `teams` so many items run at the same time, and may wait for each other (teams.py).
     """
-    return _Planner(module, emit, costs or Costs(), fuse, merge_for).planned()
+    return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams).planned()
 
 
 class _Planner:
-    def __init__(self, module: Module, emit: Emit, costs: Costs, fuse: bool, merge_for: int) -> None:
+    def __init__(self, module: Module, emit: Emit, costs: Costs, fuse: bool, merge_for: int, teams: bool) -> None:
         self.module, self.emit, self.costs, self.fuse = module, emit, costs, fuse
         self.time = 0
         self.blocks: list[Block] = []
@@ -91,7 +100,8 @@ class _Planner:
         self.merging: Merging | None = None
         if merge_for:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
-            self.merging = Merging(self.kernels, size, self.live, costs, merge_for)
+            workspace = partial(self.workspace, "team") if teams else None
+            self.merging = Merging(self.kernels, size, self.live, costs, merge_for, workspace)
 
     def planned(self) -> Planned:
         entry = self.module.entry
@@ -133,6 +143,13 @@ class _Planner:
             self.constant_bytes += _aligned(made.bytes)
             self.constants[key] = made
         return self.constants[key]
+
+    def workspace(self, name: str, bytes: int) -> int:
+        """The number of a new block of memory that is zeroed once."""
+        block = self.block(f"{name}.workspace", Shape.array("u8", (bytes,)), p.WORKSPACE)
+        block.offset = self.workspace_bytes
+        self.workspace_bytes += _aligned(bytes)
+        return self.number[block]
 
     def touch(self, block: Block) -> int:
         """Note that the step being planned uses the block; returns its number."""
@@ -197,6 +214,7 @@ class _Frame:
         self.groups, reasons = schedule(self.graph, planner.costs, planner.fuse)
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
+        self.overwritten = self._overwritten()
         for producer, group, reason, apart, fused in reasons:
             made = self.graph.instructions[producer][0]
             planner.refusals.append(Refusal(made, self.names[group], reason, apart, fused))
@@ -222,6 +240,16 @@ class _Frame:
                 inside, roots = state_values(i.body), root_leaves(i.body)
                 kept = (e for e in elements if inside.get(e.index) is roots[e.index])
                 found.update({e: i.operands[0].operands[e.index] for e in kept})
+        return found
+
+    def _overwritten(self) -> dict[Instruction, set[int]]:
+        """By loop, the elements of its state whose values before it nobody reads."""
+        found = {}
+        for group in self.groups:
+            i = self.graph.instructions[group[3][0]][0]
+            counter = counter_of(i) if i.opcode == "while" else None
+            if counter is not None and 0 < counter.turns <= TABLE:
+                found[i] = {k for k in range(len(i.operands[0].operands)) if covers(i, counter, k)}
         return found
 
     def base(self, i: Instruction) -> Instruction:
@@ -254,7 +282,8 @@ class _Frame:
         """The array values a node reads, and whether it must find them in memory."""
         i, first = self.graph.instructions[node][0], self.graph.first[node]
         values = [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
-        return [(leaf, self.graph.relation[first + k] == IN_MEMORY) for k, leaf in enumerate(values)]
+        unread = self.overwritten.get(i, ())
+        return [(v, self.graph.relation[first + k] == IN_MEMORY) for k, v in enumerate(values) if k not in unread]
 
     def is_inline(self, i: Instruction) -> bool:
         """Whether a value is written out wherever it is used (a scalar or splat constant, an iota)."""
@@ -291,7 +320,7 @@ class _Frame:
             first = self.graph.instructions[outputs[0]][0]
             if group[0] == "control":
                 self.loop(n, first) if first.opcode == "while" else self.branch(n, first)
-            elif first in self.aliases:
+            elif first in self.aliases or not self.is_read(outputs):
                 continue
             else:
                 self.launch(n, group)
@@ -299,6 +328,10 @@ class _Frame:
             self.values[i] = self.block_of(i)
             self.planner.touch(self.values[i])
         return self.steps
+
+    def is_read(self, nodes: Sequence[int]) -> bool:
+        """Whether anybody reads what a group writes."""
+        return any(self.base(i) in self.last_use for m in nodes for i in self.graph.instructions[m])
 
     def launch(self, n: int, group: tuple) -> None:
         """A group's kernels, and the launch of each."""
@@ -324,9 +357,7 @@ class _Frame:
                         scratch[a.scratch] = planner.block(f"{fusion.name}.{a.scratch}", shape)
                     block = scratch[a.scratch]
                 elif a.role == "workspace":
-                    block = planner.block(f"{kernel.name}.workspace", Shape.array("u8", (a.bytes,)), p.WORKSPACE)
-                    block.offset = planner.workspace_bytes
-                    planner.workspace_bytes += _aligned(a.bytes)
+                    block = planner.blocks[planner.workspace(kernel.name, a.bytes)]
                 else:
                     block = self.block_of(a.instruction)
                 numbers.append(planner.touch(block))
@@ -361,7 +392,7 @@ class _Frame:
         return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero)
 
     def in_place(self, group: tuple, value: Instruction) -> bool:
-        """Whether a loop reads a value, under whichever names it has, only at the index that it writes."""
+        """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
         names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
         return all(self.graph.node_of[i] in group[4] for i in names)
 
@@ -382,7 +413,7 @@ class _Frame:
             return target
         if i in self.targets or len(fusion.outputs) > 1:
             return self.new_block(i)
-        for candidate in fusion.inputs if fusion.kind == "loop" else ():
+        for candidate in fusion.inputs if fusion.kind in ("loop", "dot") else ():
             if self.dies(candidate, n):
                 block, alike = self.block_of(candidate), candidate.shape.element_type is i.shape.element_type
                 if alike and block.bytes == i.shape.bytes and self.in_place(self.groups[n], candidate):
@@ -400,7 +431,8 @@ class _Frame:
         roots = root_leaves(body)
         state: list[Block] = []
         owned: set[Block] = set()
-        given = [self.block_of(value) for value in init]
+        unread = self.overwritten.get(i, ())
+        given = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
         for k, value in enumerate(init):
             source = given[k]
             if tabled and k == counter.index:
@@ -408,6 +440,10 @@ class _Frame:
                 continue
             if inside.get(k) is roots[k]:  # the same at every turn
                 state.append(source)
+                continue
+            if source is None:  # every turn writes its part
+                state.append(planner.block(f"{i.name}.{k}", value.shape))
+                owned.add(state[-1])
                 continue
             if self.dies(value, n) and given.count(source) == 1:
                 block = source

@@ -169,7 +169,7 @@ class Simulator:
                 if not _overlap(raw, place):
                     continue
                 assert a.role == "output" and not _partly_overlap(raw, place), f"{fusion.name}: {i.name} is overwritten"
-                assert fusion.kind == "loop" and len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
+                assert fusion.kind in ("loop", "dot") and len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
                 assert _read_in_place(fusion, i), f"{fusion.name} reads {i.name} at other indices than it writes"
 
 

@@ -468,8 +468,9 @@ cdef class Scheduler:
 
 
     cdef set aligned(self, Group group):
-        """What a loop reads from memory at the index it runs over, and at no other."""
-        if group.kind != K_LOOP:
+        """What a loop, or what follows a dot in its kernel, reads from memory at the index that is written, and at no
+        other."""
+        if group.kind != K_LOOP and group.kind != K_DOT:
             return set()
         readers = {}
         for n in group.tags:
@@ -483,7 +484,7 @@ def schedule(Graph graph, Costs costs=None, bint fuse=True):
     """Groups in an order in which they can run, and why edges are not fused.
 
     Returns (groups, reasons): a list of (kind, heroes, members, outputs, aligned), members as node numbers in order and
-    `aligned` the nodes that a loop reads from memory only at the index it writes; and a list of (producer, index of the
+    `aligned` the nodes that a loop or dot reads from memory only at the index it writes; and a list of (producer, index of the
     user's group, text, ns if apart, ns if fused). Kind "control" stands for a node that runs other computations.
     """
     cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse)

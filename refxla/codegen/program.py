@@ -45,20 +45,22 @@ class Program:
 
 
 class _Dispatcher:
-    """A __kernel and the functions behind it, which take `count` pointers each: (name, pointer types)."""
+    """A __kernel and the functions behind it, which take `count` pointers each: (name, pointer types, whether the
+    number of items is an argument too)."""
 
     def __init__(self, name: str, count: int) -> None:
         self.name, self.count, self.size = name, count, 0
-        self.functions: list[tuple[str, list[str]]] = []
+        self.functions: list[tuple[str, list[str], bool]] = []
 
     def text(self) -> str:
         pointers = "".join(f", __global void* p{n}" for n in range(self.count))
         lines = [f"__kernel void {self.name}(const int which, const int base{pointers}) {{"]
         lines.append("    const int item = base + (int)get_global_id(0);")
         lines.append("    switch (which) {")
-        for which, (name, types) in enumerate(self.functions):
+        for which, (name, types, team) in enumerate(self.functions):
             args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
-            lines.append(f"    case {which}: {name}(item{args}); break;")
+            size = ", (int)get_global_size(0)" if team else ""
+            lines.append(f"    case {which}: {name}(item{size}{args}); break;")
         lines += ["    }", "}", ""]
         return "\n".join(lines)
 
@@ -77,7 +79,7 @@ def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) 
             if not same or (part is not None and same[-1].size >= part):
                 same.append(_Dispatcher(f"refxla_{len(types)}" + (f"_{len(same)}" if same else ""), len(types)))
             launched[name] = (same[-1].name, len(same[-1].functions))
-            same[-1].functions.append((name, types))
+            same[-1].functions.append((name, types, kernel.team))
             same[-1].size += sum(len(text) for _, text in functions.with_called([name]))
         entries.append(launched[name])
     every = [d for same in dispatchers.values() for d in same]
@@ -103,7 +105,7 @@ def _packed(dispatchers: Iterable[_Dispatcher], least: int) -> list[list[_Dispat
 
 def _part(dispatchers: Sequence[_Dispatcher], functions: _Functions, target: Target) -> Part:
     qualifier = "__attribute__((noinline)) static" if target.kind == "cpu" and target.clang else "static inline"
-    needed = functions.with_called(name for d in dispatchers for name, _ in d.functions)
+    needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
     bodies = [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
     source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
     text = target.primitives() + prelude.functions(source, target) + "\n" + source
@@ -128,7 +130,8 @@ class _Functions:
         restrict = "" if called else " restrict"  # two arguments of a merged kernel may be one value
         parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
         body = re.sub(r"\bcall_(\d+)\(", lambda m: f"{called[int(m[1])]}(", kernel.body) if called else kernel.body
-        text = f"(const int item, {parameters}) {{\n{body}}}\n"
+        size = "const int team, " if kernel.team else ""
+        text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
         key = (self.wide if kernel.registers else "", text)
         if key not in self.names:
             count = len(kernel.arguments)

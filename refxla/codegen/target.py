@@ -32,6 +32,7 @@ _FLOAT_PRIMITIVES = {
 # clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
 BARE = "-D_OPENCL_H_"
 GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
+GET_GLOBAL_SIZE = "size_t __attribute__((overloadable, const)) get_global_size(uint);"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Target:
     safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
     the words of clang's attribute `target`; "" where there are none. `choices` says how matrix products are cut, by
     their signatures (choices.py), where that was found by measuring.
-    `bare` says that programs compile without the header of OpenCL's functions, which saves time.
+    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `team` says that as
+    many work items as there are compute units run at the same time, so that they may wait for each other (teams.py).
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Target:
     max_vector: int
     bare: bool = False
     features: str = ""
+    team: bool = False
     choices: Mapping[str, Choice] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -74,7 +77,7 @@ class Target:
         """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
         lines = ["#pragma OPENCL FP_CONTRACT OFF"]
         if self.bare:
-            lines.append(GET_GLOBAL_ID)
+            lines += [GET_GLOBAL_ID, GET_GLOBAL_SIZE]
         if self.fp64:
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
         for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():

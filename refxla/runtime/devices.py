@@ -84,6 +84,7 @@ class Device:
             fp16=p.fp16,
             max_vector=p.max_vector,
             features=p.features,
+            team=p.team,
             bare=p.bare and self.platform == "Portable Computing Language",
         )
 

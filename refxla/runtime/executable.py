@@ -7,7 +7,7 @@ from typing import Any
 from .._core.launch import Executor
 from ..codegen.program import Program
 from ..plan import Branch, Launch, Loop, Plan, Repeat, Step
-from .build import build
+from .build import build, processors
 from .devices import Device
 from .memory import Memory
 
@@ -30,7 +30,9 @@ class Executable(Executor):
         raw, self._raw_reason = choose_raw(plan, device, operations)
         built = build(device, raw, program, [k.items for k in plan.kernels])
         local = 0 if device.kind == "gpu" else 1
-        super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local)
+        # One core that switches between items which wait for each other would be slow.
+        team = device.compute_units if raw is device.raw and processors() >= device.compute_units else 1
+        super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local, team)
 
     @property
     def opencl(self) -> str:
@@ -88,7 +90,9 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
         match step:
             case Launch(kernel, buffers):
                 items, us = plan.kernels[kernel].items, plan.kernels[kernel].us
-                if items > 1:
+                if plan.kernels[kernel].team:
+                    saved += us - plan.kernels[kernel].team_us
+                elif items > 1:
                     if not us:
                         size = sum(plan.buffers[b].bytes for b in set(buffers))
                         us = max(size / _BYTES_PER_US, items * _ITEM_US)

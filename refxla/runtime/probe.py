@@ -39,6 +39,7 @@ class Properties:
     time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
     inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
     square root are correctly rounded. `vector_bytes`: the width of a register.
+    `team`: as many items as there are compute units run at the same time.
     `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
     a function may ask for (see Target), "" if it may not.
     """
@@ -56,6 +57,7 @@ class Properties:
     rounded: bool = False
     alignment: int = 128
     features: str = ""
+    team: bool = False
 
 
 def properties(device: Device) -> Properties:
@@ -447,6 +449,44 @@ def _avx512(bench: Bench) -> dict[str, Any]:
     return {"features": AVX512} if np.array_equal(b, np.concatenate(want)) else {}
 
 
+_TEAM = """
+__kernel void meet(__global int* sync, __global int* met) {
+    const int item = (int)get_global_id(0), team = (int)get_global_size(0);
+    for (int round = 1; round <= 8; ++round) {
+        __atomic_fetch_add(sync, 1, __ATOMIC_ACQ_REL);
+        for (int k = 0; k < (1 << 24) && __atomic_load_n(sync, __ATOMIC_ACQUIRE) < round * team; ++k) {
+            rx_rest_s32(k);
+        }
+        met[item] = __atomic_load_n(sync, __ATOMIC_ACQUIRE) >= round * team ? round : -100;
+        if (met[item] < 0) return;
+    }
+}
+"""
+
+
+def _team(bench: Bench) -> dict[str, Any]:
+    """Whether items meet: each waits some seconds until all have come, eight times over."""
+    import numpy as np
+
+    from ..codegen import prelude
+    from ..codegen.target import DEFAULT_CPU
+
+    if bench.device.kind != "cpu" or not _clang(bench)["clang"]:
+        return {}
+    units = bench.device.compute_units
+    sync, met = np.zeros(1, np.int32), np.zeros(units, np.int32)
+    source = prelude.functions(_TEAM, DEFAULT_CPU) + _TEAM
+    try:
+        for _ in range(4):
+            sync[:] = 0
+            bench.run(bench.build(source), "meet", [sync, met], units)
+            if not (met == 8).all():
+                return {"team": False}
+    except DeviceError:
+        return {}
+    return {"team": True}
+
+
 CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "runs": _runs,
     "memory": _memory,
@@ -459,6 +499,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "float8": _vectors(8),
     "float16": _vectors(16),
     "avx512": _avx512,
+    "team": _team,
 }
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a proc
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch, tmp_path, device):
     _ = device.properties  # kept in the cache that all tests share
-    monkeypatch.setattr(build, "_processors", lambda: 2)
+    monkeypatch.setattr(build, "processors", lambda: 2)
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
 
 
