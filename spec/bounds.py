@@ -25,6 +25,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .accuracy import max_ulp
@@ -252,13 +253,29 @@ def complex_error(
     exact_here = np.logical_and.reduce([e == 0 for e in es])
     if not bound:
         own = np.where(exact_here, 0, own)
-    finite = np.isfinite(np.abs(result))
+    largest = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).max)
+    size = np.maximum(*(np.abs(np.where(np.isfinite(part), part, 0)) for part in (result.real, result.imag)))
+    outside = (error + own > 0) & (size + error + own > largest)  # it may become an infinity
+    beside: Any = 0.0
     if bound:  # a NaN is a NaN, and beside an infinity there may be a part that is rounded
-        rest = [np.where(np.isfinite(part), part, 0) for part in (result.real, result.imag)]
-        beside = (bound + 0.5) * ulp(np.maximum(*map(np.abs, rest)), component_type(type_of(result)))
-    else:
-        beside = 0.0
-    return outwards(np.where(finite, error + own, np.where(exact_here, beside, np.inf)))
+        outside = outside | _outside_contract(opcode, values, largest)
+        overflow = np.isinf(result) & np.logical_and.reduce([np.isfinite(v) for v in values])
+        beside = (bound + 0.5) * ulp(np.where(overflow, largest, size), component_type(type_of(result)))
+    error = np.where(np.isfinite(result), error + own, np.where(exact_here, beside, np.inf))
+    return outwards(np.where(outside, np.inf, error))
+
+
+def _outside_contract(opcode: str, values: list[Array], largest: float) -> Array | bool:
+    """Where the contract promises nothing (see accuracy.py): a partial product that overflows, a power far out."""
+    if opcode == "multiply":
+        wide = [(np.abs(v.real).astype(np.longdouble), np.abs(v.imag).astype(np.longdouble)) for v in values]
+        products = [a * b for a in wide[0] for b in wide[1]]
+        finite = [np.isfinite(a) & np.isfinite(b) for a in wide[0] for b in wide[1]]
+        return np.logical_or.reduce([(p > largest) & f for p, f in zip(products, finite, strict=True)])
+    if opcode == "power":
+        x, y = (v.astype(np.clongdouble) for v in values)
+        return np.abs(y * np.log(np.where(x == 0, 1, x))) > 100
+    return False
 
 
 # Errors and intervals.
@@ -297,8 +314,6 @@ def outwards(error: Array) -> Array:
 
 def unit_roundoff(element_type: ElementType) -> float:
     """The largest relative error of one rounding to a floating-point or complex type."""
-    import ml_dtypes
-
     return float(ml_dtypes.finfo(component_type(element_type).dtype).eps) / 2
 
 

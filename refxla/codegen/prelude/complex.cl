@@ -36,30 +36,45 @@ static inline T2 rx_multiply_C(T2 a, T2 b) {
     return (T2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 
+// x 2^n for an n of up to four times the range of exponents, rounded once.
+static inline T rx_scale_far_T(T x, BITS_T n) {
+    BITS_T halved = n >> 1;
+    return rx_scale_T(rx_scale_T(x, halved), n - halved);
+}
+
 // 1 with the sign of x if x is infinite, else a zero with that sign.
 static inline T rx_box_T(T x) {
     return RX_COPYSIGN_T(RX_FABS_T(x) == INFINITY_T ? 1.0 : 0.0, x);
 }
 
+// A finite x no farther from 0 than 1.
+static inline T rx_within_one_T(T x) {
+    return !rx_is_finite_T(x) ? x : x > 1.0 ? 1.0 : x < -1.0 ? -1.0 : x;
+}
+
 static inline T2 rx_divide_C(T2 a, T2 b) {
-    BITS_T n = rx_exponent_C(b), m = rx_exponent_C(a);
-    T c = rx_scale_T(b.x, -n), d = rx_scale_T(b.y, -n);
-    T e = rx_scale_T(a.x, -m), f = rx_scale_T(a.y, -m);
-    T norm = RX_FMA_T(c, c, d * d);
-    T real = rx_scale_T((e * c + f * d) / norm, m - n);
-    T imag = rx_scale_T((f * c - e * d) / norm, m - n);
-    int nan = (real != real) & (imag != imag);
     int a_finite = rx_is_finite_T(a.x) & rx_is_finite_T(a.y), b_finite = rx_is_finite_T(b.x) & rx_is_finite_T(b.y);
     int a_infinite = (RX_FABS_T(a.x) == INFINITY_T) | (RX_FABS_T(a.y) == INFINITY_T);
     int b_infinite = (RX_FABS_T(b.x) == INFINITY_T) | (RX_FABS_T(b.y) == INFINITY_T);
-    int by_zero = nan & (norm == 0.0) & ((a.x == a.x) | (a.y == a.y));
+    int b_zero = (b.x == 0.0) & (b.y == 0.0);
+    BITS_T n = rx_exponent_C(b), m = rx_exponent_C(a);
+    // Beside an infinity only signs and zeros count, which scaling could lose.
+    int far = a_infinite & b_finite & !b_zero;
+    T c = far ? b.x : rx_scale_T(b.x, -n), d = far ? b.y : rx_scale_T(b.y, -n);
+    T e = far ? rx_within_one_T(a.x) : rx_scale_T(a.x, -m), f = far ? rx_within_one_T(a.y) : rx_scale_T(a.y, -m);
+    T norm = far ? 1.0 : RX_FMA_T(c, c, d * d);
+    T real = rx_scale_far_T((e * c + f * d) / norm, m - n);
+    T imag = rx_scale_far_T((f * c - e * d) / norm, m - n);
+    int nan = (real != real) & (imag != imag);
+    int by_zero = nan & b_zero & ((a.x == a.x) | (a.y == a.y));
     T infinity = RX_COPYSIGN_T(INFINITY_T, b.x);
     T ar = rx_box_T(a.x), ai = rx_box_T(a.y), br = rx_box_T(b.x), bi = rx_box_T(b.y);
     int case_a = nan & !by_zero & a_infinite & b_finite, case_b = nan & !by_zero & b_infinite & a_finite;
-    real = by_zero ? infinity * a.x : case_a ? INFINITY_T * (ar * c + ai * d) : real;
-    imag = by_zero ? infinity * a.y : case_a ? INFINITY_T * (ai * c - ar * d) : imag;
-    real = case_b ? 0.0 * (a.x * br + a.y * bi) : real;
-    imag = case_b ? 0.0 * (a.y * br - a.x * bi) : imag;
+    real = by_zero ? infinity * a.x : case_a ? INFINITY_T * (ar * b.x + ai * b.y) : real;
+    imag = by_zero ? infinity * a.y : case_a ? INFINITY_T * (ai * b.x - ar * b.y) : imag;
+    T part = m > 0 ? 0.5 : 1.0;  // so that no sum overflows
+    real = case_b ? 0.0 * (part * a.x * br + part * a.y * bi) : real;
+    imag = case_b ? 0.0 * (part * a.y * br - part * a.x * bi) : imag;
     return (T2)(real, imag);
 }
 

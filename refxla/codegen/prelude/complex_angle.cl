@@ -19,10 +19,13 @@ static inline T2 rx_atan2_C(T2 y, T2 x) {
     // Near 2^30 the squares are in range, and parts that are far smaller keep their digits.
     BITS_T n = rx_is_finite_T(tallest) ? rx_exponent_T(tallest) - 30 : 0;
     T2 p = (T2)(rx_scale_T(x.x, -n), rx_scale_T(x.y, -n)), q = (T2)(rx_scale_T(y.x, -n), rx_scale_T(y.y, -n));
-    // Their sums where they stand: beside the largest of the four the scaled ones may vanish.
-    BITS_T m = tallest >= 0x1p100 ? 2 : 0;
-    T2 a = (T2)(rx_scale_T(x.x, -m), rx_scale_T(x.y, -m)), b = (T2)(rx_scale_T(y.x, -m), rx_scale_T(y.y, -m));
-    T2 u = (T2)(a.x - b.y, a.y + b.x), v = (T2)(a.x + b.y, a.y - b.x);
+    // Their sums where they stand, or a quarter of those that overflow: scaled ones may vanish beside the largest.
+    T2 a = (T2)(0.25 * x.x, 0.25 * x.y), b = (T2)(0.25 * y.x, 0.25 * y.y);
+    T2 u = (T2)(x.x - y.y, x.y + y.x), v = (T2)(x.x + y.y, x.y - y.x);
+    int u_over = (RX_FABS_T(u.x) == INFINITY_T) | (RX_FABS_T(u.y) == INFINITY_T);
+    int v_over = (RX_FABS_T(v.x) == INFINITY_T) | (RX_FABS_T(v.y) == INFINITY_T);
+    u = (T2)(u_over ? a.x - b.y : u.x, u_over ? a.y + b.x : u.y);
+    v = (T2)(v_over ? a.x + b.y : v.x, v_over ? a.y - b.x : v.y);
     T pp = RX_FMA_T(p.x, p.x, p.y * p.y), qq = RX_FMA_T(q.x, q.x, q.y * q.y);
     T angle_u = rx_atan2_T(u.y, u.x), angle_v = rx_atan2_T(v.y, v.x);
     // Of a small quotient y / x the two angles and the two logarithms are nearly equal: products tell the difference.
@@ -34,7 +37,7 @@ static inline T2 rx_atan2_C(T2 y, T2 x) {
     BITS_T i = rx_exponent_C(u), j = rx_exponent_C(v);
     T u_log = rx_log_abs_C((T2)(rx_scale_T(u.x, -i), rx_scale_T(u.y, -i)));
     T v_log = rx_log_abs_C((T2)(rx_scale_T(v.x, -j), rx_scale_T(v.y, -j)));
-    T imag = small ? near : 0.5 * RX_FMA_T((T)(j - i), K(ln2_high), v_log - u_log);
+    T imag = small ? near : 0.5 * RX_FMA_T((T)(j - i + (v_over ? 2 : 0) - (u_over ? 2 : 0)), K(ln2_high), v_log - u_log);
     T real = small ? 0.5 * rx_atan2_T(2.0 * RX_FMA_T(p.x, q.x, p.y * q.y), pp - qq) : 0.5 * (angle_u - angle_v);
     // The principal angle of u v, which is halved by the square root: close to +-pi its sign decides.
     T angle = angle_u + angle_v, pi = 2.0 * K(pi_2_high);
