@@ -24,6 +24,9 @@ Explains = Callable[[Case, int, np.ndarray, np.ndarray], np.ndarray]
 """(case, leaf, got, expected) -> for each element of that leaf of the result whether the difference explains it."""
 
 
+CONSTANTS = "constants given as arguments"
+
+
 @dataclass(frozen=True)
 class Difference:
     """One understood difference.
@@ -34,7 +37,8 @@ class Difference:
     compare: it explains a refusal, a crash, and a result of another type or of other dimensions. `what` is what the
     target does, against what the reference does. `refusal` says that it is about programs that are to be refused: it
     touches these alone, and all others touch none of them. `without` is the target's option under which it does not do
-    this: the difference is one of whole programs, and explains what is right under that option.
+    this, or CONSTANTS where it does not if it does not know them: the difference is one of whole programs, and explains
+    what is right in that way.
     """
 
     name: str

@@ -16,10 +16,11 @@ from refxla_spec.operation import operation
 from refxla_spec.types import ELEMENT_TYPES, F32, Shape
 
 from .cases import Case
-from .differences import Difference, of, operands, site, types_of, where
-from .differences_xla import COMPLEX_FUNCTIONS
+from .differences import CONSTANTS, Difference, of, operands, site, types_of, where
 
 XLA = "xla-cpu"
+LACKING = frozenset("acos acosh asin asinh atanh cosh sinh".split())
+SIGNS = "signs of NaNs"  # fuzz/steps.py finds the instructions that see them
 FLOATS = frozenset(t.name for t in ELEMENT_TYPES.values() if t.is_float or t.is_complex)
 
 
@@ -49,14 +50,15 @@ def _one_element(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -
 
 
 def _combined_again(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """All elements of a reduce-window that XLA takes apart, if the initial value changes what it is combined with."""
+    """All elements of a reduction of one array that XLA takes apart, if the initial value is not its own sum."""
     i = site(case, leaf)
-    if i.opcode != "reduce-window" or max((w.size for w in i.window), default=0) < 16:
+    operand, init = (np.asarray(o) for o in operands(case, leaf)[:2])
+    sizes = [w.size for w in i.window] if i.opcode == "reduce-window" else [operand.shape[d] for d in i.dimensions]
+    if len(i.operands) != 2 or max(sizes, default=0) < 16:
         return np.zeros(got.shape, bool)
-    init = np.asarray(operands(case, leaf)[len(i.operands) // 2])
     with np.errstate(all="ignore"):
         twice = Interpreter().run(i.to_apply, init, init)
-    return np.full(got.shape, len(i.operands) == 2 and not same_bits(np.asarray(twice), init).all())
+    return np.full(got.shape, not same_bits(np.asarray(twice), init).all())
 
 
 def _meets_padding(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -88,25 +90,32 @@ def _saturated(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> 
     return (got == info.min) | (got == info.max)
 
 
-def _complex_update(case: Case) -> bool:
-    """Whether a program has a function of complex numbers of what dynamic-update-slice gives."""
-    for i in case.module.instructions() if case.kind == "program" else ():
-        if i.opcode in COMPLEX_FUNCTIONS and any(o.opcode == "dynamic-update-slice" for o in i.operands):
-            if i.operands[0].shape.element_type.is_complex:
-                return True
-    return False
+def _lacking(case: Case) -> bool:
+    """Whether a program has a complex function that XLA:CPU says it has not implemented."""
+    instructions = case.module.instructions() if case.kind == "program" else ()
+    return any(i.opcode in LACKING and i.shape.element_type.is_complex for i in instructions)
 
 
 DIFFERENCES = (
     Difference(
-        "complex functions of updated arrays",
+        "complex functions that XLA:CPU lacks",
         XLA,
         "reference",
-        "a program that is valid is to be compiled.",
-        _complex_update,
+        "operation_semantics, element-wise unary functions: acos, acosh, asin, asinh, atanh, cosh and sinh are "
+        "functions of complex numbers, too. XLA:CPU says of each alone that it is unimplemented.",
+        _lacking,
         None,
-        "ends its process by SIGSEGV, where it fuses a function of complex numbers with a dynamic-update-slice",
+        "ends its process by SIGSEGV, where it fuses one with other instructions",
         fails=True,
+    ),
+    Difference(
+        "atan2 of constant zeros",
+        XLA,
+        "reference",
+        "StableHLO, atan2: as IEEE 754-2019, 9.2, whose atan2(0, 0) is 0.",
+        lambda case: case.opcode == "atan2" and not case.inputs,
+        lambda case, leaf, got, expected: np.isnan(got) & (operands(case, leaf)[0] == 0),
+        "gives NaN for atan2(0, 0) where it folds constants",
     ),
     Difference(
         "leading zeros of constants",
@@ -147,14 +156,14 @@ DIFFERENCES = (
         "multiplies the other groups by zeros, and gives NaN where they have an infinity or NaN",
     ),
     Difference(
-        "initial values of long windows",
+        "initial values of long reductions",
         XLA,
         "open",
-        "operation_semantics, ReduceWindow, as Reduce: the initial value is an identity of the computation. Here it is "
+        "operation_semantics, Reduce and ReduceWindow: the initial value is an identity of the computation. Here it is "
         "combined once, whatever it is.",
-        of("reduce-window"),
+        of("reduce", "reduce-window"),
         _combined_again,
-        "takes windows of 16 elements and more apart, and combines the initial value with each part",
+        "takes dimensions and windows of 16 elements and more apart, and combines the initial value with each part",
     ),
     Difference(
         "infinities of a kernel that meet padding",
@@ -189,6 +198,16 @@ DIFFERENCES = (
         without="--xla_cpu_max_isa=AVX",
     ),
     Difference(
+        SIGNS,
+        XLA,
+        "open",
+        "IEEE 754-2019, 6.3: the sign of a NaN that an operation gives is not specified. Any NaN is as good as "
+        "another, but the total order (topk, sort, compare) and bitcast-convert see its sign.",
+        _never,
+        None,
+        "gives NaNs of another sign, by which later instructions differ",
+    ),
+    Difference(
         "algebraic simplification",
         XLA,
         "reference",
@@ -198,6 +217,16 @@ DIFFERENCES = (
         "takes x + 0 for x where x is -0, x / y for x * (1 / y) where y is broadcast, and others of the sort; not with "
         "`--xla_disable_hlo_passes=algsimp`",
         without="--xla_disable_hlo_passes=algsimp",
+    ),
+    Difference(
+        "folding of constants",
+        XLA,
+        "reference",
+        "operation_semantics: a constant is a value like any other.",
+        _never,
+        None,
+        "gives another result where constants are known, on the way through StableHLO or in XLA: -0 + 0 is -0 for some",
+        without=CONSTANTS,
     ),
     Difference(
         "integer quotients of constants",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.operation import make
 from refxla_spec.types import Shape, leaves
@@ -41,6 +42,18 @@ def _value(name: str, shape: Shape, given: Iterable[Instruction], made: list[Ins
     parts = [_value(f"{name}.{n}", s, given, made) for n, s in enumerate(shape.elements)]
     made.append(make("tuple", *parts, name=f"{name}.tuple"))
     return made[-1]
+
+
+def lifted(sample: Sample) -> Sample:
+    """The program with the constants of the entry computation as arguments, so that no compiler knows them."""
+    module = sample.module.clone()
+    arguments = list(sample.arguments)
+    for i in module.entry.instructions:
+        if i.opcode == "constant" and i.shape.is_array:
+            value = np.asarray(i.attributes["literal"])
+            i.opcode, i.attributes = "parameter", {"number": len(arguments)}
+            arguments.append(value)
+    return replace(sample, module=module, arguments=tuple(arguments))
 
 
 def guarded(sample: Sample) -> Sample:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from refxla_spec.compare import bits_equal
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Computation, Instruction, Module, order_computations, post_order
+from refxla_spec.numerics import type_of
 from refxla_spec.operation import make
 from refxla_spec.types import Value, leaves
 
@@ -87,6 +89,34 @@ def cases(step: Step) -> Iterator[Case]:
         yield _case(step.instruction, operands, values, known)
 
 
+def sees_sign(step: Step) -> bool:
+    """Whether the instruction gives something else where the NaNs among its operands, or each second one, have the
+    other sign."""
+    if not any(_nans(v).any() for v in step.operands):
+        return False
+    with np.errstate(all="ignore"):
+        given = Interpreter().evaluate(step.instruction, list(step.operands))
+        changed = [
+            Interpreter().evaluate(step.instruction, [_negated(v, each) for v in step.operands]) for each in (1, 2)
+        ]
+    return not all(bits_equal(given, c) for c in changed)
+
+
+def _nans(value: Value) -> np.ndarray:
+    if isinstance(value, tuple) or value is None or not type_of(value).is_float:
+        return np.zeros((), bool)
+    return np.isnan(value)
+
+
+def _negated(value: Value, each: int) -> Value:
+    """A value with the sign of its first NaN changed, and of each so many after it."""
+    nans = _nans(value)
+    if not nans.any():
+        return value
+    chosen = nans & ((np.cumsum(nans).reshape(nans.shape) - 1) % each == 0)
+    return np.where(chosen, np.negative(value), value)
+
+
 def whole(sample: Sample) -> Case:
     """The program as one case; it is about no operation in particular."""
     return Case(f"program/{sample.seed}", "program", "", str(sample.module), sample.arguments)
@@ -106,9 +136,13 @@ def _case(i: Instruction, operands: list[Instruction], values: list[Value], know
         else:
             made[o] = Instruction(name, "parameter", shape, [], {"number": len(inputs)})
             inputs.append(value)
-    root = Instruction("result", i.opcode, i.shape.without_layout(), [made[o] for o in i.operands], i.attributes)
-    entry = Computation("main", [*made.values(), root], root)
-    called = order_computations([*dict.fromkeys(_called(root)), entry])
+    body = [Instruction("result", i.opcode, i.shape.without_layout(), [made[o] for o in i.operands], i.attributes)]
+    if i.opcode == "rng-get-and-update-state":  # what it gives depends on how often it has run
+        body = [replace(body[0], name="before", attributes={"delta": 1}), *body]
+        body.append(make("tuple", *body, name="results"))
+    root = body[-1]
+    entry = Computation("main", [*made.values(), *body], root)
+    called = order_computations([*dict.fromkeys(_called(i)), entry])
     return Case(f"step/{i.opcode}", "step", i.opcode, str(Module("step", called, entry)), tuple(inputs))
 
 

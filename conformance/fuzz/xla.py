@@ -8,12 +8,15 @@ Each program comes to one of these ends:
     refused      it refuses it for another reason
     diverged     the rest, a crash among them
 
-An excuse is looked for in two ways. XLA is asked again without those parts of it that are known to change results
-(`Difference.without`); where the results then keep the contract, those parts are the reason. And each instruction that
-a wrong result depends on is put to XLA by itself (steps.py), as a case of the suite; where that is excused, all results
-that depend on the instruction are. A result that depends on none still has to be right. A crash may be that of a whole
-program, as a case of the kind "program". A program on which XLA ends its
-process where it divides integers is asked again in a form where it does not (prepared.guarded).
+An excuse is looked for in several ways, until nothing wrong is left:
+
+  - XLA is asked again without those parts of it that are known to change results (`Difference.without`). Where a
+    result then keeps the contract, these parts are the reason.
+  - Each instruction that a wrong result depends on is put to XLA by itself (steps.py), as a case of the suite. Where
+    that is excused, or the sign of a NaN makes a difference to it, all results that depend on the instruction are.
+  - A crash may be that of a whole program, as a case of the kind "program". A program on which XLA ends its process
+    where it divides integers is asked again in a form where it does not (prepared.guarded).
+  - XLA is asked again with the program's constants as arguments.
 
 XLA promises no accuracy. What its elementary functions really have was measured by sweeps (sweep/xla_cpu.json), and the
 bounds of a program are widened as far as the worst of its functions goes beyond the contract.
@@ -32,19 +35,21 @@ from refxla_spec.module import Instruction, Module
 
 from ..check import Outcome
 from ..check import check as check_case
-from ..differences import DIFFERENCES, Difference
+from ..differences import CONSTANTS, DIFFERENCES, Difference
+from ..differences_programs import SIGNS
 from ..sweep.table import KEPT, read
 from ..targets.base import Target
 from .differ import Divergence
 from .generate import Sample
-from .prepared import divides, guarded, prepared
+from .prepared import divides, guarded, lifted, prepared
 from .runs import Arrays, Expected, expected
-from .steps import cases, needed, steps, whole
+from .steps import cases, needed, sees_sign, steps, whole
 
 NAME = "xla-cpu"
 QUOTIENTS = "integer quotients of constants"
 LIMIT = 60.0  # seconds for one program
-REWRITES = tuple(d for d in DIFFERENCES if d.target == NAME and d.without)
+ALL = tuple(d for d in DIFFERENCES if d.target == NAME and d.without)
+REWRITES = tuple(d for d in ALL if d.without != CONSTANTS)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def check(sample: Sample, wanted: Expected | None = None) -> Answer:
         got, wrong, what, died = None, set(range(len(wanted.values))), str(error), True
     left = wrong
     if left:
-        left, more = _rewritten(sample, wanted, wrong)
+        left, more = _rewritten(sample, wanted, left, REWRITES)
         names += more
     if left:
         explained, more, unexplained = _stepped(sample, left, got is None)
@@ -98,6 +103,9 @@ def check(sample: Sample, wanted: Expected | None = None) -> Answer:
     if left and got is None:
         more = [d.name for d in DIFFERENCES if d.fails and d.touches(whole(sample), NAME)]
         left, names = (set(), more) if more else (left, names)
+    if left:
+        left, more = _rewritten(sample, wanted, left, ALL)
+        names += more
     if left:
         raised = "ChildDied" if got is None else ""
         return Answer("diverged", (), died, Divergence(sample.seed, NAME, what[:2000], raised))
@@ -126,22 +134,26 @@ def _wrong(wanted: Expected, got: Arrays) -> tuple[set[int], str]:
     return wrong, what
 
 
-def _rewritten(sample: Sample, wanted: Expected, wrong: set[int]) -> tuple[set[int], list[str]]:
+def _rewritten(
+    sample: Sample, wanted: Expected, wrong: set[int], known: tuple[Difference, ...]
+) -> tuple[set[int], list[str]]:
     """The leaves that stay wrong without what XLA is known to do, and the names of what makes the others wrong."""
 
     def left(differences: tuple[Difference, ...]) -> set[int]:
+        flags = tuple(d.without for d in differences if d.without != CONSTANTS)
+        asked = lifted(sample) if len(flags) < len(differences) else sample
         try:
-            return _wrong(wanted, _run(sample, tuple(d.without for d in differences)))[0] & wrong
+            return _wrong(wanted, _run(asked, flags))[0] & wrong
         except (UnsupportedError, ChildError, ChildDied):
             return wrong
 
-    least = left(REWRITES)
+    least = left(known)
     if least == wrong:
         return wrong, []
-    for d in REWRITES:
+    for d in reversed(known):
         if left((d,)) == least:
             return least, [d.name]
-    return least, [d.name for d in REWRITES]
+    return least, [d.name for d in known]
 
 
 def _stepped(sample: Sample, wrong: set[int], died: bool) -> tuple[set[int], list[str], list[str]]:
@@ -154,6 +166,10 @@ def _stepped(sample: Sample, wrong: set[int], died: bool) -> tuple[set[int], lis
     unexplained: list[str] = []
     for step in steps(sample):
         if not died and not any(step.entry in depends[n] for n in wrong - explained):
+            continue
+        if not died and sees_sign(step):
+            explained |= {n for n in wrong if step.entry in depends[n]}
+            names.append(SIGNS)
             continue
         for case in cases(step):
             verdict = check_case(case, target())
