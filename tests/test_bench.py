@@ -121,3 +121,12 @@ def test_the_suite_has_what_it_names():
     assert chosen(["models", "gemm"]) == [e for e in ENTRIES if e.group == "models" or "GEMM" in e.name]
     with pytest.raises(ValueError, match="there are the groups kernels, science, models"):
         chosen(["quicksort"])
+
+
+def test_bandwidth_is_shown_beside_a_copy(tmp_path):
+    pytest.importorskip("jax")
+    file = str(tmp_path / "rows.json")
+    shown = run("bench.bandwidth", "chain with", "--seconds", "0.01", "--json", file)
+    (row,) = json.loads(open(file).read())["rows"]
+    assert row["bytes"] == 2 * 4 * 4099 * 4001 and row["kernels"] == 1 and 0 < row["share"] < 20
+    assert f"{row['share']:.0%}" in shown
