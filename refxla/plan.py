@@ -74,7 +74,7 @@ class Kernel:
     The items of a `team` (teams.py) wait for each other: as many are started as run at the same time, `items` or any
     other number, which the body knows as `team`; `team_us` is how long `items` of them take.
     `registers` says that it is compiled for all the vector registers there are (Target.features): the sums of a matrix
-    product want them.
+    product want them, and so do the constants of an exponential.
     """
 
     name: str

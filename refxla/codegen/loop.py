@@ -124,7 +124,7 @@ def _kernel(
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=updates.get(o)) for o in fusion.outputs
     ]
-    return Kernel(fusion.name, block.text(), tuple(arguments), items)
+    return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=True)
 
 
 def _segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:

@@ -119,7 +119,7 @@ class _Reduction:
                     last = f"({last} < {units} ? {last} : {units})"
                 with block.scope(f"for (int unit = item * {per_item}; unit < {last}; ++unit)"):
                     self._emit_unit(variable("unit", 0, units - 1), constant(0))
-        return Kernel(self.fusion.name, block.text(), tuple(arguments), items)
+        return Kernel(self.fusion.name, block.text(), tuple(arguments), items, registers=True)
 
     # What depends on what.
 
