@@ -13,7 +13,20 @@ from refxla_spec.errors import Error, InputError
 from refxla_spec.module import Module
 
 from .._core import shapes
-from . import cse, dead_code, devices, dynamic, expand, fold, inline, random_state, simplify, transposed_dots, tuples
+from . import (
+    cse,
+    dead_code,
+    devices,
+    dynamic,
+    expand,
+    fold,
+    inline,
+    own_fills,
+    random_state,
+    simplify,
+    transposed_dots,
+    tuples,
+)
 
 Pass = Callable[[Module], int]
 PASSES: tuple[tuple[str, Pass], ...] = (
@@ -28,10 +41,11 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify-folded", simplify.run),
     ("transposed-dots", transposed_dots.run),
     ("cse", cse.run),
+    ("own-fills", own_fills.run),
     ("dead-code", dead_code.run),
 )
 FUSION = "fusion"  # the scheduler is no pass, but can be left out in the same way
-OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "cse", FUSION)
+OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "cse", "own-fills", FUSION)
 
 
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:

@@ -1,0 +1,42 @@
+"""What is written over in place has a filling of its own: gradients of tables that begin as the same zeros.
+
+    z = broadcast(0);  a = scatter(z, ...);  b = scatter(z, ...)
+        ->  z = broadcast(0);  y = broadcast(0);  a = scatter(z, ...);  b = scatter(y, ...)
+
+A scatter or dynamic-update-slice writes into the memory of its operand where nobody else reads that, and into a copy
+of it where somebody does. To fill memory once more costs less than to copy it.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction, Module
+
+_IN_PLACE = {"scatter": lambda i: len(i.operands) // 2, "dynamic-update-slice": lambda i: 1}
+
+
+def run(module: Module) -> int:
+    """Give each such operand that is the broadcast of a scalar a broadcast of its own; returns how many were made."""
+    return sum(_part(c) for c in module.computations)
+
+
+def _part(computation: Computation) -> int:
+    uses: dict[Instruction, int] = {}
+    for i in computation.instructions:
+        for o in i.operands:
+            uses[o] = uses.get(o, 0) + 1
+    made = 0
+    instructions: list[Instruction] = []
+    for i in computation.instructions:
+        for n in range(_IN_PLACE[i.opcode](i) if i.opcode in _IN_PLACE else 0):
+            filling = i.operands[n]
+            if filling.opcode == "broadcast" and filling.operands[0].shape.rank == 0 and uses[filling] > 1:
+                name, operands = f"{filling.name}.own.{made}", list(filling.operands)
+                attributes = dict(filling.attributes)
+                own = Instruction(name, "broadcast", filling.shape, operands, attributes, filling.metadata)
+                uses[filling] -= 1
+                i.operands[n] = own
+                instructions.append(own)
+                made += 1
+        instructions.append(i)
+    computation.instructions = instructions
+    return made
