@@ -219,7 +219,7 @@ def _accepted(case: Case, target: Target) -> None:
 
 def died(case: Case, target: str, reason: str, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """The verdict of a case that took the target's process with it, or its time."""
-    known = [d for d in differences if d.touches(case, target) and d.fails]
+    known = [d for d in differences if d.touches(case, target) and d.excuses(reason)]
     outcome = Outcome.EXCUSED if known else Outcome.FAIL
     return verdict(case, target, outcome, reason, differences=tuple(d.name for d in known), **_texts(case, (), ()))
 
@@ -234,7 +234,7 @@ def _raised(error: Exception) -> str:
 
 def _fail(case: Case, target: Target, known: Sequence[Difference], reason: str, expected=(), got=()) -> Verdict:
     """A fail of a whole case, where there is no result to compare."""
-    names = tuple(d.name for d in known if d.fails)
+    names = tuple(d.name for d in known if d.excuses(reason))
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
     return verdict(case, target.name, outcome, reason, differences=names, **_texts(case, expected, got))
 
@@ -277,6 +277,9 @@ def flushed(case: Case) -> Expectation:
 def _flush(value: Value) -> Value:
     if isinstance(value, tuple):
         return tuple(_flush(v) for v in value)
+    if value is not None and type_of(value).is_complex:
+        flat = np.asarray(value)
+        return _flush(flat.reshape(-1).view(flat.real.dtype)).view(flat.dtype).reshape(flat.shape)
     if value is None or not type_of(value).is_float:
         return value
     return np.where(_subnormal(value), np.copysign(np.zeros((), value.dtype), value), value)

@@ -9,6 +9,7 @@ made of. `rows()` is the table of the documentation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -34,11 +35,11 @@ class Difference:
     `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" where no
     document decides; `why` the sentence of the document that says so, with its source. `applies` says which cases it
     can touch. `explains` says which elements of their results, None: none. `fails` says that there need be no result to
-    compare: it explains a refusal, a crash, and a result of another type or of other dimensions. `what` is what the
-    target does, against what the reference does. `refusal` says that it is about programs that are to be refused: it
-    touches these alone, and all others touch none of them. `without` is the target's option under which it does not do
-    this, or CONSTANTS where it does not if it does not know them: the difference is one of whole programs, and explains
-    what is right in that way.
+    compare: it explains a refusal, a crash, and a result of another type or of other dimensions, where `says`, a
+    regular expression, is found in what is wrong. `what` is what the target does, against what the reference does.
+    `refusal` says that it is about programs that are to be refused: it touches these alone, and all others touch none
+    of them. `without` is the target's option under which it does not do this, or CONSTANTS where it does not if it does
+    not know them: the difference is one of whole programs, and explains what is right in that way.
     """
 
     name: str
@@ -50,11 +51,16 @@ class Difference:
     what: str = ""
     fails: bool = False
     refusal: bool = False
+    says: str = ""
     without: str = ""
 
     def touches(self, case: Case, target: str) -> bool:
         """Whether the difference may explain what comes of the case on the target of that name."""
         return self.target == target and self.refusal == case.is_negative and self.applies(case)
+
+    def excuses(self, reason: str) -> bool:
+        """Whether it explains that there is no result to compare, for that reason."""
+        return self.fails and re.search(self.says, reason) is not None
 
 
 # Predicates of cases.
@@ -107,6 +113,15 @@ def where(test: Callable[..., np.ndarray]) -> Explains:
         given = [o for o in operands(case, leaf) if o.shape == expected.shape]
         with np.errstate(all="ignore"):
             return np.asarray(test(expected, *given))
+
+    return explains
+
+
+def where_given(test: Callable[..., np.ndarray]) -> Explains:
+    """As `where`, for which test(got, expected, *operands) holds."""
+
+    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        return where(lambda *of: test(got, *of))(case, leaf, got, expected)
 
     return explains
 
