@@ -21,7 +21,10 @@ DIFFERENCES = (
         "indices clamped to the bound",
         XLA,
         "reference",
-        MEANING + "operation_semantics, Gather: indices are clamped so that the slice is in bounds of the operand.",
+        MEANING + "StableHLO, gather: clamp(start_index[d_start], 0, dim(operand, d_operand) - "
+        "slice_sizes[d_operand]); "
+        'operation_semantics, DynamicSlice: "This ensures that the extracted slice is always in-bounds with respect to '
+        'the operand array."',
         _dynamic("gather", "dynamic-slice", "dynamic-update-slice"),
         whole,
         "clamps to the bound of a dynamic dimension, and reads or writes behind the array",
@@ -61,7 +64,8 @@ DIFFERENCES = (
         "dynamic loops and branches that carry no tuple",
         XLA,
         "reference",
-        "operation_semantics, While and Conditional: the value may have any shape.",
+        'operation_semantics, While: "A While node returns a value of type T", and Conditional: "Argument of type '
+        'T_0"; neither asks for a tuple.',
         _dynamic("while", "conditional"),
         None,
         "aborts where the value of a dynamic loop is one array, and takes no static branch beside a dynamic one",

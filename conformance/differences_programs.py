@@ -43,10 +43,11 @@ def _no_quotient_of_constants(case: Case) -> bool:
 
 def _one_element(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where a reduction of one element each gives that element."""
-    operand = operands(case, leaf)[leaf]
-    if case.opcode != "reduce" or operand.size != expected.size or operand.dtype != got.dtype:
-        return np.zeros(got.shape, bool)
-    return same_bits(got, operand.reshape(got.shape))
+    found = np.zeros(got.shape, bool)
+    for operand in operands(case, leaf):
+        if operand.size == expected.size and operand.dtype == got.dtype and operand.shape != expected.shape:
+            found |= same_bits(got, operand.reshape(got.shape))
+    return found
 
 
 def _combined_again(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -121,7 +122,8 @@ DIFFERENCES = (
         "leading zeros of constants",
         XLA,
         "reference",
-        "operation_semantics, Clz: the number of leading zeros, which a negative number has none of.",
+        'StableHLO, count_leading_zeros: "element-wise count of the number of leading zero bits in the operand '
+        'tensor", of which a negative number has none.',
         lambda case: case.opcode == "count-leading-zeros" and not case.inputs,
         where(lambda expected, x: x < 0),
         "counts in 64 bits where it folds a constant, and gives -32 for a negative number of s32",
@@ -130,8 +132,8 @@ DIFFERENCES = (
         "zeros of sums of products",
         XLA,
         "open",
-        "StableHLO, dot_general and convolution: how often the initial value 0 is combined is up to the "
-        "implementation. Here a sum begins with it, so that a sum of -0 is 0.",
+        "StableHLO, dot_general, is a reduce from init_values=[constant(0, element_type(result))], and reduce inserts "
+        '"init_values_converted at implementation-defined positions". Here a sum begins with it: a sum of -0 is 0.',
         of("dot", "convolution"),
         lambda case, leaf, got, expected: (got == 0) & (expected == 0),
         "begins with the first term, so that a sum of -0 is -0",
@@ -159,8 +161,8 @@ DIFFERENCES = (
         "initial values of long reductions",
         XLA,
         "open",
-        "operation_semantics, Reduce and ReduceWindow: the initial value is an identity of the computation. Here it is "
-        "combined once, whatever it is.",
+        'operation_semantics, Reduce: "All initial values have to form an identity under computation", and '
+        "ReduceWindow: see Reduce for details. Here it is combined once, whatever it is.",
         of("reduce", "reduce-window"),
         _combined_again,
         "takes dimensions and windows of 16 elements and more apart, and combines the initial value with each part",
@@ -169,9 +171,10 @@ DIFFERENCES = (
         "infinities of a kernel that meet padding",
         XLA,
         "open",
-        "operation_semantics, ConvWithGeneralPadding, does not say whether padding is multiplied; StableHLO, "
-        "convolution, pads with zeros and multiplies; XLA's own evaluator leaves these terms out, as the specification "
-        "here does.",
+        'operation_semantics, ConvWithGeneralPadding, says both: "Using padding is equivalent to inserting those same '
+        'zero values into the input (lhs) before doing the convolution", and in its pseudo-code "if ((iy, ix) inside '
+        "the base area considered without padding)\" before it adds a product. XLA's own evaluator leaves these terms "
+        "out, as the specification here does.",
         of("convolution"),
         _meets_padding,
         "gives NaN, being 0 times infinity, for some convolutions",
@@ -180,8 +183,9 @@ DIFFERENCES = (
         "reductions of one element",
         XLA,
         "open",
-        "operation_semantics, Reduce: the initial value is an identity of the computation. StableHLO, reduce: how "
-        "often it is combined is up to the implementation. Here it is combined once, whatever it is.",
+        'operation_semantics, Reduce: "All initial values have to form an identity under computation." StableHLO, '
+        'reduce, inserts "init_values_converted at implementation-defined positions". Here it is combined once, '
+        "whatever it is.",
         of("reduce"),
         _one_element,
         "gives the element, without the initial value",
@@ -232,8 +236,8 @@ DIFFERENCES = (
         "integer quotients of constants",
         XLA,
         "reference",
-        "StableHLO, divide, and operation_semantics, Div: the quotient by zero is -1, and of the smallest number by -1 "
-        "that number; a program that is valid is to be compiled.",
+        'operation_semantics, Element-wise binary arithmetic operations: integer division overflow "produces an '
+        'implementation defined value"; a value, so that such a program is valid.',
         _no_quotient_of_constants,
         None,
         "divides while it compiles, and ends its process by SIGFPE",

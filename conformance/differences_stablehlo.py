@@ -23,7 +23,6 @@ from .differences import (
     types_of,
     where,
     where_given,
-    whole,
     with_types,
     within_ulp,
 )
@@ -69,26 +68,24 @@ def _saturated(x: np.ndarray) -> np.ndarray:
     return (np.abs(x) == ml_dtypes.finfo(x.dtype).max) | (x == 0)
 
 
-def _partly_outside(case: Case) -> bool:
-    """Whether a block of updates of some scatter of parameters lies partly outside the operand."""
-    found = [i for i in case.module.entry.instructions if i.opcode == "scatter"]
-    return any(_reaches_out(case, i) for i in found)
-
-
-def _reaches_out(case: Case, i: Instruction) -> bool:
+def _partly_outside(case: Case) -> np.ndarray:
+    """The elements of the operands of a scatter on which blocks lie that are partly outside."""
+    i = next(i for i in case.module.entry.instructions if i.opcode == "scatter")
     n = len(i.operands) // 2
     indices = np.asarray(case.inputs[i.operands[n].attributes["number"]])
     operand, updates = i.operands[0].shape.dimensions, i.operands[n + 1].shape.dimensions
     left_out = i.inserted_window_dims + i.input_batching_dims
     block = iter(updates[d] for d in i.update_window_dims)
     lengths = [1 if d in left_out else next(block) for d in range(len(operand))]
-    vectors = index_vectors(indices, i.index_vector_dim)
-    for k, d in enumerate(i.scatter_dims_to_operand_dims):
-        start = vectors[..., k].astype(object)
-        below, above = (start < 0) & (start > -lengths[d]), (start > operand[d] - lengths[d]) & (start < operand[d])
-        if np.any(below | above):
-            return True
-    return False
+    touched = np.zeros(operand, bool)
+    for vector in index_vectors(indices, i.index_vector_dim).reshape(-1, len(i.scatter_dims_to_operand_dims)):
+        places = [slice(None) if d in i.input_batching_dims else slice(0, lengths[d]) for d in range(len(operand))]
+        outside = False
+        for start, d in zip(map(int, vector), i.scatter_dims_to_operand_dims, strict=True):
+            outside |= start < 0 or start + lengths[d] > operand[d]
+            places[d] = slice(max(start, 0), max(start + lengths[d], 0))
+        touched[tuple(places)] |= outside
+    return touched
 
 
 def _odd_irfft(i: Instruction) -> bool:
@@ -176,7 +173,8 @@ DIFFERENCES = (
         "gaps of a reduce-window whose initial value is not neutral",
         STABLEHLO,
         "open",
-        "StableHLO, reduce_window, pads its operand with the initial value, which takes part again for each gap; in "
+        "StableHLO, reduce_window: padded_inputs = pad(inputs..., init_values..., padding[:, 0], padding[:, 1], "
+        "base_dilations - 1), so that the initial value takes part again for each gap; in "
         "XLA, whose compiler and evaluator agree, gaps and padding take no part.",
         lambda case: case.name == "example/reduce-window/2",
         lambda case, leaf, got, expected: (got - expected) % 10 == 0,
@@ -186,8 +184,8 @@ DIFFERENCES = (
         "one-bit integers",
         STABLEHLO,
         "open",
-        "StableHLO, types: IntegerType is si2 to si64 and ui2 to ui64; i1 is its boolean. XLA's xla_data.proto has S1 "
-        "and U1.",
+        "StableHLO, types: BooleanType ::= 'i1', and integers are si2 to si64 and ui2 to ui64. XLA's "
+        "xla_data.proto has S1 and U1.",
         with_types((), "s1", "u1"),
         None,
         "has no such types",
@@ -221,8 +219,9 @@ DIFFERENCES = (
         "integer division that has no quotient",
         STABLEHLO,
         "open",
-        "XLA's operation_semantics, Element-wise binary arithmetic operations: division and remainder by zero, and of "
-        "INT_SMIN by -1, give an implementation-defined value. StableHLO, divide and remainder, does not speak of it.",
+        "XLA's operation_semantics, Element-wise binary arithmetic operations: \"Integer division overflow "
+        "(signed/unsigned division/remainder by zero or signed division/remainder of INT_SMIN with -1) produces an "
+        'implementation defined value." StableHLO, divide and remainder, does not speak of it.',
         lambda case: case.opcode in ("divide", "remainder") and _no_quotient(case),
         None,
         "ends its process (SIGFPE) on division by zero, and on the smallest integer divided by -1",
@@ -251,7 +250,8 @@ DIFFERENCES = (
         "total order of NaN and zeros",
         STABLEHLO,
         "reference",
-        "StableHLO, compare: TOTALORDER combines totalOrder and compareQuietEqual of IEEE 754-2019, 5.10, where "
+        'StableHLO, compare: "For floating-point element types with compare_type = TOTALORDER, the op uses the '
+        'combination of totalOrder and compareQuietEqual operations from IEEE-754" (5.10), where '
         "totalOrder puts -NaN below -inf, -0 below +0, and NaN in the order of their payloads.",
         of("compare"),
         where(lambda expected, *given: in_any_part(np.isnan, *given) | in_any_part(lambda x: x == 0, *given)),
@@ -272,8 +272,8 @@ DIFFERENCES = (
         "NaN with no mantissa bits",
         STABLEHLO,
         "reference",
-        "StableHLO, reduce_precision: a conversion to another type and back, and a NaN converts to a NaN; "
-        "operation_semantics, ReducePrecision, says that NaN values are retained.",
+        'StableHLO, reduce_precision: "element-wise conversion of operand to another floating-point type that uses '
+        'exponent_bits and mantissa_bits and back"; operation_semantics, ReducePrecision: "NaN values are retained".',
         of("reduce-precision"),
         where(lambda expected, *given: in_any_part(np.isnan, *given)),
         "gives an infinity for NaN where few mantissa_bits are left",
@@ -282,7 +282,8 @@ DIFFERENCES = (
         "accumulation of narrow types",
         STABLEHLO,
         "reference",
-        "StableHLO, convolution and dot_general: the element type of the result may be wider, and the sums are of it.",
+        "StableHLO, dot_general: init_values=[constant(0, element_type(result))], so that the sum is of the result's "
+        "type; convolution is made of dot_general.",
         of("convolution", "dot"),
         lambda case, leaf, got, expected: _narrowly(case, leaf, got, expected) & _widens(case),
         "multiplies and adds in the operands' type, and widens what is left",
@@ -290,20 +291,22 @@ DIFFERENCES = (
     Difference(
         "blocks that lie partly outside",
         STABLEHLO,
-        "open",
-        "StableHLO, scatter, tests the index of each element of the result, and so does operation_semantics, Scatter; "
-        "XLA itself (the index check of its ScatterExpander) tests a block as a whole. Programs are run by XLA, so the "
-        "specification follows what it does.",
-        lambda case: case.opcode == "scatter" and _partly_outside(case),
-        whole,
+        "reference",
+        'XLA, scatter_expander.cc, CheckIndexValidity: "Valid range for the index: [0, operand_dims - window_sizes]"; '
+        'its GPU emitter: "if the slice with the sizes slice_shape and the offsets offsets can be inserted into the '
+        'operand"; XLA:CPU does so with constants, too. The documents test each element: operation_semantics, Scatter, '
+        '"if O is a valid index for output"; StableHLO, scatter, "If result_index is in bounds for shape(results...)". '
+        "HLO is what XLA runs.",
+        lambda case: case.opcode == "scatter" and _partly_outside(case).any(),
+        lambda case, leaf, got, expected: _partly_outside(case),
         "writes those elements of an update's block that lie inside; the reference skips the whole block, as XLA does",
     ),
     Difference(
         "unsigned indices",
         STABLEHLO,
         "reference",
-        "StableHLO, dynamic_slice, clamps start_indices from below at 0 and from above at what fits: the number that "
-        "the index is, which for an unsigned one is not negative.",
+        "StableHLO, dynamic_slice: adjusted_start_indices = clamp(0, start_indices, shape(operand) - slice_sizes), of "
+        "the number that the index is, which for an unsigned one is not negative.",
         _unsigned_starts,
         _as_signed,
         "reads large unsigned indices as negative ones",
@@ -312,7 +315,7 @@ DIFFERENCES = (
         "batched triangular-solve",
         STABLEHLO,
         "reference",
-        "StableHLO, triangular_solve, C2 and C3: a and b have rank 2 or more, with equal batch dimensions.",
+        "StableHLO, triangular_solve, (C2): 2 <= rank(a) = rank(b) = R.",
         _batched_and_divided,
         None,
         "ends its process, unless the diagonal is that of ones",
@@ -323,7 +326,8 @@ DIFFERENCES = (
         "fft of lengths that are no powers of two",
         STABLEHLO,
         "reference",
-        "StableHLO, fft, C3 to C5, limits the number of lengths and not the lengths; an IRFFT of n has n / 2 + 1 "
+        "StableHLO, fft, (C3): 1 <= size(fft_length) <= 3, and no constraint on the lengths; in (C5) an IRFFT has "
+        "dim(result, -1) / 2 + 1 "
         "elements to read, for odd n too.",
         of("fft"),
         lambda case, leaf, got, expected: np.full(got.shape, _odd_irfft(site(case, leaf))),
@@ -335,7 +339,8 @@ DIFFERENCES = (
         "complex maximum and minimum with NaN",
         STABLEHLO,
         "open",
-        "StableHLO, maximum: the lexicographic order of the (real, imaginary) pairs, which leaves open where NaN is.",
+        'StableHLO, maximum: "For complex numbers: lexicographic maximum for the (real, imaginary) pair", which leaves '
+        "open where NaN is.",
         lambda case: case.opcode in ("maximum", "minimum", "clamp") and _complex(case),
         where(lambda expected, *given: in_any_part(np.isnan, *given)),
         "drops NaN",
@@ -364,7 +369,7 @@ DIFFERENCES = (
         "sums of no terms",
         STABLEHLO,
         "reference",
-        "StableHLO, dot_general and convolution: dimensions of any size; the sum of no terms is 0.",
+        "StableHLO, dot_general: a reduce from init_values=[constant(0, element_type(result))], of no terms 0.",
         lambda case: case.opcode in ("dot", "convolution") and _empty(case),
         None,
         "ends its process on an empty contraction",
@@ -408,7 +413,8 @@ DIFFERENCES = (
         "zero to the power of zero",
         STABLEHLO,
         "open",
-        "StableHLO, power, has no sentence on it; 1 is what it gives for real numbers.",
+        'StableHLO, power: "For complex numbers: complex exponentiation", and no word on zero; real ones are "pow from '
+        'IEEE-754", whose 0^0 is 1.',
         lambda case: case.opcode == "power" and _complex(case),
         where(lambda expected, x, y: (x == 0) & (y == 0)),
         "gives NaN for complex numbers",
@@ -453,7 +459,8 @@ DIFFERENCES = (
         "rounding of f8e3m4 and f6e2m3fn to integers",
         STABLEHLO,
         "reference",
-        "StableHLO, ceil, floor and round_nearest_afz: the roundToIntegral operations of IEEE 754.",
+        "StableHLO, ceil: the roundToIntegralTowardPositive operation from the IEEE-754 specification; floor and the "
+        "rounds likewise.",
         of("ceil", "floor", "round-nearest-afz", "round-nearest-even"),
         where_given(
             lambda got, expected, *given: (

@@ -267,7 +267,8 @@ DIFFERENCES = (
         "topk and mixed dots of elements below 8 bits",
         XLA,
         "reference",
-        "operation_semantics has no such restriction; XLA keeps the operand's element size in the layout of an s32, "
+        "operation_semantics, DotGeneral: lhs and rhs are arrays of type T, whichever it is. XLA keeps the "
+        "operand's element size in the layout of an s32, "
         'which its own verifier refuses ("custom element sizes on non-sub-byte types").',
         with_types(("topk", "dot"), "s2", "s4", "u2", "u4", "f4e2m1fn"),
         None,
@@ -279,7 +280,8 @@ DIFFERENCES = (
         "popcnt below 8 bits",
         XLA,
         "reference",
-        "operation_semantics, PopulationCount: the number of bits set in each element, of which s2 has two.",
+        'operation_semantics, PopulationCount: "Computes the number of bits set in each element of operand", and an '
+        "element of s2 has two.",
         with_types(("popcnt",), "s2", "s4"),
         where(lambda expected, x: x.astype(np.int8) < 0),
         "counts in the sign-extended byte",
@@ -288,7 +290,8 @@ DIFFERENCES = (
         "f4e2m1fn to integers",
         XLA,
         "reference",
-        "operation_semantics, ConvertElementType: the value 6 is a value of s4 and all wider integers.",
+        'StableHLO, convert: "For conversions involving floating-point-to-integer, the fractional part is truncated", '
+        "and 6 is a number of s4 and of all wider integers.",
         with_types(("convert",), "f4e2m1fn"),
         where(lambda expected, x: np.abs(x.astype(np.float32)) == 6),
         "makes the largest integer of 6, since it compares with that integer rounded to f4e2m1fn, which is 6",
@@ -297,7 +300,8 @@ DIFFERENCES = (
         "bitcast-convert of complex numbers",
         XLA,
         "reference",
-        "operation_semantics, BitcastConvertType: element types of the same width, such as c64 to c64.",
+        "StableHLO, bitcast_convert: dim(result, R) * num_bits(E') = num_bits(E) in (C1), and in (C2) "
+        "is_complex(operand) and is_complex(result), which c64 and c128 are.",
         with_types(("bitcast-convert",), "c64", "c128"),
         None,
         "refuses, or ends its process",
@@ -308,7 +312,7 @@ DIFFERENCES = (
         "signed random bits",
         XLA,
         "reference",
-        "operation_semantics, RngBitGenerator: the output has the shape that is asked for. The expander computes in "
+        'operation_semantics, RngBitGenerator: "Generates an output with a given shape". The expander computes in '
         "unsigned integers and leaves the result so.",
         lambda case: case.opcode == "rng-bit-generator" and bool(types_of(case) & {"s8", "s16", "s32", "s64"}),
         None,
@@ -320,7 +324,8 @@ DIFFERENCES = (
         "the numbers of rng",
         XLA,
         "open",
-        "operation_semantics, RngUniform and RngNormal: numbers of a distribution, and no algorithm that makes them. "
+        'operation_semantics, RngUniform: "random numbers generated following the uniform distribution over the '
+        'interval [a,b)", RngNormal: "following the N(mu, sigma) normal distribution"; no algorithm that makes them. '
         "The specification here has one, so that results can be reproduced.",
         of("rng"),
         _of_distribution,
@@ -330,7 +335,8 @@ DIFFERENCES = (
         "the state of random numbers",
         XLA,
         "reference",
-        "hlo_instructions.h, HloRngGetAndUpdateStateInstruction: gives the state, and adds delta to it.",
+        'hlo_instruction.h, CreateRngGetAndUpdateState: "to update the random number generator state to reflect the '
+        'new state after delta units of 32 random bits are generated and returns the old state".',
         of("rng-get-and-update-state"),
         lambda case, leaf, got, expected: got == (expected if case.expected is None else case.expected[0]),
         "gives the first state again where a program asks several times",
@@ -382,8 +388,8 @@ DIFFERENCES = (
         "ties in select-and-scatter",
         XLA,
         "reference",
-        "operation_semantics, SelectAndScatter: the first parameter of select is the element whose index vector is "
-        "lexicographically the smaller one.",
+        "operation_semantics, SelectAndScatter: select \"is called with the property that the first parameter's index "
+        "vector is lexicographically less than the second parameter's index vector\".",
         of("select-and-scatter"),
         _tied,
         "may pick another of several equal elements of a window, or of one with NaN, since it goes through them column "
@@ -393,7 +399,8 @@ DIFFERENCES = (
         "complex maximum and minimum",
         XLA,
         "reference",
-        "StableHLO, maximum and minimum: of complex numbers the lexicographic one, real part first.",
+        'StableHLO, maximum: "For complex numbers: lexicographic maximum for the (real, imaginary) pair"; minimum '
+        "likewise.",
         lambda case: case.opcode in ("maximum", "minimum") and _complex(case),
         where_given(lambda got, expected, *given: _one_of(got, *given) & _equal_real_parts(expected, *given)),
         "compares the real parts alone",
@@ -402,7 +409,8 @@ DIFFERENCES = (
         "complex clamp",
         XLA,
         "reference",
-        "StableHLO, clamp: minimum(maximum(operand, min), max), and those compare imaginary parts where the real ones "
+        "StableHLO, clamp: minimum(maximum(operand[result_index], min_element), max_element), and those "
+        "compare imaginary parts where the real ones "
         "are equal.",
         lambda case: case.opcode == "clamp" and _complex(case),
         _by_real_parts,
@@ -412,7 +420,8 @@ DIFFERENCES = (
         "complex atan2 of zero, and on its cut",
         XLA,
         "reference",
-        "StableHLO, atan2, and the formula of XLA's client library: -i log((x + i y) / sqrt(x^2 + y^2)). Of y = 0 the "
+        "StableHLO, atan2: complex atan2, by the formula of XLA's client library -i log((x + i y) / sqrt(x^2 + y^2)). "
+        "Of y = 0 the "
         "quotient is 1 or -1 and its logarithm exact; on the cut the sign of zero says on which side a number lies.",
         lambda case: case.opcode == "atan2" and _complex(case),
         where_given(lambda got, expected, y, x: near(got, expected) | _mirrored(got, expected)),
@@ -422,7 +431,8 @@ DIFFERENCES = (
         "NaNs in topk of small floats",
         XLA,
         "reference",
-        "operation_semantics, TopK, is silent; StableHLO, compare with TOTALORDER, orders NaNs by their bits.",
+        "operation_semantics is silent on topk; StableHLO, compare with TOTALORDER, is the totalOrder of IEEE 754, "
+        "which orders NaNs by their bits.",
         lambda case: case.opcode == "topk" and (case.element_type[:2] == "f8" or case.element_type == "bf16"),
         _both_nan,
         "takes NaNs for equal, since it compares in a wider type, where they are one",
@@ -431,7 +441,7 @@ DIFFERENCES = (
         "ragged-all-to-all",
         XLA,
         "reference",
-        "operation_semantics, RaggedAllToAll: the program is valid, and XLA:CPU does not say that it lacks it.",
+        "HandleRaggedAllToAll in XLA's hlo_verifier.cc takes the program, and XLA:CPU does not say that it lacks it.",
         lambda case: case.name == "example/ragged-all-to-all/0",
         None,
         "ends its process by SIGSEGV",
@@ -442,7 +452,8 @@ DIFFERENCES = (
         "reduce-precision of f8",
         XLA,
         "reference",
-        "StableHLO, reduce_precision: it is the mantissa bits of the original value that are rounded to mantissa_bits.",
+        'StableHLO, reduce_precision: "The mantissa bits of the original value are updated to round the original value '
+        'to the nearest value representable with mantissa_bits".',
         lambda case: case.opcode == "reduce-precision" and case.element_type.startswith("f8"),
         where(lambda expected, x: in_any_part(subnormal, x)),
         "computes in a wider type, where subnormals of the f8 type have more mantissa bits to lose",
@@ -451,7 +462,8 @@ DIFFERENCES = (
         "NaN with no mantissa bits",
         XLA,
         "reference",
-        "operation_semantics, ReducePrecision: NaN values are retained, though they may become canonical ones.",
+        'operation_semantics, ReducePrecision: "NaN values are retained, although they may be converted to canonical '
+        'NaN values."',
         of("reduce-precision"),
         where(lambda expected, *given: in_any_part(np.isnan, *given)),
         "gives an infinity for NaN where mantissa_bits is 0",
@@ -506,7 +518,8 @@ DIFFERENCES = (
         "sorting s2",
         XLA,
         "reference",
-        "operation_semantics, Sort: the order is the comparator's, for which -1 is less than 1.",
+        'operation_semantics, Sort: for i < j "comparator(value[i], value[j]) = true" or neither way; and -1 is less '
+        "than 1.",
         with_types(("sort",), "s2"),
         lambda case, leaf, got, expected: np.full(got.shape, any((np.asarray(x) < 0).any() for x in case.inputs)),
         "sorts elements of s2 as if they had no sign",

@@ -11,9 +11,11 @@ dimension counts as one of size 1), and d a dimension of the operands,
               = the next of w.. elsewhere
     results[start[d] + window[d] ..] = to_apply(results[there], updates[u])
 
-for all u, beginning with results = operands. A block that does not lie inside the operands is skipped whole. Several
-updates may hit one place: to_apply should be associative and commutative then, as their order is not part of the
-meaning; here it is row-major in u. Floating-point sums and products are computed in a wider type and rounded once.
+for all u, beginning with results = operands. A block that does not lie inside the operands is skipped whole: so does
+XLA, whose check is that 0 <= start[d] <= size of the operands - size of the block, though its documentation, and
+StableHLO's, say it of each element by itself. Several updates may hit one place: to_apply should be associative and
+commutative then, as their order is not part of the meaning; here it is row-major in u. Floating-point sums and products
+are computed in a wider type and rounded once.
 """
 
 from __future__ import annotations
