@@ -68,6 +68,12 @@ def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     return len(np.unique(np.clip(places, 0, whole[along[0]] - 1))) == whole[along[0]]
 
 
+def kept_elements(loop: Instruction) -> set[int]:
+    """The elements of a loop's state that no turn changes."""
+    root = loop.body.root
+    return {k for k, o in enumerate(root.operands) if _element(loop.body, o) == k} if root.opcode == "tuple" else set()
+
+
 def turn_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarray | None:
     """The value of a scalar integer of the body in each turn, where it follows from the counter; None where not."""
     if i.shape.element_type.name not in ("s32", "s64") or i.shape.rank:

@@ -32,7 +32,8 @@ class Fusion:
     `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
     are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
     "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
-    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop.
+    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop. `kept` are the
+    inputs that are the same in every turn of the loop around: what is made of them alone is made once, before it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Fusion:
     inputs: tuple[Instruction, ...]
     outputs: tuple[Instruction, ...]
     hero: Instruction | None = None
+    kept: tuple[Instruction, ...] = ()
 
 
 @dataclass(frozen=True)

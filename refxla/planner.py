@@ -199,6 +199,17 @@ class _Planner:
         )
 
 
+@dataclass
+class _Around:
+    """What is around the body of a loop: the steps before it, at `time` more of them can be done, and the blocks that
+    are the same in every turn. `lasting` are blocks that those steps fill for all turns."""
+
+    steps: Steps
+    time: int
+    kept: set[Block]
+    lasting: list[Block] = field(default_factory=list)
+
+
 class _Frame:
     """One computation being planned: the blocks of its values, and who may still read them.
 
@@ -221,6 +232,7 @@ class _Frame:
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
         self.steps: Steps = []
+        self.around: _Around | None = None  # of the body of a loop
         self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
 
     def _name(self, n: int) -> str:
@@ -363,9 +375,26 @@ class _Frame:
                 numbers.append(planner.touch(block))
             us = planner.us_of(fusion, kernel, last=kernel is kernels[-1])
             planner.kernels.append(replace(kernel, us=us))
-            if kernel.items:
-                self.steps.append((planner.time, p.Launch(len(planner.kernels) - 1, tuple(numbers))))
+            step = p.Launch(len(planner.kernels) - 1, tuple(numbers))
+            if kernel is not kernels[-1] and self.is_once(kernel):
+                self.around.steps.append((self.around.time, step))
+                self.around.lasting += [scratch[a.scratch] for a in kernel.arguments if a.role == "scratch"]
+            elif kernel.items:
+                self.steps.append((planner.time, step))
             planner.time += 1
+
+    def is_once(self, kernel: p.Kernel) -> bool:
+        """Whether a stage makes the same of the same in every turn of the loop around."""
+        return self.around is not None and all(
+            a.role == "scratch" or (a.role == "input" and self.is_kept(a.instruction)) for a in kernel.arguments
+        )
+
+    def is_kept(self, i: Instruction) -> bool:
+        """Whether a value is the same in every turn of the loop whose body this is."""
+        if self.around is None:
+            return False
+        block = self.block_of(i)
+        return block in self.around.kept or block.space == p.CONSTANT
 
     def fusion(self, n: int, group: tuple) -> p.Fusion:
         kind, heroes, members, outputs, _ = group
@@ -389,7 +418,8 @@ class _Frame:
                     inside[found[k]] = None
             written = list(found.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
-        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero)
+        kept = tuple(i for i in inputs if self.is_kept(i))
+        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero, kept)
 
     def in_place(self, group: tuple, value: Instruction) -> bool:
         """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
@@ -452,6 +482,9 @@ class _Frame:
                 planner.copy(self.steps, source, block)
             owned.add(block)
             state.append(block)
+        same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
+        around = _Around(self.steps, planner.time, same)
+        planner.time += 1
         begin = planner.time
         known = len(planner.blocks)
         if counter is None:
@@ -461,6 +494,7 @@ class _Frame:
             planner.time += 1
         turn = _Frame(planner, body, _bind(body, state), owned)
         turn.aim(state)
+        turn.around = around
         timed = turn.run()
         self.write_back(turn, timed, state)
         turn_steps = planner.merge(timed)
@@ -469,6 +503,8 @@ class _Frame:
                 block.end = planner.time
         for block in state:
             planner.touch(block)
+        for block in around.lasting:
+            block.start, block.end = around.time, planner.time
         merging = planner.merging
         if counter is None:
             wait = p.Loop if merging is None else merging.waited

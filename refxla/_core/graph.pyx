@@ -1,8 +1,8 @@
 """A computation as flat arrays: what the fusion scheduler reads instead of objects.
 
 A node is an instruction that makes array values. The get-tuple-elements of a multi-output operation (a reduce of several
-operands, a while) belong to the operation's node; tuples are looked through. Nodes are numbered in the order of
-the computation, so operands have smaller numbers.
+operands, a while) belong to the operation's node, those of a parameter are nodes; tuples are looked through. Nodes are
+numbered in the order of the computation, so operands have smaller numbers.
 """
 
 import numpy as np
@@ -32,7 +32,11 @@ cdef class Graph:
                 continue
             if i.opcode == "get-tuple-element":
                 source = i.operands[0]
-                if source in opened:
+                if source.opcode == "parameter":  # each element is a value of its own
+                    self.node_of[i] = len(self.instructions)
+                    self.instructions.append([i])
+                    edges.append([])
+                elif source in opened:
                     chosen = opened[source][i.index]
                     if chosen in self.node_of:
                         self.node_of[i] = self.node_of[chosen]
@@ -107,7 +111,7 @@ cdef class Graph:
     cdef _node(self, int k, i):
         r = row(i)
         shape = i.shape.elements[0] if i.shape.is_tuple and i.shape.elements else i.shape
-        self.group[k] = GROUP[r.group]
+        self.group[k] = N_SOURCE if i.opcode == "get-tuple-element" else GROUP[r.group]
         self.elements[k] = shape.size if shape.is_array else 0
         self.bytes[k] = i.shape.bytes
         self.flops[k] = r.flops

@@ -149,6 +149,11 @@ class Product:
     shared: int = 1  # so many neighbouring groups have one right side
     whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
 
+    @property
+    def right_kept(self) -> bool:
+        """Whether the right side is the same in every turn of the loop around, so that its panels are made once."""
+        return bool(self.fusion.kept) and set(inputs_of(self.fusion, [self.right_operand])) <= set(self.fusion.kept)
+
     def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
         if self.whole:
@@ -203,7 +208,7 @@ def choose_blocking(p: Product) -> Blocking:
             return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
         if p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p):
             return Blocking(tile, rows, columns, "direct")
-    return Blocking(tile, rows, columns, "local" if local else "packed")
+    return Blocking(tile, rows, columns, "local" if local and not p.right_kept else "packed")
 
 
 def reads_as_vectors(access: Access | None) -> bool:

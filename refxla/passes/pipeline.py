@@ -20,6 +20,7 @@ from . import (
     dynamic,
     expand,
     fold,
+    hoist,
     inline,
     own_fills,
     random_state,
@@ -40,12 +41,13 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold", fold.run),
     ("simplify-folded", simplify.run),
     ("transposed-dots", transposed_dots.run),
+    ("hoist", hoist.run),
     ("cse", cse.run),
     ("own-fills", own_fills.run),
     ("dead-code", dead_code.run),
 )
 FUSION = "fusion"  # the scheduler is no pass, but can be left out in the same way
-OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "cse", "own-fills", FUSION)
+OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "hoist", "cse", "own-fills", FUSION)
 
 
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
