@@ -38,7 +38,7 @@ def product(fusion: Fusion, target: Target, numbers: DotDimensions) -> Product:
     rows = ComplexRows(fusion, target, numbers)
     return Product(
         fusion, target, rows.part, numbers.groups, numbers.m, 2 * numbers.n, 2 * numbers.k,
-        rows, fusion.hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True),
+        rows, fusion.hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True), (2 * numbers.k,),
         whole=rows.whole,
     )  # fmt: skip
 
@@ -47,6 +47,7 @@ class ComplexRows:
     """The Rows of a complex lhs, as rows of real numbers: where they lie along k, or copied to scratch[g][m][2 * k]."""
 
     step = 1
+    local = False
 
     def __init__(self, fusion: Fusion, target: Target, numbers: DotDimensions) -> None:
         self.fusion, self.target, self.numbers = fusion, target, numbers

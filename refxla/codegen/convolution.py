@@ -21,6 +21,7 @@ from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
 from . import depthwise, loop
+from .dot import DotRows
 from .elemental import type_name
 from .indexing import Index, all_of, below, constant, delinearize
 from .matmul import Indices, Product, kernels
@@ -43,13 +44,16 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     small = hero.shape.size * numbers.k <= max(TINY, 0) or 0 in numbers.lhs
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
         return loop.emit(fusion, target)
-    rows = WindowRows(fusion, target, numbers, name)
-    if depthwise.applies(numbers, rows, name):
-        return depthwise.kernels(fusion, target, numbers, rows, name)
+    windows = WindowRows(fusion, target, numbers, name)
+    if depthwise.applies(numbers, windows, name):
+        return depthwise.kernels(fusion, target, numbers, windows, name)
+    rows = DotRows(fusion, target, numbers, name) if numbers.is_plain else windows
+    if not (numbers.is_plain and (rows.local or rows.access is not None)):
+        rows = windows
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,
-            rows, hero.operands[1], numbers.right, numbers.result, numbers.phases,
+            rows, hero.operands[1], numbers.right, numbers.result, numbers.terms, numbers.phases,
         )
     )  # fmt: skip
 
@@ -75,7 +79,8 @@ class ConvolutionNumbers:
         self.sizes = tuple(self.lhs[d] for d in self.dims.input_spatial)
         self.counts = tuple(self.out[d] for d in self.dims.output_spatial)
         self.elements = tuple(w.size for w in self.window)
-        self.k = prod(self.elements) * self.features
+        self.terms = (*self.elements, self.features)
+        self.k = prod(self.terms)
         self.periods = tuple(w.base_dilation // gcd(w.base_dilation, w.stride) for w in self.window)
         self.placings = tuple(-(-c // p) for c, p in zip(self.counts, self.periods, strict=True))
         self.phases = prod(self.periods)
@@ -84,6 +89,28 @@ class ConvolutionNumbers:
         self.order = [spatial.get(d) for d in range(len(self.out)) if d != self.dims.output_feature]
         self.m_sizes = [self.batch if s is None else self.placings[s] for s in self.order]
         self.m = prod(self.m_sizes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every element of the window meets an element of lhs, so that a row is one of a matrix."""
+        last = (
+            (c - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
+            for c, w in zip(self.counts, self.window, strict=True)
+        )
+        inside = all(at < size for at, size in zip(last, self.sizes, strict=True))
+        return inside and all(w.base_dilation == 1 and w.padding_low <= 0 for w in self.window)
+
+    def left(self, g: Index, m: Index, k: Index) -> Indices:
+        """The indices of lhs, if all of the window lies inside."""
+        batch, placing = self.row(m)
+        *elements, feature = delinearize(k, (*self.elements, self.features))
+        indices: list[Index] = [constant(0)] * len(self.lhs)
+        group = self.group(g)
+        indices[self.dims.input_batch] = group * self.batch + batch if self.batch_groups > 1 else batch
+        indices[self.dims.input_feature] = group * self.features + feature if self.feature_groups > 1 else feature
+        for d, place, element, w in zip(self.dims.input_spatial, placing, elements, self.window, strict=True):
+            indices[d] = place * w.stride + element * w.window_dilation - w.padding_low
+        return tuple(indices)
 
     def row(self, m: Index) -> tuple[Index, tuple[Index, ...]]:
         """The batch and the placing, within its phase, of row m."""

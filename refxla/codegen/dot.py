@@ -6,14 +6,17 @@ m and n the free dimensions of lhs and rhs, and k the contracted ones in the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from math import prod
+from typing import Protocol
 
 from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
 from . import complex_dot, loop
 from .block import Block
+from .blocking import STREAMED_ROWS, reads_as_vectors
 from .choices import choice_for
 from .elemental import type_name
 from .expressions import Elements
@@ -21,27 +24,31 @@ from .indexing import Index, constant, delinearize, variable
 from .matmul import (
     LOCAL_ROWS,
     LOCAL_TERMS,
-    STREAMED_ROWS,
     STREAMED_TERMS,
     Indices,
     Product,
     Run,
     kernels,
-    reads_as_vectors,
 )
 from .matvec import MatrixVector
 from .packing import (
     VECTORS,
     accumulation_type,
     direct_access,
+    distant_terms,
     input_argument,
     inputs_of,
+    open_terms,
     scratch_argument,
+    source_access,
     to_accumulation,
+    vector_type,
 )
 from .target import Target
 
 TINY = 2048  # products up to which plain loops are as quick
+SPREAD = 16  # elements between the strips that an item copies, so that they fall on different sets of the cache
+COPIED_TERMS = 512  # of k in a block of which items copy their rows
 MAX_TERMS = 1536  # of k in a block: a panel of 16 columns of f32 is then 96 KB
 DIRECT_COLUMNS = 1 << 16  # elements up to which a left side that lies along m is read as it is
 COPY_ELEMENTS = 16384  # elements that an item of the copy of the left side computes
@@ -69,7 +76,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return kernels(
         Product(
             fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
-            rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True),
+            rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True), numbers.terms,
         )
     )  # fmt: skip
 
@@ -106,7 +113,8 @@ class DotDimensions:
         self.groups = prod(self.lhs[d] for d in self.lhs_batch)
         self.m = prod(self.lhs[d] for d in self.lhs_free)
         self.n = prod(self.rhs[d] for d in self.rhs_free)
-        self.k = prod(self.lhs[d] for d in self.lhs_contracting)
+        self.terms = [self.lhs[d] for d in self.lhs_contracting]
+        self.k = prod(self.terms)
 
     def left(self, g: Index, m: Index, k: Index) -> Indices:
         """The indices of lhs."""
@@ -131,28 +139,47 @@ def _place(sizes: tuple[int, ...], *groups: tuple) -> Indices:
     return tuple(indices)
 
 
-class DotRows:
-    """The rows of lhs: where they lie if that will do, or copied to scratch memory.
+class Numbers(Protocol):
+    """A contraction as matrix product: its sizes, and the indices of lhs for g, m and k."""
 
-    The copy is [g][m][k] or, where lhs lies along m, [g][m / 6][k][m % 6]: either way it is written in the order it is
-    read.
+    groups: int
+    m: int
+    n: int
+    k: int
+    terms: Sequence[int]  # the sizes that k counts
+
+    def left(self, g: Index, m: Index, k: Index) -> Indices: ...
+    def right(self, g: Index, k: Index, n: Index) -> Indices: ...
+
+
+class DotRows:
+    """The rows of lhs: where they lie if that will do, or copied, by each item for itself or to scratch memory.
+
+    The copy is [g][m][k] or, where lhs lies along m, [g][m / 8][k][m % 8]: either way it is written in the order it is
+    read. An item copies the rows and the block of k that it is at, which costs little as each element is then used for
+    as many columns as an item has: it does so with what lies along m or is of a narrower type.
     """
 
-    STRIP = 6
+    STRIP = 8
 
-    def __init__(self, fusion: Fusion, target: Target, numbers: DotDimensions, name: str) -> None:
+    def __init__(self, fusion: Fusion, target: Target, numbers: Numbers, name: str) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
-        self.most_terms = min(numbers.k, self._block_terms())
-        self.blocks = max(1, -(-numbers.k // self.most_terms))
         self.operand = fusion.hero.operands[0]
         self.element = VECTORS[name][0]
         m, k = numbers.m, numbers.k
-        self.access = direct_access(fusion, target, self.operand, self._indices("g", "m", "k"), name)
-        along_m = self.access is not None and self.access.position.factor("m") == 1
+        indices = self._indices("g", "m", "k")
+        self.access = direct_access(fusion, target, self.operand, indices, name)
+        self.plain = self.access
+        source = source_access(fusion, target, self.operand, indices)
+        along_m = source is not None and source.position.factor("m") == 1
+        along_k = source is not None and source.position.factor("k") == 1
         if self.access is not None:
             step = self.access.position.factor("k")
             if step is None or (abs(step) > 64 and m * k > DIRECT_COLUMNS and m > 1):
                 self.access = None
+        self.local = self.access is None and (along_m or along_k) and m > STREAMED_ROWS
+        self.most_terms = min(k, self._block_terms())
+        self.blocks = max(1, -(-k // self.most_terms))
         if self.access is not None:
             self.strip, self.step = 0, self.access.position.factor("k")
         else:
@@ -172,8 +199,8 @@ class DotRows:
                 direct_access(self.fusion, self.target, self.fusion.hero.operands[1], right, self.name)
             ):
                 return STREAMED_TERMS
-        # An item that packs its own panels (few rows) should hold little at a time.
-        return MAX_TERMS if n.m > LOCAL_ROWS else LOCAL_TERMS
+        # An item that packs for itself should hold little at a time.
+        return COPIED_TERMS if self.local else MAX_TERMS if n.m > LOCAL_ROWS else LOCAL_TERMS
 
     def _indices(self, g: str, m: str, k: str) -> Indices:
         n = self.numbers
@@ -182,10 +209,69 @@ class DotRows:
     def pointer(self) -> tuple[Instruction | None, int]:
         if self.access is not None:
             return self.access.instruction, 0
-        return None, self.numbers.groups * self.strips * self.strip * self.numbers.k
+        return None, 0 if self.local else self.numbers.groups * self.strips * self.strip * self.numbers.k
+
+    def inputs(self) -> list[Instruction]:
+        return inputs_of(self.fusion, [self.operand])
+
+    def private_elements(self, rows: int) -> int:
+        return -(-rows // self.strip) * self._pitch
+
+    @property
+    def _pitch(self) -> int:
+        """Elements from one strip of an item's copy to the next."""
+        return self.most_terms * self.strip + SPREAD
+
+    def pack(self, block: Block, e: Elements, most: int, terms: str) -> None:
+        n = self.numbers
+        term = self.first + variable("t", 0, self.most_terms - 1)
+        if self.strip == 1:
+            with block.scope("for (int r = 0; r < rows; ++r)"), open_terms(block, 1, terms):
+                block.line(f"const int k = {term};")
+                self._copy(block, e, "first_row + r", f"r * {self._pitch} + t")
+            return
+        strips = -(-most // self.strip)
+        g, m = variable("g", 0, n.groups - 1), variable("m", 0, n.m - 1)
+        left = partial(n.left, g, m)
+        turn = distant_terms(self.fusion, self.target, self.operand, left, n.terms)
+        with open_terms(block, turn, terms):
+            block.line(f"const int k = {term};")
+            with block.scope(f"if (first_row + {strips * self.strip} <= {n.m})"):
+                vector = vector_type(self.name, 32 * self.strip // VECTORS[self.name][1])
+                block.line(f"typedef {vector} __attribute__((aligned(sizeof({self.element})))) strip_vector;")
+                for s in range(strips):
+                    self._copy_strip(block, e, s)
+            with (
+                block.scope("else"),
+                block.scope(f"for (int r = 0; r < {n.m} - first_row && r < {strips * self.strip}; ++r)"),
+            ):
+                place = f"r / {self.strip} * {self._pitch} + t * {self.strip} + r % {self.strip}"
+                self._copy(block, e, "first_row + r", place)
+
+    def _copy(self, block: Block, e: Elements, row: str, place: str) -> None:
+        """Copies the element of C variable k and a row to that place in `strips`."""
+        n = self.numbers
+        g, m, k = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("m", n.m), ("k", n.k)))
+        block.line(f"const int m = {row};")
+        value = to_accumulation(e, self.operand, n.left(g, m, k), self.name, block)
+        block.line(f"strips[{place}] = {value};")
+
+    def _copy_strip(self, block: Block, e: Elements, s: int) -> None:
+        """Copies the elements of C variable k and strip number s."""
+        n, strip = self.numbers, self.strip
+        to = f"{s * self._pitch} + t * {strip}"
+        if self.plain is None:
+            with block.scope(f"for (int u = 0; u < {strip}; ++u)"):
+                self._copy(block, e, f"first_row + {s * strip} + u", f"{to} + u")
+            return
+        g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
+        left = n.left(g, m, variable("k", 0, n.k - 1))
+        at = direct_access(self.fusion, self.target, self.operand, left, self.name)
+        source = f"(__global const {self.element}*)({e.address(at.instruction, at.indices)}) + {s * strip}"
+        block.line(f"*(strip_vector*)(strips + {to}) = *(__global const strip_vector*)({source});")
 
     def stage(self) -> Kernel | None:
-        if self.access is not None:
+        if self.access is not None or self.local:
             return None
         n, strip = self.numbers, self.strip
         inputs = inputs_of(self.fusion, [self.operand])
@@ -221,6 +307,13 @@ class DotRows:
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         n = self.numbers
+        if self.local:
+            # Of a tile that is not whole, the rows beyond are the last one.
+            for i in range(rows):
+                block.line(f"const int m{i} = i + {i} < rows ? i + {i} : rows - 1;")
+                place = f"m{i} / {self.strip} * {self._pitch} + m{i} % {self.strip}"
+                block.line(f"const {self.element}* const row{i} = strips + ({place});")
+            return
         g = variable("g", 0, n.groups - 1)
         cast = f"(__global const {self.element}*)" if self.access is not None else ""
         for i in range(rows):

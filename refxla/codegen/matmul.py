@@ -26,7 +26,7 @@ from refxla_spec.module import Instruction
 from ..plan import Fusion, Kernel
 from . import scalar
 from .block import Block
-from .choices import choice_for
+from .blocking import Blocking, choose_blocking, columns_vary_first
 from .elemental import type_name
 from .expressions import Access, Elements
 from .indexing import Index, delinearize, linearize, variable
@@ -38,20 +38,14 @@ from .packing import (
     inputs_of,
     output_argument,
     scratch_argument,
-    vector_type,
 )
 from .panels import Panels, pack_stage, panel_elements
 from .target import Target
 
-ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
-MAX_ROWS, MAX_COLUMNS = 96, 64  # of an item's block: 24 KB of f32 sums
-STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
-STREAMED_TERMS = 8  # of k in a block then: memory is read best along its rows
-LOCAL_ROWS = 192  # of the left side, up to which an item takes them all and may pack its own panels
-LOCAL_TERMS = 512  # of k in a block that an item packs for itself: 128 KB of f32 in MAX_COLUMNS columns
-DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
-NEAR_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
-LOCAL_BYTES = 1 << 18  # that an item packs for itself at most
+ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
+STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
+LOCAL_ROWS = 192  # of the left side, up to which blocks of k are short, since an item may pack its own panels
+LOCAL_TERMS = 512  # of k in a block then
 
 Indices = tuple[Index, ...]
 # Emits the inner loop: pointers to the rows, the number of terms, how many terms of the block come before them, and the
@@ -66,9 +60,19 @@ class Rows(Protocol):
     blocks: int  # into which k falls
     most_terms: int  # in a block
     element: str  # the C type of the elements
+    local: bool  # whether each item copies its rows, block by block, to private memory
 
     def pointer(self) -> tuple[Instruction | None, int]:
         """The input that holds them, or None and the number of elements of the scratch memory that does."""
+
+    def inputs(self) -> list[Instruction]:
+        """The inputs that `pack` reads."""
+
+    def pack(self, block: Block, e: Elements, most: int, terms: str) -> None:
+        """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`."""
+
+    def private_elements(self, rows: int) -> int:
+        """The elements of `strips` for that many rows."""
 
     def stage(self) -> Kernel | None:
         """The kernel that fills the scratch memory."""
@@ -81,50 +85,6 @@ class Rows(Protocol):
 
     def runs(self, block: Block, rows: int, run: Run) -> None:
         """Calls `run` for stretches that cover the block's terms in order."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The part of the result that lives in registers: `rows` times `vectors` vectors of accumulation type `name`."""
-
-    rows: int
-    vectors: int
-    name: str
-
-    @property
-    def lanes(self) -> int:
-        return VECTORS[self.name][1]
-
-    @property
-    def columns(self) -> int:
-        return self.vectors * self.lanes
-
-    @property
-    def vector(self) -> str:
-        return vector_type(self.name)
-
-    def accumulators(self) -> list[str]:
-        return [f"c{i}_{v}" for i in range(self.rows) for v in range(self.vectors)]
-
-
-# rows x vectors of a tile, by the number of registers: most of them hold sums.
-TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (3, 8), (2, 8), (1, 16))}
-
-
-def choose_tile(m: int, n: int, name: str, registers: int) -> Tile:
-    """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
-    of those that are alike, the first."""
-    lanes = VECTORS[name][1]
-    if n <= lanes:
-        return Tile(min(m, 12), 1, name)
-
-    def waste(tile: Tile) -> float:
-        rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
-        loads = 1 / (4 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
-        return rows * columns / (m * n) + loads
-
-    tiles = [Tile(min(m, rows), min(vectors, -(-n // lanes)), name) for rows, vectors in TILES[registers]]
-    return min(tiles, key=waste)
 
 
 @dataclass(frozen=True)
@@ -146,6 +106,7 @@ class Product:
     right_operand: Instruction
     right: Callable[[Index, Index, Index], Indices]
     result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
+    terms: Sequence[int]  # the sizes that k counts
     shared: int = 1  # so many neighbouring groups have one right side
     whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
 
@@ -162,6 +123,7 @@ class Product:
         return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)
 
 
+<<<<<<< HEAD
 @dataclass(frozen=True)
 class Blocking:
     """How a Product is cut: the tile, rows and columns of an item's block, and where the panels come from."""
@@ -225,6 +187,8 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+=======
+>>>>>>> f7248fd (Matrix products in vectors of 64 bytes, their blocks chosen by cost, their rows copied by the items that need them; gradients of pointwise filters are products of matrices; bench.gemm)
 def kernels(p: Product) -> tuple[Kernel, ...]:
     """The stages of a product: what fills the scratch memory of either side, and the product itself."""
     b = choose_blocking(p)
@@ -256,7 +220,6 @@ class _Main:
         self.item_panels = b.columns // self.tile.columns
         self.row_blocks = -(-p.m // b.rows)
         self.column_blocks = -(-p.n // b.columns)
-        self.width = b.columns // self.tile.lanes  # vectors in a row of the item's sums
         self.g = variable("g", 0, p.groups - 1)
         self._name_arguments()
 
@@ -265,6 +228,7 @@ class _Main:
         inputs = set(inputs_of(fusion, fusion.outputs, fusion.hero))
         left, left_elements = p.rows.pointer()
         inputs |= {left} if left is not None else set()
+        inputs |= set(p.rows.inputs()) if p.rows.local else set()
         self.access = p.right_access() if self.b.panels == "direct" else None
         if self.b.panels == "direct":
             inputs.add(self.access.instruction)
@@ -275,7 +239,10 @@ class _Main:
         self.arguments = [*map(input_argument, read), *map(output_argument, fusion.outputs)]
         self.pointers = {i: f"a{n}" for n, i in enumerate(values)}
         self.e = Elements(fusion, p.target, self.pointers)
-        self.left = f"a{values.index(left)}" if left is not None else self._scratch("left", left_elements)
+        if p.rows.local:
+            self.left = "strips"
+        else:
+            self.left = f"a{values.index(left)}" if left is not None else self._scratch("left", left_elements)
         if self.b.panels == "direct":
             self.right = f"a{values.index(self.access.instruction)}"
         elif self.b.panels == "packed":
@@ -307,13 +274,21 @@ class _Main:
         """One block of the result."""
         p, b, tile, block = self.p, self.b, self.tile, self.block
         element, _ = VECTORS[p.name]
-        block.line(f"const int first_row = {number} % {self.row_blocks} * {b.rows};")
-        block.line(f"const int first_column = {number} / {self.row_blocks} % {self.column_blocks} * {b.columns};")
+        # What lies in more memory is gone through once.
+        if columns_vary_first(p):
+            row, column = f"{number} / {self.column_blocks} % {self.row_blocks}", f"{number} % {self.column_blocks}"
+        else:
+            row, column = f"{number} % {self.row_blocks}", f"{number} / {self.row_blocks} % {self.column_blocks}"
+        block.line(f"const int first_row = {row} * {b.rows};")
+        block.line(f"const int first_column = {column} * {b.columns};")
         block.line(f"const int g = {number} / {self.row_blocks * self.column_blocks};")
         block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
         block.line(f"const int columns = {_least(str(b.columns), f'{p.n} - first_column')};")
-        block.line(f"{tile.vector} sums[{b.rows * self.width}];")
+        held = 1 if p.rows.blocks == 1 else self.item_panels  # panels whose sums wait for the next block of k
+        block.line(f"{tile.vector} sums[{held * b.rows * tile.vectors}];")
         local_terms = min(p.rows.most_terms, p.k)
+        if p.rows.local:
+            block.line(f"{p.rows.element} strips[{p.rows.private_elements(b.rows)}] __attribute__((aligned(64)));")
         if b.panels == "local":
             block.line(f"{element} panels[{b.columns * local_terms}] __attribute__((aligned(64)));")
         head = f"for (int part = 0; part < {p.rows.blocks}; ++part)" if p.rows.blocks > 1 else ""
@@ -321,12 +296,18 @@ class _Main:
             first, terms = p.rows.open_block(block, "part" if p.rows.blocks > 1 else "0")
             if b.panels == "local":
                 self._pack_local(first, terms, local_terms)
+            if p.rows.local:
+                p.rows.pack(block, self.e, b.rows, terms)
             count = f"(columns + {tile.columns - 1}) / {tile.columns}"
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._declare_panel(first, local_terms)
                 with block.scope(f"for (int i = 0; i < rows; i += {tile.rows})"):
                     self._tile(terms)
-        self._epilogue()
+                if p.rows.blocks == 1:
+                    self._epilogue()
+        if p.rows.blocks > 1:
+            with block.scope(f"for (int j = 0; j < {count}; ++j)"):
+                self._epilogue()
 
     def _pack_local(self, first: Index, terms: str, most: int) -> None:
         width, block = self.tile.columns, self.block
@@ -357,8 +338,7 @@ class _Main:
             block.line(f"__global const {element}* const b = {self.right} + {position};")
             return
         # The last panel may begin before its place, so that it ends where the rows do.
-        block.line(f"const int wanted = first_column + j * {tile.columns};")
-        block.line(f"const int n = {_least('wanted', str(p.n - tile.columns))};")
+        block.line(f"const int n = {_least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
         at = p.right(self.g, first, variable("n", 0, p.n - 1))
         position = direct_access(p.fusion, p.target, p.right_operand, at, p.name).position
         self.right_step = self.access.position.factor("k")
@@ -366,7 +346,8 @@ class _Main:
 
     def _tile(self, terms: str) -> None:
         p, tile, block = self.p, self.tile, self.block
-        places = {f"c{i}_{v}": f"sums[(i + {i}) * {self.width} + j * {tile.vectors} + {v}]"
+        panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
+        places = {f"c{i}_{v}": f"sums[{panel}(i + {i}) * {tile.vectors} + {v}]"
                   for i in range(tile.rows) for v in range(tile.vectors)}  # fmt: skip
         for c in places:
             start = f"part == 0 ? ({tile.vector})(0) : {places[c]}" if p.rows.blocks > 1 else f"({tile.vector})(0)"
@@ -382,7 +363,8 @@ class _Main:
         element, _ = VECTORS[tile.name]
         with block.scope():
             for i, pointer in enumerate(pointers):
-                block.line(f"__global const {self.p.rows.element}* const p{i} = {pointer};")
+                space = "" if self.p.rows.local else "__global "
+                block.line(f"{space}const {self.p.rows.element}* const p{i} = {pointer};")
             at = "b" if before == "0" else f"b + {self._along(before, self.right_step)}"
             block.line(f"{self.space}const {element}* const q = {at};")
             if taking is not None:
@@ -397,7 +379,7 @@ class _Main:
                     block.line(f"const {tile.vector} x{i} = ({tile.vector})(({element})p{i}[{index}]);")
                     for v in range(tile.vectors):
                         c = f"c{i}_{v}"
-                        block.line(f"{c} = rx_multiply_add_vector_{tile.name}(x{i}, b{v}, {c});")
+                        block.line(f"{c} = {tile.multiply_add(f'x{i}', f'b{v}', c)};")
             if taking is not None:
                 for i in range(tile.rows):
                     kept = " ".join(f"c{i}_{v} = kept_c{i}_{v};" for v in range(tile.vectors))
@@ -412,26 +394,23 @@ class _Main:
         return f"{wide}{terms} * {step}"
 
     def _epilogue(self) -> None:
+        """Evaluates the outputs on the sums of panel j."""
         p, b, tile, block, e = self.p, self.b, self.tile, self.block, self.e
         hero = p.fusion.hero
         element, _ = VECTORS[p.name]
-        block.line(f"{element}* const sum = ({element}*)sums;")
-        short = p.n % tile.columns
-        if b.panels == "direct" and short:
-            # The last panel began early: move its own columns to their place.
-            start = (self.panels - 1) * tile.columns
-            with block.scope(f"if (first_column + columns == {p.n})"):
-                with block.scope("for (int i = 0; i < rows; ++i)"):
-                    with block.scope(f"for (int j = 0; j < {short}; ++j)"):
-                        row = f"sum[i * {b.columns} + {start} - first_column + j"
-                        block.line(f"{row}] = {row} + {tile.columns - short}];")
+        panel = f" + j * {b.rows * tile.columns}" if p.rows.blocks > 1 else ""
+        block.line(f"const {element}* sum = (const {element}*)sums{panel};")
+        block.line(f"const int column = first_column + j * {tile.columns};")
+        block.line(f"const int width = {_least(str(tile.columns), f'{p.n} - column')};")
+        if b.panels == "direct" and p.n % tile.columns:
+            block.line(f"if (column > {p.n - tile.columns}) sum += column - {p.n - tile.columns};  // it began early")
         parts = 2 if p.whole else 1
         m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n // parts - 1)
         indices, condition = p.result(self.g, m, n)
         position = linearize(indices, hero.shape.dimensions)
-        loops = [("i", "rows", "m", "first_row"), ("j", "columns", "n", "first_column")]
+        loops = [("i", "rows", "m", "first_row"), ("u", "width", "n", "column")]
         if p.whole:
-            loops[1] = ("j", "columns / 2", "n", "first_column / 2")
+            loops[1] = ("u", "width / 2", "n", "column / 2")
         if position.factor("m") == 1 and position.factor("n") != 1:
             loops.reverse()
         (a, a_end, a_name, a_first), (c, c_end, c_name, c_first) = loops
@@ -440,7 +419,7 @@ class _Main:
             with block.scope(f"for (int {c} = 0; {c} < {c_end}; ++{c})"):
                 block.line(f"const int {c_name} = {c_first} + {c};")
                 with block.scope("" if condition is True else f"if ({condition})"):
-                    at = f"sum[i * {b.columns} + j"
+                    at = f"sum[i * {tile.columns} + u"
                     if p.whole:
                         pair = f"({scalar.register_type(p.whole)})({at} * 2], {at} * 2 + 1])"
                         value = e.assign(p.whole, pair, block)

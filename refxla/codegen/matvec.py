@@ -29,6 +29,8 @@ from .packing import (
 )
 from .target import Target
 
+BEHIND = 16  # lines of the cache
+
 
 @dataclass(frozen=True)
 class MatrixVector:
@@ -74,12 +76,14 @@ class MatrixVector:
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         e = Elements(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
-        # The chains of several strips overlap: one alone would wait four cycles for each term. But rows that fall on
-        # the same few sets of the first cache, as those a power of two apart do, push each other out.
+        # The chains of several strips overlap: one alone would wait four cycles for each term. Rows that fall on the
+        # same few sets of the first cache, as those a power of two apart do, would push each other out: there it is
+        # two strips, one some lines behind the other.
         enough = self.groups * self.m // (4 * self.target.compute_units * lanes)
-        apart = row_step * (32 // lanes)  # bytes
-        most = 1 if apart % 4096 == 0 else 2 if apart % 2048 == 0 else self.target.registers // 8
-        strips = max(1, min(most, enough, -(-self.m // lanes)))
+        line = 2 * lanes  # the elements of a line of the cache: read at once, before other rows push it out
+        alike = row_step * (32 // lanes) % 2048 == 0
+        strips = max(1, min(2 if alike else self.target.registers // 8, enough, -(-self.m // lanes)))
+        behind = min(BEHIND, self.k // (4 * line)) if alike else 0
         per_item = strips * lanes
         parts = -(-self.m // per_item)
         block = Block()
@@ -95,16 +99,19 @@ class MatrixVector:
             at = self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0)).position
             block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({at});")
             block.line(f"{vector} c{s} = ({vector})(0);")
-        line = 2 * lanes  # the elements of a line of the cache: read at once, before other rows push it out
         whole = self.k // line * line
-        with block.scope(f"for (int k = 0; k < {whole}; k += {line})"):
+        last = (strips - 1) * behind * line
+        with block.scope(f"for (int at = 0; at < {whole + last}; at += {line})"):
             for s in range(strips):
-                for first in range(0, line, lanes // 2):
-                    with block.scope():
-                        open_columns(block, self.name, f"x{s} + k + {first}", row_step, "r")
-                        for u in range(lanes // 2):
-                            y = f"({vector})(y[(k + {first + u}) * {step}])"
-                            block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {y}, c{s});")
+                late = s * behind * line
+                with block.scope(f"if (at >= {late} && at < {whole + late})" if last else ""):
+                    block.line(f"const int k = at - {late};")
+                    for first in range(0, line, lanes // 2):
+                        with block.scope():
+                            open_columns(block, self.name, f"x{s} + k + {first}", row_step, "r")
+                            for u in range(lanes // 2):
+                                y = f"({vector})(y[(k + {first + u}) * {step}])"
+                                block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {y}, c{s});")
         if whole < self.k:
             with block.scope(f"for (int k = {whole}; k < {self.k}; ++k)"):
                 for s in range(strips):

@@ -7,7 +7,9 @@ first computed into scratch memory by a stage of its own, in the type of the acc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from math import prod
 
 from refxla_spec.module import Instruction
 
@@ -16,17 +18,19 @@ from . import scalar
 from .block import Block
 from .elemental import type_name
 from .expressions import Access, Elements
-from .indexing import Index
+from .indexing import Index, variable
 from .target import Target
+
+DISTANT = 4096  # elements between terms that lie on pages of their own
 
 # accumulation type -> the C type of an element, the lanes of a 32-byte vector
 VECTORS = {"f32": ("float", 8), "f64": ("double", 4), "u32": ("uint", 8), "u64": ("ulong", 4)}
 
 
-def vector_type(name: str) -> str:
-    """The C vector type of accumulation type `name`, such as float8."""
+def vector_type(name: str, bytes: int = 32) -> str:
+    """The C vector type of accumulation type `name`, such as float8, of 32 or 64 bytes."""
     element, lanes = VECTORS[name]
-    return f"{element}{lanes}"
+    return f"{element}{lanes * bytes // 32}"
 
 
 def accumulation_type(result: str) -> str | None:
@@ -76,6 +80,43 @@ def direct_access(
     if len(e.accesses) != 1 or block.text().count("\n") != 1:
         return None
     return e.accesses[0]
+
+
+def source_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index]) -> Access | None:
+    """The Access of the only load behind the operand's element, whatever is done with what it loads; None where there
+    are several, or one under a condition."""
+    e = Elements(fusion, target, {i: "x" for i in fusion.inputs})
+    e.value(operand, indices, Block())
+    return e.accesses[0] if len(e.accesses) == 1 and not e.accesses[0].conditional else None
+
+
+def distant_terms(
+    fusion: Fusion,
+    target: Target,
+    operand: Instruction,
+    indices: Callable[[Index], Sequence[Index]],
+    terms: Sequence[int],
+) -> int:
+    """The size of the last dimension that k counts, of sizes `terms`, where its elements lie so far apart in memory
+    that a copy is better made along the others; else 1. `indices` gives those of the operand for k."""
+    inner, outer = (terms[-1], prod(terms[:-1])) if terms else (1, 1)
+    if inner == 1 or outer == 1:
+        return 1
+    k = variable("q", 0, outer - 1) * inner + variable("r", 0, inner - 1)
+    access = source_access(fusion, target, operand, indices(k))
+    apart = None if access is None else access.position.factor("r")
+    return inner if apart is not None and abs(apart) >= DISTANT else 1
+
+
+def open_terms(block: Block, turn: int, terms: str) -> ExitStack:
+    """Opens a loop over t in [0, terms), in steps of `turn`, once for each remainder."""
+    scopes = ExitStack()
+    if turn > 1:
+        scopes.enter_context(block.scope(f"for (int t0 = 0; t0 < {turn}; ++t0)"))
+        scopes.enter_context(block.scope(f"for (int t = t0; t < {terms}; t += {turn})"))
+    else:
+        scopes.enter_context(block.scope(f"for (int t = 0; t < {terms}; ++t)"))
+    return scopes
 
 
 _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u64": ("long", "ulong"),

@@ -17,9 +17,11 @@ from .indexing import Index, constant, variable
 from .packing import (
     VECTORS,
     direct_access,
+    distant_terms,
     input_argument,
     inputs_of,
     open_columns,
+    open_terms,
     scratch_argument,
     to_accumulation,
     vector_type,
@@ -89,8 +91,12 @@ class Panels:
         step = access.position.factor("n") if along_k else None
         if not along_k:
             # Along rows of memory: a stretch of some panels, then the next term.
+            g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+            turn = 1
+            if not p.whole:
+                turn = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
             with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {STRETCH})"):
-                with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
+                with open_terms(block, turn, terms):
                     with block.scope(f"for (int j = j0; j < j0 + {STRETCH} && j < {count}; ++j)"):
                         if p.n % width:
                             with block.scope(f"if ({column} + {width} > {p.n})"):

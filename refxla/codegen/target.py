@@ -67,6 +67,11 @@ class Target:
         return 32 if "avx512vl" in self.features else 16
 
     @property
+    def widest(self) -> int:
+        """The bytes of a vector register in a kernel with `Kernel.registers`."""
+        return 64 if "avx512f" in self.features else 32
+
+    @property
     def build_options(self) -> tuple[str, ...]:
         """Options every program needs for its results to be those the specification promises."""
         # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
@@ -78,6 +83,8 @@ class Target:
         lines = ["#pragma OPENCL FP_CONTRACT OFF"]
         if self.bare:
             lines += [GET_GLOBAL_ID, GET_GLOBAL_SIZE]
+        if self.features:
+            lines.append(f'#define RX_WIDE __attribute__((target("{self.features}")))')
         if self.fp64:
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
         for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():

@@ -38,6 +38,8 @@ class WindowRows:
     filter), [spatial...][feature][batch], which keeps short copies contiguous.
     """
 
+    local = False
+
     def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionNumbers, name: str) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
         self.operand = fusion.hero.operands[0]

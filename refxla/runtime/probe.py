@@ -418,34 +418,37 @@ AVX512 = "avx512f,avx512vl,avx512dq,avx512bw"
 
 
 def _avx512(bench: Bench) -> dict[str, Any]:
-    """Whether functions with a `target` of their own use the registers of AVX-512: as many sums as those hold."""
+    """Whether functions with a `target` of their own use the registers of AVX-512: as many sums as those hold, in
+    vectors as wide as they are."""
     import numpy as np
 
     if not _clang(bench)["clang"]:
         return {}
     sums = range(24)
+    wide = f'__attribute__((target("{AVX512}")))'
     lines = [
         "#ifndef __x86_64__",
         "#error not this processor",
         "#endif",
-        "static inline float8 step(float8 a, float8 b, float8 c) { return a * b + c; }",
-        f'__attribute__((noinline)) static __attribute__((target("{AVX512}")))',
+        "typedef float16 __attribute__((aligned(4))) vector;",
+        f"static inline {wide} float16 step(float16 a, float16 b, float16 c) {{ return a * b + c; }}",
+        f"__attribute__((noinline)) static {wide}",
         "void sums(__global const float* restrict a, __global float* restrict b) {",
-        *(f"    float8 c{i} = (float8)({i});" for i in sums),
+        *(f"    float16 c{i} = (float16)({i});" for i in sums),
         "    for (int k = 0; k < 64; ++k) {",
-        "        const float8 x = *(__global const float8*)(a + 8 * k);",
-        *(f"        c{i} = step(x, (float8)(a[{i} + k]), c{i});" for i in sums),
+        "        const float16 x = *(__global const vector*)(a + 16 * k);",
+        *(f"        c{i} = step(x, (float16)(a[{i} + k]), c{i});" for i in sums),
         "    }",
-        *(f"    *(__global float8*)(b + {8 * i}) = c{i};" for i in sums),
+        *(f"    *(__global vector*)(b + {16 * i}) = c{i};" for i in sums),
         "}",
         "__kernel void f(__global const float* a, __global float* b) { sums(a, b); }",
     ]
-    a, b = np.arange(512, dtype=np.float32) % 7, np.zeros(8 * len(sums), np.float32)
+    a, b = np.arange(1024, dtype=np.float32) % 7, np.zeros(16 * len(sums), np.float32)
     try:
         bench.run(bench.build("\n".join(lines)), "f", [a, b])
     except DeviceError:
         return {}
-    want = [i + sum(a[8 * k : 8 * k + 8] * a[i + k] for k in range(64)) for i in sums]
+    want = [i + sum(a[16 * k : 16 * k + 16] * a[i + k] for k in range(64)) for i in sums]
     return {"features": AVX512} if np.array_equal(b, np.concatenate(want)) else {}
 
 

@@ -10,7 +10,7 @@ from kernel_driver import OCLGRIND, Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen import convolution, matmul, windows
+from refxla.codegen import blocking, convolution, windows
 from refxla.codegen.target import DEFAULT_CPU
 
 
@@ -105,7 +105,7 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "TINY", -1)
         if small_blocks:
-            patch.setattr(matmul, "MAX_ROWS", 12)
+            patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(windows, "BLOCK_TERMS", 3)
             patch.setattr(windows, "LOCAL_TERMS", 2)
         text = convolution_text(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of
 from refxla_spec.text import parse
 
-from refxla.codegen import complex_dot, dot, matmul
+from refxla.codegen import blocking, complex_dot, dot
 from refxla.codegen.target import DEFAULT_CPU
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
@@ -104,7 +104,7 @@ def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(numbers, na
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dot, "TINY", -1)
         if small_blocks:  # many blocks, and copies of either side
-            patch.setattr(matmul, "MAX_ROWS", 12)
+            patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(dot, "MAX_TERMS", 3)
             patch.setattr(dot, "LOCAL_TERMS", 2)
             patch.setattr(dot, "DIRECT_COLUMNS", 0)

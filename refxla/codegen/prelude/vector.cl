@@ -40,6 +40,38 @@ static inline ulong4 rx_multiply_add_vector_T(ulong4 a, ulong4 b, ulong4 total) 
     return total + a * b;
 }
 
+// Vectors of 64 bytes likewise, in functions that may use the registers of AVX-512 (Target.features).
+
+//! T = f32
+
+static inline RX_WIDE float16 rx_multiply_add_wide_T(float16 a, float16 b, float16 total) {
+    typedef float vector __attribute__((vector_size(64)));
+    return __builtin_astype(
+        __builtin_ia32_vfmaddps512_mask(__builtin_astype(a, vector), __builtin_astype(b, vector),
+                                        __builtin_astype(total, vector), (ushort)-1, 4), float16);
+}
+
+//! T = f64
+
+static inline RX_WIDE double8 rx_multiply_add_wide_T(double8 a, double8 b, double8 total) {
+    typedef double vector __attribute__((vector_size(64)));
+    return __builtin_astype(
+        __builtin_ia32_vfmaddpd512_mask(__builtin_astype(a, vector), __builtin_astype(b, vector),
+                                        __builtin_astype(total, vector), (uchar)-1, 4), double8);
+}
+
+//! T = u32
+
+static inline RX_WIDE uint16 rx_multiply_add_wide_T(uint16 a, uint16 b, uint16 total) {
+    return total + a * b;
+}
+
+//! T = u64
+
+static inline RX_WIDE ulong8 rx_multiply_add_wide_T(ulong8 a, ulong8 b, ulong8 total) {
+    return total + a * b;
+}
+
 // Blocks of a matrix, transposed in registers. Before, r[i] holds a few elements of row i in its lower half and those of
 // row i + n in its upper half, where n is the number of vectors and of elements in a half; after it, r[i] is column i.
 // (Halves that come from memory by themselves cost less than vectors of whole rows, whose halves have to change places.)

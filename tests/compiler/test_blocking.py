@@ -1,0 +1,143 @@
+"""How matrix products are cut: no choice of tile, block, copy or vector width changes a bit."""
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from kernel_driver import Compiled, fusion_of
+from refxla_spec.text import parse
+
+import refxla
+from refxla.codegen import blocking, convolution, dot, matmul
+from refxla.codegen.blocking import Blocking, Tile, choose_tile
+from refxla.codegen.emit import emit
+from refxla.codegen.target import DEFAULT_CPU
+
+DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "s8": np.int8,
+    "s32": np.int32,
+    "s64": np.int64,
+}
+WIDE = replace(DEFAULT_CPU, features="avx512f,avx512vl,avx512dq,avx512bw")
+
+
+def dot_text(stored: str, m: int, k: int, n: int, name: str = "f32") -> str:
+    """A dot whose sides are stored as they are ("n") or transposed ("t")."""
+    lhs, lc = (f"{k},{m}", 0) if stored[0] == "t" else (f"{m},{k}", 1)
+    rhs, rc = (f"{n},{k}", 1) if stored[1] == "t" else (f"{k},{n}", 0)
+    return f"""HloModule m
+    ENTRY main {{
+      a = {name}[{lhs}] parameter(0)
+      b = {name}[{rhs}] parameter(1)
+      ROOT c = {name}[{m},{n}] dot(a, b), lhs_contracting_dims={{{lc}}}, rhs_contracting_dims={{{rc}}}
+    }}"""
+
+
+def arguments(text: str) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = [p.shape for p in parse(text).entry.parameters]
+    return [(rng.standard_normal(s.dimensions) * 10).astype(DTYPES[str(s.element_type)]) for s in shapes]
+
+
+@pytest.fixture(autouse=True)
+def no_tiny_products(monkeypatch):
+    monkeypatch.setattr(dot, "TINY", -1)
+    monkeypatch.setattr(convolution, "TINY", -1)
+
+
+def wide() -> object:
+    """The target whose vectors have 64 bytes, if the machine has them."""
+    if not any("avx512f" in d.target.features for d in refxla.devices() if d.kind == "cpu"):
+        pytest.skip("this processor has no AVX-512")
+    return WIDE
+
+
+def agrees(text: str, target=DEFAULT_CPU, kind: str = "dot") -> str:
+    """The bits are those of the elementwise form; returns the code."""
+    args = arguments(text)
+    fast, plain = Compiled(fusion_of(parse(text), kind), target), Compiled(fusion_of(parse(text), "loop"))
+    np.testing.assert_array_equal(fast(*args)[0].view(np.uint8), plain(*args)[0].view(np.uint8))
+    return "".join(k.body for k in fast.kernels)
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "s32", "s64", "bf16", "s8"])
+def test_vectors_of_64_bytes(name):
+    target = wide()
+    code = agrees(dot_text("nn", 20, 45, 64, name), target)
+    assert "rx_multiply_add_wide" in code
+
+
+@pytest.mark.parametrize("lanes, n", [(8, 5), (16, 16), (16, 200)])
+def test_narrow_results_take_narrow_vectors(lanes, n):
+    assert choose_tile(100, n, "f32", WIDE).lanes == lanes
+    assert choose_tile(100, n, "f32", DEFAULT_CPU).lanes == 8
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16"])
+@pytest.mark.parametrize("stored", ["nn", "tn", "nt"])
+@pytest.mark.parametrize("panels", ["packed", "local"])
+def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
+    m, k, n = 67, 50, 45
+    monkeypatch.setattr(dot, "COPIED_TERMS", 16)
+    monkeypatch.setattr(dot, "LOCAL_TERMS", 16)
+    monkeypatch.setattr(dot, "DIRECT_COLUMNS", 0)
+    tile = Tile(6, 2, "f32")
+    monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, tile.columns * 2, panels))
+    code = agrees(dot_text(stored, m, k, n, name))
+    assert ("strips" in code) == (stored[0] == "t" or name == "bf16")
+    assert ("panels" in code) == (panels == "local")
+
+
+@pytest.mark.parametrize("panels", ["packed", "local"])
+def test_the_gradient_of_a_filter_of_one_element_copies_in_the_order_of_memory(panels, monkeypatch):
+    monkeypatch.setattr(dot, "COPIED_TERMS", 40)
+    monkeypatch.setattr("refxla.codegen.packing.DISTANT", 1)
+    tile = Tile(6, 2, "f32")
+    monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
+    text = """HloModule m
+    ENTRY main {
+      a = f32[8,10,10,21] parameter(0)
+      b = f32[8,5,5,40] parameter(1)
+      ROOT c = f32[1,1,21,40] convolution(a, b), window={size=5x5 pad=0_-1x0_-1 rhs_dilate=2x2},
+        dim_labels=f01b_i01o->01bf
+    }"""
+    code = agrees(text, kind="convolution")
+    assert "strips" in code and "t0" in code
+
+
+CONVOLUTIONS = {
+    "padded": ("2,9,10,8", "3,3,8,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
+    "pointwise, strided": ("2,9,9,24", "1,1,24,70", "2,5,5,70", "size=1x1 stride=2x2", "b01f_01io->b01f"),
+    "gradient of the filter": ("2,9,10,20", "2,9,10,33", "3,3,20,33", "size=9x10 pad=1_1x1_1", "f01b_i01o->01bf"),
+}
+
+
+@pytest.mark.parametrize("name", list(CONVOLUTIONS))
+def test_convolutions_in_vectors_of_64_bytes(name):
+    lhs, rhs, out, window, labels = CONVOLUTIONS[name]
+    agrees(f"""HloModule m
+    ENTRY main {{
+      a = f32[{lhs}] parameter(0)
+      b = f32[{rhs}] parameter(1)
+      ROOT c = f32[{out}] convolution(a, b), window={{{window}}}, dim_labels={labels}
+    }}""", wide(), "convolution")  # fmt: skip
+
+
+@pytest.mark.parametrize("m, k, n", [(64, 25088, 256), (4096, 4096, 4096), (512, 512, 512), (197, 64, 197)])
+def test_blocks_keep_the_cores_at_work_and_fit_the_caches(m, k, n, monkeypatch):
+    found = []
+
+    def spy(p):
+        found.append((p, blocking.choose_blocking(p)))
+        return found[0][1]
+
+    monkeypatch.setattr(matmul, "choose_blocking", spy)
+    emit(fusion_of(parse(dot_text("tn", m, k, n)), "dot"), DEFAULT_CPU)
+    ((p, b),) = found
+    assert -(-m // b.rows) * -(-n // b.columns) >= 2
+    assert b.rows * b.columns * 4 <= blocking.MAX_SUMS or p.rows.blocks == 1
+    assert b.rows % b.tile.rows == 0 and b.columns % b.tile.columns == 0
