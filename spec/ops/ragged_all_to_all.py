@@ -1,7 +1,8 @@
 """Each device of a group gives every member some of its rows, as many as it says.
 
 The group has N members; input_offsets, send_sizes, output_offsets and recv_sizes have N times U entries, U for each
-member. This device is member k. For each member m and each u < U, with n = m U + u,
+member, as an array of one dimension, or of two (N by U) that is read row by row. This device is member k. For each
+member m and each u < U, with n = m U + u,
 
     rows input_offsets[n], ..., input_offsets[n] + send_sizes[n] - 1 of operand
 
@@ -41,7 +42,7 @@ INPUTS = {
 ATTRIBUTES = {"replica_groups": REPLICA_GROUPS, "channel_id": CHANNEL_ID}
 CONSTRAINTS = {
     "C1": "operand and output are arrays of one element type, and all their dimensions but the first are the same",
-    "C2": "offsets and sizes are arrays of s32 or s64, all four of one type and of one dimension, of the same size",
+    "C2": "offsets and sizes are arrays of s32 or s64, all four of one type and of the same one or two dimensions",
     "C3": EQUAL_GROUPS_RULE,
     "C4": "the number of members of a group divides that of offsets",
     "C5": "the result has the shape of output",
@@ -54,7 +55,7 @@ def infer(instruction: Instruction, operand: Shape, output: Shape, *indices: Sha
     fits = fits and output.rank == operand.rank and operand.dimensions[1:] == output.dimensions[1:]
     require(fits, "C1", f"operand is {operand}, output is {output}")
     first = indices[0]
-    fits = first.element_type in (S32, S64) and first.rank == 1 and all(i.compatible(first) for i in indices)
+    fits = first.element_type in (S32, S64) and first.rank in (1, 2) and all(i.compatible(first) for i in indices)
     require(fits, "C2", f"offsets and sizes are ({', '.join(map(str, indices))})")
     check_groups(instruction, "C3")
     _check_each(first, group_size(instruction))
@@ -62,8 +63,8 @@ def infer(instruction: Instruction, operand: Shape, output: Shape, *indices: Sha
 
 
 def _check_each(offsets: Shape, size: int | None) -> None:
-    fits = size is None or offsets.dimensions[0] % size == 0
-    require(fits, "C4", f"there are {offsets.dimensions[0]} offsets for groups of {size}")
+    fits = size is None or offsets.size % size == 0
+    require(fits, "C4", f"there are {offsets.size} offsets for groups of {size}")
 
 
 def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
@@ -81,6 +82,9 @@ def evaluate(
     recv_sizes: np.ndarray,
     device: Device,
 ) -> np.ndarray:
+    input_offsets, send_sizes, output_offsets, recv_sizes = (
+        x.reshape(-1) for x in (input_offsets, send_sizes, output_offsets, recv_sizes)
+    )
     met = device.exchange(instruction, (operand, input_offsets, send_sizes, output_offsets))
     if len(input_offsets) % len(met):
         raise EvaluationError(
@@ -122,6 +126,23 @@ EXAMPLES = (
         ),
         ("f32[4] {1,4,0,0}", "f32[4] {9,2,3,9}"),
         "device 0 keeps one row and sends two; device 1 sends one",
+    ),
+    Example(
+        """HloModule two_parts_for_each, replica_count=2
+        ENTRY main { x = s32[4] parameter(0)
+                     y = s32[4] parameter(1)
+                     from = s32[2,2] parameter(2)
+                     send = s32[2,2] parameter(3)
+                     to = s32[2,2] parameter(4)
+                     recv = s32[2,2] parameter(5)
+                     ROOT r = s32[4] ragged-all-to-all(x, y, from, send, to, recv), replica_groups={{0,1}} }""",
+        (
+            *("s32[4] {1,2,3,4}", "s32[4] {0,0,0,0}", "s32[2,2] {{0,1},{2,3}}", "s32[2,2] {{1,1},{1,1}}"),
+            *("s32[2,2] {{0,2},{0,2}}", "s32[2,2] {{1,1},{1,1}}"),
+            *("s32[4] {5,6,7,8}", "s32[4] {0,0,0,0}", "s32[2,2] {{0,1},{2,3}}", "s32[2,2] {{1,1},{1,1}}"),
+            *("s32[2,2] {{1,3},{1,3}}", "s32[2,2] {{1,1},{1,1}}"),
+        ),
+        ("s32[4] {1,5,2,6}", "s32[4] {3,7,4,8}"),
     ),
 )
 _BROKEN = """x = f32[3,2] parameter(0)
