@@ -6,7 +6,7 @@
 
 A case is a shape, and which side is stored transposed; one with an epilogue adds a bias and takes the maximum with 0,
 which NumPy does in place behind the product. Inputs are random, results go to memory that is there already, and the
-median of all samples counts. a pause before each turn lets NumPy's threads go to sleep, which wait busily after a product.
+median of all samples counts. Before each turn is a pause, as NumPy's threads wait busily for a while after a product.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def measure(case: Case, name: str, seconds: float, turns: int) -> Row:
     random = np.random.default_rng(0)
     dtype = DTYPES[name]
     arguments = [(random.random(shape) - 0.5).astype(dtype) for shape in case.shapes()]
-    a, b = (x.swapaxes(-1, -2) if stored == "t" else x for x, stored in zip(arguments, (case.lhs, case.rhs)))
+    a, b = (
+        x.swapaxes(-1, -2) if stored == "t" else x for x, stored in zip(arguments, (case.lhs, case.rhs), strict=True)
+    )
     if case.epilogue:
         arguments.append(random.random(case.n).astype(dtype))
     program = refxla.compile(case.module(name))

@@ -111,10 +111,10 @@ def choose_blocking(p: Product) -> Blocking:
         share = min(-(-p.n // (2 * p.target.compute_units)), MAX_SUMS // (4 * p.m))
         return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
     near = direct and (p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p))
-    ways = (
-        [choice.panels] if choice.panels in (("packed", "local", "direct") if direct else ("packed", "local")) else []
-    )
-    ways = ways or (["direct"] if near else ["packed", "local"])
+    # Panels of a side that no turn of a loop changes are made before the loop.
+    ways = ["direct"] if near else ["packed"] if p.right_kept else ["packed", "local"]
+    if choice.panels in ("packed", "local") or (choice.panels == "direct" and direct):
+        ways = [choice.panels]
     candidates = [Blocking(tile, rows, columns, way) for way in ways for rows, columns in _blocks(p, tile, way)]
     if not candidates:
         candidates = [Blocking(tile, tile.rows, tile.columns, "packed")]
