@@ -30,6 +30,7 @@ NARROW = 16  # an innermost loop shorter than this is joined with the next one, 
 MAX_SEGMENTS = 64
 TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines of f32 both ways
 MAX_STAGED = 4  # inputs of which a tile is kept
+WIDENED = {"char": "int", "uchar": "uint", "short": "int", "ushort": "uint"}  # what narrow ones are in a tile
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
@@ -236,8 +237,12 @@ class _Nest:
         tiled, inner = self.tiled, len(self.sizes) - 1
         tiles = []
         for access in self._staged(self.accesses, f"g{tiled}", f"g{inner}"):
-            c_type = scalar.register_type(type_name(access.instruction))
-            tiles.append((e.names.fresh("tile"), e.names.fresh("turned") if self._turns(c_type) else ""))
+            own = scalar.register_type(type_name(access.instruction))
+            c_type = WIDENED.get(own, own) if self._turns("int") else own
+            read = self._is_turned_from_memory(access)
+            tiles.append(
+                ("" if read else e.names.fresh("tile"), e.names.fresh("turned") if self._turns(c_type) else "")
+            )
             for name in filter(None, tiles[-1]):
                 block.line(f"{c_type} {name}[{TILE_ROWS * TILE_COLUMNS}] __attribute__((aligned(64)));")
         with Stretch(e, block, number, self._tiles_per_item(), self._tiles()).loop() as tile:
@@ -258,28 +263,46 @@ class _Nest:
         """Whether a tile of this type is transposed in vector registers."""
         return self.target.clang and self.target.max_vector >= 8 and c_type in ("float", "int", "uint")
 
+    def _is_turned_from_memory(self, access: Access) -> bool:
+        """Whether a tile is transposed as it is read: memory holds what registers do, and rows run forward."""
+        same = scalar.storage_type(type_name(access.instruction)) == scalar.register_type(type_name(access.instruction))
+        forward = access.position.factor(f"g{self.tiled}") == 1
+        return same and forward and self._turns(scalar.register_type(type_name(access.instruction)))
+
     def _emit_tile(
         self, e: Elements, block: Block, at: list[Index], tiles: Sequence, rows: tuple, columns: tuple
     ) -> None:
         """One whole tile: what is read across memory is first copied as it lies, turned, and then taken from there.
 
-        `tiles` are the names of the two private arrays of each input; `rows` and `columns` are as `Part` takes them.
+        `tiles` are the names of the two private arrays of each input, "" where one is not needed; `rows` and `columns`
+        are as `Part` takes them.
         """
         tiled, inner, at = self.tiled, len(self.sizes) - 1, list(at)
-        with Part(e, block, *columns, True) as column, Part(e, block, *rows, True) as row:
-            at[tiled], at[inner] = row, column
-            for (tile, _), access in zip(tiles, self._staged_at(at, row, column), strict=True):
-                value = e.value(access.instruction, access.indices, block)
-                block.line(f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}] = {value};")
-        for tile, turned in tiles:
+        if any(tile for tile, _ in tiles):
+            with Part(e, block, *columns, True) as column, Part(e, block, *rows, True) as row:
+                at[tiled], at[inner] = row, column
+                for (tile, _), access in zip(tiles, self._staged_at(at, row, column), strict=True):
+                    if tile:
+                        value = e.value(access.instruction, access.indices, block)
+                        place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"
+                        block.line(f"{place} = {value};")
+        first = [variable(name, 0, max(limit, 2) - 1) for name, _, limit in (rows, columns)]
+        at[tiled], at[inner] = first
+        for (tile, turned), access in zip(tiles, self._staged_at(at, *first), strict=True):
+            source, step = tile, TILE_ROWS
+            if not tile:
+                source, step = e.address(access.instruction, access.indices), access.position.factor(columns[0])
             if turned:
-                block.line(f"rx_transpose_tile_u32({tile}, {turned});")
+                block.line(f"rx_transpose_tile_u32((ulong)({source}), {step}, {turned});")
         with Part(e, block, *rows, True) as row, Part(e, block, *columns, True) as column:
             at[tiled], at[inner] = row, column
             for (tile, turned), access in zip(tiles, self._staged_at(at, row, column), strict=True):
                 place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"
                 if turned:
                     place = f"{turned}[({row} - {rows[0]}) * {TILE_COLUMNS} + {column} - {columns[0]}]"
+                own = scalar.register_type(type_name(access.instruction))
+                if own in WIDENED:
+                    place = f"(({own}){place})"
                 e.bind(access.instruction, access.indices, place)
             self._emit_body(e, block, tuple(at))
 

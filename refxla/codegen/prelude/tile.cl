@@ -2,18 +2,20 @@
 
 //! I = u32
 
-// turned[c][r] = tile[r][c] for 16 rows r of 64 columns c, in registers of 8 x 8.
-static inline void rx_transpose_tile_I(const void* tile, void* turned) {
+// turned[c][r] = element c of row r for 16 rows of 64 columns, in registers of 8 x 8. The rows begin at the address
+// `tile`, private or global memory (on a CPU, one space), each `step` elements behind the one before it.
+static inline void rx_transpose_tile_I(const ulong tile, const long step, void* turned) {
     typedef uint8 block __attribute__((may_alias));
+    typedef uint8 loose __attribute__((aligned(4), may_alias));
 #pragma clang loop unroll(disable)
     for (int r = 0; r < 16; r += 8) {
 #pragma clang loop unroll(disable)
         for (int c = 0; c < 64; c += 8) {
-            const uint* from = (const uint*)tile + r * 64 + c;
-            block a0 = *(const block*)(from), a1 = *(const block*)(from + 64);
-            block a2 = *(const block*)(from + 128), a3 = *(const block*)(from + 192);
-            block a4 = *(const block*)(from + 256), a5 = *(const block*)(from + 320);
-            block a6 = *(const block*)(from + 384), a7 = *(const block*)(from + 448);
+            const uint* from = (const uint*)tile + r * step + c;
+            block a0 = *(const loose*)(from), a1 = *(const loose*)(from + step);
+            block a2 = *(const loose*)(from + 2 * step), a3 = *(const loose*)(from + 3 * step);
+            block a4 = *(const loose*)(from + 4 * step), a5 = *(const loose*)(from + 5 * step);
+            block a6 = *(const loose*)(from + 6 * step), a7 = *(const loose*)(from + 7 * step);
             block b0 = __builtin_shufflevector(a0, a1, 0, 8, 1, 9, 4, 12, 5, 13);
             block b1 = __builtin_shufflevector(a0, a1, 2, 10, 3, 11, 6, 14, 7, 15);
             block b2 = __builtin_shufflevector(a2, a3, 0, 8, 1, 9, 4, 12, 5, 13);
