@@ -7,7 +7,7 @@ for each channel, the turn of a small loop. After a computation's steps are plan
     in turn         kernels too small to be worth more than one core follow each other in one item, also where one
                     needs what the other makes
     turns           a loop whose turn is one such item becomes a launch itself
-    teams           launches that follow each other become one, whose items wait for each other (teams.py)
+    teams           launches that follow each other become one, whose items go through them together (teams.py)
 
 A kernel may move up past others that touch none of its memory; blocks then live from the earlier place on. Nothing
 of this changes what a kernel computes, nor its bits. A merged kernel is a plan.Kernel whose body calls others.
@@ -239,7 +239,7 @@ class Merging:
         return tuple(steps)
 
     def _phase(self, step: p.Step) -> Phase | None:
-        """A step as what a team does between two meetings; None if it cannot."""
+        """A step as a phase of a team; None if it cannot."""
         part = self._part(step, alone=True)
         return None if part is None else [Lane([part])]
 
@@ -275,12 +275,9 @@ class Merging:
         team.body.lines.append(f"    for (int turn = 0; turn < {max(1, int(TURNS_US / us))}; ++turn) {{")
         for phase in test:
             team.phase(phase)
-        team.body.lines.append("")
-        at = len(team.body.lines) - 1
+        team.go_while(predicate)
         for phase in body:
             team.phase(phase)
-        number = team.body.argument(predicate, p.Argument("input", "uchar", bytes=1))
-        team.body.lines[at] = f"    if (!*(__global const uchar*)a{number}) return;"
         team.body.lines.append("    }")
         return p.Loop((self._enter_team(team, [*test, *body], 1),), predicate, ())
 

@@ -73,8 +73,8 @@ class Kernel:
 
     The body of a merged kernel (merging.py) calls other kernels: `call_n(item, ...)` stands for the n-th of `calls`.
     `us` is what the cost model says all items take on one core, in microseconds (0: unknown).
-    The items of a `team` (teams.py) wait for each other: as many are started as run at the same time, `items` or any
-    other number, which the body knows as `team`; `team_us` is how long `items` of them take.
+    The items of a `team` (teams.py) go through phases together, and there may be any number of them, which the body
+    knows as `team`; `team_us` is how long `items` of them take.
     `registers` says that it is compiled for all the vector registers there are (Target.features): the sums of a matrix
     product want them, and so do the constants of an exponential.
     """

@@ -80,7 +80,7 @@ def make_plan(
 
     Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merge_for` is the
     number of cores of a CPU for which small launches are made one (merging.py); 0 leaves each kernel a launch. With
-    `teams` so many items run at the same time, and may wait for each other (teams.py).
+    `teams` the items of a launch may go through phases together (teams.py).
     """
     return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams).planned()
 

@@ -1,12 +1,14 @@
-"""Launches whose items wait for each other: what would be many launches, or many turns of a loop, as one.
+"""Launches whose items go through phases together: what would be many launches, or many turns of a loop, as one.
 
 A launch that needs what the one before it made waits for it, and waking a device's threads takes ten microseconds and
-more. On a device of which as many items run at the same time as it has compute units (Target.team) so many items, a
-team, go through the launches together, phase after phase: the items of a phase's kernels are shared out among them, and
-before the next phase they meet, which takes a tenth of a microsecond (codegen/prelude/team.cl). A phase is what would
-be a launch: lanes side by side. What each kernel computes, and its bits, stay as they are.
+more. A team is a launch of as many items as there are compute units, which go through the launches phase after phase:
+the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes a
+tenth of a microsecond to see (codegen/prelude/team.cl). A phase is what would be a launch: lanes side by side. What
+each kernel computes, and its bits, stay as they are.
 
-Two teams of one device at the same time could wait for each other for ever; the executor starts one at a time.
+No item waits for one that has not begun: those that run take all there is to do, and one that comes late finds it done.
+So a team needs nothing of a device but atomic operations, and a thread that is kept from running holds up no more than
+the item it was at.
 """
 
 from __future__ import annotations
@@ -29,13 +31,14 @@ class Team:
     def __init__(self, sync: int, cores: int, counted: dict[int, tuple[int, int]] | None = None) -> None:
         self.cores = cores
         self.body = Body(counted)
-        number = self.body.argument(sync, p.Argument("workspace", "int", bytes=sync_bytes(cores)))
-        self.sync = f"(__global int*)a{number}"
+        number = self.body.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
+        assert number == 0  # the dispatcher's rx_leave knows it there
+        self.sync = f"(__global long*)a{number}"
         self.us = self.team_us = 0.0
         self.phases = 0
 
     def phase(self, lanes: Phase) -> None:
-        """Share out the items of the lanes, then meet."""
+        """Share out the items of the lanes."""
         lines, count = self.body.lines, sum(lane.items for lane in lanes)
         self.us += sum(lane.us for lane in lanes)
         self.team_us += phase_us(lanes, self.cores)
@@ -43,26 +46,37 @@ class Team:
         if is_team(lanes):
             self.body.call(lanes[0].parts[0])
             return
-        if count == 1:
-            lines.append("    if (item == 0) {")
-            for part in lanes[0].parts:
-                self.body.call(part)
-            lines.append("    }")
-        else:
-            lines.append("    for (int n = 0; n < team; ++n) {")
-            lines.append("    const int who = item + n < team ? item + n : item + n - team;")
-            lines.append(f"    for (int at; (at = rx_take_s32({self.sync}, who, team, {count})) >= 0;) {{")
-            begin = 0
-            for n, lane in enumerate(lanes):
-                if len(lanes) > 1:
-                    lines.append(f"    {'else ' if n else ''}if (at < {begin + lane.items}) {{")
-                for part in lane.parts:
-                    self.body.call(part, "" if lane.serial else f"at - {begin}")
-                if len(lanes) > 1:
-                    lines.append("    }")
-                begin += lane.items
-            lines.append("    }}")
-        lines.append(f"    rx_meet_s32({self.sync}, team);")
+        begin = 0
+        self._open(count)
+        for n, lane in enumerate(lanes):
+            if len(lanes) > 1:
+                lines.append(f"    {'else ' if n else ''}if (at < {begin + lane.items}) {{")
+            for part in lane.parts:
+                self.body.call(part, "" if lane.serial else f"at - {begin}")
+            if len(lanes) > 1:
+                lines.append("    }")
+            begin += lane.items
+        self._close(count)
+
+    def go_while(self, predicate: int) -> None:
+        """Leave the launch unless the pred in that buffer is true: a phase, so that all see the same."""
+        number = self.body.argument(predicate, p.Argument("input", "uchar", bytes=1))
+        self._open(1)
+        self.body.lines.append(f"    rx_note_s32({self.sync}, *(__global const uchar*)a{number} != 0);")
+        self._close(1)
+        self.body.lines.append(f"    if (!rx_goes_s32({self.sync}, *phase)) return;")
+
+    def _open(self, count: int) -> None:
+        self.body.lines += [
+            "    {",
+            "    int did = 0;",
+            "    for (int n = 0; n < team; ++n) {",
+            "    const int who = item + n < team ? item + n : item + n - team;",
+            f"    for (int at; (at = rx_take_s32({self.sync}, *phase, who, team, {count})) >= 0; ++did) {{",
+        ]
+
+    def _close(self, count: int) -> None:
+        self.body.lines += ["    }}", f"    rx_finish_s32({self.sync}, (*phase)++, did, team, {count});", "    }"]
 
     def kernel(self, name: str, turns: float) -> tuple[p.Kernel, tuple[int, ...]]:
         """The kernel and the buffers of its arguments."""
@@ -75,7 +89,7 @@ class Team:
 
 def sync_bytes(cores: int) -> int:
     """The memory that a team shares: see codegen/prelude/team.cl."""
-    return 64 * (2 + cores)
+    return 64 * (4 + cores)
 
 
 def is_team(lanes: Phase) -> bool:
@@ -84,7 +98,7 @@ def is_team(lanes: Phase) -> bool:
 
 
 def phase_us(lanes: Phase, cores: int) -> float:
-    """The microseconds of a phase on so many cores, with the meeting behind it."""
+    """The microseconds of a phase on so many cores, with the wait behind it."""
     if is_team(lanes):
         return lanes[0].parts[0].kernel.team_us
     longest = max(lane.us / lane.items for lane in lanes)

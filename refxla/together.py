@@ -1,6 +1,6 @@
 """What a merged kernel is made of: parts, one after the other in lanes, and a body of text that calls them.
 
-merging.py says which kernels share a launch, teams.py how the items of one wait for each other.
+merging.py says which kernels share a launch, teams.py how the items of one go through many.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Body:
         name, items = f"call_{len(self.calls)}", part.kernel.items
         self.calls.append(part.kernel)
         if part.kernel.team:
-            self.lines.append(f"    {name}(item, team, {', '.join(given)});")
+            self.lines.append(f"    {name}(item, team, phase, {', '.join(given)});")
             return
         loop = f"for (int i = 0; i < {items}; ++i) " if not item and items > 1 else ""
         item = item or ("i" if loop else "0")

@@ -41,8 +41,6 @@ cdef class Executor:
     cdef long owner  # the thread that holds the lock, or 0
     cdef Access access
     cdef Handle context, queue
-    cdef size_t team  # items that wait for each other in the launch of a team's kernel
-    cdef bint has_teams  # of more than one item: then no other executor may run one at the same time
     cdef size_t local  # work items in a group; 0 leaves it to the device
     cdef int64_t* code
     cdef Launch* launches
@@ -73,4 +71,3 @@ cdef class Executor:
     cdef int move(self) noexcept nogil
     cdef int fetch(self) noexcept nogil
     cdef int interrupted(self) noexcept nogil
-    cdef int handled(self) noexcept nogil

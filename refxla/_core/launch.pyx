@@ -60,11 +60,6 @@ cdef enum:
     CHECK_SIGNALS_NS = 20_000_000
     MOST_PENDING = 1000  # launches in the queue
 
-# Held while a team runs: the items of two that share a device's threads could wait for each other for ever.
-cdef void* _team_lock = PyThread_allocate_lock()
-if _team_lock == NULL:
-    raise MemoryError
-
 _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 
 
@@ -73,7 +68,7 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
-    (see Access), `local` the size of a work group, or 0, `team` how many items wait for each other. Raises DeviceError when the device refuses something.
+    (see Access), `local` the size of a work group, or 0. Raises DeviceError when the device refuses something.
 
     Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from several threads run one at a time.
     """
@@ -86,7 +81,7 @@ cdef class Executor:
         if self.lock == NULL:
             raise MemoryError
 
-    def __init__(self, plan, entries, programs, queue, context, access="host", local=1, team=1):
+    def __init__(self, plan, entries, programs, queue, context, access="host", local=1):
         bind()
         if self.code != NULL:
             raise TypeError("an executor is initialised once")
@@ -97,7 +92,6 @@ cdef class Executor:
         self.queue = <Handle> <uintptr_t> queue.int_ptr
         self.context = <Handle> <uintptr_t> context.int_ptr
         self.local = local
-        self.team = team
         names = [f"argument {n}" for n in range(len(plan.parameters))]
         for buffer in plan.buffers:
             if buffer.space == plans.PARAMETER and buffer.offset == 0:
@@ -241,8 +235,7 @@ cdef class Executor:
             if len(step.buffers) != len(kernel.arguments):
                 raise ValueError(f"kernel {kernel.name} takes {len(kernel.arguments)} buffers, not {len(step.buffers)}")
             launch.number = step.kernel
-            launch.items = self.team if kernel.team else kernel.items
-            self.has_teams = self.has_teams or kernel.team and self.team > 1
+            launch.items = kernel.items
             launch.count = len(step.buffers)
             launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))
             launch.current = <void**> table(launch.count, sizeof(void*))
@@ -278,11 +271,7 @@ cdef class Executor:
             for n in range(signature.result_count):
                 self.outputs[n] = np.PyArray_DATA(<np.ndarray> results[n])
             with nogil:
-                if self.has_teams:
-                    PyThread_acquire_lock(_team_lock, WAIT_LOCK)
                 status = self.run()
-                if self.has_teams:
-                    PyThread_release_lock(_team_lock)
             if status != SUCCESS:
                 self.fail(status)
         finally:
@@ -491,15 +480,6 @@ cdef class Executor:
 
     cdef int interrupted(self) noexcept nogil:
         """Let Python's signal handlers run. Gives 1 when one of them raised (Control-C does), and keeps its error."""
-        if self.has_teams:  # a handler may call another executable, whose teams then have the device to themselves
-            api.finish(self.queue)
-            PyThread_release_lock(_team_lock)
-        cdef int stopped = self.handled()
-        if self.has_teams:
-            PyThread_acquire_lock(_team_lock, WAIT_LOCK)
-        return stopped
-
-    cdef int handled(self) noexcept nogil:
         with gil:
             try:
                 PyErr_CheckSignals()

@@ -45,8 +45,8 @@ class Program:
 
 
 class _Dispatcher:
-    """A __kernel and the functions behind it, which take `count` pointers each: (name, pointer types, whether the
-    number of items is an argument too)."""
+    """A __kernel and the functions behind it, which take `count` pointers each: (name, pointer types, whether it is
+    a team's, which takes the number of items and the phase, too)."""
 
     def __init__(self, name: str, count: int) -> None:
         self.name, self.count, self.size = name, count, 0
@@ -59,8 +59,18 @@ class _Dispatcher:
         lines.append("    switch (which) {")
         for which, (name, types, team) in enumerate(self.functions):
             args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
-            size = ", (int)get_global_size(0)" if team else ""
-            lines.append(f"    case {which}: {name}(item{size}{args}); break;")
+            if not team:
+                lines.append(f"    case {which}: {name}(item{args}); break;")
+                continue
+            lines += [
+                f"    case {which}: {{",
+                "        const int team = (int)get_global_size(0);",
+                "        int phase = 0;",
+                f"        {name}(item, team, &phase{args});",
+                "        rx_leave_s32((__global long*)p0, team);",
+                "        break;",
+                "    }",
+            ]
         lines += ["    }", "}", ""]
         return "\n".join(lines)
 
@@ -130,7 +140,7 @@ class _Functions:
         restrict = "" if called else " restrict"  # two arguments of a merged kernel may be one value
         parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
         body = re.sub(r"\bcall_(\d+)\(", lambda m: f"{called[int(m[1])]}(", kernel.body) if called else kernel.body
-        size = "const int team, " if kernel.team else ""
+        size = "const int team, __private int* phase, " if kernel.team else ""
         text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
         key = (self.wide if kernel.registers else "", text)
         if key not in self.names:

@@ -45,8 +45,8 @@ class Target:
     safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
     the words of clang's attribute `target`; "" where there are none. `choices` says how matrix products are cut, by
     their signatures (choices.py), where that was found by measuring.
-    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `team` says that as
-    many work items as there are compute units run at the same time, so that they may wait for each other (teams.py).
+    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `team` says that
+    work items can go through phases together (teams.py).
     """
 
     kind: str

@@ -59,7 +59,7 @@ def build(device: Device, raw: Any, program: Program, items: Iterable[int] = ())
             if kept is not None:
                 _unpack(kept, directory)
         before = _programs(directory)
-        if kept is None and directory is not None and len(program.parts) >= _HELPED and processors() > 1:
+        if kept is None and directory is not None and len(program.parts) >= _HELPED and _processors() > 1:
             _compile_beside(device, raw, program.parts, options, sizes, directory)
         built = [_compiled(device, raw, part, options, sizes) for part in program.parts]
         if directory is not None and kept is None:
@@ -75,10 +75,10 @@ def _by_function(program: Program, built: Sequence[Any]) -> dict[str, Any]:
 
 def part_size(device: Device) -> int | None:
     """How many characters of OpenCL C make a part of a program for the device; None: a program is one part."""
-    return _PART if device.platform == "Portable Computing Language" and processors() > 1 else None
+    return _PART if device.platform == "Portable Computing Language" and _processors() > 1 else None
 
 
-def processors() -> int:
+def _processors() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -7,7 +7,7 @@ from typing import Any
 from .._core.launch import Executor
 from ..codegen.program import Program
 from ..plan import Branch, Launch, Loop, Plan, Repeat, Step
-from .build import build, processors
+from .build import build
 from .devices import Device
 from .memory import Memory
 
@@ -30,9 +30,7 @@ class Executable(Executor):
         raw, self._raw_reason = choose_raw(plan, device, operations)
         built = build(device, raw, program, [k.items for k in plan.kernels])
         local = 0 if device.kind == "gpu" else 1
-        # One core that switches between items which wait for each other would be slow.
-        team = device.compute_units if raw is device.raw and processors() >= device.compute_units else 1
-        super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local, team)
+        super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local)
 
     @property
     def opencl(self) -> str:

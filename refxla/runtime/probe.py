@@ -39,7 +39,7 @@ class Properties:
     time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
     inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
     square root are correctly rounded. `vector_bytes`: the width of a register.
-    `team`: as many items as there are compute units run at the same time.
+    `team`: items can go through phases together (teams.py).
     `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
     a function may ask for (see Target), "" if it may not.
     """
@@ -453,41 +453,46 @@ def _avx512(bench: Bench) -> dict[str, Any]:
 
 
 _TEAM = """
-__kernel void meet(__global int* sync, __global int* met) {
+__kernel void phases(__global long* sync, __global int* x) {
     const int item = (int)get_global_id(0), team = (int)get_global_size(0);
-    for (int round = 1; round <= 8; ++round) {
-        __atomic_fetch_add(sync, 1, __ATOMIC_ACQ_REL);
-        for (int k = 0; k < (1 << 24) && __atomic_load_n(sync, __ATOMIC_ACQUIRE) < round * team; ++k) {
-            rx_rest_s32(k);
+    for (int phase = 0; phase < 32; ++phase) {
+        __global const int* from = x + (phase % 2 ? 5 : 0);
+        __global int* to = x + (phase % 2 ? 0 : 5);
+        int did = 0;
+        for (int n = 0; n < team; ++n) {
+            for (int at; (at = rx_take_s32(sync, phase, (item + n) % team, team, 5)) >= 0; ++did) {
+                to[at] = (3 * from[(at + 1) % 5] + phase) % 1000;
+            }
         }
-        met[item] = __atomic_load_n(sync, __ATOMIC_ACQUIRE) >= round * team ? round : -100;
-        if (met[item] < 0) return;
+        rx_finish_s32(sync, phase, did, team, 5);
     }
+    rx_leave_s32(sync, team);
 }
 """
 
 
 def _team(bench: Bench) -> dict[str, Any]:
-    """Whether items meet: each waits some seconds until all have come, eight times over."""
+    """Whether items go through phases together, in several launches."""
     import numpy as np
 
     from ..codegen import prelude
     from ..codegen.target import DEFAULT_CPU
+    from ..teams import sync_bytes
 
     if bench.device.kind != "cpu" or not _clang(bench)["clang"]:
         return {}
     units = bench.device.compute_units
-    sync, met = np.zeros(1, np.int32), np.zeros(units, np.int32)
-    source = prelude.functions(_TEAM, DEFAULT_CPU) + _TEAM
+    sync, x = np.zeros(sync_bytes(units), np.uint8), np.arange(10, dtype=np.int32)
+    want = x[:5].copy()
     try:
+        program = bench.build(prelude.functions(_TEAM, DEFAULT_CPU) + _TEAM)
         for _ in range(4):
-            sync[:] = 0
-            bench.run(bench.build(source), "meet", [sync, met], units)
-            if not (met == 8).all():
-                return {"team": False}
+            bench.run(program, "phases", [sync, x], units)
+            for phase in range(32):
+                want = (3 * np.roll(want, -1) + phase) % 1000
     except DeviceError:
         return {}
-    return {"team": True}
+    return {"team": bool((x[:5] == want).all() and not sync.any())}
 
 
 CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {

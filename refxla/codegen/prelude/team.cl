@@ -1,8 +1,11 @@
-// Items of a launch that run at the same time and go on together (of clang's compilers on a CPU only).
+// Items of a launch that go through phases together (of clang's compilers on a CPU only).
 //
-// `sync` is memory that all of them share, zeroed before the first launch and left so that the next one finds it as it
-// must be: ints of 64 bytes each. Number 0 counts who has arrived, 1 the meetings so far, and 2 + n what was taken of
-// item n's share.
+// Nobody waits for who is not there: the shares of a phase are taken by those who are, a phase is over when all of it is
+// done, and who comes late finds the phases before it over. So items may run at the same time or one after the other.
+//
+// `sync` is memory that all items share, zeroed before the first launch and left so for the next one: longs, each on a
+// line of 64 bytes. Number 0 is the phase that is worked on, 1 how much of it is done, 2 how many items are through with
+// the launch, 3 whether a loop goes on, and 4 + n the phase (above bit 32) and what was taken of item n's share of it.
 
 //! I = s32
 
@@ -29,26 +32,46 @@ static inline void rx_rest_I(const int spins) {
 #endif
 }
 
-// Waits until all `team` items are here. What each wrote before, all can read after.
-static inline void rx_meet_I(__global int* sync, const int team) {
-    const int meeting = __atomic_load_n(sync + 16, __ATOMIC_RELAXED);
-    if (__atomic_fetch_add(sync, 1, __ATOMIC_ACQ_REL) == team - 1) {
-        for (int n = 0; n < team; ++n) __atomic_store_n(sync + 16 * (2 + n), 0, __ATOMIC_RELAXED);
-        __atomic_store_n(sync, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(sync + 16, meeting + 1, __ATOMIC_RELEASE);
-        return;
+// The next of `count` things to do in a phase that belongs to item `who`'s share, or -1: shares are stretches of equal
+// length, and who is done with the own takes from others'.
+static inline int rx_take_I(__global long* sync, const int phase, const int who, const int team, const int count) {
+    __global long* share = sync + 8 * (4 + who);
+    const int begin = (int)((long)count * who / team);
+    const int length = (int)((long)count * (who + 1) / team) - begin;
+    long seen = __atomic_load_n(share, __ATOMIC_ACQUIRE);
+    while ((int)(seen >> 32) == phase && (int)seen < length) {
+        if (__atomic_compare_exchange_n(share, &seen, seen + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            return begin + (int)seen;
+        }
     }
-    for (int spins = 0; __atomic_load_n(sync + 16, __ATOMIC_ACQUIRE) == meeting; spins += spins < 2000) {
-        rx_rest_I(spins);
-    }
+    return -1;
 }
 
-// The next of `count` things to do that belongs to item `who`'s share, or -1: shares are stretches of equal length, and
-// who is done with the own takes from others'.
-static inline int rx_take_I(__global int* sync, const int who, const int team, const int count) {
-    const int begin = (int)((long)count * who / team);
-    const int end = (int)((long)count * (who + 1) / team);
-    if (begin + __atomic_load_n(sync + 16 * (2 + who), __ATOMIC_RELAXED) >= end) return -1;
-    const int at = begin + __atomic_fetch_add(sync + 16 * (2 + who), 1, __ATOMIC_RELAXED);
-    return at < end ? at : -1;
+// Says that `did` of a phase's `count` things are done, and waits until all are. What was written in the phase, all can
+// read afterwards.
+static inline void rx_finish_I(__global long* sync, const int phase, const int did, const int team, const int count) {
+    if (did > 0 && __atomic_fetch_add(sync + 8, (long)did, __ATOMIC_ACQ_REL) + did == count) {
+        __atomic_store_n(sync + 8, 0L, __ATOMIC_RELAXED);
+        for (int n = 0; n < team; ++n) __atomic_store_n(sync + 8 * (4 + n), (long)(phase + 1) << 32, __ATOMIC_RELEASE);
+        __atomic_store_n(sync, (long)(phase + 1), __ATOMIC_RELEASE);
+        return;
+    }
+    for (int spins = 0; __atomic_load_n(sync, __ATOMIC_ACQUIRE) == phase; spins += spins < 2000) rx_rest_I(spins);
+}
+
+// Notes, as the one thing to do in a phase, whether a loop goes on.
+static inline void rx_note_I(__global long* sync, const int goes) {
+    __atomic_store_n(sync + 24, (long)goes, __ATOMIC_RELEASE);
+}
+
+// Whether the loop goes on, after that phase; `phase` is the next one. Where that is over, it did.
+static inline int rx_goes_I(__global long* sync, const int phase) {
+    const long goes = __atomic_load_n(sync + 24, __ATOMIC_ACQUIRE);
+    return goes != 0 || __atomic_load_n(sync, __ATOMIC_ACQUIRE) != phase;
+}
+
+// The end of a launch for one item; the last one leaves `sync` as it was.
+static inline void rx_leave_I(__global long* sync, const int team) {
+    if (__atomic_fetch_add(sync + 16, 1L, __ATOMIC_ACQ_REL) != team - 1) return;
+    for (int n = 0; n < 4 + team; ++n) __atomic_store_n(sync + 8 * n, 0L, __ATOMIC_RELAXED);
 }
