@@ -27,6 +27,7 @@ from .bounds import (
     unit_roundoff,
 )
 from .compare import distance, ulp
+from .dynamic import meet
 from .indexing import window_count, window_slices
 from .module import Computation, Instruction
 from .numerics import component_type, total_order_key, type_of
@@ -456,6 +457,9 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
 def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
     """A window whose largest elements lie within their errors may give its source element to any of these."""
     operand, source, init = values
+    counts = (window_count(s, w) for s, w in zip(operand.shape, i.window, strict=True))
+    cut = tuple(slice(n) for n in counts)  # one of dynamic size may be longer
+    source, errors = source[cut], [errors[0], None if errors[1] is None else errors[1][cut], errors[2]]
     if binary_opcode(i.scatter) != "add" or not type_of(operand).is_float:
         return no_error(result) if exact(errors) and not _rounds(operand) else undecided(result)
     e = filled(operand, errors[0])
@@ -502,7 +506,7 @@ def _direction(select: Computation) -> str:
 
 
 def _placings(window, sizes: tuple[int, ...], counts: tuple[int, ...]):
-    assert counts == tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
+    assert all(n <= window_count(s, w) for n, s, w in zip(counts, sizes, window, strict=True))
     for k in np.ndindex(tuple(w.size for w in window)):
         yield window_slices(window, k, sizes, counts)
 
@@ -518,10 +522,11 @@ def _sort(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]
 
     def rows(a: Array) -> Array:
         moved = np.moveaxis(a, axis, -1)
-        return moved.reshape(-1, moved.shape[-1])
+        return moved.reshape(prod(moved.shape[:-1]), moved.shape[-1])
 
-    flat = [rows(v) for v in values]
-    es = [rows(filled(v, e)) for v, e in zip(values, errors, strict=True)]
+    errors = meet([filled(v, e) for v, e in zip(values, errors, strict=True)])
+    values = meet(values)  # of dynamic sizes the smallest counts
+    flat, es = [rows(v) for v in values], [rows(e) for e in errors]
     order = sorted_order(i.to_apply, flat, self.interpreter.run)
     flat, es = ([np.take_along_axis(a, order, 1) for a in side] for side in (flat, es))
     lifted = lift(i.to_apply, flat[0][:, 1:].shape)

@@ -13,6 +13,8 @@ from refxla.plan import Plan
 
 from . import xla
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named
+from .dynamic import generate_dynamic
+from .frame import Skip
 from .generate import Sample, generate
 from .runs import Arrays, Kernels, call, different_bits
 
@@ -65,17 +67,25 @@ class _Part:
     without: tuple[str, ...] = ()
 
 
-def run(first: int, count: int, kernels: Kernels | None, every: int = 0, built: int = 1) -> Tally:
+def run(
+    first: int, count: int, kernels: Kernels | None, every: int = 0, built: int = 1, dynamic: bool = False
+) -> Tally:
     """The programs with the seeds from `first` on; without `kernels`, on no device.
 
-    One in `built` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none).
+    One in `built` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none). With `dynamic` they
+    are programs with dynamic shapes, which do not go to XLA.
     """
     tally, parts = Tally(), []
     clock = _Clock(tally)
     for seed in range(first, first + count):
-        sample = generate(seed)
-        clock.lap("generate")
         tally.programs += 1
+        try:
+            sample = generate_dynamic(seed) if dynamic else generate(seed)
+        except Skip as none:
+            tally.unsupported[reason(str(none))] += 1
+            continue
+        finally:
+            clock.lap("generate")
         tally.rules.update(sample.used)
         tally.opcodes.update({i.opcode for i in sample.module.instructions()})
         result = cheap(sample)

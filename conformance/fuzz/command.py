@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-kernels", action="store_true", help="compare plans alone: nothing is built for a device")
     parser.add_argument("--xla", type=int, default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
     parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
+    parser.add_argument("--dynamic", action="store_true", help="programs with dynamic shapes (f32[<=4]) instead")
     parser.add_argument("--planted", action="store_true", help="find the bugs of planted.py instead, one after another")
     parser.add_argument("--keep", type=int, default=10, metavar="N", help="divergences to reduce (default 10)")
     parser.add_argument("--out", type=Path, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)")
@@ -141,6 +142,7 @@ class Session:
             "device": o.device,
             "kernels": 0 if o.no_kernels else max(1, o.kernels),
             "invalid": o.invalid,
+            "dynamic": o.dynamic,
             "xla": o.xla,
         }
 
@@ -177,7 +179,7 @@ class Session:
             path = o.out / f"{found['seed']}-{found['check'].replace(' ', '-').replace(',', '')}.hlo"
             with self.console.status(f"reducing {found['seed']}"):
                 try:
-                    text = child.ask("explain", found, o.device, EXPLAIN, limit=LIMIT)
+                    text = child.ask("explain", found, o.device, EXPLAIN, o.dynamic, limit=LIMIT)
                 except (ChildDied, ChildError, Error) as problem:
                     text = f"// seed: {found['seed']}\n// check: {found['check']}\n// {problem}\n"
             path.write_text(text)

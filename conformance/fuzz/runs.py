@@ -26,6 +26,7 @@ from refxla.runtime.build import _finish, _programs, compile_source
 from refxla.runtime.devices import Device, choose, pocl_directory
 
 from . import simulator
+from .dynamic import at_bounds, at_sizes, is_dynamic
 from .generate import Sample
 
 Arrays = list[np.ndarray]
@@ -82,7 +83,7 @@ def interpreted(module: Module, arguments: Sequence[np.ndarray]) -> Arrays:
 
 def simulated(sample: Sample, without: Collection[str] = ()) -> Arrays:
     """By the simulated plan. Raises UnsupportedError as the compiler does, AssertionError for a plan that cannot be."""
-    return list(simulator.run(sample.module, list(sample.arguments), tuple(without)))
+    return _at_sizes(sample, simulator.run(sample.module, _at_bounds(sample), tuple(without)))
 
 
 def different_bits(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> str:
@@ -147,4 +148,13 @@ class Kernels:
 
 def call(executable: Executor, sample: Sample) -> Arrays:
     """The results of a program on its arguments."""
-    return flatten([executable(*sample.arguments)])
+    return _at_sizes(sample, flatten([executable(*_at_bounds(sample))]))
+
+
+def _at_bounds(sample: Sample) -> Arrays:
+    """The arguments as the plan takes them; of dynamic shapes at their bounds, with their sizes."""
+    return at_bounds(sample) if is_dynamic(sample.module) else list(sample.arguments)
+
+
+def _at_sizes(sample: Sample, results: Sequence[np.ndarray]) -> Arrays:
+    return at_sizes(sample.module, results) if is_dynamic(sample.module) else list(results)

@@ -9,6 +9,7 @@ from refxla_conformance.targets.child import serve
 
 from . import batch, invalid
 from .differ import Divergence
+from .dynamic import generate_dynamic
 from .generate import generate
 from .record import investigate
 from .runs import Kernels
@@ -25,15 +26,18 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     if settings["invalid"]:
         return invalid.run(first, count).as_json()
     device = kernels(settings["device"]) if settings["kernels"] else None
-    return batch.run(first, count, device, settings["xla"], settings["kernels"]).as_json()
+    dynamic = settings["dynamic"]
+    every = 0 if dynamic else settings["xla"]
+    return batch.run(first, count, device, every, settings["kernels"], dynamic).as_json()
 
 
-def explain(found: dict[str, Any], device: str | None, seconds: float) -> str:
+def explain(found: dict[str, Any], device: str | None, seconds: float, dynamic: bool = False) -> str:
     """The text of the record of a divergence."""
     divergence = Divergence(**found)
     if divergence.check.startswith("invalid"):
         return invalid.record(divergence)
-    return investigate(generate(divergence.seed), divergence, lambda: kernels(device), seconds)
+    sample = generate_dynamic(divergence.seed) if dynamic else generate(divergence.seed)
+    return investigate(sample, divergence, lambda: kernels(device), seconds)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,8 @@ def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.nd
     # One index array for each dimension of operand, of shape [b.., w..]; NumPy broadcasts them.
     left_out = i.collapsed_slice_dims + i.operand_batching_dims
     block = without(slice_sizes, left_out)
+    if 0 not in batch + block and any(slice_sizes[d] == 0 for d in left_out):
+        raise EvaluationError(f"{i.name}: there is no element to take from an array of {list(operand.shape)}")
     ones = (1,) * len(block)
     indices, w = [], 0
     for d, start in enumerate(starts):

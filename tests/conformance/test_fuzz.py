@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from refxla_conformance.fuzz import add_arguments, batch, invalid, main
 from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap, same_check
+from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
 from refxla_conformance.fuzz.frame import RULES
 from refxla_conformance.fuzz.generate import EXACT, generate
 from refxla_conformance.fuzz.planted import BUGS, find, is_blamed
@@ -89,6 +90,23 @@ def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):
         now, why = replay(path, kernels)
         assert now is not None and why.startswith("pass simplify")
     assert replay(path, kernels) == (None, "")
+
+
+@pytest.mark.parametrize("seed", [1003, 1019, 1049, 1494, 1855, 3431])
+def test_programs_with_dynamic_shapes_agree(seed):
+    tally = batch.run(seed, 4, None, dynamic=True)
+    assert tally.programs == 4 and not tally.divergences, tally.divergences
+    assert tally.elements
+
+
+def test_a_dynamic_program_is_marked_and_smaller_than_its_bounds():
+    made = [generate_dynamic(seed) for seed in range(12)]
+    for sample in made:
+        verify(sample.module)
+        assert is_dynamic(sample.module)
+    pairs = [(p.shape.dimensions, a.shape) for s in made for p, a in zip(s.module.entry.parameters, s.arguments,
+                                                                         strict=True)]  # fmt: skip
+    assert any(a != bounds for bounds, a in pairs) and all(len(a) == len(bounds) for bounds, a in pairs)
 
 
 def test_what_is_no_record_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 from refxla_spec.module import Computation, Instruction, WindowDimension
 from refxla_spec.types import S32, Shape
@@ -120,10 +121,18 @@ def _loser(b: Build, i: Instruction, shape: Shape) -> Instruction:
     return b.make("constant", shape=Shape(shape.element_type), literal=value)
 
 
+def _ends_of_floats(dtype: np.dtype) -> tuple[float, float]:
+    """The infinities, or the ends of a type that has none."""
+    if np.isinf(np.asarray(np.inf).astype(dtype)):
+        return -np.inf, np.inf
+    info = ml_dtypes.finfo(dtype)
+    return float(info.min), float(info.max)
+
+
 _ENDS = {
-    "float": lambda dtype: (-np.inf, np.inf),
-    "signed": lambda dtype: (np.iinfo(dtype).min, np.iinfo(dtype).max),
-    "unsigned": lambda dtype: (np.iinfo(dtype).min, np.iinfo(dtype).max),
+    "float": _ends_of_floats,
+    "signed": lambda dtype: (int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)),
+    "unsigned": lambda dtype: (int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)),
 }
 
 
