@@ -323,9 +323,10 @@ class _Reduction:
         inner = len(t.groups) - 1
         size, lanes = t.groups[inner].size, t.lanes
         chunks, tail = divmod(size, lanes)
+        vector = self._vector(phase)
 
         def turn(chunk: Index, step: int) -> None:
-            with self._lanes(lanes) as lane:
+            with self._lanes(lanes, vector) as lane:
                 for k in range(step):
                     place = {**at, inner: (chunk + k) * lanes + lane}
                     self._take(number, phase, totals, place, self._lane_slot(lane))
@@ -382,8 +383,19 @@ class _Reduction:
         part = f"{cast}({wide}{leaf} * {size} / {t.leaves})"
         return part, f"{cast}(({wide}{leaf} + 1) * {size} / {t.leaves})"
 
-    def _lanes(self, count: int):
-        return _Loop(self, "0", str(count), count)
+    def _vector(self, phase: Sequence[Instruction]) -> tuple[int, int]:
+        """Of how many elements and how many of them are the vectors that hold all lanes of a phase; (0, 0): clang's
+        choice, where operands take more than a few operations or the vectors more than half the registers."""
+        types = [n for r in phase for n in accumulator_types(r.attributes["to_apply"])]
+        size = max({"c128": 16, "c64": 8, "f64": 8, "s64": 8, "u64": 8}.get(n, 4) for n in types)
+        width = self.target.vector_bytes // size
+        count = self.tree.lanes // max(1, width)
+        cheap = not any(self._expensive(o) for r in phase for o in r.operands)
+        many = count * len(types) > self.target.registers // 2
+        return (0, 0) if not self.target.clang or width < 2 or count < 2 or many or not cheap else (width, count)
+
+    def _lanes(self, count: int, vector: tuple[int, int] = (0, 0)):
+        return _Loop(self, "0", str(count), count, vector)
 
     def _columns(self):
         return _Loop(self, self.first, self.end, self.tree.groups[-1].size)
@@ -568,13 +580,18 @@ class _Reduction:
 
 
 class _Loop:
-    """A loop over lanes or columns that clang is asked not to unroll before it vectorises it; gives the index."""
+    """A loop over lanes or columns that clang is asked not to unroll before it vectorises it; gives the index.
 
-    def __init__(self, owner: _Reduction, first: str, end: str, size: int) -> None:
+    `vector` is how many elements a vector has and how many of them are computed at once: of all lanes, so that the
+    loop falls away and the accumulators stay in registers. (0, 0) leaves that to clang.
+    """
+
+    def __init__(self, owner: _Reduction, first: str, end: str, size: int, vector: tuple[int, int] = (0, 0)) -> None:
         name = owner.elements.names.fresh("l")
         head = "" if size == 1 else f"for (int {name} = {first}; {name} < {end}; ++{name})"
         if owner.target.clang and head:
-            owner.block.line("#pragma clang loop unroll(disable)")
+            asked = "vectorize_width({}) interleave_count({})".format(*vector) if vector[0] else ""
+            owner.block.line(f"#pragma clang loop unroll(disable) {asked}".rstrip())
         self._scope = owner.block.scope(head)
         self._index = variable(name, 0, size - 1) if size > 1 else constant(0)
 

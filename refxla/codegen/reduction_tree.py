@@ -19,6 +19,8 @@ from math import prod
 
 LANES = 32
 STRIP = 1024  # columns that are accumulated side by side: as many as are read on in memory
+WIDEST = 4096  # columns, where that leaves enough units of work
+MANY = 32  # units of work
 SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which on they are parted into leaves
 LEAF = 1 << 14  # elements of a leaf, at least
 LEAF_ROWS = 64  # rows of a leaf of style "column", at least: its totals are as long as one row
@@ -87,4 +89,15 @@ def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
     else:
         parts = min(groups[split].size, whole.reduced_size // LEAF_ROWS)
     leaves = min(MAX_LEAVES // max(whole.units, 1), behind // LEAF, parts) if behind >= SPLIT_FROM else 1
-    return Tree(tuple(groups), style, lanes, strip, max(leaves, 1), split)
+    leaves = max(leaves, 1)
+    if style == "column":
+        strip = _widest(strip, inner, leaves * prod(g.size for g in groups[:-1] if not g.reduced))
+    return Tree(tuple(groups), style, lanes, strip, leaves, split)
+
+
+def _widest(strip: int, columns: int, parts: int) -> int:
+    """The strip, made wider while MANY units of work are left: long stretches of memory are read faster."""
+    wide = min(columns, 2 * strip)
+    while strip < wide <= WIDEST and parts * -(-columns // wide) >= MANY:
+        strip, wide = wide, min(columns, 2 * wide)
+    return strip

@@ -279,6 +279,35 @@ def test_rows_of_many_leaves_are_gone_over_again_in_the_same_tree():
     check(softmax((2, 500_000), 1), f32(2, 500_000), kind="reduction", exact=False)
 
 
+def test_strips_are_wide_where_that_leaves_work_for_all():
+    assert tree((500, 5000), (0,)).strip == 1024
+    assert tree((50_000, 5000), (0,)).strip == 4096
+    assert tree((50_000, 3000), (0,)).strip == 3000
+    check(
+        entry(
+            """x = f32[8200,2500] parameter(0)
+            zero = f32[] constant(0)
+            ROOT r = f32[2500] reduce(x, zero), dimensions={0}, to_apply=add"""
+        ),
+        f32(8200, 2500),
+        kind="reduction",
+        exact=False,
+    )
+
+
+@pytest.mark.parametrize("size", [64, 67, 5000])
+def test_lanes_that_are_one_step(size):
+    """Sums and several results of rows are computed for all lanes at once; of expensive values, as clang likes it."""
+    head = f"x = f32[7,{size}] parameter(0)\nzero = f32[] constant(0)\n"
+    cheap = "s = f32[7] reduce(x, zero), dimensions={1}, to_apply=add\n"
+    dear = f"e = f32[7,{size}] exponential(x)\nt = f32[7] reduce(e, zero), dimensions={{1}}, to_apply=add\n"
+    for lines, results, asked in ((cheap, ["s"], 1), (dear, ["t"], 0), (cheap + dear, ["s", "t"], 0)):
+        shape = ", ".join(["f32[7]"] * len(results))
+        text = entry(f"{head}{lines}ROOT r = ({shape}) tuple({', '.join(results)})")
+        (kernel,) = check(text, f32(7, size), kind="reduction", exact=False).kernels
+        assert kernel.body.count("vectorize_width(8) interleave_count(4)") == asked
+
+
 def test_columns_of_many_leaves_say_so():
     with pytest.raises(UnsupportedError, match="too long"):
         Compiled(fusion_of(parse(softmax((500_000, 2), 0)), "reduction"))
