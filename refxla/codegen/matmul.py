@@ -253,7 +253,8 @@ class _Main:
             return "panels", (panel * most + t) * width
 
         panels, stretch = (panel0, count, self.item_panels), (first, terms, most)
-        Panels(self.p, width, self.e, self.pointers, panels, stretch, place).copy(block)
+        even = self.p.rows.blocks == 1 or self.p.rows.most_terms % VECTORS[self.p.name][1] == 0
+        Panels(self.p, width, self.e, self.pointers, panels, stretch, place, even).copy(block)
 
     def _declare_panel(self, first: Index, local_terms: int) -> None:
         """Declares `b`, the first row of panel j of the block, and sets the distance of its rows."""

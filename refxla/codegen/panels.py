@@ -43,7 +43,7 @@ def panel_elements(p: Product, width: int) -> int:
 def pack_stage(p: Product, width: int) -> Kernel:
     """The kernel that makes all panels of the right side."""
     panels = -(-p.n // width)
-    terms = max(1, min(p.k, PACK_ELEMENTS // (panels * width)))  # of k, for an item
+    terms = min(p.k, -(-max(1, PACK_ELEMENTS // (panels * width)) // 8) * 8)  # of k, for an item
     chunks = -(-p.k // terms)
     inputs = inputs_of(p.fusion, [p.right_operand])
     e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
@@ -58,7 +58,8 @@ def pack_stage(p: Product, width: int) -> Kernel:
         return out, ((g // p.shared * panels + panel) * p.k + first + t) * width
 
     pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
-    Panels(p, width, e, pointers, (constant(0), str(panels), panels), (first, "terms", terms), place).copy(block)
+    every, stretch = (constant(0), str(panels), panels), (first, "terms", terms)
+    Panels(p, width, e, pointers, every, stretch, place, even=True).copy(block)
     arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
     return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks)
 
@@ -79,16 +80,15 @@ class Panels:
     panels: tuple[Index, str, int]
     terms: tuple[Index, str, int]
     place: Callable[[Index, Index], tuple[str, Index]]
+    even: bool  # whether the first term is always a multiple of the lanes of a vector
 
     def copy(self, block: Block) -> None:
         """Emits the loops."""
         first, count, most = self.panels
         p, width = self.p, self.width
         terms = self.terms[1]
-        access = p.right_access()
-        along_k = access is not None and access.position.factor("k") == 1 and access.position.factor("n") != 1
         column = (first + variable("j", 0, most - 1)) * width
-        step = access.position.factor("n") if along_k else None
+        along_k, step = self._along_k()
         if not along_k:
             # Along rows of memory: a stretch of some panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
@@ -118,6 +118,25 @@ class Panels:
                     with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
                         block.line(f"const int n = {column} + u;")
                         self._element(block)
+
+    def _along_k(self) -> tuple[bool, int | None]:
+        """Whether columns lie along k in memory, and if blocks of them can be transposed in registers, how far apart.
+
+        They may do so in stretches, where k counts several dimensions: a block must not go beyond a stretch.
+        """
+        p = self.p
+        if p.whole:
+            return False, None
+        inner, lanes = p.terms[-1] if p.terms else 1, VECTORS[p.name][1]
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+        k = variable("q", 0, p.k // inner - 1) * inner + variable("r", 0, inner - 1)
+        access = direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), p.name)
+        if access is None or access.position.factor("r") != 1 or access.position.factor("n") == 1:
+            return False, None
+        everywhere = p.right_access()
+        if everywhere is not None and everywhere.position.factor("k") == 1:
+            return True, everywhere.position.factor("n")
+        return self.even and inner % lanes == 0, access.position.factor("n")
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
         """Row t of panel j."""

@@ -141,3 +141,19 @@ def test_blocks_keep_the_cores_at_work_and_fit_the_caches(m, k, n, monkeypatch):
     assert -(-m // b.rows) * -(-n // b.columns) >= 2
     assert b.rows * b.columns * 4 <= blocking.MAX_SUMS or p.rows.blocks == 1
     assert b.rows % b.tile.rows == 0 and b.columns % b.tile.columns == 0
+
+
+@pytest.mark.parametrize("panels", ["packed", "local"])
+@pytest.mark.parametrize("features", [16, 12])
+def test_a_filter_that_lies_along_its_input_features_is_transposed(panels, features, monkeypatch):
+    tile = Tile(6, 2, "f32")
+    monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
+    text = f"""HloModule m
+    ENTRY main {{
+      a = f32[2,6,6,{features}] parameter(0)
+      b = f32[3,3,37,{features}] parameter(1)
+      c = f32[3,3,37,{features}] reverse(b), dimensions={{0,1}}
+      ROOT d = f32[2,6,6,37] convolution(a, c), window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01oi->b01f
+    }}"""
+    code = agrees(text, kind="convolution")
+    assert ("rx_transpose" in code) == (features % 8 == 0)
