@@ -459,16 +459,6 @@ DIFFERENCES = (
         "computes in a wider type, where subnormals of the f8 type have more mantissa bits to lose",
     ),
     Difference(
-        "NaN with no mantissa bits",
-        XLA,
-        "reference",
-        'operation_semantics, ReducePrecision: "NaN values are retained, although they may be converted to canonical '
-        'NaN values."',
-        of("reduce-precision"),
-        where(lambda expected, *given: in_any_part(np.isnan, *given)),
-        "gives an infinity for NaN where mantissa_bits is 0",
-    ),
-    Difference(
         "complex infinities and NaN",
         XLA,
         "reference",
