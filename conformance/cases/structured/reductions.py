@@ -117,7 +117,8 @@ def _reduces(thorough: bool) -> Iterator[Case]:
     rng = seeded("reduce/variadic")
     for n, (dims, axes) in enumerate(SHAPES if thorough else SHAPES[:8] + SHAPES[9:12]):
         x = small_integers(rng, "f32", dims)
-        line = f"""i = s32[{",".join(map(str, dims))}] iota(), iota_dimension={len(dims) - 1}
+        places = f"iota(), iota_dimension={len(dims) - 1}" if dims else "constant(0)"
+        line = f"""i = s32[{",".join(map(str, dims))}] {places}
                    c = f32[] constant(-inf)
                    d = s32[] constant(2147483647)
                    ROOT r = _ reduce(p0, i, c, d), dimensions={braces(axes)}, to_apply=argmax"""
