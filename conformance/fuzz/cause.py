@@ -80,7 +80,7 @@ def _of_passes(sample: Sample, wanted: Expected) -> Cause | None:
         results: list[list[np.ndarray]] = []
 
         def behind(name: str = name, results: list = results) -> str:
-            results.append(interpreted(optimize(sample.module, after=name), sample.arguments))
+            results.append(interpreted(optimize(sample.module, after=name), sample))
             return wanted.difference(results[0])
 
         what = _tried(behind)
@@ -98,7 +98,7 @@ def _of_plan(sample: Sample) -> Cause | None:
         passes = tuple(name for name in without if name != FUSION)
         try:
             with np.errstate(all="ignore"):
-                values = interpreted(optimize(sample.module, passes), sample.arguments)
+                values = interpreted(optimize(sample.module, passes), sample)
         except UnsupportedError:
             return None
         what = _tried(lambda v=values, w=without: different_bits(v, simulated(sample, w)))

@@ -75,10 +75,13 @@ def expected(sample: Sample) -> Expected:
     return Expected(flatten([value]), flatten([bounds]))
 
 
-def interpreted(module: Module, arguments: Sequence[np.ndarray]) -> Arrays:
-    """By the interpreter alone."""
+def interpreted(module: Module, sample: Sample) -> Arrays:
+    """By the interpreter alone: a module that passes have made of the sample's, on its arguments."""
+    changed = is_dynamic(sample.module) and not is_dynamic(module)  # made static
+    arguments = at_bounds(sample) if changed else sample.arguments
     with np.errstate(all="ignore"):
-        return flatten([interpreter.run(module, nested(module, arguments))])
+        results = flatten([interpreter.run(module, nested(module, arguments))])
+    return at_sizes(sample.module, results) if changed else results
 
 
 def simulated(sample: Sample, without: Collection[str] = ()) -> Arrays:

@@ -54,7 +54,7 @@ cdef class Scheduler:
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges)
     cdef bint needs_rows(self, Group group, int p)
     cdef bint rows_fit(self, int p)
-    cdef bint takes_in(self, Group group, Group other, int p)
+    cdef bint takes_in(self, Group group, Group other, int p, users)
     cdef host(self, Group group, int p, int tag)
     cdef bint alike(self, Group a, Group b)
     cdef bint independent(self, Group a, Group b)

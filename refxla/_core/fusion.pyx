@@ -289,7 +289,7 @@ cdef class Scheduler:
                     self.refuse(p, group, why)
                     continue
                 self.host(group, p, tag)
-                outside = [n for n in users if n != number and not self.takes_in(group, self.groups[n], p)]
+                outside = [n for n in users if n != number and not self.takes_in(group, self.groups[n], p, users)]
                 if in_memory or outside:
                     group.outputs.add(p)
                     for other in outside:
@@ -363,12 +363,15 @@ cdef class Scheduler:
                     stack.append(o)
         return False
 
-    cdef bint takes_in(self, Group group, Group other, int p):
-        """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be."""
+    cdef bint takes_in(self, Group group, Group other, int p, users):
+        """Make a loop that runs over what reduction p keeps a part of p's kernel, if that can be: no other group that
+        uses p may lead to it."""
         cdef int n, tag
         if group.kind != K_REDUCTION or other.kind != K_LOOP or other.space != self.g.space[p]:
             return False
         if len(group.tags) + len(other.tags) > LARGEST or not self.independent(group, other):
+            return False
+        if any(n not in (group.number, other.number) and self.reaches(n, other.number) for n in users):
             return False
         tags = {n: group.signature if tag == FULL else OTHER for n, tag in other.tags.items()}
         for n in tags:

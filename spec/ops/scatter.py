@@ -127,7 +127,7 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
     vectors = index_vectors(indices, i.index_vector_dim)
     batch = vectors.shape[:-1]
     starts = [np.zeros(batch, np.int64) for _ in sizes]
-    inside = np.ones(batch, bool)
+    inside = np.full(batch, all(length <= size for length, size in zip(lengths, sizes, strict=True)))
     for k, d in enumerate(i.scatter_dims_to_operand_dims):
         v = vectors[..., k]
         inside &= (v >= 0) & (v <= sizes[d] - lengths[d])

@@ -261,3 +261,16 @@ def test_schedules_of_random_programs_can_run(seed):
             assert_can_run(graph, groups)
             for producer, user, text, _, _ in reasons:
                 assert text and producer not in groups[user][2]
+
+
+def test_a_reduction_takes_in_nothing_that_needs_what_another_kernel_makes_of_it():
+    plan = planned("""
+        x = f32[3,4] parameter(0)
+        y = f32[] parameter(1)
+        p = pred[] parameter(2)
+        r = f32[] reduce(x, y), dimensions={0,1}, to_apply=add
+        u = f32[] dynamic-update-slice(y, r)
+        c = f32[] clamp(y, r, r)
+        s = f32[] select(p, u, r)
+        ROOT t = (f32[], f32[]) tuple(c, s)""")
+    assert "update" in kinds(plan) and len(plan.fusions) >= 3

@@ -92,10 +92,10 @@ def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):
     assert replay(path, kernels) == (None, "")
 
 
-@pytest.mark.parametrize("seed", [1003, 1019, 1049, 1494, 1855, 3431])
+@pytest.mark.parametrize("seed", [1003, 1019, 1494, 1855, 3431, 10277, 11051, 11504, 12965])
 def test_programs_with_dynamic_shapes_agree(seed):
-    tally = batch.run(seed, 4, None, dynamic=True)
-    assert tally.programs == 4 and not tally.divergences, tally.divergences
+    tally = batch.run(seed, 2, None, dynamic=True)
+    assert tally.programs == 2 and not tally.divergences, tally.divergences
     assert tally.elements
 
 

@@ -27,7 +27,7 @@ def test_other_forms_of_a_program_are_valid_and_mean_the_same(form):
         given = generate(seed)
         made = form(prepared(given))
         verify(made.module)
-        wanted, got = (interpreted(s.module, s.arguments) for s in (given, made))
+        wanted, got = (interpreted(s.module, s) for s in (given, made))
         assert not different_bits(wanted, got), seed
         changed += str(made.module) != str(given.module)
     assert changed

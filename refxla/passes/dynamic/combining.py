@@ -216,6 +216,8 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
         whole = shape.dimensions[d] == updates[0].array.shape.dimensions[w]
         if given[w] is not None and (not whole or given[w] is not sizes[d]):
             raise unsupported(i, "blocks of dynamic size")
+        if sizes[d] is not None and not whole and d not in i.scatter_dims_to_operand_dims:
+            raise unsupported(i, "blocks that are a part of a dynamic dimension without an index")
     rows = [d for d in range(len(indices.sizes)) if d != i.index_vector_dim]
     columns = [d for d in range(len(given)) if d not in window]
     count = list(indices.sizes)

@@ -131,7 +131,10 @@ def neutral(b: Build, i: Instruction, reducer: Computation, x: Instruction, init
             value = complex(-0.0, -0.0)
         elif element_type.kind in ("pred", "signed", "unsigned"):
             value = int(value)
-        return b.make("constant", shape=Shape(element_type), literal=np.asarray(value).astype(element_type.dtype))
+        literal = np.asarray(value).astype(element_type.dtype)
+        if element_type.is_float and np.isnan(literal):
+            raise unsupported(i, f"of {element_type}, which has no {value:g} to stand for what is not there")
+        return b.make("constant", shape=Shape(element_type), literal=literal)
     if init.shape.element_type is not element_type:
         raise unsupported(i, "whose initial value is of another type than the elements")
     return init
