@@ -189,7 +189,7 @@ class Merging:
         if not unit.holds(part) or not part.serial:
             return False
         met = [lane for lane in unit.lanes if lane.meets(part)]
-        if not all(lane.serial for lane in met):
+        if not met or not all(lane.serial for lane in met):
             return False
         if len(met) > 1 and sum(lane.us for lane in met) > 2 * self.start_us:
             return False

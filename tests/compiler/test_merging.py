@@ -1,6 +1,7 @@
 """Launches made one: what shares a launch may, nothing of it changes a bit, and loops of small turns are launches."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,14 @@ def test_an_optimiser_is_a_few_launches():
 def test_what_is_large_has_a_launch_of_its_own():
     plan = plan_module(parse(updates(3, 1 << 24)), DEFAULT_CPU)[1].plan
     assert len(plan.kernels) == 3 and not any(k.calls for k in plan.kernels)
+
+
+@pytest.mark.parametrize("order", [(100, 1 << 22, 70_000), (70_000, 1 << 22, 100)])
+def test_on_one_core_what_writes_much_stays_where_it_is(order):
+    shapes = [f"f32[{n}]" for n in order]
+    lines = [f"x{n} = {s} parameter({n})\ny{n} = {s} negate(x{n})" for n, s in enumerate(shapes)]
+    text = "\n".join(["HloModule m", "ENTRY e {", *lines, f"ROOT t = ({', '.join(shapes)}) tuple(y0, y1, y2)", "}"])
+    check(plan_module(parse(text), replace(DEFAULT_CPU, compute_units=1))[1].plan)
 
 
 def test_small_kernels_that_need_each_other_are_one_launch():
