@@ -16,6 +16,7 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
+from ..optable import ELEMENTWISE, ROWS
 from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
@@ -31,6 +32,9 @@ MAX_SEGMENTS = 64
 TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines of f32 both ways
 MAX_STAGED = 4  # inputs of which a tile is kept
 WIDENED = {"char": "int", "uchar": "uint", "short": "int", "ushort": "uint"}  # what narrow ones are in a tile
+# Operations with constants of their own: functions, and not what the processor has an instruction for.
+FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= 6)
+FUNCTIONS -= {"divide", "remainder", "sqrt"}
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
@@ -125,7 +129,10 @@ def _kernel(
     arguments += [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=updates.get(o)) for o in fusion.outputs
     ]
-    return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=True)
+    # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
+    # code that has other constants is compiled for the processor's masks.
+    wide = any(i.opcode in FUNCTIONS for i in fusion.instructions)
+    return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide)
 
 
 def _segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
