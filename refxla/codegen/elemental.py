@@ -93,7 +93,7 @@ def multiply_add(name: str, total: str, a: str, b: str) -> str:
     if name == "pred":
         return f"({total} | ({a} & {b}))"
     wide = "ulong" if name in ("s64", "u64") else "uint"
-    return f"({scalar.register_type(name)})(({wide}){total} + ({wide}){a} * ({wide}){b})"
+    return scalar.low_bits(name, f"(({wide}){total} + ({wide}){a} * ({wide}){b})")
 
 
 def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:

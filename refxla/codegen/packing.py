@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from math import prod
 
 from refxla_spec.module import Instruction
+from refxla_spec.types import ELEMENT_TYPES
 
 from ..plan import Argument, Fusion
 from . import scalar
@@ -60,7 +61,7 @@ def to_accumulation(e: Elements, instruction: Instruction, indices: Sequence[Ind
 
 def from_accumulation(e: Elements, result: str, name: str, value: str, block: Block) -> str:
     """The C variable with an accumulated value in the result's register type, rounded once or with its low bits."""
-    if name[0] == "u":
+    if name[0] == "u" and ELEMENT_TYPES[result].bits >= 8:
         return e.assign(result, f"({scalar.register_type(result)})({value})", block)
     text = value if result == name else scalar.expression("convert", (name,), result, (value,))
     return e.assign(result, text, block)

@@ -147,6 +147,11 @@ def _small_expression(opcode, types, result, args, attributes) -> str | None:
     return _wrapped(result, text)
 
 
+def low_bits(name: str, text: str) -> str:
+    """The register value of the integer type `name` that has the lowest bits of a wider C integer."""
+    return _wrapped(name, text) if name in _SMALL else f"({register_type(name)})({text})"
+
+
 def _wrapped(name: str, text: str) -> str:
     """The integer of type `name` that has the lowest bits of one of 8 bits or more."""
     bits = _BITS[name]

@@ -57,6 +57,11 @@ def test_a_batch_agrees_and_counts():
     assert tally.compared >= 12 and tally.variants >= 1 and tally.elements > tally.undecided
 
 
+def test_what_was_found_once_stays_mended():
+    tally = batch.run(403995, 1, kernels())  # a convolution of s4 that overflows, and what is computed of it there
+    assert tally.compared == 1 and not tally.divergences, tally.divergences
+
+
 @pytest.mark.parametrize("bug", [b for b in BUGS if not b.kernels], ids=lambda b: b.what)
 def test_a_bug_planted_in_a_pass_or_the_planner_is_found(bug):
     found = find(bug, kernels)
