@@ -7,7 +7,7 @@ the cores that there are. Large blocks reuse what they read, small ones keep all
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .choices import choice_for
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .matmul import Product
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
+TEAM_WORK = 1 << 18  # where items are shared out within a launch
+STRETCH = 128  # elements of a row of memory that are read at a time, where there are that many for each core
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
 MAX_COPIES = 5 << 17  # bytes that an item copies for itself at a time: most of a second cache
@@ -108,7 +110,10 @@ def choose_blocking(p: Product) -> Blocking:
         tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name, tile.bytes)
     direct = reads_as_vectors(access) and p.n >= tile.columns
     if direct and p.m <= STREAMED_ROWS and choice.panels is None:
-        share = min(-(-p.n // (2 * p.target.compute_units)), MAX_SUMS // (4 * p.m))
+        share = max(-(-p.n // (2 * p.target.compute_units)), min(STRETCH, -(-p.n // p.target.compute_units)))
+        share = min(share, MAX_SUMS // (4 * p.m))
+        if choice.tile is None:
+            tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
         return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
     near = direct and (p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p))
     # Panels of a side that no turn of a loop changes are made before the loop.
@@ -118,7 +123,8 @@ def choose_blocking(p: Product) -> Blocking:
     candidates = [Blocking(tile, rows, columns, way) for way in ways for rows, columns in _blocks(p, tile, way)]
     if not candidates:
         candidates = [Blocking(tile, tile.rows, tile.columns, "packed")]
-    most = max(p.groups * p.m * p.n * p.k // ITEM_WORK, min(_items(p, b) for b in candidates))
+    least = TEAM_WORK if p.target.team else ITEM_WORK
+    most = max(p.groups * p.m * p.n * p.k // least, min(_items(p, b) for b in candidates))
     best = min((b for b in candidates if _items(p, b) <= most), key=lambda b: _cost(p, b))
     rows = best.rows if choice.rows is None else _round_up(min(choice.rows, p.m), tile.rows)
     columns = best.columns if choice.columns is None else _round_up(min(choice.columns, p.n), tile.columns)

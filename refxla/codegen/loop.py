@@ -27,6 +27,12 @@ from .stretch import Part, Stretch
 from .target import Target
 
 CHUNK = 16384  # elements that one item computes, for cheap elements
+ADDITION_NS, BYTE_NS = 0.05, 0.03  # of an element, about: what is computed, what is moved
+CHEAP_NS = 0.8  # what an element may cost to be cheap
+LEAST_CHUNK = 1024  # elements of an item, however dear
+SHARE_NS = 1000.0  # of a core in a team: less is not shared out
+WHOLE = 16  # elements of which an item has whole ones
+EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
 MAX_SEGMENTS = 64
 TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines of f32 both ways
@@ -111,7 +117,7 @@ def _kernel(
     elements = Elements(fusion, target, pointers)
     block = Block()
     # A little work is one item; each nest then runs in turn.
-    single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= CHUNK
+    single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= chunk_of(fusion, target)
     items = 0
     for n, nest in enumerate(probes):
         if single:
@@ -133,6 +139,23 @@ def _kernel(
     # code that has other constants is compiled for the processor's masks.
     wide = any(i.opcode in FUNCTIONS for i in fusion.instructions)
     return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide)
+
+
+def chunk_of(fusion: Fusion, target: Target) -> int:
+    """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
+    where that costs no launch."""
+    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE]
+    moved = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs))
+    ns = sum(ROWS[i.opcode].flops for i in inside) * ADDITION_NS + moved * BYTE_NS
+    chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
+    size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
+    items = -(-size // chunk)
+    if target.team and size * ns >= SHARE_NS * cores:
+        items = max(items, cores)
+    if items <= 1 or items >= EVEN_ITEMS:
+        return chunk
+    share = -(-size // (-(-items // cores) * cores))  # as many for each core
+    return -(-share // WHOLE) * WHOLE
 
 
 def _segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
@@ -177,7 +200,7 @@ class _Nest:
         self.accesses, self.turns = elements.accesses, elements.turns
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
         self.tiled = self._transposed_group()
-        self.chunk = max(1, CHUNK // self.turns)
+        self.chunk = max(1, chunk_of(fusion, target) // self.turns)
         if target.kind == "gpu":
             self.items = segment.size
         elif self.tiled is not None:

@@ -138,6 +138,35 @@ def test_a_single_kernel_is_no_team():
     assert [k.team for k in plan.kernels] == [False]
 
 
+def test_small_kernels_are_cut_for_all_cores_of_a_team():
+    text = """HloModule m
+        ENTRY e { x = f32[4096] parameter(0)
+            y = f32[4096] exponential(x)
+            ROOT z = f32[4096] tanh(y) }"""
+    items = [plan_module(parse(text), t)[1].plan.kernels[0].items for t in (DEFAULT_CPU, TEAM)]
+    assert items == [1, TEAM.compute_units]
+    product = """HloModule m
+        ENTRY e { x = f32[1,1024] parameter(0)
+            w = f32[1024,256] parameter(1)
+            ROOT z = f32[1,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    assert plan_module(parse(product), TEAM)[1].plan.kernels[-1].items % TEAM.compute_units == 0
+
+
+def test_a_large_part_does_not_follow_what_it_does_not_need():
+    """Two updates of large arrays, after a kernel that neither needs."""
+    lines = [
+        f"b{n} = f32[300000] broadcast(c{n}), dimensions={{}}\n u{n} = f32[300000] dynamic-update-slice(b{n}, y, zero)"
+        for n in range(2)
+    ]
+    text = (
+        "HloModule m\nENTRY e { y = f32[2000] parameter(0)\n z = f32[9000] parameter(1)\n zero = s32[] constant(0)\n"
+        "c0 = f32[] constant(1)\n c1 = f32[] constant(2)\n" + "\n".join(lines) + "\n v = f32[9000] sine(z)\n"
+        "ROOT r = (f32[300000], f32[9000], f32[300000]) tuple(u0, v, u1) }"
+    )
+    for target in (DEFAULT_CPU, TEAM):
+        check(plan_module(parse(text), target)[1].plan)
+
+
 @pytest.mark.parametrize("n", [3, 33, 200])
 def test_bits_are_the_same(n):
     x = np.random.default_rng(n).standard_normal((n, n)).astype(np.float32)
