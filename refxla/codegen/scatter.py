@@ -3,14 +3,16 @@
 The order of the updates of one element is theirs, row-major, whatever the number of items: an item owns a part of the
 elements, and walks all updates of them in order. What it owns is a range of the dimensions along which operand and
 update run side by side: the batching dimensions, or else the dimensions of a block that are not indexed. Where that
-would be short stretches of memory, it owns some of the blocks: it goes through the indices of all updates a few at a
-time, and through the updates of those that are its own. Updates that are promised to hit different elements
+would be short stretches of memory, one item takes all, which is as fast as memory if blocks are fetched ahead; of many
+items, each owns some of the blocks: it goes through the indices of all updates a few at a time, and through the updates
+of those that are its own. Updates that are promised to hit different elements
 (unique_indices) need no order: then an item owns a part of the updates. Sums and products of f16 and bf16 are made in
 f32 and rounded once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import prod
@@ -30,12 +32,14 @@ from .target import Target
 LITTLE = 16384  # updates that are not worth a second item
 CHUNK = 16384  # elements that an item converts
 SHORTEST = 16  # elements of a cache line of f32
-SHORT = 64  # elements of a block's part, below which items own whole blocks instead
+SHORT = 64  # elements of a block's part, below which blocks are not parted
 LONG = 32  # elements of a block that are worth going through all indices once in each item
+MANY = 4  # compute units whose items own blocks: fewer are no faster than one that reads all updates in order
 BAND = 4096  # elements that lie together and have one owner, at most: processors fetch pages ahead, not only lines
 LOOKED_AT = 1024  # indices that an item goes through before the updates that they say are its own
-AHEAD = 8  # updates of its own that an item fetches ahead: there are others between them, which it does not read
-FETCHED = 256  # elements of an update that are, at most
+AHEAD = 12  # updates before one whose block, and whose own elements where they do not follow, are fetched
+FETCHED = 256  # elements of them, at most
+NEAR = 1 << 18  # bytes of an operand that is in the cache anyway
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -131,7 +135,11 @@ class _Walk:
         if prod(self.sizes) > LITTLE and self.shared:
             part = -(-self.width // (4 * max(1, target.compute_units)))
             self.part = -(-part // SHORTEST) * SHORTEST if self.inner else part
-        self.owners = self._count_owners(target)
+        self.owners = 1
+        if self.inner and self.width > self.part < SHORT:
+            self.part = self.width
+        if self.part == self.width:
+            self.owners = self._count_owners(target)
         empty = prod(self.sizes) == 0
         self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
 
@@ -141,12 +149,12 @@ class _Walk:
         indexed = sorted(hero.scatter_dims_to_operand_dims)
         if prod(self.sizes) <= LITTLE or self._is_unique() or not self.inner or not self._is_single():
             return 1
-        many = prod(self.sizes[d] for d in self.batch) >= LOOKED_AT
-        if target.kind == "gpu" or self.width < LONG or self.width > self.part >= SHORT or not many or not indexed:
+        few = prod(self.sizes[d] for d in self.batch) < LOOKED_AT or target.compute_units < MANY
+        if target.kind == "gpu" or self.width < LONG or few or not indexed:
             return 1
         inside = prod(shape.dimensions[indexed[-1] + 1 :])  # elements that lie together for one index
         blocks = prod(shape.dimensions[d] for d in indexed)
-        owners = max(1, target.compute_units)
+        owners = target.compute_units
         band = max(SHORTEST, min(BAND, blocks * inside // (4 * owners)))
         self.band = -(-band // inside)
         return min(owners, -(-blocks // self.band))
@@ -175,6 +183,7 @@ class _Walk:
             for d in self.walked:
                 at[d], scope = e.loop(self.sizes[d], block)
                 scopes.enter_context(scope)
+            self._fetch_ahead(e, block, pointers, at)
             starts, conditions = self._starts(e, block, at)
             if conditions:
                 scopes.enter_context(block.scope(f"if ({' & '.join(conditions)})"))
@@ -203,35 +212,63 @@ class _Walk:
                 block.line(f"{n} += {inside}({owner} == item);")
             mine = e.names.fresh("m")
             with block.scope(f"for (int {mine} = 0; {mine} < {n}; ++{mine})"), ExitStack() as scopes:
-                self._fetch(e, block, f"{own}[{mine} + {AHEAD}]")
+                ahead = e.names.fresh("k")
+                block.line(f"const int {ahead} = {own}[{mine} + {AHEAD}];")
+                then = dict(zip(self.walked, delinearize(variable(ahead, 0, count - 1), sizes), strict=True))
+                self._fetch(e, block, then, self._starts(e, block, then)[0], pointers, self.updates)
                 block.line(f"const int {k} = {own}[{mine}];")
                 starts, _ = self._starts(e, block, at)
                 self._enter_shared(e, block, scopes, at)
                 self._combine(e, block, pointers, at, starts)
 
-    def _fetch(self, e: Elements, block: Block, number: str) -> None:
-        """Asks for an update's elements to be in the cache when they are read."""
+    def _fetch_ahead(self, e: Elements, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
+        """Asks for the block of an update some turns ahead to be in the cache by then; the updates come in order."""
+        d = max((d for d in self.walked if self.sizes[d] > 1), default=None)
+        if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= NEAR:
+            return
+        k, last = e.names.fresh("k"), self.sizes[d] - 1
+        block.line(f"const int {k} = {at[d]} < {last - AHEAD} ? {at[d] + AHEAD} : {last};")
+        ahead = {**at, d: variable(k, 0, last)}
+        starts, conditions = self._starts(e, block, ahead)
+        with block.scope(f"if ({' & '.join(conditions)})" if conditions else ""):
+            self._fetch(e, block, ahead, starts, pointers, ())
+
+    def _fetch(
+        self,
+        e: Elements,
+        block: Block,
+        at: dict[int, Index],
+        starts: list[Index],
+        pointers: list[str],
+        updates: Sequence[Instruction],
+    ) -> None:
+        """Asks for a block, and for the elements of some updates that are in memory, to be in the cache."""
         if not e.target.clang:
             return
-        k, i = e.names.fresh("k"), e.names.fresh("i")
-        block.line(f"const int {k} = {number};")
-        sizes = [self.sizes[d] for d in self.walked]
-        at = dict(zip(self.walked, delinearize(variable(k, 0, prod(sizes) - 1), sizes), strict=True))
-        position = variable(i, 0, self.width - 1)
-        at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))
-        for u in self.updates:
-            place = e.address(u, [at[d] for d in range(len(self.sizes))])
-            if place is not None:
-                turns = f"{i} < {min(self.width, FETCHED)}; {i} += {SHORTEST}"
-                block.line(f"for (int {i} = 0; {turns}) __builtin_prefetch({place});")
+        i, sizes = e.names.fresh("i"), [self.sizes[d] for d in self.shared]
+        begin, _ = self._part_bounds()
+        at = {**at, **dict(zip(self.shared, delinearize(variable(i, 0, self.width - 1), sizes), strict=True))}
+        place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
+        position = linearize(place, self.operands[0].shape.dimensions)
+        places = [f"{p} + ({position})" for p in pointers]
+        places += filter(None, (e.address(u, [at[d] for d in range(len(self.sizes))]) for u in updates))
+        end = f"{begin} + {min(self.part, FETCHED)}" if begin != "0" else str(min(self.part, FETCHED))
+        fetches = " ".join(f"__builtin_prefetch({p});" for p in places)
+        block.line(f"for (int {i} = {begin}; {i} < {end}; {i} += {SHORTEST}) {{ {fetches} }}")
+
+    def _part_bounds(self) -> tuple[str, str]:
+        """Where the part of the shared dimensions that an item takes begins and ends, as C."""
+        if self.items == 1 or self.owners > 1:
+            return "0", str(self.width)
+        begin = f"item * {self.part}"
+        end = f"{begin} + {self.part}"
+        if self.width % self.part:
+            end = f"({end} < {self.width} ? {end} : {self.width})"
+        return begin, end
 
     def _enter_shared(self, e: Elements, block: Block, scopes: ExitStack, at: dict[int, Index]) -> None:
         name = e.names.fresh("i")
-        begin, end = "0", str(self.width)
-        if self.items > 1 and self.owners == 1:
-            begin, end = f"item * {self.part}", f"item * {self.part} + {self.part}"
-        if self.width % self.part and self.owners == 1:
-            end = f"({end} < {self.width} ? {end} : {self.width})"
+        begin, end = self._part_bounds()
         scopes.enter_context(block.scope(f"for (int {name} = {begin}; {name} < {end}; ++{name})"))
         position = variable(name, 0, max(0, self.width - 1))
         at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))

@@ -1,5 +1,7 @@
 """Scatter against the reference: every attribute, several operands, and what is parted among items."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 from refxla.codegen import scatter
-from refxla.codegen.target import DEFAULT_CPU
+from refxla.codegen.target import DEFAULT_CPU, Target
 
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 TYPES |= {"s8": np.int8, "s32": np.int32, "s64": np.int64, "u8": np.uint8, "u32": np.uint32}
@@ -47,9 +49,12 @@ def values(name: str, *sizes: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((seed, *sizes)).integers(low, 4, sizes).astype(TYPES[name])
 
 
-def check(text: str, *args: np.ndarray) -> Compiled:
+MANY = replace(DEFAULT_CPU, compute_units=8)
+
+
+def check(text: str, *args: np.ndarray, target: Target = DEFAULT_CPU) -> Compiled:
     module = parse(text)
-    compiled = Compiled(fusion_of(module, "scatter"))
+    compiled = Compiled(fusion_of(module, "scatter"), target)
     wanted = interpreter.run(module, args)
     for got, want in zip(compiled(*args), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
         assert got.dtype == want.dtype
@@ -136,6 +141,8 @@ def test_the_gradient_of_an_embedding_is_parted_and_in_order():
     wanted = x.copy()
     np.add.at(wanted, i, u)
     np.testing.assert_array_equal(compiled(x, i, u)[0], wanted)
+    compiled = Compiled(fusion_of(parse(program((30, 64), (2000,), (2000, 64), ROWS)), "scatter"), MANY)
+    np.testing.assert_array_equal(compiled(x, i, u)[0], wanted)
     assert compiled.kernels[0].items > 1
 
 
@@ -199,11 +206,20 @@ def test_items_own_whole_blocks_where_parts_would_be_short():
     }
     operand, indices, updates = (2, 9, 30, 32), (70, 60, 2), (2, 70, 60, 32)
     i = np.random.default_rng(0).integers(-1, 31, indices).astype(np.int32)
-    compiled = check(
-        program(operand, indices, updates, attributes), values("f32", *operand), i, values("f32", *updates)
-    )
-    (kernel,) = compiled.kernels
-    assert kernel.items == DEFAULT_CPU.compute_units and "% 2u) == item" in kernel.body
+    text = program(operand, indices, updates, attributes)
+    given = values("f32", *operand), i, values("f32", *updates)
+    (kernel,) = check(text, *given, target=MANY).kernels
+    assert kernel.items == 8 and "% 8u) == item" in kernel.body
+    (kernel,) = check(text, *given).kernels
+    assert kernel.items == 1 and "prefetch" not in kernel.body, "the operand is in the cache"
+
+
+def test_blocks_far_away_are_fetched_ahead():
+    operand, updates = (4096, 48), (3000, 48)
+    i = np.random.default_rng(0).integers(-3, 4200, 3000).astype(np.int32)
+    text = program(operand, (3000,), updates, ROWS)
+    (kernel,) = check(text, values("f32", *operand), i, values("f32", *updates)).kernels
+    assert kernel.items == 1 and kernel.body.count("__builtin_prefetch") == 1
 
 
 def test_columns_are_walked_along_memory():
