@@ -60,7 +60,7 @@ def profile(program: Compiled, seconds: float = 0.02) -> list[Row]:
     raw = device.raw
     kernels = [part for k in plan.kernels for part in k.parts() if part.name != COPY]
     source = generate(kernels, device.target)
-    built = build(device, raw, source, [k.items for k in kernels])
+    built = build(device, raw, source)
     queue = device.queue(raw)
     rows = []
     for kernel, (function, which) in zip(kernels, source.entries, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
 from . import kept, tuning
-from .codegen.program import program
+from .codegen.program import Builder
 from .codegen.target import Target
 from .cost import Cost, cost_of
 from .dynamic import Sizes
@@ -27,7 +27,9 @@ from .fingerprint import Source
 from .frontends import load
 from .kept import Compilation
 from .passes.pipeline import FUSION, optimize
+from .plan import Kernel
 from .planner import Planned, make_plan
+from .runtime.ahead import Ahead
 from .runtime.build import part_size
 from .runtime.devices import Device, choose
 from .runtime.executable import Executable
@@ -62,12 +64,18 @@ class Compiled(Executable):
     are asked for.
     """
 
-    def __init__(self, request: Request, made: Compilation, planning: tuple[Module, Planned] | None = None) -> None:
-        """`planning` is what `plan_module` gave for the request, if it was asked."""
+    def __init__(
+        self,
+        request: Request,
+        made: Compilation,
+        planning: tuple[Module, Planned] | None = None,
+        ahead: Ahead | None = None,
+    ) -> None:
+        """`planning` is what `plan_module` gave for the request, if it was asked; `ahead` what began to compile it."""
         self._request, self._made = request, made
         if planning is not None:
             self._planning = planning
-        super().__init__(made.plan, made.program, request.device, made.cost.operations)
+        super().__init__(made.plan, made.program, request.device, made.cost.operations, ahead)
 
     @cached_property
     def _planning(self) -> tuple[Module, Planned]:
@@ -107,8 +115,14 @@ class Resizing(Compiled):
     """A Compiled of a program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and
     gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form (passes/dynamic)."""
 
-    def __init__(self, request: Request, made: Compilation, planning: tuple[Module, Planned] | None = None) -> None:
-        super().__init__(request, made, planning)
+    def __init__(
+        self,
+        request: Request,
+        made: Compilation,
+        planning: tuple[Module, Planned] | None = None,
+        ahead: Ahead | None = None,
+    ) -> None:
+        super().__init__(request, made, planning, ahead)
         self.sizes = Sizes(*made.dynamic)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -168,8 +182,7 @@ def compile_module(
     made = kept.load(request.key())
     if made is not None:
         return _executable(request, made)
-    verify(source.module)
-    return _built(request, plan_module(source.module, request.target, without))
+    return _built(request)
 
 
 def _tuned(request: Request) -> Compiled:
@@ -184,31 +197,44 @@ def _tuned(request: Request) -> Compiled:
         if made is not None:
             return _executable(found, made)
     verify(source.module)
-    planning = plan_module(source.module, request.target, without)
-    choices = tuning.tune(planning[1].plan.fusions, device)
-    kept.save_names(entry, tuning.products(planning[1].plan.fusions))
-    if choices:
-        request = replace(request, target=replace(request.target, choices=choices))
-        planning = plan_module(source.module, request.target, without)
-    return _built(request, planning)
+    fusions = plan_module(source.module, request.target, without)[1].plan.fusions
+    choices = tuning.tune(fusions, device)
+    kept.save_names(entry, tuning.products(fusions))
+    return _built(replace(request, target=replace(request.target, choices=choices)))
 
 
-def _built(request: Request, planning: tuple[Module, Planned]) -> Compiled:
-    """What was planned, built, and kept on disk."""
-    plan = planning[1].plan
-    source = program(plan.kernels, request.target, part_size(request.device))
-    made = Compilation.of(request.source.module, plan, source, cost_of(plan))
-    executable = _executable(request, made, planning)
+def _built(request: Request) -> Compiled:
+    """A program verified, planned, built, and kept on disk. Its kernels are compiled while later ones are made."""
+    source, device = request.source, request.device
+    with Ahead(device) as ahead:
+        ahead.expect(source.size)
+        verify(source.module)
+        builder = Builder(request.target, part_size(device), ahead.take)
+        planning = plan_module(source.module, request.target, request.without, builder.add)
+        plan = planning[1].plan
+        made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
+        executable = _executable(request, made, planning, ahead)
     kept.save(request.key(), made)
     return executable
 
 
-def _executable(request: Request, made: Compilation, planning: tuple[Module, Planned] | None = None) -> Compiled:
-    return (Compiled if made.dynamic is None else Resizing)(request, made, planning)
+def _executable(
+    request: Request,
+    made: Compilation,
+    planning: tuple[Module, Planned] | None = None,
+    ahead: Ahead | None = None,
+) -> Compiled:
+    return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead)
 
 
-def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> tuple[Module, Planned]:
-    """The optimized module and its plan for a target; nothing is built yet.
+def plan_module(
+    module: Module,
+    target: Any,
+    without: Collection[str] = (),
+    made: Callable[[Kernel], object] | None = None,
+) -> tuple[Module, Planned]:
+    """The optimized module and its plan for a target; nothing is built yet. `made` is called with kernels that are sure
+    to be launched, when they are made.
 
     Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
     """
@@ -218,7 +244,8 @@ def plan_module(module: Module, target: Any, without: Collection[str] = ()) -> t
         fuse = FUSION not in without
         cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
         emitter = partial(emit, target=target)
-        return optimized, make_plan(optimized, emitter, fuse=fuse, merge_for=cores, teams=target.team)
+        planned = make_plan(optimized, emitter, fuse=fuse, merge_for=cores, teams=target.team, made=made)
+        return optimized, planned
     except UnsupportedError as problem:
         raise located(problem, module) from None
 

@@ -22,11 +22,11 @@ class Source:
     """A program whose Module is made when it is asked for.
 
     `fingerprint` is one text for one program, or None for what is not kept on disk; `make` gives the module, and may
-    raise what reading a program raises.
+    raise what reading a program raises; `size` is about the number of its instructions.
     """
 
-    def __init__(self, fingerprint: str | None, make: Callable[[], Module]) -> None:
-        self.fingerprint, self._make = fingerprint, make
+    def __init__(self, fingerprint: str | None, make: Callable[[], Module], size: int = 0) -> None:
+        self.fingerprint, self._make, self.size = fingerprint, make, size
 
     @staticmethod
     def of(module: Module) -> Source:
@@ -35,7 +35,7 @@ class Source:
             known = fingerprint(module)
         except (TypeError, ValueError, AttributeError, KeyError):  # put together wrongly: `verify` says how
             known = None
-        source = Source(known, lambda: module)
+        source = Source(known, lambda: module, sum(len(c.instructions) for c in module.computations))
         _ = source.module
         return source
 

@@ -103,8 +103,8 @@ def load(name: str | None) -> Compilation | None:
 
 
 def save(name: str | None, made: Compilation) -> None:
-    """Keep a compilation under a key; None keeps nothing."""
-    if name is not None:
+    """Keep a compilation under a key; None keeps nothing, nor does a process whose own sources were edited since."""
+    if name is not None and build() == build.__wrapped__():
         disk.cache().put(name, pickle.dumps(made, protocol=5))
 
 
@@ -122,10 +122,9 @@ def save_names(name: str | None, names: Iterable[str]) -> None:
 
 @cache
 def build() -> str:
-    """Which refxla this is: its version, the time and the size of each file of code, and what else makes values."""
-    from . import __version__
-
-    parts = [__version__, platform.python_version(), np.__version__, ml_dtypes.__version__]
+    """Which refxla this is: the time and the size of each file of code, and what else makes values; as it
+    was when this was first asked."""
+    parts = [platform.python_version(), np.__version__, ml_dtypes.__version__]
     for package in ("refxla", "refxla_spec"):
         for root in find_spec(package).submodule_search_locations:
             for directory, _, names in os.walk(root):
@@ -134,3 +133,6 @@ def build() -> str:
                         status = os.stat(os.path.join(directory, name))
                         parts.append(f"{directory[len(root) :]}/{name} {status.st_size} {status.st_mtime_ns}")
     return disk.key(*sorted(parts))
+
+
+build()  # now, when the code that runs is the code on disk

@@ -24,6 +24,7 @@ from .teams import MEET_US, TEAM_US, Phase, Team, arguments_of, phase_us, shares
 from .together import MOST_ARGUMENTS, Body, Lane, Merged, Part, conflict, copy_kernel, uses
 
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
+LARGE_US = 500.0  # a kernel that takes longer gains little from a team, and is compiled while others are emitted
 UNIT_US = 240.0  # of all kernels in a launch
 FAR_BYTES = 1 << 18  # what writes more than this stays where it is, for it would lengthen the life of much memory
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
@@ -165,6 +166,10 @@ class Merging:
             return None
         return part
 
+    def stands_alone(self, kernel: p.Kernel) -> bool:
+        """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
+        return kernel.us > (LARGE_US if self.workspace else SMALL_US) * self.cores
+
     def _place(self, units: list[_Unit], time: int, part: Part) -> None:
         """Let a part join the first unit that can have it, or make it one of its own."""
         far = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
@@ -227,6 +232,8 @@ class Merging:
 
         for unit in units:
             phase = unit.lanes or self._phase(unit.step)
+            if isinstance(unit.step, p.Launch) and self.stands_alone(self.kernels[unit.step.kernel]):
+                phase = None
             if phase is None:
                 close()
                 steps.append(self._step(unit))

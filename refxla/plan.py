@@ -75,6 +75,7 @@ class Kernel:
     `us` is what the cost model says all items take on one core, in microseconds (0: unknown).
     The items of a `team` (teams.py) go through phases together, and there may be any number of them, which the body
     knows as `team`; `team_us` is how long `items` of them take.
+    `helpers` are C functions that the body calls, "void f(...) { ... }": those of the same text are one.
     `registers` says that it is compiled for all the vector registers there are (Target.features): the sums of a matrix
     product want them, and so do the constants of an exponential.
     """
@@ -88,6 +89,7 @@ class Kernel:
     registers: bool = False
     team: bool = False
     team_us: float = 0.0
+    helpers: tuple[str, ...] = ()
 
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that a merged one runs, in order; of another, itself."""

@@ -75,19 +75,30 @@ def make_plan(
     fuse: bool = True,
     merge_for: int = 0,
     teams: bool = False,
+    made: Callable[[p.Kernel], object] | None = None,
 ) -> Planned:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
     Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merge_for` is the
     number of cores of a CPU for which small launches are made one (merging.py); 0 leaves each kernel a launch. With
-    `teams` the items of a launch may go through phases together (teams.py).
+    `teams` the items of a launch may go through phases together (teams.py). `made` is called with each kernel that is
+    sure to be launched by itself, when it is made.
     """
-    return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams).planned()
+    return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams, made).planned()
 
 
 class _Planner:
-    def __init__(self, module: Module, emit: Emit, costs: Costs, fuse: bool, merge_for: int, teams: bool) -> None:
-        self.module, self.emit, self.costs, self.fuse = module, emit, costs, fuse
+    def __init__(
+        self,
+        module: Module,
+        emit: Emit,
+        costs: Costs,
+        fuse: bool,
+        merge_for: int,
+        teams: bool,
+        made: Callable[[p.Kernel], object] | None,
+    ) -> None:
+        self.module, self.emit, self.costs, self.fuse, self.made = module, emit, costs, fuse, made
         self.time = 0
         self.blocks: list[Block] = []
         self.number: dict[Block, int] = {}
@@ -175,6 +186,12 @@ class _Planner:
             return kernel_us(fusion, self.costs)
         moved = sum(a.instruction.shape.bytes if a.instruction is not None else a.bytes for a in kernel.arguments)
         return moved * self.costs.byte / 1e3
+
+    def tell(self, kernel: p.Kernel, computation: Computation) -> None:
+        """Give away a kernel that no other launch will take."""
+        if self.made is not None and kernel.items and computation is self.module.entry:
+            if self.merging is None or self.merging.stands_alone(kernel):
+                self.made(kernel)
 
     def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction]) -> p.Plan:
         arena = [b for b in self.blocks if b.space == p.ARENA]
@@ -375,6 +392,7 @@ class _Frame:
                 numbers.append(planner.touch(block))
             us = planner.us_of(fusion, kernel, last=kernel is kernels[-1])
             planner.kernels.append(replace(kernel, us=us))
+            planner.tell(planner.kernels[-1], self.computation)
             step = p.Launch(len(planner.kernels) - 1, tuple(numbers))
             if kernel is not kernels[-1] and self.is_once(kernel):
                 self.around.steps.append((self.around.time, step))

@@ -94,6 +94,11 @@ class Compiled:
         self.queue.finish()
 
 
+def text_of(compiled: Compiled) -> str:
+    """The C of all kernels and of what they call."""
+    return "".join(text for k in compiled.kernels for text in (k.body, *k.helpers))
+
+
 def check(
     text: str, *args: np.ndarray, kind: str = "loop", exact: bool = True, rtol: float = 1e-6, **device
 ) -> Compiled:

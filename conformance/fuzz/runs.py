@@ -22,7 +22,8 @@ from refxla_spec.module import Module
 from refxla.codegen.program import program
 from refxla.compiler import flatten, plan_module, unflatten_all
 from refxla.plan import Kernel, Plan
-from refxla.runtime.build import _finish, _programs, compile_source
+from refxla.runtime.ahead import programs
+from refxla.runtime.build import _finish, compile_source
 from refxla.runtime.devices import Device, choose, pocl_directory
 
 from . import simulator
@@ -131,7 +132,7 @@ class Kernels:
         """All kernels in one built program, under its functions' names, and where each is; nothing is kept on disk."""
         source = program(kernels, self.device.target)
         directory = pocl_directory()
-        before = _programs(directory)
+        before = programs(directory)
         options = " ".join(self.device.target.build_options)
         if self.device.kind == "simulator":
             options += " -Drestrict="
@@ -139,7 +140,7 @@ class Kernels:
         built = compile_source(self.device.context, self.raw, part.source, options)
         if self.device.platform == "Portable Computing Language":
             _finish(self.device, self.raw, built, part.functions, [1])
-        for path in _programs(directory) - before:
+        for path in programs(directory) - before:
             shutil.rmtree(directory / path, ignore_errors=True)
         return dict.fromkeys(part.functions, built), source.entries
 

@@ -68,7 +68,7 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
-    (see Access), `local` the size of a work group, or 0. Raises DeviceError when the device refuses something.
+    (see Access), `local` the size of a work group, or 0. `pointers` says how many pointers a function takes, where that is more than its kernels use. Raises DeviceError when the device refuses something.
 
     Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from several threads run one at a time.
     """
@@ -81,7 +81,7 @@ cdef class Executor:
         if self.lock == NULL:
             raise MemoryError
 
-    def __init__(self, plan, entries, programs, queue, context, access="host", local=1):
+    def __init__(self, plan, entries, programs, queue, context, access="host", local=1, pointers=None):
         bind()
         if self.code != NULL:
             raise TypeError("an executor is initialised once")
@@ -98,7 +98,7 @@ cdef class Executor:
                 names[buffer.index] = f"argument {buffer.index} ({buffer.name})"
         self.signature = Signature(plan.parameters, names, plan.results)
         self.place()
-        self.assemble(entries, programs)
+        self.assemble(entries, programs, pointers or {})
 
     def __dealloc__(self):
         cdef int32_t n
@@ -213,7 +213,7 @@ cdef class Executor:
         self.owned.append((True, <uintptr_t> part))
         return <uintptr_t> part
 
-    def assemble(self, entries, programs):
+    def assemble(self, entries, programs, pointers):
         """Make the launch steps and the code."""
         cdef int32_t n, a, status, which, base
         cdef Launch* launch
@@ -236,11 +236,12 @@ cdef class Executor:
                 raise ValueError(f"kernel {kernel.name} takes {len(kernel.arguments)} buffers, not {len(step.buffers)}")
             launch.number = step.kernel
             launch.items = kernel.items
-            launch.count = len(step.buffers)
+            # What the function takes beside the kernel's own arguments is never read: the first one again.
+            launch.count = max(len(step.buffers), pointers.get(function, 0)) if step.buffers else 0
             launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))
             launch.current = <void**> table(launch.count, sizeof(void*))
             for a in range(launch.count):
-                launch.buffers[a] = step.buffers[a]
+                launch.buffers[a] = step.buffers[a if a < len(step.buffers) else 0]
             status = SUCCESS
             launch.kernel = api.create_kernel(<Handle> <uintptr_t> programs[function].int_ptr, function.encode(), &status)
             if status == SUCCESS:

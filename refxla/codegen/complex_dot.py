@@ -57,6 +57,7 @@ class ComplexRows:
         self.operand = fusion.hero.operands[0]
         self.terms = 2 * numbers.k
         self.most_terms = min(self.terms, MAX_TERMS if numbers.m > LOCAL_ROWS else LOCAL_TERMS)
+        self.least_terms = self.most_terms
         self.blocks = -(-self.terms // self.most_terms)
         g, m, k = (variable(c, 0, size - 1) for c, size in (("g", numbers.groups), ("m", numbers.m), ("k", numbers.k)))
         access = direct_access(fusion, target, self.operand, numbers.left(g, m, k), self.whole)

@@ -179,6 +179,7 @@ class DotRows:
                 self.access = None
         self.local = self.access is None and (along_m or along_k) and m > STREAMED_ROWS
         self.most_terms = min(k, self._block_terms())
+        self.least_terms = self.most_terms
         self.blocks = max(1, -(-k // self.most_terms))
         if self.access is not None:
             self.strip, self.step = 0, self.access.position.factor("k")

@@ -41,6 +41,7 @@ from .packing import (
 )
 from .panels import Panels, pack_stage, panel_elements
 from .target import Target
+from .tile import SHARED_TERMS, Loop
 
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
 STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
@@ -59,6 +60,7 @@ class Rows(Protocol):
     step: int  # elements from one term to the next
     blocks: int  # into which k falls
     most_terms: int  # in a block
+    least_terms: int  # in a stretch (at the end of a block there may be fewer)
     element: str  # the C type of the elements
     local: bool  # whether each item copies its rows, block by block, to private memory
 
@@ -155,6 +157,7 @@ class _Main:
         self.row_blocks = -(-p.m // b.rows)
         self.column_blocks = -(-p.n // b.columns)
         self.g = variable("g", 0, p.groups - 1)
+        self.shared = p.rows.least_terms >= SHARED_TERMS
         self._name_arguments()
 
     def _name_arguments(self) -> None:
@@ -202,7 +205,8 @@ class _Main:
             head = f"for (int turn = item * {turns}; turn < item * {turns} + {turns} && turn < {blocks}; ++turn)"
             with block.scope(head):
                 self._block("turn")
-        return Kernel(p.fusion.name, block.text(), tuple(self.arguments), -(-blocks // turns), registers=True)
+        text, items, helpers = block.text(), -(-blocks // turns), (self.loop.text(),) if self.shared else ()
+        return Kernel(p.fusion.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
 
     def _block(self, number: str) -> None:
         """One block of the result."""
@@ -281,6 +285,8 @@ class _Main:
 
     def _tile(self, terms: str) -> None:
         p, tile, block = self.p, self.tile, self.block
+        if self.shared:
+            return self._shared_tile()
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         places = {f"c{i}_{v}": f"sums[{panel}(i + {i}) * {tile.vectors} + {v}]"
                   for i in range(tile.rows) for v in range(tile.vectors)}  # fmt: skip
@@ -292,6 +298,24 @@ class _Main:
         p.rows.runs(block, tile.rows, self._run)
         for c, place in places.items():
             block.line(f"{place} = {c};")
+
+    def _shared_tile(self) -> None:
+        """The same by the function that all products share."""
+        p, tile, block = self.p, self.tile, self.block
+        spaces = ("" if p.rows.local else "__global ", self.space)
+        self.loop = Loop(tile, VECTORS[tile.name][0], p.rows.element, (p.rows.step, self.right_step), spaces)
+        panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
+        block.line(f"{tile.vector}* const tile = sums + {panel}i * {tile.vectors};")
+        with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
+            block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
+        first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
+        p.rows.open_tile(block, self.left, first, tile.rows)
+
+        def run(pointers: Sequence[str], terms: str, before: str, taking: Sequence[str] | None) -> None:
+            right = "b" if before == "0" else f"b + {self._along(before, self.right_step)}"
+            block.line(self.loop.call(pointers, right, terms, taking))
+
+        p.rows.runs(block, tile.rows, run)
 
     def _run(self, pointers: Sequence[str], terms: str, before: str, taking: Sequence[str] | None) -> None:
         tile, block, step = self.tile, self.block, self.p.rows.step

@@ -1,42 +1,50 @@
 """Kernels into one OpenCL C program.
 
-Each kernel's body becomes a function; equal bodies with equal argument types are one function. The functions with the
-same number of arguments stand behind a `switch` in one `__kernel`: a device compiles one kernel with fifty cases much
+Each kernel's body becomes a function; equal bodies with equal argument types are one function. Functions with similar
+numbers of arguments stand behind a `switch` in one `__kernel`: a device compiles one kernel with fifty cases much
 faster than fifty kernels. On a CPU the functions are not inlined there, which halves the time to compile them; a call
 for each item costs nothing. The functions that a merged kernel calls are not inlined either, so that what one writes is
 read by the next although each takes its own pointers to be `restrict`.
 
-What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it.
+What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part is
+handed on as soon as it is full, while later kernels are still being made.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from ..plan import Argument, Kernel
 from . import prelude
 from .target import Target
 
+# The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
+_WIDTHS = (8, 32, 1 << 30)
+
 
 @dataclass(frozen=True)
 class Part:
-    """A program to compile: OpenCL C and the names of its __kernels, which no other part has."""
+    """A program to compile: OpenCL C, the names of its __kernels, which no other part has, and the items of the largest
+    launch."""
 
     source: str
     functions: tuple[str, ...]
+    items: int = 1
 
 
 @dataclass(frozen=True)
 class Program:
     """OpenCL C in parts and, for each kernel given, its (name of the __kernel, value of its argument `which`).
 
-    A __kernel takes `which` and `base` (both int), then the pointers; item = base + get_global_id(0).
+    A __kernel takes `which` and `base` (both int), then as many pointers as `pointers` says, of which a function may
+    use but the first ones; item = base + get_global_id(0).
     """
 
     parts: tuple[Part, ...]
     entries: tuple[tuple[str, int], ...]
+    pointers: dict[str, int] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -45,12 +53,23 @@ class Program:
 
 
 class _Dispatcher:
-    """A __kernel and the functions behind it, which take `count` pointers each: (name, pointer types, whether it is
-    a team's, which takes the number of items and the phase, too)."""
+    """A __kernel and the functions behind it: (name, pointer types, whether it is a team's, which takes the number of
+    items and the phase, too)."""
 
-    def __init__(self, name: str, count: int) -> None:
-        self.name, self.count, self.size = name, count, 0
+    def __init__(self, name: str) -> None:
+        self.name, self.items = name, 1
         self.functions: list[tuple[str, list[str], bool]] = []
+        self.texts: dict[str, int] = {}  # the functions and those that they call, with their sizes
+
+    @property
+    def size(self) -> int:
+        """Characters of the functions, and of those that they call."""
+        return sum(self.texts.values())
+
+    @property
+    def count(self) -> int:
+        """How many pointers it takes."""
+        return max(len(types) for _, types, _ in self.functions)
 
     def text(self) -> str:
         pointers = "".join(f", __global void* p{n}" for n in range(self.count))
@@ -77,49 +96,96 @@ class _Dispatcher:
 
 def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) -> Program:
     """The program of all kernels for a target: one part, or parts of at least about `part` characters."""
-    functions = _Functions(target)
-    launched: dict[str, tuple[str, int]] = {}  # entries of those that are launched and not only called by others
-    dispatchers: dict[int, list[_Dispatcher]] = {}  # number of arguments -> dispatchers, of which the last one grows
-    entries = []
-    for kernel in kernels:
-        name = functions.of(kernel)
-        types = [_pointer(a) for a in kernel.arguments]
-        if name not in launched:
-            same = dispatchers.setdefault(len(types), [])
-            if not same or (part is not None and same[-1].size >= part):
-                same.append(_Dispatcher(f"refxla_{len(types)}" + (f"_{len(same)}" if same else ""), len(types)))
-            launched[name] = (same[-1].name, len(same[-1].functions))
-            same[-1].functions.append((name, types, kernel.team))
-            same[-1].size += sum(len(text) for _, text in functions.with_called([name]))
-        entries.append(launched[name])
-    every = [d for same in dispatchers.values() for d in same]
-    parts = [every] if part is None else _packed(every, part)
-    return Program(tuple(_part(p, functions, target) for p in parts), tuple(entries))
+    return Builder(target, part).program(kernels)
 
 
-def _packed(dispatchers: Iterable[_Dispatcher], least: int) -> list[list[_Dispatcher]]:
-    """Dispatchers in parts: the largest alone, small ones together until they have the least size."""
-    parts: list[list[_Dispatcher]] = []
-    room = 0
-    for dispatcher in sorted(dispatchers, key=lambda d: -d.size):
-        if room <= 0:
-            parts.append([])
-            room = least
-        parts[-1].append(dispatcher)
-        room -= dispatcher.size
-    if len(parts) > 1 and room > least // 2:
-        last = parts.pop()
-        parts[-1].extend(last)
-    return parts or [[]]
+class Builder:
+    """A program that is made kernel by kernel.
 
+    `part` is the number of characters from which a part is full; None makes one part, with a __kernel for each number
+    of arguments. Each part is given to `ready` once it is made.
+    """
 
-def _part(dispatchers: Sequence[_Dispatcher], functions: _Functions, target: Target) -> Part:
-    qualifier = "__attribute__((noinline)) static" if target.kind == "cpu" and target.clang else "static inline"
-    needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
-    bodies = [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
-    source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
-    text = target.primitives() + prelude.functions(source, target) + "\n" + source
-    return Part(text, tuple(d.name for d in dispatchers))
+    def __init__(
+        self, target: Target, part: int | None = None, ready: Callable[[Part], object] = lambda part: None
+    ) -> None:
+        self.target, self.part, self.ready = target, part, ready
+        self._functions = _Functions(target)
+        self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
+        self._open: dict[int, list[_Dispatcher]] = {}  # by their width
+        self._parts: list[Part] = []
+        self._count = 0
+
+    def add(self, kernel: Kernel) -> tuple[str, int]:
+        """The (name of the __kernel, value of `which`) of a kernel that is launched. Its part may be full then."""
+        entry = self._enter(kernel)
+        for width, dispatchers in self._open.items():
+            for dispatcher in dispatchers:
+                if self.part is not None and dispatcher.size >= self.part:
+                    self._close([dispatcher])
+            self._open[width] = [d for d in dispatchers if self.part is None or d.size < self.part]
+        return entry
+
+    def program(self, kernels: Sequence[Kernel]) -> Program:
+        """The program of these kernels, and of those that were added before."""
+        entries = tuple(map(self._enter, kernels))
+        rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
+        while rest:
+            group = [rest.pop(0)]
+            while rest and (self.part is None or sum(d.size for d in group) + rest[0].size <= self.part):
+                group.append(rest.pop(0))
+            self._close(group)
+        self._open.clear()
+        if not self._parts:
+            self._close([])
+        pointers = {d.name: d.count for d, _ in self._launched.values()}
+        return Program(tuple(self._parts), entries, pointers)
+
+    def _enter(self, kernel: Kernel) -> tuple[str, int]:
+        name = self._functions.of(kernel)
+        if name not in self._launched:
+            types = [_pointer(a) for a in kernel.arguments]
+            called = self._functions.with_called([name])
+            texts = {n: len(text) for n, text in called}
+            texts |= {h: len(h) for n, _ in called for h in self._functions.helpers[n]}
+            dispatcher = self._dispatcher(len(types), texts)
+            self._launched[name] = (dispatcher, len(dispatcher.functions))
+            dispatcher.functions.append((name, types, kernel.team))
+            dispatcher.texts |= texts
+            dispatcher.items = max(dispatcher.items, kernel.items)
+        dispatcher, which = self._launched[name]
+        return dispatcher.name, which
+
+    def _dispatcher(self, pointers: int, texts: dict[str, int]) -> _Dispatcher:
+        """The one that grows least by these functions, of which it may have some; not far beyond the size of a part."""
+        width = pointers if self.part is None else next(w for w in _WIDTHS if w >= pointers)
+        same = self._open.setdefault(width, [])
+
+        def cost(d: _Dispatcher) -> float:
+            more = sum(size for name, size in texts.items() if name not in d.texts)
+            return more if self.part is None else more + max(0, d.size + more - 2 * self.part) / 2
+
+        best = min(same, key=cost, default=None)
+        if best is None or cost(best) > sum(texts.values()):
+            best = _Dispatcher(f"refxla_{self._count}")
+            same.append(best)
+            self._count += 1
+        return best
+
+    def _close(self, dispatchers: Sequence[_Dispatcher]) -> None:
+        """Make a part of these dispatchers."""
+        cpu = self.target.kind == "cpu" and self.target.clang
+        qualifier = "__attribute__((noinline)) static" if cpu else "static inline"
+        functions = self._functions
+        needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
+        helpers = [(h, functions.attributes[name]) for name, _ in needed for h in functions.helpers[name]]
+        bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
+        bodies += [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
+        source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
+        text = self.target.primitives() + prelude.functions(source, self.target) + "\n" + source
+        made = Part(text, tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
+        self._parts.append(made)
+        self.ready(made)
 
 
 class _Functions:
@@ -132,6 +198,7 @@ class _Functions:
         self.attributes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.called: dict[str, list[str]] = {}
+        self.helpers: dict[str, tuple[str, ...]] = {}
         self.counts: dict[int, int] = {}
 
     def of(self, kernel: Kernel) -> str:
@@ -148,6 +215,7 @@ class _Functions:
             self.counts[count] = self.counts.get(count, 0) + 1
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
             self.texts[name], self.called[name], self.attributes[name] = text, called, key[0]
+            self.helpers[name] = kernel.helpers
         return self.names[key]
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:

@@ -123,7 +123,7 @@ class WindowRows:
         self.parts = -(-n.elements[self.cut] // self.length) if n.elements else 1
         self.length = -(-n.elements[self.cut] // self.parts) if n.elements else 1
         self.blocks = prod(n.elements[: self.cut]) * self.parts
-        self.most_terms = self.length * self.inner
+        self.most_terms, self.least_terms = self.length * self.inner, n.features
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
         n = self.numbers

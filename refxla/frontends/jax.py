@@ -146,6 +146,7 @@ def _source(lowered: Any) -> Source:
     return Source(
         f"jax {version.__version__} {lib.__version__} {digest}",
         lambda: from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()),
+        text.count("\n"),
     )
 
 

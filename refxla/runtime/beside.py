@@ -18,6 +18,7 @@ from pathlib import Path
 from ..codegen.program import Part
 
 _SCRIPT = Path(__file__).with_name("helper.py")
+_SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
 
 
 def libraries() -> tuple[str, str] | None:
@@ -30,22 +31,50 @@ def libraries() -> tuple[str, str] | None:
     return (loaders[0], pocl[0]) if len(loaders) == len(pocl) == 1 else None
 
 
-class Helper:
-    """A child that compiles what it takes from the left of `parts`, from which others take too, until none is left.
+class Parts:
+    """Parts that wait to be compiled: some come while others are taken, by this process and its helper."""
 
-    `options` and `sizes` (of launches) are those of all parts; `number` is the device's place among PoCL's devices,
-    `directory` the POCL_CACHE_DIR of this process. Raises OSError when no child can be started.
+    def __init__(self) -> None:
+        self._left: deque[Part] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, part: Part) -> None:
+        """One more."""
+        with self._changed:
+            self._left.append(part)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """No more will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def take(self) -> Part | None:
+        """The one that has waited longest, once there is one; None if none is left and no more will come."""
+        with self._changed:
+            while not self._left and not self._closed:
+                self._changed.wait()
+            return self._left.popleft() if self._left else None
+
+    def drop(self) -> None:
+        """Leave those that wait, and let no more come."""
+        with self._changed:
+            self._left.clear()
+            self._closed = True
+            self._changed.notify_all()
+
+
+class Helper:
+    """A child that compiles what it takes from `parts`, from which others take too, until none is left.
+
+    `options` are those of all parts, `first` is a program that it builds before; `number` is the device's place among
+    PoCL's devices, `directory` the POCL_CACHE_DIR of this process. Raises OSError when no child can be started.
     """
 
     def __init__(
-        self,
-        parts: deque[Part],
-        options: str,
-        sizes: list[int],
-        loader: str,
-        pocl: str,
-        number: int,
-        directory: Path,
+        self, parts: Parts, options: str, first: Part, loader: str, pocl: str, number: int, directory: Path
     ) -> None:
         environment = {
             **os.environ,
@@ -54,8 +83,7 @@ class Helper:
             "OCL_ICD_VENDORS": pocl,  # the child needs no other platform
             "OCL_ICD_FILENAMES": pocl,  # the same for another loader
         }
-        self._parts = parts
-        self._common = {"options": options, "sizes": sizes}
+        self._parts, self._options, self._first = parts, options, first
         self._child = subprocess.Popen(
             [sys.executable, "-I", str(_SCRIPT), loader, str(number)],
             stdin=subprocess.PIPE,
@@ -68,26 +96,32 @@ class Helper:
         self._thread.start()
 
     def _feed(self) -> None:
-        try:
-            while True:
-                part = self._parts.popleft()
-                job = {"source": part.source, "functions": part.functions, **self._common}
-                self._child.stdin.write(json.dumps(job) + "\n")
-                self._child.stdin.flush()
-                if self._child.stdout.readline() != "done\n":
-                    return
-        except (IndexError, OSError):  # no part is left, or the child is gone
-            return
+        part: Part | None = self._first
+        with contextlib.suppress(OSError):  # the child is gone
+            while part is not None and self._compiled(part):
+                part = self._parts.take()
+
+    def _compiled(self, part: Part) -> bool:
+        job = {"source": part.source, "functions": part.functions, "options": self._options, "sizes": sizes(part)}
+        self._child.stdin.write(json.dumps(job) + "\n")
+        self._child.stdin.flush()
+        return self._child.stdout.readline() == "done\n"
 
     def wait(self, seconds: float) -> None:
-        """Until the part under way is done, for so many seconds at most."""
+        """Until the part under way is done, for so many seconds at most; no more parts may come."""
         self._thread.join(seconds)
 
     def end(self) -> None:
         """End the child, whatever it does."""
         self._child.kill()
         self._child.wait()
+        self._parts.drop()
         self._thread.join()
         for pipe in (self._child.stdin, self._child.stdout):
             with contextlib.suppress(OSError):  # what was not written yet has nowhere to go
                 pipe.close()
+
+
+def sizes(part: Part) -> list[int]:
+    """The sizes of launches for which PoCL compiles a part's kernels."""
+    return [1, part.items] if part.items > _SMALL_GRID else [1]

@@ -7,15 +7,11 @@ files are kept instead: the next process puts them back, and neither compiles no
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import re
 import shutil
 import threading
-import time
 import zipfile
-from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,45 +21,41 @@ from refxla_spec.errors import DeviceError
 
 from ..codegen.program import Part, Program
 from . import cache
-from .beside import Helper, libraries
-from .devices import Device, pocl_directory
+from .ahead import Ahead, processors, programs
+from .beside import sizes
+from .devices import Device
 
 _pocl_lock = threading.Lock()  # which files a program makes is seen by what is new in the directory
 _ROOM = 16 << 20  # more than any program was seen to take
 _PART = 30_000  # characters: a quarter of a second of PoCL's time
-_HELPED = 3  # so many parts are worth a process beside this one, which takes half a second to start
-_PATIENCE = 2.0  # seconds that a helper is waited for at least
-_SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
 
 
-def build(device: Device, raw: Any, program: Program, items: Iterable[int] = ()) -> dict[str, Any]:
+def build(device: Device, raw: Any, program: Program, ahead: Ahead | None = None) -> dict[str, Any]:
     """The parts of a program built for `raw`, one of the device's `raws`: for each __kernel its pyopencl program.
 
-    `items` are the sizes of the launches to come: what a device puts off until the first launch is then done here.
-    Raises DeviceError with the compiler's log.
+    `ahead` is what began to compile the program when its first parts were made. Raises DeviceError with the compiler's
+    log.
     """
-    options = " ".join(device.target.build_options)
-    if device.kind == "simulator":
-        options += " -Drestrict="  # Oclgrind stops at what its compiler makes of restrict in an inlined function
     store = cache.cache()
     if device.platform != "Portable Computing Language":
         sources = [part.source for part in program.parts]
-        return _by_function(program, [_with_binary(device, raw, source, options, store) for source in sources])
-    name = _key([part.source for part in program.parts], options, raw)
+        return _by_function(program, [_with_binary(device, raw, source, _options(device), store) for source in sources])
+    name = _key([part.source for part in program.parts], _options(device), raw)
     kept = store.get(name)
-    sizes = _sizes(items)
-    with _pocl_lock:
-        directory = pocl_directory()
+    if ahead is None or ahead.raw != raw:
+        ahead = Ahead(device, raw)
+    with _pocl_lock, ahead:
+        directory = ahead.directory
         if directory is not None:
             _room(directory)
             if kept is not None:
                 _unpack(kept, directory)
-        before = _programs(directory)
-        if kept is None and directory is not None and len(program.parts) >= _HELPED and _processors() > 1:
-            _compile_beside(device, raw, program.parts, options, sizes, directory)
-        built = [_compiled(device, raw, part, options, sizes) for part in program.parts]
-        if directory is not None and kept is None:
-            new = _programs(directory) - before
+        if kept is not None:
+            ahead.end()
+            built = [compiled(device, raw, part) for part in program.parts]
+        else:
+            built = ahead.finish(program.parts)
+            new = programs(directory) - ahead.programs
             if new:
                 store.put(name, _pack(directory, new))
     return _by_function(program, built)
@@ -75,12 +67,12 @@ def _by_function(program: Program, built: Sequence[Any]) -> dict[str, Any]:
 
 def part_size(device: Device) -> int | None:
     """How many characters of OpenCL C make a part of a program for the device; None: a program is one part."""
-    return _PART if device.platform == "Portable Computing Language" and _processors() > 1 else None
+    return _PART if device.platform == "Portable Computing Language" and processors() > 1 else None
 
 
-def _processors() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _options(device: Device) -> str:
+    # Oclgrind stops at what its compiler makes of restrict in an inlined function.
+    return " ".join(device.target.build_options) + (" -Drestrict=" if device.kind == "simulator" else "")
 
 
 def _key(sources: list[str], options: str, raw: Any) -> str:
@@ -142,41 +134,11 @@ def _with_binary(device: Device, raw: Any, source: str, options: str, store: cac
 # PoCL ----------------------------------------------------------------------------------------------------------------
 
 
-def _compiled(device: Device, raw: Any, part: Part, options: str, sizes: Iterable[int]) -> Any:
-    program = compile_source(device.context, raw, part.source, options)
-    _finish(device, raw, program, part.functions, sizes)
+def compiled(device: Device, raw: Any, part: Part) -> Any:
+    """A part as a pyopencl program whose kernels are compiled, too. Raises DeviceError with the compiler's log."""
+    program = compile_source(device.context, raw, part.source, _options(device))
+    _finish(device, raw, program, part.functions, sizes(part))
     return program
-
-
-def _compile_beside(
-    device: Device, raw: Any, parts: Sequence[Part], options: str, sizes: list[int], directory: Path
-) -> None:
-    """Have parts compiled into PoCL's directory, here and in a process beside this one, each at its own pace.
-
-    What the other process has not done when this one is ready, and has waited as long as its own share took, is left.
-    """
-    paths = libraries()
-    if paths is None:
-        return
-    left = deque(parts)
-    begin = time.monotonic()
-    try:
-        helper = Helper(left, options, sizes, *paths, raw.platform.get_devices().index(raw), directory)
-    except OSError:  # no process can be started
-        return
-    try:
-        with contextlib.suppress(IndexError):  # nothing is left
-            while True:
-                _compiled(device, raw, left.popleft(), options, sizes)
-        helper.wait(max(_PATIENCE, time.monotonic() - begin))
-    finally:
-        helper.end()
-
-
-def _sizes(items: Iterable[int]) -> list[int]:
-    """The sizes of launches for which PoCL compiles a kernel."""
-    most = max(items, default=1)
-    return [1, most] if most > _SMALL_GRID else [1]
 
 
 def _finish(device: Device, raw: Any, program: Any, functions: Iterable[str], sizes: Iterable[int]) -> None:
@@ -206,17 +168,12 @@ def _room(directory: Path) -> None:
         )
 
 
-def _programs(directory: Path | None) -> set[Path]:
-    """PoCL's directories of one program each, relative to its own."""
-    if directory is None or not directory.is_dir():
-        return set()
-    return {path.relative_to(directory) for path in directory.glob("??/*") if path.is_dir()}
-
-
 def _pack(directory: Path, programs: set[Path]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for program in sorted(programs):
+            if not any((directory / program).rglob("*.so")):  # nothing of it was launched
+                continue
             for path in sorted((directory / program).rglob("*")):
                 if path.is_file() and path.suffix != ".temp":  # a helper that was ended may leave some
                     archive.write(path, path.relative_to(directory).as_posix())

@@ -7,6 +7,7 @@ from typing import Any
 from .._core.launch import Executor
 from ..codegen.program import Program
 from ..plan import Branch, Launch, Loop, Plan, Repeat, Step
+from .ahead import Ahead
 from .build import build
 from .devices import Device
 from .memory import Memory
@@ -23,14 +24,18 @@ class Executable(Executor):
     DeviceError when the device fails. KeyboardInterrupt is answered between the iterations of a `while`.
     """
 
-    def __init__(self, plan: Plan, program: Program, device: Device, operations: int = 0) -> None:
-        """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown)."""
+    def __init__(
+        self, plan: Plan, program: Program, device: Device, operations: int = 0, ahead: Ahead | None = None
+    ) -> None:
+        """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);
+        `ahead` is what began to compile the program."""
         self.program = program
         self.device = device
         raw, self._raw_reason = choose_raw(plan, device, operations)
-        built = build(device, raw, program, [k.items for k in plan.kernels])
-        local = 0 if device.kind == "gpu" else 1
-        super().__init__(plan, program.entries, built, device.queue(raw), device.context, device.access, local)
+        built = build(device, raw, program, ahead)
+        local, queue = 0 if device.kind == "gpu" else 1, device.queue(raw)
+        pointers = program.pointers
+        super().__init__(plan, program.entries, built, queue, device.context, device.access, local, pointers)
 
     @property
     def opencl(self) -> str:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_driver import OCLGRIND, Compiled, fusion_of
+from kernel_driver import OCLGRIND, Compiled, fusion_of, text_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen import blocking, convolution, windows
+from refxla.codegen import blocking, convolution, matmul, windows
 from refxla.codegen.target import DEFAULT_CPU
 
 
@@ -58,7 +58,7 @@ def compare(text: str, *args: np.ndarray, fast: str = "rx_multiply_add_vector") 
     """The fast form has the bits of the elementwise one, and is as near the reference as its sums allow."""
     module = parse(text)
     ours, plain = Compiled(fusion_of(module, "convolution")), Compiled(fusion_of(module, "loop"))
-    assert fast in "".join(k.body for k in ours.kernels), "this is not the fast form"
+    assert fast in text_of(ours), "this is not the fast form"
     for got, want in zip(ours(*args), plain(*args), strict=True):
         np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
     root = module.entry.root
@@ -99,11 +99,13 @@ def convolutions(draw):
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
-@given(convolutions(), st.booleans())
-def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks):
+@given(convolutions(), st.booleans(), st.booleans())
+def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops):
     lhs, rhs, window, labels, groups, of_batch = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "TINY", -1)
+        if shared_loops:
+            patch.setattr(matmul, "SHARED_TERMS", 0)
         if small_blocks:
             patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(windows, "BLOCK_TERMS", 3)

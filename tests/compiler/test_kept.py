@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import subprocess
@@ -162,9 +163,19 @@ def test_passes_left_out_make_another(planned):
 
 def test_another_build_of_refxla_finds_nothing(planned, monkeypatch):
     refxla.compile(PROGRAM)
-    monkeypatch.setattr(kept, "build", lambda: "another")
-    refxla.compile(PROGRAM)
+    another = functools.cache(lambda: "another")
+    monkeypatch.setattr(kept, "build", another)
+    for _ in range(2):
+        refxla.compile(PROGRAM)
     assert len(planned) == 2
+
+
+def test_a_process_whose_sources_are_edited_keeps_nothing(planned, monkeypatch):
+    versions = iter(["now", "later", "latest"])
+    monkeypatch.setattr(kept, "build", functools.cache(lambda: next(versions)))
+    for _ in range(2):
+        refxla.compile(PROGRAM)
+    assert len(planned) == 2 and not entries(b"refxla.kept")
 
 
 def test_a_build_is_known_by_its_files(monkeypatch, tmp_path):

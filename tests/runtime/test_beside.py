@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.codegen.program import program
-from refxla.runtime import beside, build
-from refxla.runtime.beside import Helper, libraries
+from refxla.codegen.program import Builder, Part, program
+from refxla.runtime import ahead, beside, build
+from refxla.runtime.ahead import Ahead
+from refxla.runtime.beside import Helper, Parts, libraries
 from refxla.runtime.devices import pocl_directory
 from refxla.runtime.executable import Executable
 
@@ -22,7 +24,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a proc
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch, tmp_path, device):
     _ = device.properties  # kept in the cache that all tests share
-    monkeypatch.setattr(build, "processors", lambda: 2)
+    for module in (ahead, build):
+        monkeypatch.setattr(module, "processors", lambda: 2)
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
 
 
@@ -48,55 +51,138 @@ def right(plan, parts, device, salt: int) -> bool:
 
 def test_parts(maker, device):
     plan, parts = four_steps(maker, device, 1)
-    assert [p.functions for p in parts.parts] == [("refxla_5",), ("refxla_4",), ("refxla_3",), ("refxla_2",)]
-    assert parts.entries == (("refxla_2", 0), ("refxla_3", 0), ("refxla_4", 0), ("refxla_5", 0))
+    names = [f"refxla_{n}" for n in range(4)]
+    assert sorted(p.functions for p in parts.parts) == [(name,) for name in names]
+    assert parts.entries == tuple((name, 0) for name in names)
+    assert parts.pointers == dict(zip(names, (2, 3, 4, 5), strict=True))
     whole = program(plan.kernels, device.target)
-    assert len(whole.parts) == 1 and whole.entries == parts.entries
+    assert len(whole.parts) == 1 and whole.entries == parts.entries and whole.pointers == parts.pointers
     twice = program([*plan.kernels, *plan.kernels], device.target, part=1)
     assert twice.parts == parts.parts and twice.entries == 2 * parts.entries
 
 
+def test_functions_of_few_arguments_share_a_kernel(maker, device):
+    plan, _ = four_steps(maker, device, 1)
+    together = program(plan.kernels, device.target, part=100_000)
+    assert together.entries == tuple(("refxla_0", n) for n in range(4)) and together.pointers == {"refxla_0": 5}
+    assert right(plan, together, device, 1)
+
+
+def test_a_part_is_ready_when_it_is_full(maker, device):
+    plan, parts = four_steps(maker, device, 1)
+    ready: list[Part] = []
+    builder = Builder(device.target, 1, ready.append)
+    for n, kernel in enumerate(plan.kernels[:3]):
+        assert len(ready) == n
+        assert builder.add(kernel) == builder.add(kernel) == parts.entries[n]
+    assert builder.program(plan.kernels).entries == parts.entries and set(ready) == set(parts.parts)
+    assert parts.parts[0].items == 1
+
+
 def test_a_large_group_is_cut_and_small_ones_are_together(maker, device):
     plan, _ = four_steps(maker, device, 1)
-    assert len(program(plan.kernels, device.target, part=100_000).parts) == 1
     one = plan.kernels[0]
-    many = [type(one)(one.name, f"{one.body}// {n}\n", one.arguments, 1) for n in range(6)]
-    size = len(many[0].body)
-    cut = program([*many, plan.kernels[1]], device.target, part=2 * size)
+    many = [type(one)(one.name, f"{one.body}// {n}\n", one.arguments, n + 1) for n in range(6)]
+    cut = program([*many, plan.kernels[1]], device.target, part=len(many[0].body) + 130)
     assert {f for f, _ in cut.entries} == {f for p in cut.parts for f in p.functions}
-    assert sum(f.startswith("refxla_2") for p in cut.parts for f in p.functions) > 1
+    assert sorted(p.items for p in cut.parts) == [1, 2, 4, 6]
     for kernel, (function, which) in zip(many, cut.entries, strict=False):
         (part,) = (p for p in cut.parts if function in p.functions)
         assert kernel.body in part.source
         assert f"case {which}: " in part.source[part.source.index(f"__kernel void {function}(") :]
 
 
+def parts_of(program):
+    parts = Parts()
+    for part in program.parts:
+        parts.put(part)
+    return parts
+
+
 def test_the_process_beside_compiles_into_the_directory(maker, device):
-    _, parts = four_steps(maker, device, 2)
+    _, four = four_steps(maker, device, 2)
     directory = pocl_directory()
     before = set(directory.rglob("*.so"))
-    helper = Helper(
-        deque(parts.parts),
-        " ".join(device.target.build_options),
-        [1],
-        *libraries(),
-        device.raw.platform.get_devices().index(device.small),
-        directory,
-    )
+    options, first = " ".join(device.target.build_options), Part(ahead._nothing(device, "beside"), ())
+    number = device.raw.platform.get_devices().index(device.small)
+    parts = parts_of(four)
+    helper = Helper(parts, options, first, *libraries(), number, directory)
     try:
+        parts.close()
         helper.wait(120)
         made = {path.stem: path.stat().st_mtime_ns for path in set(directory.rglob("*.so")) - before}
-        assert set(made) == {"refxla_2", "refxla_3", "refxla_4", "refxla_5"}
-        for part in parts.parts:  # and this process compiles none of it again
-            build._compiled(device, device.small, part, " ".join(device.target.build_options), [1])
+        assert set(made) == {f"refxla_{n}" for n in range(4)}
+        for part in four.parts:  # and this process compiles none of it again
+            build.compiled(device, device.small, part)
         assert made == {path.stem: path.stat().st_mtime_ns for path in set(directory.rglob("*.so")) - before}
     finally:
         helper.end()
 
 
+def test_parts_come_while_others_are_taken():
+    parts = Parts()
+    one, two = Part("1", ()), Part("2", ())
+    parts.put(one)
+    taken = []
+    thread = threading.Thread(target=lambda: taken.extend(iter(parts.take, None)))
+    thread.start()
+    parts.put(two)
+    parts.close()
+    thread.join(10)
+    assert taken == [one, two] and not thread.is_alive() and parts.take() is None
+
+
+def test_parts_compiled_ahead(maker, device):
+    plan, four = four_steps(maker, device, 7)
+    directory = pocl_directory()
+    (salted,) = (part for part in four.parts if part.functions == ("refxla_0",))  # which no other test has
+    with Ahead(device, device.small) as begun:
+        begun.expect(ahead.LARGE)
+        helper = begun._helper
+        begun.take(salted)
+        begun.take(salted)
+        limit = time.monotonic() + 40
+        while not new(directory, begun) and time.monotonic() < limit:
+            time.sleep(0.02)
+        made = {path.stem for path in new(directory, begun)}
+        assert made == {"refxla_0"}  # and nothing else was asked for
+        executable = Executable(plan, four, device, ahead=begun)
+    assert helper._child.returncode is not None
+    given = np.arange(8, dtype=np.float32)
+    assert np.array_equal(executable(given)[0], ((given + 7) * 2 - 1) / 4)
+
+
+def new(directory, begun):
+    """The files of kernels made since."""
+    return [
+        path for program in ahead.programs(directory) - begun.programs for path in (directory / program).rglob("*.so")
+    ]
+
+
+def test_what_was_begun_is_ended(maker, device):
+    _, four = four_steps(maker, device, 8)
+    with pytest.raises(KeyboardInterrupt), Ahead(device) as begun:
+        begun.expect(ahead.LARGE)
+        helper, thread = begun._helper, begun._helper._thread
+        begun.take(four.parts[0])
+        raise KeyboardInterrupt
+    assert helper._child.returncode is not None and not thread.is_alive() and begun._helper is None
+
+
+def test_small_programs_start_no_process(device, monkeypatch):
+    monkeypatch.setattr(ahead, "Helper", None)
+    with Ahead(device) as begun:
+        begun.expect(ahead.LARGE - 1)
+        begun.take(Part("1", ()))
+        begun.take(Part("2", ()))
+    monkeypatch.setattr(ahead, "processors", lambda: 1)
+    with Ahead(device) as begun:
+        begun.expect(ahead.LARGE)
+
+
 def test_both_together(maker, device, monkeypatch):
     started = []
-    monkeypatch.setattr(build, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
+    monkeypatch.setattr(ahead, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
     plan, parts = four_steps(maker, device, 3)
     assert right(plan, parts, device, 3)
     assert len(started) == 1 and started[0]._child.returncode is not None
@@ -110,7 +196,7 @@ def test_a_process_that_does_not_help(maker, device, monkeypatch, tmp_path, scri
     path = tmp_path / "helper.py"
     path.write_text(f"import sys\nsys.stdin.readline()\n{script}\n")
     monkeypatch.setattr(beside, "_SCRIPT", path)
-    monkeypatch.setattr(build, "_PATIENCE", 0.1)
+    monkeypatch.setattr(ahead, "_PATIENCE", 0.1)
     salt = 4 + len(script)
     assert right(*four_steps(maker, device, salt), device, salt)
 
