@@ -66,7 +66,10 @@ def test_the_line_goes_when_the_work_fails():
         with pytest.raises(ValueError), waiting("failing", after=0.0):
             shown()
             raise ValueError
-    assert not [t for t in threading.enumerate() if type(t).__name__ == "_RefreshThread"]
+    for thread in threading.enumerate():
+        if type(thread).__name__ == "_RefreshThread":
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def test_where_no_terminal_is_nothing_is_written(capfd):
