@@ -29,6 +29,7 @@ from .kept import Compilation
 from .passes.pipeline import FUSION, optimize
 from .plan import Kernel
 from .planner import Planned, make_plan
+from .progress import waiting
 from .runtime.ahead import Ahead
 from .runtime.build import part_size
 from .runtime.devices import Device, choose
@@ -179,10 +180,13 @@ def compile_module(
         raise
     if tune:
         return _tuned(request)
+    return compile_request(request)
+
+
+def compile_request(request: Request) -> Compiled:
+    """What is kept on disk for a request, or else built now. Raises as `refxla.compile` does."""
     made = kept.load(request.key())
-    if made is not None:
-        return _executable(request, made)
-    return _built(request)
+    return _built(request) if made is None else _executable(request, made)
 
 
 def _tuned(request: Request) -> Compiled:
@@ -208,12 +212,13 @@ def _built(request: Request) -> Compiled:
     source, device = request.source, request.device
     with Ahead(device) as ahead:
         ahead.expect(source.size)
-        verify(source.module)
-        builder = Builder(request.target, part_size(device), ahead.take)
-        planning = plan_module(source.module, request.target, request.without, builder.add)
-        plan = planning[1].plan
-        made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
-        executable = _executable(request, made, planning, ahead)
+        with waiting(f"compiling {source.module.name}"):
+            verify(source.module)
+            builder = Builder(request.target, part_size(device), ahead.take)
+            planning = plan_module(source.module, request.target, request.without, builder.add)
+            plan = planning[1].plan
+            made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
+            executable = _executable(request, made, planning, ahead)
     kept.save(request.key(), made)
     return executable
 

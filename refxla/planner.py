@@ -25,6 +25,7 @@ from ._core.memory import assign
 from .cost import kernel_us
 from .loops import Counter, counter_of, covers
 from .merging import Merged, Merging
+from .progress import stage
 
 ALIGNMENT = 64
 TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
@@ -368,6 +369,7 @@ class _Frame:
         planner = self.planner
         planner.fusions.append(fusion)
         scratch: dict[str, Block] = {}
+        stage(f"kernel {len(planner.kernels) + 1}, {fusion.name}")
         kernels = planner.emit(fusion)
         arguments = [a for k in kernels for a in k.arguments]
         updated = {a.instruction: a.updates for a in arguments if a.role == "output" and a.updates}

@@ -4,6 +4,7 @@
     compiled            the compiler, on the default device
     compiled:DEVICE     the compiler, on that device
     compiled-unfused    the compiler without fusion
+    compiled-recut      the compiler with matrix products cut by chance, as tuning may cut them
     xla-cpu             XLA:CPU, through JAX's wheel
     stablehlo           StableHLO's own interpreter, through JAX's wheel
     package.module:Name an adapter class of yours, imported from there (or from the current folder)
@@ -31,6 +32,7 @@ NAMES = {
     "reference": ("reference", "Reference"),
     "compiled": ("compiled", "Compiled"),
     "compiled-unfused": ("compiled", "Unfused"),
+    "compiled-recut": ("compiled", "Recut"),
     "xla-cpu": ("xla_cpu", "XlaCpu"),
     "stablehlo": ("stablehlo", "StableHlo"),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from refxla_spec import text, verify
@@ -10,6 +12,9 @@ from refxla_spec.module import Module
 from refxla_spec.types import Value
 
 import refxla
+from refxla.codegen.choices import SPACE, Choice, signature
+from refxla.compiler import Request, compile_request, plan_module
+from refxla.fingerprint import Source
 from refxla.runtime import devices
 
 from .base import Target, arrays, leaves
@@ -67,3 +72,26 @@ class Unfused(Compiled):
     def __init__(self) -> None:
         super().__init__(without=("fusion",))
         self.name = "compiled-unfused"
+
+
+class Recut(Compiled):
+    """The same with the blocks of each matrix product drawn by chance from all that `tune=True` may find."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "compiled-recut"
+
+    def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
+        device = devices.choose(self.device)[0]
+        fusions = plan_module(module, device.target)[1].plan.fusions
+        names = [signature(f) for f in fusions if f.kind in ("dot", "convolution")]
+        choices = {name: _drawn(name) for name in names}
+        target = replace(device.target, choices=choices)
+        executable = compile_request(Request(Source.of(module), device, (), target))
+        return lambda arguments: arrays(executable(*leaves(list(arguments))))
+
+
+def _drawn(name: str) -> Choice:
+    """A choice for a product, the same at every run; None leaves a field to the rules."""
+    draw = random.Random(name)
+    return Choice(**{field: draw.choice((None, *values)) for field, values in SPACE.items()})

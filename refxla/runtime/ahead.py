@@ -17,6 +17,7 @@ from typing import Any
 from refxla_spec.errors import DeviceError
 
 from ..codegen.program import Part
+from ..progress import stage
 from .beside import Helper, Parts, libraries
 from .devices import Device, pocl_directory
 
@@ -79,6 +80,7 @@ class Ahead:
         begin = time.monotonic()
         try:
             while self._helper is not None and (part := self._parts.take()) is not None:
+                stage(f"part {len(made) + 1} of {len(parts)} of the OpenCL C")
                 made[part.source] = compiled(self.device, self.raw, part)
             if self._helper is not None:
                 self._helper.wait(max(_PATIENCE, time.monotonic() - begin))
