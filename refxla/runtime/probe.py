@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refxla_spec.errors import DeviceError
@@ -141,6 +142,9 @@ def run_checks(
     return answers
 
 
+_PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported from
+
+
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
     """Run a child that may be silent for `limit` s: how it ended, the lines it printed, its last complaint."""
     pipe = subprocess.PIPE
@@ -154,6 +158,7 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
             text=True,
             errors="replace",
             env={**os.environ, "TMPDIR": room},
+            cwd=_PACKAGES,  # where Python looks first: a checkout that somebody stands in may not be built
         ) as child,
     ):
         late = threading.Event()

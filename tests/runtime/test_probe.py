@@ -116,3 +116,11 @@ def test_a_real_compiler_that_crashes_is_survived(device):
 def test_only_a_processor_without_the_instructions_settles_that_it_has_no_features():
     assert probe._is_settled("avx512", {}) and probe._is_settled("avx512", "the check ended with signal 4")
     assert not probe._is_settled("avx512", "the check ended with no answer within 30 s")
+
+
+def test_the_folder_that_one_stands_in_does_not_matter(device, monkeypatch, tmp_path):
+    """A checkout that is not built has a package of the same name."""
+    (tmp_path / "refxla").mkdir()
+    (tmp_path / "refxla" / "__init__.py").write_text("raise ImportError('not built')")
+    monkeypatch.chdir(tmp_path)
+    assert probe.run_checks(device.name, ["runs"])["runs"]["works"]
