@@ -44,7 +44,8 @@ class _Line:
 
         with self.lock:
             if not self.ended:
-                self.status = Console(stderr=True).status(self.text(), spinner="dots")
+                self.status = Console(stderr=True).status("", spinner="dots")
+                self.status.update(self.text())  # not before: a stage that comes now must not be lost
                 self.status.start()
 
     def end(self) -> None:

@@ -39,8 +39,7 @@ TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines 
 MAX_STAGED = 4  # inputs of which a tile is kept
 WIDENED = {"char": "int", "uchar": "uint", "short": "int", "ushort": "uint"}  # what narrow ones are in a tile
 # Operations with constants of their own: functions, and not what the processor has an instruction for.
-FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= 6)
-FUNCTIONS -= {"divide", "remainder", "sqrt"}
+FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 

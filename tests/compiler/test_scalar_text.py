@@ -82,7 +82,9 @@ def test_unknown_function_is_an_error():
 
 
 def test_whole_prelude_compiles_without_warnings():
-    text = prelude.functions(" ".join(f"{name}(" for name in sorted(prelude.names())), DEFAULT_CPU)
+    """But for those in vectors of 64 bytes, which not every processor has; products call them where it does."""
+    names = sorted(name for name in prelude.names() if "_wide_" not in name)
+    text = prelude.functions(" ".join(f"{name}(" for name in names), DEFAULT_CPU)
     program = DEFAULT_CPU.primitives() + text + "__kernel void k(__global float* x) {}\n"
     cl.Program(queue().context, program).build([*DEFAULT_CPU.build_options, "-Werror"])
 
