@@ -26,7 +26,7 @@ from .bounds import (
     undecided,
     unit_roundoff,
 )
-from .compare import distance, ulp
+from .compare import TINY, distance, ulp
 from .dynamic import meet
 from .indexing import window_count, window_slices
 from .module import Computation, Instruction
@@ -212,7 +212,8 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
     divisor = max(1, terms) if i.fft_type in ("IFFT", "IRFFT") else 1
     sums = [twice * a.sum(axes, keepdims=True) / divisor for a in (np.abs(x).astype(np.float64), e)]
     absolute, spread = (np.broadcast_to(a, result.shape) for a in sums)
-    return sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
+    error = sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
+    return np.maximum(error, TINY)  # a sum of zeros has the sign that the order of its terms gives it
 
 
 def _combiners(computation: Computation) -> list[str | None]:

@@ -72,8 +72,10 @@ def _log_quarter(t):
 def _sign(a, b, c, d):
     """The exact sign of a b + c d."""
     total, most = a * b + c * d, np.abs(a * b) + np.abs(c * d)
-    signs = np.sign(total)
-    for k in zip(*np.nonzero((np.abs(total) <= 8 * np.finfo(most.dtype).eps * most) & np.isfinite(most)), strict=True):
+    signs = np.array(np.sign(total))  # of a scalar, too, something that can be written to
+    close = (np.abs(total) <= 8 * np.finfo(most.dtype).eps * most) & np.isfinite(most)
+    for k in np.argwhere(close):
+        k = tuple(k)
         p, q, r, s = (Fraction(*part[k].as_integer_ratio()) for part in (a, b, c, d))
         signs[k] = (p * q > -r * s) - (p * q < -r * s)
     return signs
