@@ -213,6 +213,8 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
     sums = [twice * a.sum(axes, keepdims=True) / divisor for a in (np.abs(x).astype(np.float64), e)]
     absolute, spread = (np.broadcast_to(a, result.shape) for a in sums)
     error = sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
+    largest = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).max)
+    error = np.where(2 * divisor * absolute < largest, error, np.inf)  # the sums, before they are divided, may overflow
     return np.maximum(error, TINY)  # a sum of zeros has the sign that the order of its terms gives it
 
 
