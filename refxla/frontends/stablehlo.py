@@ -6,6 +6,7 @@ artifact, which is bytecode of the versioned dialect. It is recognised by its co
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -85,7 +86,8 @@ class Converter:
     def close(self) -> None:
         """End the child."""
         if self._child is not None:
-            self._child.stdin.close()
+            with contextlib.suppress(OSError):  # closing sends what is left in the buffer, to nobody when it has died
+                self._child.stdin.close()
             self._child.stdout.close()
             self._child.kill()
             self._child.wait()
