@@ -1,5 +1,5 @@
-"""Programs are compiled for one device: what needs others, or the host meanwhile, is refused; and nothing runs beside
-anything else, so that what is begun asynchronously is done at once."""
+"""Programs are compiled for one device: what needs others, or the host meanwhile, is refused; a collective is what one
+device makes of it; and nothing runs beside anything else, so that what is begun asynchronously is done at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from refxla_spec.groups import described
 from refxla_spec.module import Computation, Instruction, Module
 
 from ..build import Build
+from . import collectives, expand
+from .collectives import contexts
 from .dead_code import called_first, sort
 
 _HOST = frozenset("infeed outfeed send send-done recv recv-done".split())
@@ -19,7 +21,7 @@ ADVICE = (
 
 
 def run(module: Module) -> int:
-    """Refuse, or make calls of asynchronous operations; returns how many became calls.
+    """Refuse, or replace asynchronous operations by calls and collectives by their operands; returns how many.
 
     Raises UnsupportedError for a program for several devices and for transfers to or from a host or another device.
     """
@@ -38,9 +40,7 @@ def run(module: Module) -> int:
             )
         check_alone(i)
     module.computations = called_first(module.entry)
-    count = sum(_call_at_once(c) for c in module.computations)
-    module.computations = called_first(module.entry)
-    return count
+    return sum(_call_at_once(c) for c in module.computations) + expand.run(module, collectives.EXPANSIONS)
 
 
 def check_alone(i: Instruction) -> None:
@@ -75,9 +75,3 @@ def _call_at_once(computation: Computation) -> int:
         computation.replace(replaced)
         sort(computation)
     return count
-
-
-def contexts(i: Instruction, first: int) -> list[Instruction]:
-    """Zeros for what an implementation keeps in the tuple of a start, behind its `first` elements."""
-    b = Build(f"{i.name}.context")
-    return [b.scalar(0, s.element_type) for s in i.shape.elements[first:]]

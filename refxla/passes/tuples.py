@@ -91,7 +91,7 @@ def _flatten(computation: Computation, is_entry: bool) -> None:
             case "get-tuple-element":
                 trees[i] = operands[0][i.index]
                 continue
-            case "opt-barrier" | "add-dependency" | "copy-done":
+            case "opt-barrier" | "add-dependency":
                 trees[i] = operands[0]
                 continue
             case "copy" if i.shape.is_tuple:

@@ -63,15 +63,22 @@ PROGRAMS = {
 }
 
 
-def text(lines: str, header: str = "") -> str:
-    parameters = "x = f32[4,6] parameter(0)\ny = f32[4,6] parameter(1)\nt = token[] after-all()"
-    return f"HloModule m{header}\n{BEFORE}ENTRY main {{ {parameters}\n{lines} }}"
+STATIC = "x = f32[4,6] parameter(0)\ny = f32[4,6] parameter(1)"
+SIZED = """given = f32[4,6] parameter(0)
+    y = f32[4,6] parameter(1)
+    four = s32[] constant(4)
+    x = f32[4,6] set-dimension-size(given, four), dimensions={0}"""
 
 
+def text(lines: str, header: str = "", before: str = STATIC) -> str:
+    return f"HloModule m{header}\n{BEFORE}ENTRY main {{ {before}\nt = token[] after-all()\n{lines} }}"
+
+
+@pytest.mark.parametrize("before", [STATIC, SIZED], ids=["static", "sized"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_on_one_device(name):
+def test_on_one_device(name, before):
     x, y = np.arange(24, dtype=np.float32).reshape(4, 6), np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
-    program = text(PROGRAMS[name])
+    program = text(PROGRAMS[name], before=before)
     wanted = interpreter.run(parse(program), [x, y])
     assert_agree(refxla.compile(program)(x, y), wanted if isinstance(wanted, tuple) else [wanted])
 
@@ -103,6 +110,15 @@ def test_nothing_of_it_is_left_behind_the_passes():
     for lines in PROGRAMS.values():
         left = {i.opcode for i in optimize(parse(text(lines))).instructions()} & known
         assert not left
+
+
+@pytest.mark.parametrize(("pairs", "rows"), [("", 0), ("", 3), ("{0,0}", 3), ("{0,0}", 4)])
+def test_what_arrives_of_a_dynamic_array_has_its_size(pairs, rows):
+    program = f"""HloModule m
+      ENTRY main {{ x = f32[<=4,6] parameter(0)
+                   ROOT r = f32[<=4,6] collective-permute(x), source_target_pairs={{{pairs}}} }}"""
+    x = np.arange(rows * 6, dtype=np.float32).reshape(rows, 6)
+    np.testing.assert_array_equal(refxla.compile(program)(x), interpreter.run(parse(program), [x]), strict=True)
 
 
 def test_the_reference_is_called_with_the_arguments_of_one_device():

@@ -53,6 +53,7 @@ def run(module: Module) -> int:
         return 0
     tuples.run(module)
     entry = module.entry
+    stated = leaves(entry.root.shape)  # while no parameter has lost its marks: the root may be one
     given: dict[Instruction, Value] = {}
     extra: list[Instruction] = []
     for p in entry.parameters:
@@ -66,7 +67,6 @@ def run(module: Module) -> int:
             sizes.append(size)
         p.shape = p.shape.static()
         given[p] = Sized(p, tuple(sizes))
-    stated = leaves(entry.root.shape)
     result = _rewrite(entry, given)
     results = result if isinstance(result, list) else [result]
     b = Build("results")

@@ -7,7 +7,7 @@ states, so that the accuracy contract holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
@@ -17,7 +17,6 @@ from . import (
     bits,
     cholesky,
     custom_call,
-    devices,
     dots,
     fft,
     random,
@@ -29,28 +28,29 @@ from . import (
     triangular_solve,
 )
 
+Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
-    batch_norm, bits, cholesky, custom_call, devices, dots, fft, random, scalars, scan, sizes, stochastic, topk,
+    batch_norm, bits, cholesky, custom_call, dots, fft, random, scalars, scan, sizes, stochastic, topk,
     triangular_solve,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 
 
-def run(module: Module) -> int:
+def run(module: Module, expansions: Expansions = EXPANSIONS) -> int:
     """Expand everywhere. Returns how many instructions were expanded."""
     module.computations = called_first(module.entry)
-    count = sum(_expand(c) for c in module.computations)
+    count = sum(_expand(c, expansions) for c in module.computations)
     module.computations = called_first(module.entry)
     return count
 
 
-def _expand(computation: Computation) -> int:
+def _expand(computation: Computation, expansions: Expansions) -> int:
     replaced: dict[Instruction, Instruction] = {}
     count = 0
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        expansion = EXPANSIONS.get(i.opcode)
+        expansion = expansions.get(i.opcode)
         made = expansion(i) if expansion else None
         if made is None:
             if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple":

@@ -5,8 +5,13 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 from refxla_spec.types import PRED, S32, U32
 
-from ...build import Build
-from ..devices import contexts
+from ..build import Build
+
+
+def contexts(i: Instruction, first: int) -> list[Instruction]:
+    """Zeros for what an implementation keeps in the tuple of a start, behind its `first` elements."""
+    b = Build(f"{i.name}.context")
+    return [b.scalar(0, s.element_type) for s in i.shape.elements[first:]]
 
 
 def _first(i: Instruction) -> Instruction:
@@ -36,7 +41,9 @@ def _copy_start(i: Instruction) -> Instruction:
 
 
 def _zeros(b: Build, x: Instruction) -> Instruction:
-    return b.full(0, x.shape) if x.shape.element_type is not PRED else b.full(False, x.shape)
+    """Of the sizes of x, which only x itself knows where they are dynamic."""
+    zeros = b.full(0, x.shape) if x.shape.element_type is not PRED else b.full(False, x.shape)
+    return b.select(b.full(True, x.shape.with_element_type(PRED)), zeros, x) if x.shape.is_dynamic else zeros
 
 
 def _permuted(i: Instruction) -> Instruction:
