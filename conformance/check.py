@@ -39,7 +39,7 @@ class Outcome(Enum):
     PASS = "pass"
     FAIL = "fail"
     UNSUPPORTED = "unsupported"  # the target says that it does not take this program
-    EXCUSED = "excused"  # wrong, in a way that is known of this target and written down in differences.py
+    EXCUSED = "excused"  # wrong, in a way that is known of this target and written down in differences/
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,12 @@ def expectation(case: Case) -> Expectation:
     return Expectation(tuple(values), tuple(bounds))
 
 
+def wanted_of(case: Case, target: Target) -> Expectation:
+    """The same for a target that may compute another program (`Target.meant`)."""
+    meant = target.meant(case.module)
+    return expectation(case if meant is case.module else replace(case, hlo=str(meant), expected=None))
+
+
 def check(case: Case, target: Target, differences: Sequence[Difference] = DIFFERENCES) -> Verdict:
     """Puts the case to the target. UnsupportedError is an outcome; every other exception is a fail, as is whatever the
     contract forbids, unless a known difference of this target explains it."""
@@ -141,7 +147,7 @@ def _value(case: Case, target: Target, known: Sequence[Difference]) -> Verdict:
     if case.devices > target.devices:
         reason = f"the program runs on {case.devices} devices, and {target.name} takes {target.devices}"
         return verdict(case, target.name, Outcome.UNSUPPORTED, reason)
-    wanted = expectation(case)
+    wanted = wanted_of(case, target)
     try:
         _accepted(case, target)
         got: list[Array] | Exception = asked(target, case)
@@ -191,7 +197,7 @@ def _in_company(case: Case, target: Target, given: list | None, differences: Seq
         return check(case, target, differences)
     known = [d for d in differences if d.touches(case, target.name)]
     got = given[0] if isinstance(given[0], Exception) else arrays(given[0])
-    found = _judged(case, target, known, expectation(case), got)
+    found = _judged(case, target, known, wanted_of(case, target), got)
     if found.outcome is not Outcome.FAIL:
         return found
     alone = check(case, target, differences)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from refxla_spec.errors import Error, UnsupportedError
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
@@ -129,27 +129,3 @@ def of_kernels(sample: Sample, kernels: Kernels, wanted: Expected | None = None)
             lambda w=without: different_bits(got[0], kernels.run(sample, w)),
         )
     return found
-
-
-def same_check(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels]) -> Divergence | None:
-    """What a program shows when it is put to the one comparison that a divergence came from."""
-    try:
-        if divergence.check == "xla-cpu":
-            from . import xla  # which needs this module
-
-            return xla.check(sample).divergence
-        if divergence.check.startswith("kernels"):
-            return _kernel_check(sample, divergence.check, kernels())
-        if divergence.check in ("valid", "reference", "plan"):
-            return cheap(sample, variants=()).divergence
-        without = next(w for w in VARIANTS if divergence.check == f"plan without {named(w)}")
-        return cheap(sample, (without,)).divergence
-    except (Unsupported, Error):
-        return None
-
-
-def _kernel_check(sample: Sample, check: str, kernels: Kernels) -> Divergence | None:
-    if check == "kernels":
-        return attempt(sample.seed, check, lambda: expected(sample).difference(kernels.run(sample)))
-    without = next(w for w in VARIANTS if check == f"kernels without {named(w)}")
-    return attempt(sample.seed, check, lambda: different_bits(kernels.run(sample), kernels.run(sample, without)))

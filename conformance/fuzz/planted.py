@@ -22,8 +22,9 @@ from refxla.codegen.expressions import Elements
 from refxla.codegen.indexing import constant, variable
 from refxla.passes import cse, fold, pipeline, simplify
 
+from .again import same_check
 from .cause import Cause, cause
-from .differ import Divergence, Unsupported, attempt, cheap, same_check
+from .differ import Divergence, Unsupported, attempt, cheap
 from .generate import Sample, generate
 from .runs import Kernels, call
 
@@ -201,8 +202,8 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 
 
 _evaluate = fold._evaluate
-_key = cse._key
-_write_back = planner._Frame.write_back
+_key = cse.attribute_key
+_write_back = planner.Frame.write_back
 _schedule = planner.schedule
 
 
@@ -314,16 +315,16 @@ BUGS: tuple[Bug, ...] = (
         ("pad", "slice"), FLOATS, 800),
     Bug("an arithmetic shift is folded as a logical one", lambda: patch.object(fold, "_evaluate", _logical),
         ("pass", "fold"), False, ("shift_of_constant",), ("s32",)),
-    Bug("equal but for an attribute that is a word is equal", lambda: patch.object(cse, "_key", _no_words),
+    Bug("equal but for an attribute that is a word is equal", lambda: patch.object(cse, "attribute_key", _no_words),
         ("pass", "cse"), False, ("attributes_differ",)),
     Bug("a loop takes one turn more", behind_a_pass("tuples", _one_turn_more), ("pass", "tuples"), False, ("while",)),
     Bug("values that live at the same time lie in one place",
         lambda: patch.object(planner, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
-        lambda: patch.object(planner._Frame, "write_back", _one_after_another), ("planner",), False, ("while",), FLOATS,
+        lambda: patch.object(planner.Frame, "write_back", _one_after_another), ("planner",), False, ("while",), FLOATS,
         800),
     Bug("a loop is written over an input that it reads elsewhere",
-        lambda: patch.object(planner._Frame, "in_place", lambda *_: True), ("planner",), False, ("reverse",)),
+        lambda: patch.object(planner.Frame, "in_place", lambda *_: True), ("planner",), False, ("reverse",)),
     Bug("two fused kernels run in the wrong order", lambda: patch.object(planner, "schedule", _last_two_exchanged),
         ("fusion",), False, ("reduce",)),
     Bug("the operands of subtract are exchanged", seen_by_emitters("subtract", _swapped), ("kernel", "subtract"), True,

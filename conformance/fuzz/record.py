@@ -17,8 +17,9 @@ from pathlib import Path
 from refxla_spec.errors import InputError
 from refxla_spec.text import format_literal, parse, parse_literal
 
+from .again import same_check
 from .cause import cause
-from .differ import Divergence, same_check
+from .differ import Divergence
 from .generate import Sample
 from .reduce import reduced
 from .runs import Kernels

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ from refxla_spec.module import Module
 from refxla.codegen.program import program
 from refxla.compiler import flatten, plan_module, unflatten_all
 from refxla.plan import Kernel, Plan
-from refxla.runtime.ahead import programs
-from refxla.runtime.build import _finish, compile_source
+from refxla.runtime.build import build_options, compile_source, compiled
 from refxla.runtime.devices import Device, choose, pocl_directory
 
 from . import simulator
@@ -132,22 +132,25 @@ class Kernels:
         """All kernels in one built program, under its functions' names, and where each is; nothing is kept on disk."""
         source = program(kernels, self.device.target)
         directory = pocl_directory()
-        before = programs(directory)
-        options = " ".join(self.device.target.build_options)
-        if self.device.kind == "simulator":
-            options += " -Drestrict="
+        before = _programs(directory)
         (part,) = source.parts
-        built = compile_source(self.device.context, self.raw, part.source, options)
         if self.device.platform == "Portable Computing Language":
-            _finish(self.device, self.raw, built, part.functions, [1])
-        for path in programs(directory) - before:
-            shutil.rmtree(directory / path, ignore_errors=True)
+            built = compiled(self.device, self.raw, part)
+        else:
+            built = compile_source(self.device.context, self.raw, part.source, build_options(self.device))
+        for path in _programs(directory) - before:
+            shutil.rmtree(path, ignore_errors=True)
         return dict.fromkeys(part.functions, built), source.entries
 
     def run(self, sample: Sample, without: Collection[str] = ()) -> Arrays:
         """One program, built alone."""
         (executable,) = self.executables([self.plan(sample, without)])
         return call(executable, sample)
+
+
+def _programs(directory: Path | None) -> set[Path]:
+    """PoCL's directories of one program each."""
+    return set() if directory is None else {path for path in directory.glob("??/*") if path.is_dir()}
 
 
 def call(executable: Executor, sample: Sample) -> Arrays:

@@ -25,7 +25,8 @@ class Single:
         buffers: list[p.Buffer] = []
         steps: list[p.Step] = []
         where: dict[object, int] = {}
-        sizes = {p.ARENA: 0, p.WORKSPACE: 0}
+        sizes = {p.ARENA: 0, p.WORKSPACE: 0, p.CONSTANT: 0}
+        constants: list[tuple[int, np.ndarray]] = []
 
         def buffer(key: object, name: str, shape, space: str, bytes: int, index: int = 0) -> int:
             if key not in where:
@@ -51,12 +52,17 @@ class Single:
                     numbers.append(buffer(("s", a.scratch), a.scratch, None, p.ARENA, a.bytes))
                 elif a.role == "workspace":
                     numbers.append(buffer(("w", k, n), "workspace", None, p.WORKSPACE, a.bytes))
+                elif a.role == "input" and ("in", a.instruction) not in where:  # made of constants by the emitter
+                    i = a.instruction
+                    constants.append((sizes[p.CONSTANT], i.literal))
+                    numbers.append(buffer(("in", i), i.name, i.shape, p.CONSTANT, i.shape.bytes))
                 else:
                     numbers.append(where["out" if a.role == "output" else "in", a.instruction])
             steps.append(p.Launch(k, tuple(numbers)))
         self.plan = p.Plan(
             fusion.name, made, tuple(buffers), tuple(steps), tuple(i.shape for i in self.inputs),
-            tuple(o.shape for o in fusion.outputs), (), 0, sizes[p.ARENA], sizes[p.WORKSPACE],
+            tuple(o.shape for o in fusion.outputs), tuple(constants),
+            sizes[p.CONSTANT], sizes[p.ARENA], sizes[p.WORKSPACE],
         )  # fmt: skip
 
     def __call__(self, executor: Callable[..., Any], inputs: Mapping[Instruction, np.ndarray]) -> Arrays:

@@ -1,7 +1,7 @@
 """A program taken apart: each instruction that runs, on the operands that it has there, as a case of its own.
 
 What a program's result is wrong by may lie in one instruction, or in what a compiler makes of several. Each alone is
-put to a target as the cases of the suite are, and what is known of the target (differences.py) excuses it as there.
+put to a target as the cases of the suite are, and what is known of the target (differences/) excuses it as there.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each program comes to one of these ends:
 
     agreed       every element of the results keeps the contract
-    excused      some do not, and all that is wrong is explained by known differences (differences.py)
+    excused      some do not, and all that is wrong is explained by known differences (differences/)
     unsupported  XLA says that it does not take the program, or
     refused      it refuses it for another reason
     diverged     the rest, a crash among them
@@ -36,7 +36,7 @@ from refxla_spec.module import Instruction, Module
 from ..check import Outcome
 from ..check import check as check_case
 from ..differences import CONSTANTS, DIFFERENCES, Difference
-from ..differences_programs import SIGNS
+from ..differences.programs import SIGNS
 from ..sweep.table import KEPT, read
 from ..targets.base import Target
 from .differ import Divergence

@@ -17,7 +17,7 @@ class Target:
     A target that is named on the command line as `package.module:Class` is made without arguments.
     """
 
-    name: str = ""  # a short word; known differences go by it (differences.py), reports by what the user asked for
+    name: str = ""  # a short word; known differences go by it (differences/), reports by what the user asked for
     flushes_subnormals: bool = False  # whether it takes subnormal numbers for zero, or gives zero in their place
     devices: int = 1  # the most devices that a program may run on (its replicas times its partitions)
 
@@ -31,6 +31,11 @@ class Target:
         exception is a failure.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no run(module, arguments)")
+
+    def meant(self, module: Module) -> Module:
+        """The program whose value and bounds the results of a module are held to: the module itself, unless this
+        implementation says that it computes another one."""
+        return module
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
         """`run` of one module for many arguments; to be overridden where it pays to prepare the module once."""

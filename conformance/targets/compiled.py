@@ -15,6 +15,7 @@ import refxla
 from refxla.codegen.choices import SPACE, Choice, signature
 from refxla.compiler import Request, compile_request, plan_module
 from refxla.fingerprint import Source
+from refxla.passes.winograd import rewritten
 from refxla.runtime import devices
 
 from .base import Target, arrays, leaves
@@ -89,6 +90,21 @@ class Recut(Compiled):
         target = replace(device.target, choices=choices)
         executable = compile_request(Request(Source.of(module), device, (), target))
         return lambda arguments: arrays(executable(*leaves(list(arguments))))
+
+
+class Tiled(Compiled):
+    """The same with convolutions computed in tiles wherever they can be, pays it or not (`winograd=True`)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "compiled-winograd"
+
+    def meant(self, module: Module) -> Module:
+        tiled, decisions = rewritten(module, always=True)
+        return tiled if any(d.done for d in decisions) else module
+
+    def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
+        return super().load(self.meant(module))
 
 
 def _drawn(name: str) -> Choice:

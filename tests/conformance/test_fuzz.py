@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refxla_conformance.fuzz import add_arguments, batch, invalid, main
-from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap, same_check
+from refxla_conformance.fuzz.again import same_check
+from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
 from refxla_conformance.fuzz.frame import RULES
 from refxla_conformance.fuzz.generate import EXACT, generate

@@ -40,6 +40,8 @@ FORMS = (  # lhs, rhs, attributes
     ((0, 3), (3, 2), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
     ((1, 1), (1, 1), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
     ((17, 33), (33, 9), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+    ((19, 5, 24), (16, 5, 24), "lhs_contracting_dims={1,2}, rhs_contracting_dims={1,2}"),
+    ((5, 19, 8), (5, 16, 8), "lhs_contracting_dims={0,2}, rhs_contracting_dims={0,2}"),
     (
         (2, 70, 65),
         (2, 65, 40),

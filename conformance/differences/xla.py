@@ -8,11 +8,13 @@ from refxla_spec.indexing import window_slices
 from refxla_spec.numerics import round_to, type_of
 from refxla_spec.types import F32
 
-from .cases import Case
-from .differences import (
-    Difference,
+from ..cases import Case
+from .difference import Difference
+from .predicates import (
     extreme,
     in_any_part,
+    is_complex,
+    near,
     not_finite,
     of,
     operands,
@@ -122,11 +124,6 @@ def _large_exponent(expected: np.ndarray, *given: np.ndarray) -> np.ndarray:
     return given[1].astype(object) >= 64
 
 
-def near(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where the error is that of a few roundings of numbers near 1, or of a quotient by a number near 0."""
-    return np.abs(got - expected) <= 16 * np.finfo(got.dtype).eps * np.maximum(1, np.abs(expected) ** 2)
-
-
 def _mirrored(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """On the cut of atan2: where the real part is pi or -pi, and the other one of these is asked for."""
     both = (np.abs(expected.real) > 3.14159) & (np.sign(got.real) == -np.sign(expected.real))
@@ -158,10 +155,6 @@ def _of_distribution(case: Case, leaf: int, got: np.ndarray, expected: np.ndarra
         return np.isfinite(got.astype(np.float64))
     low, high = (operand.literal for operand in i.operands)
     return (got >= low) & (got < high)
-
-
-def _complex(case: Case) -> bool:
-    return not types_of(case).isdisjoint(("c64", "c128"))
 
 
 DIFFERENCES = (
@@ -401,7 +394,7 @@ DIFFERENCES = (
         "reference",
         'StableHLO, maximum: "For complex numbers: lexicographic maximum for the (real, imaginary) pair"; minimum '
         "likewise.",
-        lambda case: case.opcode in ("maximum", "minimum") and _complex(case),
+        lambda case: case.opcode in ("maximum", "minimum") and is_complex(case),
         where_given(lambda got, expected, *given: _one_of(got, *given) & _equal_real_parts(expected, *given)),
         "compares the real parts alone",
     ),
@@ -412,7 +405,7 @@ DIFFERENCES = (
         "StableHLO, clamp: minimum(maximum(operand[result_index], min_element), max_element), and those "
         "compare imaginary parts where the real ones "
         "are equal.",
-        lambda case: case.opcode == "clamp" and _complex(case),
+        lambda case: case.opcode == "clamp" and is_complex(case),
         _by_real_parts,
         "compares the real parts alone",
     ),
@@ -423,7 +416,7 @@ DIFFERENCES = (
         "StableHLO, atan2: complex atan2, by the formula of XLA's client library -i log((x + i y) / sqrt(x^2 + y^2)). "
         "Of y = 0 the "
         "quotient is 1 or -1 and its logarithm exact; on the cut the sign of zero says on which side a number lies.",
-        lambda case: case.opcode == "atan2" and _complex(case),
+        lambda case: case.opcode == "atan2" and is_complex(case),
         where_given(lambda got, expected, y, x: near(got, expected) | _mirrored(got, expected)),
         "goes by sines and cosines of a rounded angle, so that 6e-17 is left of 0, and takes the other side of the cut",
     ),
@@ -463,7 +456,7 @@ DIFFERENCES = (
         XLA,
         "reference",
         ANNEX_G + "operation_semantics is silent, and XLA's expansions apply the formula of finite numbers.",
-        lambda case: case.opcode in OF_NOT_FINITE and _complex(case),
+        lambda case: case.opcode in OF_NOT_FINITE and is_complex(case),
         where(lambda expected, *given: in_any_part(not_finite, expected, *given)),
         "gives NaN, or loses the sign or one part, where a part of operand or result is infinite or NaN",
     ),
@@ -472,7 +465,7 @@ DIFFERENCES = (
         XLA,
         "reference",
         "the accuracy contract of this specification holds for all finite numbers; XLA promises none.",
-        lambda case: case.opcode in OF_EXTREMES and _complex(case),
+        lambda case: case.opcode in OF_EXTREMES and is_complex(case),
         where(lambda expected, *given: in_any_part(extreme, expected, *given)),
         "squares parts that overflow or underflow, and loses the result with them",
     ),
@@ -481,7 +474,7 @@ DIFFERENCES = (
         XLA,
         "reference",
         "the accuracy contract of this specification; XLA promises none.",
-        lambda case: case.opcode in ("cosine", "sine", "tan", "tanh") and _complex(case),
+        lambda case: case.opcode in ("cosine", "sine", "tan", "tanh") and is_complex(case),
         where_given(lambda got, expected, *given: near(got, expected) & in_any_part(lambda x: np.abs(x) < 1, *given)),
         "computes sinh(y) as (exp(y) - exp(-y)) / 2, of which little is left for small y",
     ),
@@ -490,7 +483,7 @@ DIFFERENCES = (
         XLA,
         "reference",
         "C99, G.6.4.2: csqrt(conj(z)) = conj(csqrt(z)), with the sign of a zero imaginary part too.",
-        lambda case: case.opcode == "sqrt" and _complex(case),
+        lambda case: case.opcode == "sqrt" and is_complex(case),
         where(lambda expected, *given: (given[0].imag == 0) & (given[0].real < 0)),
         "takes -0 for +0 in the imaginary part of a negative number",
     ),

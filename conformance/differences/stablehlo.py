@@ -10,11 +10,13 @@ from refxla_spec.interpreter import run
 from refxla_spec.module import Instruction
 from refxla_spec.numerics import round_to, type_of
 
-from .cases import Case
-from .differences import (
-    Difference,
+from ..cases import Case
+from .difference import Difference
+from .predicates import (
     extreme,
     in_any_part,
+    is_complex,
+    near,
     not_finite,
     of,
     operands,
@@ -26,7 +28,6 @@ from .differences import (
     with_types,
     within_ulp,
 )
-from .differences_xla import near
 
 STABLEHLO = "stablehlo"
 ANNEX_G = "C99, annex G, is what special values and cuts of complex functions follow here; StableHLO is silent."
@@ -152,10 +153,6 @@ def _other_side(got: np.ndarray, expected: np.ndarray, x: np.ndarray) -> np.ndar
         return np.abs(z.real) + 1j * np.abs(z.imag)
 
     return ((x.real == 0) | (x.imag == 0)) & near(size(got), size(expected))
-
-
-def _complex(case: Case) -> bool:
-    return not types_of(case).isdisjoint(("c64", "c128"))
 
 
 DIFFERENCES = (
@@ -341,7 +338,7 @@ DIFFERENCES = (
         "open",
         'StableHLO, maximum: "For complex numbers: lexicographic maximum for the (real, imaginary) pair", which leaves '
         "open where NaN is.",
-        lambda case: case.opcode in ("maximum", "minimum", "clamp") and _complex(case),
+        lambda case: case.opcode in ("maximum", "minimum", "clamp") and is_complex(case),
         where(lambda expected, *given: in_any_part(np.isnan, *given)),
         "drops NaN",
     ),
@@ -350,7 +347,7 @@ DIFFERENCES = (
         STABLEHLO,
         "reference",
         ANNEX_G,
-        lambda case: case.opcode in ("atan2", "divide", "power", "rsqrt", "sign", "sqrt") and _complex(case),
+        lambda case: case.opcode in ("atan2", "divide", "power", "rsqrt", "sign", "sqrt") and is_complex(case),
         where(lambda expected, *given: in_any_part(not_finite, expected, *given)),
         "gives NaN, or other signs and parts, where a part of operand or result is infinite or NaN",
     ),
@@ -392,7 +389,7 @@ DIFFERENCES = (
         STABLEHLO,
         "reference",
         ANNEX_G,
-        lambda case: case.opcode in ("acos", "acosh", "asin", "asinh", "log-plus-one") and _complex(case),
+        lambda case: case.opcode in ("acos", "acosh", "asin", "asinh", "log-plus-one") and is_complex(case),
         where_given(_other_side),
         "gives the value on the other side of the cut where a part is a negative zero",
     ),
@@ -401,7 +398,7 @@ DIFFERENCES = (
         STABLEHLO,
         "reference",
         "the accuracy contract; StableHLO promises nothing.",
-        lambda case: case.opcode in COMPOSED and _complex(case),
+        lambda case: case.opcode in COMPOSED and is_complex(case),
         where_given(
             lambda got, expected, *given: (
                 (near(got, expected) & in_any_part(lambda x: np.abs(x) < 1, *given)) | in_any_part(extreme, *given)
@@ -415,7 +412,7 @@ DIFFERENCES = (
         "open",
         'StableHLO, power: "For complex numbers: complex exponentiation", and no word on zero; real ones are "pow from '
         'IEEE-754", whose 0^0 is 1.',
-        lambda case: case.opcode == "power" and _complex(case),
+        lambda case: case.opcode == "power" and is_complex(case),
         where(lambda expected, x, y: (x == 0) & (y == 0)),
         "gives NaN for complex numbers",
     ),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .cases import Case
-from .differences import Difference, whole
+from ..cases import Case
+from .difference import Difference
+from .predicates import whole
 
 XLA = "xla-cpu"
 MEANING = "spec/dynamic.py: an operation means on a value of dynamic shape what it means on an array of those sizes; "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .cases import Case
-from .differences import Difference
+from ..cases import Case
+from .difference import Difference
 
 XLA = "xla-cpu"
 

@@ -1,69 +1,20 @@
-"""Where an oracle is known to differ from the specification: data, with who is right, and by which sentence.
-
-A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
-is reported as *excused*, under the difference's name; it is not a pass. What holds for XLA stands in
-`differences_xla.py`, `differences_programs.py`, `differences_dynamic.py` and `differences_refused.py`, what holds for
-StableHLO's interpreter in `differences_stablehlo.py`; here stands what such an entry is, and what its predicates are
-made of. `rows()` is the table of the documentation.
-"""
+"""What the entries of the other files are made of: predicates of cases, and of the elements of their results."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
+from refxla_spec.compare import distance, ulp
 from refxla_spec.module import Instruction
 from refxla_spec.numerics import type_of
 from refxla_spec.types import leaves
 
-from .cases import Case
+from ..cases import Case
+from .difference import Explains
 
-Explains = Callable[[Case, int, np.ndarray, np.ndarray], np.ndarray]
-"""(case, leaf, got, expected) -> for each element of that leaf of the result whether the difference explains it."""
-
-
-CONSTANTS = "constants given as arguments"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One understood difference.
-
-    `target` is the target's name, such as "xla-cpu"; `right` who is right: "reference", "target", or "open" where no
-    document decides; `why` the sentence of the document that says so, with its source. `applies` says which cases it
-    can touch. `explains` says which elements of their results, None: none. `fails` says that there need be no result to
-    compare: it explains a refusal, a crash, and a result of another type or of other dimensions, where `says`, a
-    regular expression, is found in what is wrong. `what` is what the target does, against what the reference does.
-    `refusal` says that it is about programs that are to be refused: it touches these alone, and all others touch none
-    of them. `without` is the target's option under which it does not do this, or CONSTANTS where it does not if it does
-    not know them: the difference is one of whole programs, and explains what is right in that way.
-    """
-
-    name: str
-    target: str
-    right: str
-    why: str
-    applies: Callable[[Case], bool]
-    explains: Explains | None = None
-    what: str = ""
-    fails: bool = False
-    refusal: bool = False
-    says: str = ""
-    without: str = ""
-
-    def touches(self, case: Case, target: str) -> bool:
-        """Whether the difference may explain what comes of the case on the target of that name."""
-        return self.target == target and self.refusal == case.is_negative and self.applies(case)
-
-    def excuses(self, reason: str) -> bool:
-        """Whether it explains that there is no result to compare, for that reason."""
-        return self.fails and re.search(self.says, reason) is not None
-
-
-# Predicates of cases.
+# Of cases.
 
 
 def of(*opcodes: str) -> Callable[[Case], bool]:
@@ -85,7 +36,12 @@ def types_of(case: Case) -> set[str]:
     return {leaf.element_type.name for i in case.module.instructions() for leaf in leaves(i.shape)}
 
 
-# Predicates of elements.
+def is_complex(case: Case) -> bool:
+    """Cases in whose programs complex numbers occur."""
+    return not types_of(case).isdisjoint(("c64", "c128"))
+
+
+# Of elements.
 
 
 def site(case: Case, leaf: int) -> Instruction:
@@ -166,7 +122,6 @@ def not_finite(x: np.ndarray) -> np.ndarray:
 def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
     """Finite results that lie from the expected ones by no more ULPs (of a complex one: of its modulus) than has been
     seen of this operation and element type."""
-    from refxla_spec.compare import distance, ulp
 
     def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
         limit = limits.get((site(case, leaf).opcode, type_of(expected).name))
@@ -179,29 +134,6 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
     return explains
 
 
-def _differences() -> tuple[Difference, ...]:
-    # They are made of what stands above.
-    from . import (
-        differences_dynamic,
-        differences_programs,
-        differences_refused,
-        differences_stablehlo,
-        differences_xla,
-    )
-
-    modules = (
-        differences_xla,
-        differences_programs,
-        differences_dynamic,
-        differences_refused,
-        differences_stablehlo,
-    )
-    return tuple(d for module in modules for d in module.DIFFERENCES)
-
-
-def rows() -> list[tuple[str, str, str, str, str]]:
-    """The table: target, name, what the target does, who is right, by which sentence."""
-    return [(d.target, d.name, d.what, d.right, d.why) for d in DIFFERENCES]
-
-
-DIFFERENCES: tuple[Difference, ...] = _differences()
+def near(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where the error is that of a few roundings of numbers near 1, or of a quotient by a number near 0."""
+    return np.abs(got - expected) <= 16 * np.finfo(got.dtype).eps * np.maximum(1, np.abs(expected) ** 2)

@@ -15,8 +15,9 @@ from refxla_spec.numerics import type_of
 from refxla_spec.operation import operation
 from refxla_spec.types import ELEMENT_TYPES, F32, Shape
 
-from .cases import Case
-from .differences import CONSTANTS, Difference, of, operands, site, types_of, where, with_types
+from ..cases import Case
+from .difference import CONSTANTS, Difference
+from .predicates import of, operands, site, types_of, where, with_types
 
 XLA = "xla-cpu"
 LACKING = frozenset("acos acosh asin asinh atanh cosh sinh".split())
