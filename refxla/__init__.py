@@ -12,6 +12,14 @@ from refxla_spec.errors import (
     UnsupportedError,
 )
 
+try:
+    from ._core.shapes import make as _make  # noqa: F401 - compiled from Cython
+except ModuleNotFoundError as problem:
+    raise ImportError(
+        f"the refxla in {__path__[0]} is a checkout whose core is not compiled: install it (pip install -e .), or go "
+        "to another folder if a refxla is installed"
+    ) from problem
+
 from .compiler import Compiled, Reference, compile
 from .frontends import parse
 from .runtime.devices import devices

@@ -32,6 +32,7 @@ cdef enum:
     NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED
 
 cdef int LARGEST = 200  # members of a group
+cdef long long FAR = 1 << 20  # bytes of what does not stay in a core's caches
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item goes over again: longer ones are shared out
 
 cdef enum:  # the tag of a member: at which index it is evaluated
@@ -267,9 +268,16 @@ cdef class Scheduler:
         self.found(p, K_LOOP)
 
     cdef bint can_output(self, Group group, int p, int tag):
-        """Whether a group's kernel can write p: it is evaluated once for each of its elements."""
+        """Whether a group's kernel can write p: it is evaluated once for each of its elements.
+
+        What stays in a cache is better made by a loop of its own, shared among more cores than sums of few columns are.
+        """
+        cdef Graph g = self.g
+        cdef int hero = group.heroes[0] if group.heroes else 0
+        if group.kind == K_REDUCTION and tag == FULL and tag != group.signature:
+            return g.bytes[p] >= FAR or (g.is_row[hero] and self.rows_fit(hero))
         if group.kind == K_REDUCTION:
-            return tag == group.signature or (tag == FULL and self.rows_fit(group.heroes[0]))
+            return tag == group.signature
         return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_SELECT)
 
     cdef place_hero(self, int p, dict users, bint in_memory):
@@ -349,6 +357,8 @@ cdef class Scheduler:
         """
         cdef Graph g = self.g
         cdef int n, e, o
+        if g.is_column[p]:
+            return True
         if not g.is_row[p] or g.row_length[p] <= LONGEST_ROW:
             return g.is_row[p]
         stack, seen = [p], {p}
@@ -523,7 +533,7 @@ def schedule(Graph graph, Costs costs=None, bint fuse=True):
     return result, reasons
 
 
-cdef list in_order(dict needs, dict rank):
+def in_order(dict needs, dict rank):
     """The groups, each after those it needs; among those that are free, by their first output."""
     import heapq
 

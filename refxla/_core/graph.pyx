@@ -7,6 +7,7 @@ numbered in the order of the computation, so operands have smaller numbers.
 
 import numpy as np
 
+from refxla.codegen.reduction_tree import columns_fit
 from refxla.optable import CONTROL, ELEMENTWISE, HERO, MOVEMENT, SOURCE, STRUCTURE, row
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
@@ -76,6 +77,7 @@ cdef class Graph:
         self.window = np.ones(n, np.int64)
         self.row_length = np.zeros(n, np.int64)
         self.is_row = np.zeros(n, np.int32)
+        self.is_column = np.zeros(n, np.int32)
         self.flops = np.zeros(n, np.float64)
         self.first = np.zeros(n + 1, np.int32)
         self.operand = np.zeros(max(1, sum(len(e) for e in edges)), np.int32)
@@ -142,6 +144,7 @@ cdef class Graph:
             self.window[k] = max(1, full.size) // max(1, self.elements[k])
             self.row_length[k] = self.window[k]
             self.is_row[k] = kept == tuple(range(len(kept)))
+            self.is_column[k] = columns_fit(full.dimensions, kept)
         elif i.opcode == "reduce-window":
             size = 1
             for w in i.window:

@@ -35,7 +35,7 @@ cdef class Executor:
     cdef readonly Signature signature
     cdef bint single  # the program returns one array, not a tuple
     cdef object keep  # what must outlive the executor: program, queue, context
-    cdef list blocks  # host memory of the constants, the arena, the workspace
+    cdef list blocks  # what owns the host memory of the constants, the arena, the workspace
     cdef object error  # what a signal handler raised during a call
     cdef void* lock
     cdef long owner  # the thread that holds the lock, or 0
@@ -58,7 +58,12 @@ cdef class Executor:
     cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that an error came from, or -1
 
+    # New arrays for the results, and a run into them from arguments whose data is of the parameters' types and shapes.
+    cdef list results(self)
+    cdef int execute(self, void** data, list results) except -1
+
     cdef object root(self, size_t size, object content)
+    cdef object zeroed(self, size_t size)
     cdef object inside(self, object root, size_t offset, size_t size)
     cdef int acquire(self) except -1
     cdef int fail(self, int status) except -1

@@ -59,6 +59,7 @@ cdef enum:
     INTERRUPTED = 1  # beside OpenCL's status codes, which are 0 and negative
     CHECK_SIGNALS_NS = 20_000_000
     MOST_PENDING = 1000  # launches in the queue
+    LINE = 64  # bytes of a line of the cache, to which memory is aligned
 
 _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 
@@ -147,7 +148,7 @@ cdef class Executor:
         roots = {
             (plans.CONSTANT, 0): self.root(plan.constant_bytes, constants),
             (plans.ARENA, 0): self.root(plan.arena_bytes, None),
-            (plans.WORKSPACE, 0): self.root(plan.workspace_bytes, numpy.zeros(plan.workspace_bytes, numpy.uint8)),
+            (plans.WORKSPACE, 0): self.zeroed(plan.workspace_bytes),
         }
         if self.access != HOST:
             for n in range(self.signature.parameter_count):
@@ -196,6 +197,16 @@ cdef class Executor:
             if status != SUCCESS:
                 raise DeviceError(f"constants cannot be copied to the device: {status_name(status)}")
         return <uintptr_t> data
+
+    cdef object zeroed(self, size_t size):
+        """The same, holding zeros. On the host no page of it is touched before a kernel does."""
+        cdef np.ndarray zeros = numpy.zeros(size + LINE, numpy.uint8)
+        cdef uintptr_t data
+        if self.access != HOST:
+            return self.root(size, zeros[:size])
+        self.blocks.append(zeros)
+        data = <uintptr_t> np.PyArray_DATA(zeros)
+        return data + (-data) % LINE
 
     cdef object inside(self, object root, size_t offset, size_t size):
         """The address of `size` bytes at `offset` of a root; under BUFFER, a sub-buffer."""
@@ -256,20 +267,39 @@ cdef class Executor:
     def __call__(self, *arguments):
         cdef Signature signature = self.signature
         cdef list held = []
-        cdef list results = []
-        cdef int n, status
+        cdef list results
+        cdef void** data
+        cdef int n
         if len(arguments) != signature.parameter_count:
             raise signature.wrong_count(len(arguments))
         for n in range(signature.parameter_count):
             held.append(signature.argument(arguments[n], n))
-        # All Python objects are made before the lock is taken: no code of the user runs under it.
-        for n in range(signature.result_count):
-            results.append(signature.result(n))
-        self.acquire()
+        results = self.results()
+        data = <void**> table(signature.parameter_count, sizeof(void*))
         try:
             for n in range(signature.parameter_count):
-                self.inputs[n] = np.PyArray_DATA(<np.ndarray> held[n])
-            for n in range(signature.result_count):
+                data[n] = np.PyArray_DATA(<np.ndarray> held[n])
+            self.execute(data, results)
+        finally:
+            free(data)
+        return results[0] if self.single else tuple(results)
+
+    cdef list results(self):
+        """New arrays for the results. They are made before the lock is taken: no code of the user runs under it."""
+        cdef int n
+        cdef list made = []
+        for n in range(self.signature.result_count):
+            made.append(self.signature.result(n))
+        return made
+
+    cdef int execute(self, void** data, list results) except -1:
+        """Run with the arguments' data, each of the parameter's type and shape, into `results`."""
+        cdef int n, status
+        self.acquire()
+        try:
+            for n in range(self.signature.parameter_count):
+                self.inputs[n] = data[n]
+            for n in range(self.signature.result_count):
                 self.outputs[n] = np.PyArray_DATA(<np.ndarray> results[n])
             with nogil:
                 status = self.run()
@@ -278,7 +308,7 @@ cdef class Executor:
         finally:
             self.owner = 0
             PyThread_release_lock(self.lock)
-        return results[0] if self.single else tuple(results)
+        return 0
 
     cdef int acquire(self) except -1:
         cdef long here = PyThread_get_thread_ident()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
-from ..compiler import compile_module
+from .._core.calls import Shortcut
+from ..compiler import Compiled, compile_module
 from ..fingerprint import Source
 from .proto import from_proto
 from .stablehlo import from_stablehlo
@@ -34,11 +35,9 @@ _SETTINGS = (
 )
 
 
-def compile_jax(
-    function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = (), tune: bool = False
-) -> JaxFunction | JaxExported:
+def compile_jax(function: Any, arguments: tuple, **options: Any) -> JaxFunction | JaxExported:
     """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.export.Exported
-    a JaxExported, compiled at once."""
+    a JaxExported, compiled at once. `options` are those of `refxla.compile`."""
     try:
         import jax
     except ImportError:
@@ -50,9 +49,9 @@ def compile_jax(
     if isinstance(function, export.Exported):
         if arguments:
             raise InputError("an exported function says its own shapes: compile it alone, then call the result")
-        return JaxExported(function, device, without, tune)
+        return JaxExported(function, **options)
     jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function)
-    made = JaxFunction(jitted, device, without, tune)
+    made = JaxFunction(jitted, **options)
     if arguments:
         made.compile(*arguments)
     return made
@@ -72,6 +71,33 @@ class JaxFunction(TracedFunction):
         leaves, structure = jax.tree.flatten((args, kwargs))
         settings = tuple(getattr(jax.config, name, None) for name in _SETTINGS)
         return (structure, tuple(map(_kind, leaves)), fixed, settings), leaves
+
+    def _shortcut(self, args: tuple, found: _JaxLowered) -> Shortcut | None:
+        import jax
+
+        inside = _internals()
+        if inside is None or self._static != ((), ()):
+            return None
+        settings, foreign = inside
+        leaves, structure = jax.tree.flatten(args)
+        wanted: list[tuple] = []
+        for leaf in leaves:
+            kind = _kind(leaf)
+            if type(leaf) in (np.ndarray, foreign) and isinstance(kind[1], np.dtype):
+                wanted.append((kind[1], kind[0], kind[2]))
+            elif kind in (bool, int, float, complex):
+                wanted.append((kind,))
+            else:
+                return None
+        sources = found.sources([leaf[0] if len(leaf) == 3 else None for leaf in wanted])
+        if sources is None:
+            return None
+        if all(a is b for a, b in zip(args, leaves, strict=False)) and len(args) == len(leaves):
+            return Shortcut(found, found.program, wanted, sources, settings, foreign=foreign, finish=found.finish)
+        flatten = jax.tree_util.default_registry.flatten
+        return Shortcut(
+            found, found.program, wanted, sources, settings, flatten, structure, foreign, finish=found.finish
+        )
 
     @functools.cached_property
     def _static(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -150,6 +176,17 @@ def _source(lowered: Any) -> Source:
     )
 
 
+def _internals() -> tuple[tuple[tuple[Any, Any], ...], type] | None:
+    """What JAX shows to nobody: what holds each of the settings, with the value it has now; the class of its arrays."""
+    try:
+        from jax._src.array import ArrayImpl
+        from jax._src.config import config
+
+        return tuple((config._value_holders[name], config._value_holders[name].value) for name in _SETTINGS), ArrayImpl
+    except (ImportError, AttributeError, KeyError):  # another version of JAX
+        return None
+
+
 class _JaxLowered(Lowered):
     def __init__(self, lowered: Any, build: Callable) -> None:
         import jax
@@ -168,6 +205,24 @@ class _JaxLowered(Lowered):
         self.types = [types[n] for n in self.kept]
         results, self.structure = jax.tree.flatten(lowered.out_info)
         self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
+        flat = jax.tree.structure((0,) * len(results)) if len(results) > 1 else jax.tree.structure(0)
+        plain = not self.special and self.structure == flat and isinstance(self.program, Compiled)
+        plain = plain and self.program.plan.single == (len(results) == 1)
+        self.finish: Callable | None = None if plain else self._finish  # of a shortcut
+
+    def sources(self, types: Sequence[Any]) -> list[Any] | None:
+        """For each parameter the number of a leaf, or an array, if leaves of these types (None: Python numbers) need no
+        conversion; else None."""
+        import jax
+
+        if any(jax.dtypes.issubdtype(wanted, jax.dtypes.extended) for wanted in self.types):
+            return None
+        constants = len(self.hoisted)
+        places = [n - constants if n >= constants else np.asarray(self.hoisted[n]) for n in self.kept]
+        for n, wanted in zip(places, self.types, strict=True):
+            if isinstance(n, int) and types[n] is not None and types[n] != wanted:
+                return None
+        return places
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         import jax
@@ -180,8 +235,12 @@ class _JaxLowered(Lowered):
             results = self.program(*map(_raw, leaves, self.types))
         except jax.errors.TracerArrayConversionError:
             raise InputError(_WITHIN_TRACE) from None
-        if not isinstance(results, tuple):
-            results = (results,)
+        return self._finish(results if isinstance(results, tuple) else (results,))
+
+    def _finish(self, results: Sequence[Any]) -> Any:
+        """What the function returns, of the program's results."""
+        import jax
+
         if self.special:
             results = list(results)
             for n, made in self.special:
@@ -196,7 +255,7 @@ class JaxExported:
     are not all known, or that was exported for several platforms.
     """
 
-    def __init__(self, exported: Any, device: str | None, without: Collection[str], tune: bool = False) -> None:
+    def __init__(self, exported: Any, **options: Any) -> None:
         if len(exported.platforms) != 1:
             raise UnsupportedError(
                 f"{exported.fun_name} was exported for {exported.platforms}: export it for one platform"
@@ -208,7 +267,7 @@ class JaxExported:
                     "that are known"
                 )
         self.exported = exported
-        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), device, without, tune)
+        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), **options)
         self._kept = exported.module_kept_var_idx
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ found when the function is lowered, and their values decide, as shapes do, which
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,7 @@ from .proto import from_proto
 from .traced import Lowered, TracedFunction
 
 
-def compile_tensorflow(
-    function: Any, arguments: tuple, device: str | None = None, without: Collection[str] = (), tune: bool = False
-) -> TensorFlowFunction:
+def compile_tensorflow(function: Any, arguments: tuple, **options: Any) -> TensorFlowFunction:
     """A TensorFlowFunction; compiled at once if example arguments are given, else at the first call.
 
     `function` is a tf.function, a concrete function, a Keras model or layer, or a Python function of tensors.
@@ -41,7 +39,7 @@ def compile_tensorflow(
             )
     if not isinstance(function, (tf.types.experimental.PolymorphicFunction, tf.types.experimental.ConcreteFunction)):
         function = tf.function(function)
-    made = TensorFlowFunction(function, device, without, tune)
+    made = TensorFlowFunction(function, **options)
     if arguments:
         made.compile(*arguments)
     return made
@@ -55,8 +53,8 @@ class TensorFlowFunction(TracedFunction):
     record: take gradients inside of the function.
     """
 
-    def __init__(self, function: Callable, device: str | None, without: Collection[str], tune: bool = False) -> None:
-        super().__init__(function, device, without, tune)
+    def __init__(self, function: Callable, **options: Any) -> None:
+        super().__init__(function, **options)
         self._by_value: dict[Any, _ByValue] = {}  # for each kind of arguments, whose values are in the program
 
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Any, Sequence[Any]]:

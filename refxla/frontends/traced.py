@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from refxla_spec.module import Module
 
+from .._core.calls import Caller, Shortcut
 from ..compiler import Compiled, Reference, compile_module
 from ..fingerprint import Source
 
@@ -17,32 +18,42 @@ class Lowered:
     """One lowering of a function, compiled: called with the leaves of the arguments, gives what the function gives."""
 
     program: Compiled | Reference
+    shortened = False  # whether a shortcut to it was thought of
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         raise NotImplementedError
 
 
-class TracedFunction:
+class TracedFunction(Caller):
     """Called like the function it was made from.
 
     It is compiled at the first call, and again when arguments differ in structure, shapes, types, or values of what is
     no array. What an executable has (`hlo`, `optimized_hlo`, `plan`, `opencl`, `memory`, `cost`, `explain`) is that of
     the one used last. It may be called from several threads.
+
+    Calls with positional arguments like those of one before take a shortcut (_core/calls.pyx), where the frontend has
+    one.
     """
 
-    def __init__(self, function: Callable, device: str | None, without: Collection[str], tune: bool = False) -> None:
+    def __init__(self, function: Callable, **options: Any) -> None:
+        """`options` are those of `refxla.compile`."""
         functools.update_wrapper(self, function, updated=())
-        self.function, self.device, self.without, self.tune = function, device, without, tune
-        self.executable: Lowered | None = None
+        self.function, self.options = function, options
         self._compiled: dict[Hashable, Lowered] = {}
         self._lock = threading.RLock()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, args: tuple, kwargs: dict) -> Any:
+        """A call that takes no shortcut, after which the next one like it may."""
         key, leaves = self._describe(args, kwargs)
         found = self._compiled.get(key)
         if found is None:
             found, leaves = self._compile(args, kwargs)
         self.executable = found
+        if not kwargs and not found.shortened:
+            found.shortened = True
+            shortcut = self._shortcut(args, found) if type(found.program) is Compiled else None
+            if shortcut is not None:
+                self.remember(shortcut)
         return found(leaves)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -63,12 +74,17 @@ class TracedFunction:
         """What decides about the program, and the leaves that are passed to it."""
         raise NotImplementedError
 
+    def _shortcut(self, args: tuple, found: Any) -> Shortcut | None:
+        """The way of calls with arguments that have the same description as these, for which `found` was compiled;
+        None where they cannot be told from others by types, shapes and settings alone."""
+        return None
+
     def _lower(self, args: tuple, kwargs: dict) -> Lowered:
         """Trace the function for arguments like these and compile it."""
         raise NotImplementedError
 
     def _build(self, program: Module | Source) -> Compiled | Reference:
-        return compile_module(program, self.device, self.without, self.tune)
+        return compile_module(program, **self.options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

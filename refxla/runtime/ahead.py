@@ -11,7 +11,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import DeviceError
@@ -36,7 +35,6 @@ class Ahead:
         """`raw` is the one of the device's `raws` that the program will run on: by default that of large programs."""
         self.device, self.raw = device, device.raw if raw is None else raw
         self.directory = pocl_directory() if device.platform == "Portable Computing Language" else None
-        self.programs = programs(self.directory)  # what was there before
         self._options = " ".join(device.target.build_options)
         self._able = self.directory is not None and processors() > 1
         self._parts = Parts()
@@ -123,10 +121,3 @@ def _nothing(device: Device, name: str) -> str:
 def processors() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def programs(directory: Path | None) -> set[Path]:
-    """PoCL's directories of one program each, relative to its own."""
-    if directory is None or not directory.is_dir():
-        return set()
-    return {path.relative_to(directory) for path in directory.glob("??/*") if path.is_dir()}

@@ -2,16 +2,14 @@
 
 Two kinds of device. Most give their compiled program as bytes and take them back. PoCL does too, but compiles each
 kernel a second time to make them general; what it compiles for launching lies in files in its own directory, so those
-files are kept instead: the next process puts them back, and neither compiles nor links anything.
+files are kept instead: the next process puts them back, and neither compiles nor links anything (pocl_files.py).
 """
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import threading
-import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,12 @@ import numpy as np
 from refxla_spec.errors import DeviceError
 
 from ..codegen.program import Part, Program
-from . import cache
-from .ahead import Ahead, processors, programs
+from . import cache, pocl_files
+from .ahead import Ahead, processors
 from .beside import sizes
 from .devices import Device
 
-_pocl_lock = threading.Lock()  # which files a program makes is seen by what is new in the directory
+_pocl_lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
 _ROOM = 16 << 20  # more than any program was seen to take
 _PART = 30_000  # characters: a quarter of a second of PoCL's time
 
@@ -39,25 +37,26 @@ def build(device: Device, raw: Any, program: Program, ahead: Ahead | None = None
     store = cache.cache()
     if device.platform != "Portable Computing Language":
         sources = [part.source for part in program.parts]
-        return _by_function(program, [_with_binary(device, raw, source, _options(device), store) for source in sources])
-    name = _key([part.source for part in program.parts], _options(device), raw)
-    kept = store.get(name)
+        return _by_function(
+            program, [_with_binary(device, raw, source, build_options(device), store) for source in sources]
+        )
+    name = _key([part.source for part in program.parts], build_options(device), raw)
     if ahead is None or ahead.raw != raw:
         ahead = Ahead(device, raw)
+    directory = ahead.directory
+    if directory is None:
+        return _by_function(program, ahead.finish(program.parts))
+    kept, built = store.get(name), None
     with _pocl_lock, ahead:
-        directory = ahead.directory
-        if directory is not None:
-            _room(directory)
-            if kept is not None:
-                _unpack(kept, directory)
+        _room(directory)
         if kept is not None:
             ahead.end()
-            built = [compiled(device, raw, part) for part in program.parts]
-        else:
+            built = _restored(device, raw, program.parts, kept, directory)
+        if built is None:
             built = ahead.finish(program.parts)
-            new = programs(directory) - ahead.programs
-            if new:
-                store.put(name, _pack(directory, new))
+            packed = pocl_files.pack(directory, program.parts)
+            if packed is not None:
+                store.put(name, packed)
     return _by_function(program, built)
 
 
@@ -70,7 +69,8 @@ def part_size(device: Device) -> int | None:
     return _PART if device.platform == "Portable Computing Language" and processors() > 1 else None
 
 
-def _options(device: Device) -> str:
+def build_options(device: Device) -> str:
+    """The options that each program is built with for the device."""
     # Oclgrind stops at what its compiler makes of restrict in an inlined function.
     return " ".join(device.target.build_options) + (" -Drestrict=" if device.kind == "simulator" else "")
 
@@ -136,25 +136,43 @@ def _with_binary(device: Device, raw: Any, source: str, options: str, store: cac
 
 def compiled(device: Device, raw: Any, part: Part) -> Any:
     """A part as a pyopencl program whose kernels are compiled, too. Raises DeviceError with the compiler's log."""
-    program = compile_source(device.context, raw, part.source, _options(device))
-    _finish(device, raw, program, part.functions, sizes(part))
+    program = compile_source(device.context, raw, part.source, build_options(device))
+    _finish(device, raw, [(program, part)])
     return program
 
 
-def _finish(device: Device, raw: Any, program: Any, functions: Iterable[str], sizes: Iterable[int]) -> None:
+def _restored(device: Device, raw: Any, parts: Sequence[Part], kept: bytes, directory: Path) -> list[Any] | None:
+    """The same for all parts of a program, from what was kept of it; None if PoCL does not take that."""
+    import pyopencl as cl
+
+    options = build_options(device)
+    try:
+        found = pocl_files.restore(kept, directory, device, raw, parts, options)
+    except cl.Error:
+        return None
+    built = [
+        compile_source(device.context, raw, part.source, options) if program is None else program
+        for program, part in zip(found, parts, strict=True)
+    ]
+    _finish(device, raw, zip(built, parts, strict=True))
+    return built
+
+
+def _finish(device: Device, raw: Any, programs: Iterable[tuple[Any, Part]]) -> None:
     """Launch each kernel with a `which` that no case has, which makes PoCL compile it and does nothing else."""
     import pyopencl as cl
 
     queue = device.queue(raw)
     nothing = cl.SVM(np.zeros(64, np.uint8))
-    for function in functions:
-        kernel = cl.Kernel(program, function)
-        kernel.set_arg(0, np.int32(-1))
-        kernel.set_arg(1, np.int32(0))
-        for n in range(2, kernel.num_args):
-            kernel.set_arg(n, nothing)
-        for size in sizes:
-            cl.enqueue_nd_range_kernel(queue, kernel, (size,), (1,))
+    for program, part in programs:
+        for function in part.functions:
+            kernel = cl.Kernel(program, function)
+            kernel.set_arg(0, np.int32(-1))
+            kernel.set_arg(1, np.int32(0))
+            for n in range(2, kernel.num_args):
+                kernel.set_arg(n, nothing)
+            for size in sizes(part):
+                cl.enqueue_nd_range_kernel(queue, kernel, (size,), (1,))
     queue.finish()
 
 
@@ -166,24 +184,3 @@ def _room(directory: Path) -> None:
             f"PoCL compiles in {directory.parent}, where {free:,} bytes are free: make room there, or set TMPDIR to a "
             "directory of another disk"
         )
-
-
-def _pack(directory: Path, programs: set[Path]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for program in sorted(programs):
-            if not any((directory / program).rglob("*.so")):  # nothing of it was launched
-                continue
-            for path in sorted((directory / program).rglob("*")):
-                if path.is_file() and path.suffix != ".temp":  # a helper that was ended may leave some
-                    archive.write(path, path.relative_to(directory).as_posix())
-    return out.getvalue()
-
-
-def _unpack(content: bytes, directory: Path) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for member in archive.infolist():
-            path = directory / member.filename
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(archive.read(member))

@@ -1,12 +1,14 @@
 """Which OpenCL devices there are, what they are called here, and which one is used.
 
-Nothing happens at import: OpenCL is loaded when devices are first asked for. Before that, four things are seen to,
-each only where the user's environment has not decided it already:
+Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, five things are seen to, each
+only where the user's environment has not decided it already:
 
 - PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread) side by side in one context;
 - Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
 - PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (cache.py);
-- PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes.
+- PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
+- PoCL's threads, where there is one for each core, keep to one each: woken together, two of them may otherwise share
+  one for milliseconds while another idles.
 
 The environment is left as it was found.
 """
@@ -22,6 +24,8 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -71,6 +75,7 @@ class Device:
     def target(self) -> Target:
         """What generated code may assume of the device. Raises DeviceError when the device does not work."""
         from ..codegen.target import Target
+        from . import figures
 
         p = self.properties
         if not p.works:
@@ -85,6 +90,7 @@ class Device:
             max_vector=p.max_vector,
             features=p.features,
             team=p.team,
+            costs=figures.costs(self),
             bare=p.bare and self.platform == "Portable Computing Language",
         )
 
@@ -194,12 +200,14 @@ def _discover() -> tuple[dict[str, Device], str]:
             raise DeviceError(f"pyopencl cannot be loaded ({error}); {FIX}") from error
         found: dict[str, Device] = {}
         try:
-            platforms = cl.get_platforms()
+            with _kept_apart():  # some loaders ask for the devices of a platform, too
+                platforms = cl.get_platforms()
         except cl.Error as error:  # the loader calls it an error when there is no platform
             return {}, str(error)
         for platform in platforms:
             try:
-                raws = platform.get_devices()
+                with _kept_apart():
+                    raws = platform.get_devices()
             except cl.Error as error:
                 if error.code == cl.status_code.DEVICE_NOT_FOUND:
                     continue
@@ -228,6 +236,30 @@ def _prepare() -> None:
         library = _intel_library()
         if library is not None:
             _announce(library)
+
+
+def _threads() -> set[int]:
+    """The threads of this process, where the system tells."""
+    tasks = Path("/proc/self/task")
+    return {int(task.name) for task in tasks.iterdir()} if sys.platform == "linux" and tasks.is_dir() else set()
+
+
+@contextmanager
+def _kept_apart() -> Iterator[None]:
+    """Give each of the threads that are begun here a core of its own, if there are as many as this process may use."""
+    before = _threads()
+    yield
+    threads = _threads() - before
+    if not threads or "POCL_AFFINITY" in os.environ:
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if len(threads) != len(cores):
+        return
+    for thread, core in zip(sorted(threads), cores, strict=True):
+        try:
+            os.sched_setaffinity(thread, {core})
+        except OSError:  # the thread has ended, or may not be moved: it is as quick as it was
+            return
 
 
 def _load_apart() -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -490,7 +490,8 @@ def _team(bench: Bench) -> dict[str, Any]:
     sync, x = np.zeros(sync_bytes(units), np.uint8), np.arange(10, dtype=np.int32)
     want = x[:5].copy()
     try:
-        program = bench.build(prelude.functions(_TEAM, DEFAULT_CPU) + _TEAM)
+        plain = replace(DEFAULT_CPU, fp64=False)
+        program = bench.build(plain.primitives() + prelude.functions(_TEAM, plain) + _TEAM)
         for _ in range(4):
             bench.run(program, "phases", [sync, x], units)
             for phase in range(32):

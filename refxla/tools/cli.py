@@ -77,6 +77,8 @@ def parser() -> argparse.ArgumentParser:
         also = ", or reference" if made is run else ""
         made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
         made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
+        tiles = "compute convolutions of 3 x 3 in tiles where that is quicker: other bits, another bound"
+        made.add_argument("--winograd", action="store_true", help=tiles)
 
     command("verify", "check every rule of HLO; the first that is broken is shown with its line")
     convert = command("convert", "text to proto, proto to text, StableHLO to either and back")

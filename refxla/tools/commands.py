@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from refxla_spec.errors import InputError, ParseError
@@ -19,9 +20,11 @@ from ..explain import bytes_text
 from ..frontends import proto
 from ..frontends.stablehlo import to_stablehlo
 from ..passes.pipeline import optimize
+from ..passes.winograd import rewritten
 from ..planner import Planned
 from ..progress import waiting
 from ..runtime import devices as found
+from ..runtime import figures
 from ..runtime.cache import cache as disk
 from .console import read_bytes, write, write_bytes
 from .console import show as display
@@ -39,27 +42,29 @@ def load(name: str) -> Module:
         raise ParseError(f"{where}: {problem}", problem.line, problem.column) from None
 
 
-def planned(module: Module, device: str | None, tune: bool = False) -> tuple[Module, Planned, found.Device]:
-    """The optimized module, its plan, and the device it is planned for. Raises Error."""
-    if device == REFERENCE:
+def planned(module: Module, options: argparse.Namespace) -> tuple[Module, Planned, found.Device]:
+    """The optimized module, its plan, and the device it is planned for, with the command's options. Raises Error."""
+    if options.device == REFERENCE:
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")
     check_rules(module)
-    chosen, _ = found.choose(device)
-    if tune:  # with a progress bar of its own
-        return *plan_tuned(module, chosen), chosen
+    chosen, _ = found.choose(options.device)
+    target = replace(chosen.target, winograd=options.winograd)
+    if options.tune:  # with a progress bar of its own
+        return *plan_tuned(module, chosen, target=target), chosen
     with waiting(f"compiling {module.name}"):
-        return *plan_module(module, chosen.target), chosen
+        return *plan_module(module, target), chosen
 
 
 def show(options: argparse.Namespace, module: Module) -> int:
     """`refxla show`: the program in one of its forms."""
     if options.opencl or options.plan:
-        _, made, device = planned(module, options.device, options.tune)
+        _, made, device = planned(module, options)
         text = program(made.plan.kernels, device.target).source if options.opencl else str(made.plan)
     elif options.optimized or options.after:
         check_rules(module)
         with waiting(f"optimizing {module.name}"):
-            text = str(optimize(module, after=options.after))
+            tiled = rewritten(module)[0] if options.winograd else module
+            text = str(optimize(tiled, after=options.after))
     else:
         text = str(module)
     write(text)
@@ -129,6 +134,8 @@ def _findings(device: found.Device) -> Text:
     ]
     if not p.rounded:
         parts.append("f32 division is not correctly rounded")
+    measured = figures.measure(device)
+    parts.append("costs as usual: its speed is not measured" if measured is None else str(measured))
     if p.problem:
         parts.append(p.problem)
     return Text("\n".join(parts))

@@ -27,7 +27,7 @@ COLOURS = {
 
 def explain(options: argparse.Namespace, module: Module) -> int:
     """The command. Raises Error."""
-    _, made, device = planned(module, options.device, options.tune)
+    _, made, device = planned(module, options)
     explanation, where = Explanation(made), f"{device.name} ({device.label})"
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())
@@ -49,6 +49,8 @@ def header(explanation: Explanation, device: str) -> Text:
         ("needs", f"{bytes_text(plan.arena_bytes)} of temporary memory", "default"),
     ):
         text.append(f"{word} ", "dim").append(value, style).append("   ")
+    for line in explanation.tiled():
+        text.append(f"\n{line}", "default")
     return text
 
 

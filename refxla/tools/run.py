@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import compiler
+from ..passes.winograd import rewritten
 from ..progress import waiting
 from . import feeds, run_devices
 from .console import read_bytes, show, write_bytes
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
     start = time.perf_counter()
     # Tuning has a progress bar of its own.
     with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
-        executable = compiler.compile_module(module, options.device, tune=options.tune)
+        executable = compiler.compile_module(module, options.device, tune=options.tune, winograd=options.winograd)
     compiled = time.perf_counter() - start
     with waiting(f"running {module.name}"):
         results, times = _timed(executable, arguments, options.repeat)
@@ -67,7 +68,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
     if not options.check:
         return 0
     with waiting("running the reference, with a bound of each error"):
-        comparisons = check(module, arguments, results)
+        tiled = options.winograd and options.device != compiler.REFERENCE
+        meant = rewritten(module)[0] if tiled else module
+        comparisons = check(meant, arguments, results)
     if options.output != "-":
         show("", checked(comparisons), _sentence(comparisons))
     return 1 if any(c.verdict in BROKEN for c in comparisons) else 0

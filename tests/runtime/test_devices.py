@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,39 @@ def test_the_users_choice_of_pocl_devices_is_kept():
     environment = {**os.environ, "POCL_DEVICES": "basic"}
     out = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "['pocl']"
+
+
+THREADS = """
+import os
+import refxla.runtime.devices as d
+before = d._threads()
+d.devices()
+print(*sorted(f"{sorted(os.sched_getaffinity(t))}" for t in d._threads() - before))
+"""
+
+
+def cores_of_threads(**environment: str) -> tuple[list[str], list[str]]:
+    """The cores that each of the threads of OpenCL may use, and those that this process may."""
+    environment = (
+        {k: v for k, v in os.environ.items() if k != "POCL_AFFINITY"} | {"POCL_DEVICES": "pthread"} | environment
+    )
+    command = [sys.executable, "-c", THREADS]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\[.*?\]", out), sorted(os.sched_getaffinity(0))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads are not told apart")
+def test_pocls_threads_have_a_core_each_unless_the_user_decides():
+    found, cores = cores_of_threads()
+    assert found == sorted(f"[{c}]" for c in cores)
+    found, cores = cores_of_threads(POCL_AFFINITY="0")
+    assert found == [str(cores)] * len(cores)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads are not told apart")
+def test_threads_stay_as_they_are_where_they_are_not_one_for_each_core():
+    found, cores = cores_of_threads(POCL_MAX_PTHREAD_COUNT="1")
+    assert found == [str(cores)]  # on one core both are the same
 
 
 def test_a_gpu_comes_first_and_a_simulator_never(only):

@@ -73,6 +73,12 @@ def test_pocl(device):
     assert target.kind == "cpu" and target.clang and target.max_vector == 8 and target.compute_units >= 1
 
 
+def test_items_of_pocl_are_found_to_go_through_phases_together(device):
+    if "pocl" not in device.name or device.kind != "cpu":
+        pytest.skip("another device need not")
+    assert probe.run_checks(device.name, ["team"]) == {"team": {"team": True}}
+
+
 def test_memory_of_a_device_that_cannot_read_the_hosts(device):
     """The way a GPU is probed, on a device that has all kinds of memory."""
     bench = probe.Bench(replace(device, kind="gpu"))

@@ -57,6 +57,10 @@ class FakeTimer:
     def __init__(self, cost: Callable[[Choice], float | None]) -> None:
         self.cost = cost
         self.asked: list[Choice] = []
+        self.confirmed = True
+
+    def confirms(self, module, choices) -> bool:
+        return self.confirmed
 
     def __call__(self, module, target) -> float | None:
         choice = next(iter(target.choices.values()), Choice())
@@ -112,6 +116,25 @@ def test_what_was_found_is_kept_by_product_and_device(empty_cache):
     assert len(timers) == 2, "another driver is measured anew"
     assert tuning.tune([the_fusion(CONVOLUTION)], device, timer).keys() != want.keys()
     assert len(timers) == 3
+
+
+def test_what_does_not_hold_in_turns_is_not_taken(empty_cache):
+    def timer():
+        made = FakeTimer(lambda c: 1.0 if c.tile == (8, 2) else 2.0)
+        made.confirmed = False
+        return made
+
+    assert tuning.tune([the_fusion(PROGRAM)], find("pocl"), timer) == {}
+
+
+def test_turns_decide_by_their_medians(monkeypatch):
+    times = {"rules": iter([10, 10, 30, 10, 10, 10, 10]), "best": iter([9, 11, 9, 9, 11, 9, 9])}
+    measure = tuning._OnDevice(find("pocl"))
+    monkeypatch.setattr(measure, "program", lambda m, t: ("", lambda: "best" if t.choices else "rules"))
+    monkeypatch.setattr(measure, "seconds", lambda m, executable: next(times[executable]))
+    assert measure.confirms(None, {"a product": Choice(terms=256)})
+    times |= {"rules": iter([10] * 7), "best": iter([5, 5, 5, 10, 10, 10, 10])}
+    assert not measure.confirms(None, {"a product": Choice(terms=256)})
 
 
 def test_small_products_are_left_to_the_rules(empty_cache):

@@ -7,7 +7,7 @@ functions.py. What would need the values, such as an `if` on an element, is an U
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,17 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Computation, Instruction, Module, post_order
 from refxla_spec.types import Shape
 
+from ..._core.calls import Shortcut
 from ...build import Build
 from ...compiler import Compiled, Reference
 from ..traced import Lowered, TracedFunction
 from .array import Traced
 
 
-def compile_numpy(
-    function: Callable, arguments: tuple, device: str | None = None, without: Collection[str] = (), tune: bool = False
-) -> NumpyFunction:
-    """A NumpyFunction; compiled at once if example arguments are given, else at the first call."""
-    made = NumpyFunction(function, device, without, tune)
+def compile_numpy(function: Callable, arguments: tuple, **options: Any) -> NumpyFunction:
+    """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `options` are those of
+    `refxla.compile`."""
+    made = NumpyFunction(function, **options)
     if arguments:
         made.compile(*arguments)
     return made
@@ -41,6 +41,22 @@ class NumpyFunction(TracedFunction):
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
         return _key((args, kwargs)), [leaf for leaf in leaves((args, kwargs)) if is_array(leaf)]
 
+    def _shortcut(self, args: tuple, found: _NumpyLowered) -> Shortcut | None:
+        leaves: list[tuple] = []
+        for value in args:
+            if type(value) is np.ndarray:
+                leaves.append((value.dtype, value.shape, False))
+            elif type(value) in (bool, int, str, type(None)):
+                leaves.append((None, value))
+            else:
+                return None
+        sources = [n for n, leaf in enumerate(leaves) if len(leaf) == 3]
+        plain = found.structure is _RESULT or (
+            type(found.structure) is tuple and all(leaf is _RESULT for leaf in found.structure)
+        )
+        finish = None if plain and found.program.plan.single == (found.structure is _RESULT) else found.finish
+        return Shortcut(found, found.program, leaves, sources, finish=finish)
+
     def _lower(self, args: tuple, kwargs: dict) -> Lowered:
         module, structure = trace(self.function, args, kwargs)
         return _NumpyLowered(self._build(module), structure)
@@ -54,8 +70,12 @@ class _NumpyLowered(Lowered):
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         results = self.program(*leaves)
-        results = iter(results if isinstance(results, tuple) else (results,))
-        return rebuild(self.structure, lambda leaf: next(results) if leaf is _RESULT else leaf)
+        return self.finish(results if isinstance(results, tuple) else (results,))
+
+    def finish(self, results: Sequence[np.ndarray]) -> Any:
+        """What the function returns, of the program's results."""
+        left = iter(results)
+        return rebuild(self.structure, lambda leaf: next(left) if leaf is _RESULT else leaf)
 
 
 _RESULT = object()  # in the structure of a result: an array that the program makes
@@ -135,6 +155,8 @@ def _key(tree: Any) -> Any:
     if is_array(tree):
         array = np.asarray(tree)
         return ("array", array.shape, array.dtype)
+    if isinstance(tree, (float, complex)):  # 0.0 == -0.0, and they are different programs
+        return (type(tree), tree.real.hex(), tree.imag.hex())
     try:
         hash(tree)
     except TypeError:

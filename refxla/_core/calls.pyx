@@ -1,0 +1,193 @@
+"""Calls of a compiled function whose arguments are like those of a call before.
+
+What a function of Python becomes depends on the structure of its arguments, on their types and shapes, and on settings
+of its framework. To describe and look up all of that takes several times as long as a small program runs. A Shortcut
+has it ready to compare: where everything is as it was, it goes straight to the executor.
+"""
+
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport calloc, free
+
+cimport numpy as np
+from numpy cimport dtype, ndarray
+
+from refxla._core.arguments cimport MAX_RANK, Form
+
+import numpy
+
+np.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct Descr "PyArray_Descr":
+        pass
+    Descr* descr_of "PyArray_DESCR"(ndarray array)
+    unsigned char equivalent "PyArray_EquivTypes"(Descr* one, Descr* other)
+
+cdef object MISS = object()
+cdef int MOST = 8  # shortcuts that are tried
+
+
+cdef class Shortcut:
+    """The way of a call whose positional arguments are like those of one before.
+
+    `leaves` says what the leaves of the arguments are: (dtype, shape, whether the type is weak) for an array, (Python
+    type,) for a number, (None, value) for what takes part by its value, which compares by ==. `sources` has for each
+    parameter of `executor` the number of its leaf, or an array. `settings` are pairs: an object, and the `value` that
+    it must have. `flatten`, which is called with the tuple of arguments, gives their leaves and a structure, which must
+    equal `structure`; None: the arguments are the leaves. `foreign` is a class of arrays of another library that has
+    `aval` (an object that says what an array is), `shape`, `dtype`, `weak_type` and the buffer protocol. `finish` makes
+    of the list of results what the function returns; None: the one array, or the tuple of arrays.
+    """
+
+    def __cinit__(
+        self, target, Executor executor, leaves, sources, settings=(), flatten=None, structure=None, foreign=None,
+        finish=None,
+    ):
+        cdef int n, d
+        self.target, self.executor = target, executor
+        self.count = len(leaves)
+        self.kinds = <Kind*> calloc(self.count + 1, sizeof(Kind))
+        self.forms = <Form*> calloc(self.count + 1, sizeof(Form))
+        self.weak = <bint*> calloc(self.count + 1, sizeof(bint))
+        self.sources = <int*> calloc(len(sources) + 1, sizeof(int))
+        if self.kinds == NULL or self.forms == NULL or self.weak == NULL or self.sources == NULL:
+            raise MemoryError
+        self.wanted, self.shapes, self.seen = [], [], [None] * self.count
+        for n, leaf in enumerate(leaves):
+            self.kinds[n] = ARRAY if len(leaf) == 3 else NUMBER if len(leaf) == 1 else SAME
+            self.wanted.append(leaf[1] if self.kinds[n] == SAME else leaf[0])
+            self.shapes.append(leaf[1] if self.kinds[n] == ARRAY else None)
+            if self.kinds[n] == ARRAY:
+                if not isinstance(leaf[0], dtype) or len(leaf[1]) > MAX_RANK:
+                    raise ValueError(f"{leaf} is no array of NumPy's")
+                self.weak[n] = leaf[2]
+                self.forms[n].rank = len(leaf[1])
+                for d, size in enumerate(leaf[1]):
+                    self.forms[n].dimensions[d] = size
+        self.constants = []
+        if len(sources) != executor.signature.parameter_count:
+            raise ValueError(f"{len(sources)} sources for {executor.signature.parameter_count} parameters")
+        for n, source in enumerate(sources):
+            self.sources[n] = source if isinstance(source, int) else -1
+            self.constants.append(None if isinstance(source, int) else source)
+        self.settings = tuple(settings)
+        self.flatten, self.structure, self.foreign, self.finish = flatten, structure, foreign, finish
+
+    def __dealloc__(self):
+        free(self.kinds)
+        free(self.forms)
+        free(self.weak)
+        free(self.sources)
+
+    cdef object call(self, tuple arguments):
+        cdef object leaves = arguments
+        cdef int n
+        if self.flatten is None:
+            if len(arguments) != self.count:
+                return MISS
+        else:
+            leaves, structure = self.flatten(arguments)
+            if structure != self.structure:
+                return MISS
+        for n in range(self.count):
+            if not self.fits(leaves[n], n):
+                return MISS
+        for setting, value in self.settings:
+            found = setting.value
+            if found is not value and found != value:
+                return MISS
+        return self.run(leaves)
+
+    cdef bint fits(self, object leaf, int n) except -1:
+        cdef ndarray array
+        cdef dtype wanted
+        cdef Descr* descr
+        if self.kinds[n] == NUMBER:
+            return type(leaf) is self.wanted[n]
+        if self.kinds[n] == SAME:
+            return type(leaf) is type(self.wanted[n]) and leaf == self.wanted[n]
+        if type(leaf) is ndarray:
+            array = <ndarray> leaf
+            wanted = <dtype> self.wanted[n]
+            descr = <Descr*> <void*> wanted
+            if descr_of(array) != descr and not equivalent(descr_of(array), descr):
+                return False
+            return (
+                not self.weak[n]
+                and np.PyArray_NDIM(array) == self.forms[n].rank
+                and np.PyArray_CompareLists(np.PyArray_DIMS(array), self.forms[n].dimensions, self.forms[n].rank)
+            )
+        if self.foreign is None or type(leaf) is not self.foreign:
+            return False
+        aval = leaf.aval
+        if aval is self.seen[n]:
+            return True
+        if leaf.shape != self.shapes[n] or leaf.dtype != self.wanted[n] or bool(leaf.weak_type) != self.weak[n]:
+            return False
+        self.seen[n] = aval
+        return True
+
+    cdef object run(self, object leaves):
+        cdef int count = self.executor.signature.parameter_count
+        cdef Held* held = <Held*> calloc(count + 1, sizeof(Held))
+        cdef void** data = <void**> calloc(count + 1, sizeof(void*))
+        cdef list keep = []
+        cdef list results
+        cdef ndarray array
+        cdef int n
+        try:
+            if held == NULL or data == NULL:
+                raise MemoryError
+            for n in range(count):
+                leaf = leaves[self.sources[n]] if self.sources[n] >= 0 else self.constants[n]
+                if type(leaf) is self.foreign:
+                    try:
+                        PyObject_GetBuffer(leaf, &held[n].view, PyBUF_C_CONTIGUOUS)
+                        held[n].viewed = True
+                    except Exception:  # it lies elsewhere, or its type is none that buffers have
+                        leaf = numpy.asarray(leaf)
+                    else:
+                        data[n] = held[n].view.buf
+                        if <uintptr_t> data[n] % self.executor.signature.parameters[n].alignment == 0:
+                            continue
+                        leaf = numpy.asarray(leaf)
+                array = self.executor.signature.argument(leaf, n)
+                keep.append(array)
+                data[n] = np.PyArray_DATA(array)
+            results = self.executor.results()
+            self.executor.execute(data, results)
+        finally:
+            if held != NULL:
+                for n in range(count):
+                    if held[n].viewed:
+                        PyBuffer_Release(&held[n].view)
+            free(held)
+            free(data)
+        if self.finish is not None:
+            return self.finish(results)
+        return results[0] if self.executor.single else tuple(results)
+
+
+cdef class Caller:
+    """A function that is called with arguments of any kind. `executable` is what was used last.
+
+    A subclass has `call(arguments, keywords)`, which does what a call does where no shortcut fits.
+    """
+
+    def __cinit__(self, *_, **__):
+        self.shortcuts = []
+
+    def __call__(self, *arguments, **keywords):
+        cdef Shortcut shortcut
+        if not keywords:
+            for shortcut in self.shortcuts:
+                result = shortcut.call(arguments)
+                if result is not MISS:
+                    self.executable = shortcut.target
+                    return result
+        return self.call(arguments, keywords)
+
+    def remember(self, Shortcut shortcut not None) -> None:
+        """Try this shortcut first from now on, and of those before the last few."""
+        self.shortcuts = [shortcut, *self.shortcuts[: MOST - 1]]

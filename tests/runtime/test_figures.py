@@ -1,0 +1,88 @@
+"""What a device reaches, and the costs that are made of it."""
+
+import json
+
+import pytest
+from refxla._core.fusion import Costs
+
+import refxla
+from refxla import kept
+from refxla.runtime import cache, figures
+from refxla.runtime.devices import choose
+from refxla.runtime.figures import REFERENCE, Figures
+
+TEXT = "HloModule m\nENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] add(x, x) }"
+
+
+def numbers(costs):
+    return costs.byte, costs.flop, costs.launch
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Figures are asked for, of which nothing is known yet."""
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("REFXLA_FIGURES")
+    for name, nothing in (("_costs", {}), ("_begun", set()), ("_children", [])):
+        monkeypatch.setattr(figures, name, nothing)
+    return choose(None)[0]
+
+
+def keep(device, made):
+    cache.cache().put(figures._entry(device), json.dumps(vars(made)).encode())
+
+
+def test_costs_are_scaled_in_powers_of_two():
+    assert numbers(REFERENCE.costs()) == numbers(Costs())
+    usual = Costs()
+    half = Figures(REFERENCE.bandwidth / 2, REFERENCE.arithmetic * 4, REFERENCE.launch * 8)
+    assert numbers(half.costs()) == (usual.byte * 2, usual.flop / 4, usual.launch * 8)
+    near = Figures(REFERENCE.bandwidth * 1.35, REFERENCE.arithmetic / 1.35, REFERENCE.launch * 0.75)
+    assert numbers(near.costs()) == numbers(usual)
+    wild = Figures(REFERENCE.bandwidth * 1e9, REFERENCE.arithmetic, REFERENCE.launch)
+    assert wild.costs().byte == usual.byte / 16
+
+
+def test_the_target_has_the_costs_and_so_has_the_key(asked):
+    text = refxla.parse(TEXT)
+    usual = asked.target
+    assert usual.costs is None
+    keep(asked, Figures(REFERENCE.bandwidth / 4, REFERENCE.arithmetic, REFERENCE.launch))
+    assert asked.target == usual  # a process keeps to what it found first
+    figures._costs.clear()
+    slow = asked.target
+    assert slow.costs == (Costs().byte * 4, Costs().flop, Costs().launch)
+    one, two = (kept.key("compilation", str(text), asked, t, ()) for t in (usual, slow))
+    assert one != two
+    made = refxla.compile(TEXT)
+    assert "costs: 0.12 ns a byte" in str(made.explain())
+
+
+def test_what_is_near_the_usual_keys_as_nothing_known(asked):
+    usual = asked.target
+    keep(asked, Figures(REFERENCE.bandwidth * 1.2, REFERENCE.arithmetic * 0.8, REFERENCE.launch))
+    figures._costs.clear()
+    assert asked.target == usual
+
+
+def test_what_another_version_kept_is_nothing(asked):
+    cache.cache().put(figures._entry(asked), b'{"speed": 3}')
+    assert figures.known(asked) is None
+
+
+def test_default_asks_for_nothing(asked, monkeypatch):
+    keep(asked, Figures(1.0, 1.0, 1.0))
+    monkeypatch.setenv("REFXLA_FIGURES", "default")
+    assert figures.known(asked) is None and asked.target.costs is None and figures.measure(asked) is None
+    assert not figures._children
+
+
+def test_a_child_measures(asked, monkeypatch):
+    """It keeps what it finds, or nothing on a machine that others keep busy."""
+    monkeypatch.setattr(figures, "_begun", set())
+    made = figures.measure(asked)
+    (child,) = figures._children
+    assert child.returncode == 0
+    assert made is None or (made.bandwidth > 0.1 and made.arithmetic > 0.1 and made.launch > 0.01)
+    figures.begin(asked)
+    assert len(figures._children) == 1  # once
