@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import contextlib
+import gc
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,18 +20,22 @@ from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
 from . import kept, tuning
+from ._core.fusion import Costs
 from .codegen.program import Builder
 from .codegen.target import Target
 from .cost import Cost, cost_of
 from .dynamic import Sizes
+from .equal import Equal
 from .explain import Explanation
 from .fingerprint import Source
 from .frontends import load
 from .kept import Compilation
-from .passes.pipeline import FUSION, optimize
+from .passes import winograd as tiles
+from .passes.pipeline import BANDS, FUSION, optimize
 from .plan import Kernel
 from .planner import Planned, make_plan
 from .progress import waiting
+from .runtime import figures
 from .runtime.ahead import Ahead
 from .runtime.build import part_size
 from .runtime.devices import Device, choose
@@ -116,15 +122,10 @@ class Resizing(Compiled):
     """A Compiled of a program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and
     gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form (passes/dynamic)."""
 
-    def __init__(
-        self,
-        request: Request,
-        made: Compilation,
-        planning: tuple[Module, Planned] | None = None,
-        ahead: Ahead | None = None,
-    ) -> None:
-        super().__init__(request, made, planning, ahead)
-        self.sizes = Sizes(*made.dynamic)
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The bounds and marks of what it takes and gives."""
+        return Sizes(*self._made.dynamic)
 
     def __call__(self, *arguments: Any) -> Any:
         """The results, from the flattened arguments; raises InputError for those that do not fit."""
@@ -161,7 +162,11 @@ class Reference:
 
 
 def compile_module(
-    source: Any, device: str | Device | None = None, without: Collection[str] = (), tune: bool = False
+    source: Any,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
 ) -> Compiled | Reference:
     """Compile an HLO program given as a Source, a Module, text, a path, or a serialized proto; see `refxla.compile`."""
     device = device.name if isinstance(device, Device) else device
@@ -174,7 +179,7 @@ def compile_module(
         return Reference(source.module)
     try:
         chosen, _ = choose(device)
-        request = Request(source, chosen, without, chosen.target)
+        request = Request(source, chosen, without, replace(chosen.target, winograd=winograd))
     except DeviceError:
         verify(source.module)  # what is wrong with the program comes first
         raise
@@ -210,7 +215,7 @@ def _tuned(request: Request) -> Compiled:
 def _built(request: Request) -> Compiled:
     """A program verified, planned, built, and kept on disk. Its kernels are compiled while later ones are made."""
     source, device = request.source, request.device
-    with Ahead(device) as ahead:
+    with Ahead(device) as ahead, _uncollected():
         ahead.expect(source.size)
         with waiting(f"compiling {source.module.name}"):
             verify(source.module)
@@ -220,7 +225,21 @@ def _built(request: Request) -> Compiled:
             made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
             executable = _executable(request, made, planning, ahead)
     kept.save(request.key(), made)
+    figures.begin(device)
     return executable
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python's collector waits: a compilation keeps nearly all that it makes, which the collector would walk again and
+    again, a tenth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _executable(
@@ -244,24 +263,31 @@ def plan_module(
     Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
     """
     try:
-        optimized = optimize(module, without)
+        tiled, tilings = tiles.rewritten(module) if target.winograd else (module, ())
+        optimized = optimize(tiled, without)
         check_values(optimized)
         fuse = FUSION not in without
         cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
-        emitter = partial(emit, target=target)
-        planned = make_plan(optimized, emitter, fuse=fuse, merge_for=cores, teams=target.team, made=made)
+        emitter = Equal(partial(emit, target=target))
+        bands = BANDS not in without
+        costs = Costs(*target.costs) if target.costs else Costs()
+        planned = make_plan(optimized, emitter, costs, fuse, cores, target.team, made, bands)
+        planned.tilings = tilings
         return optimized, planned
     except UnsupportedError as problem:
         raise located(problem, module) from None
 
 
-def plan_tuned(module: Module, device: Device, without: Collection[str] = ()) -> tuple[Module, Planned]:
+def plan_tuned(
+    module: Module, device: Device, without: Collection[str] = (), target: Target | None = None
+) -> tuple[Module, Planned]:
     """The same, with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
-    optimized, planned = plan_module(module, device.target, without)
+    target = target or device.target
+    optimized, planned = plan_module(module, target, without)
     choices = tuning.tune(planned.plan.fusions, device)
     if not choices:
         return optimized, planned
-    return plan_module(module, replace(device.target, choices=choices), without)
+    return plan_module(module, replace(target, choices=choices), without)
 
 
 def compile(
@@ -270,6 +296,7 @@ def compile(
     device: str | Device | None = None,
     without: Collection[str] = (),
     tune: bool = False,
+    winograd: bool = False,
 ) -> Any:
     """Compile a program for an OpenCL device.
 
@@ -285,17 +312,19 @@ def compile(
     None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
     passes/pipeline.py, "fusion" among them), to find a fault. `tune` measures, on the device, how each matrix product
     and convolution is best cut into blocks, which takes some ten seconds for each that was not measured before; what is
-    found is kept on disk. The results are the same bits with it and without.
+    found is kept on disk. The results are the same bits with it and without. `winograd` lets convolutions with windows
+    of 3 x 3 be computed in tiles where that is quicker: the same bits on every device, but not those of the
+    convolution, whose bound on the error is another then (docs/library.md). The reference takes no notice of the two.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """
     if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
         if arguments:
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
-        return compile_module(source, device, without, tune)
+        return compile_module(source, device, without, tune, winograd)
     from .frontends import compile_function
 
-    return compile_function(source, arguments, device=device, without=without, tune=tune)
+    return compile_function(source, arguments, device=device, without=without, tune=tune, winograd=winograd)
 
 
 def flatten(value: Value) -> list[Any]:

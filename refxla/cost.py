@@ -30,18 +30,18 @@ class Cost:
     def __str__(self) -> str:
         return (
             f"reads {bytes_text(self.bytes_read)}, writes {bytes_text(self.bytes_written)}, "
-            f"saves {bytes_text(self.bytes_saved)}, {_count(self.operations)} operations"
+            f"saves {bytes_text(self.bytes_saved)}, {count_text(self.operations)} operations"
         )
 
 
 def cost_of(plan: Plan) -> Cost:
-    """The sum over a plan's fusions; what loops run again is counted once."""
-    each = [fusion_cost(f) for f in plan.fusions]
+    """The sum over a plan's fusions and their bands of rows; what loops run again is counted once."""
+    each = [(fusion_cost(f), f.turns) for f in plan.fusions]
     return Cost(
-        sum(c.bytes_read for c in each),
-        sum(c.bytes_written for c in each),
-        sum(c.bytes_saved for c in each),
-        sum(c.operations for c in each),
+        sum(c.bytes_read * n for c, n in each),
+        sum(c.bytes_written * n for c, n in each),
+        sum(c.bytes_saved * n for c, n in each),
+        sum(c.operations * n for c, n in each),
     )
 
 
@@ -110,7 +110,8 @@ def bytes_text(n: float) -> str:
     return f"{n:.1f} GiB"
 
 
-def _count(n: float) -> str:
+def count_text(n: float) -> str:
+    """A number of things, shortly: "12 million"."""
     for unit in ("", "thousand", "million"):
         if n < 10000:
             return f"{n:.0f} {unit}".rstrip()

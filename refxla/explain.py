@@ -6,7 +6,9 @@ from collections import Counter
 
 from refxla_spec.module import Instruction
 
+from .bands import Weighed
 from .cost import Cost, bytes_text, cost_of, fusion_cost
+from .passes.winograd import Decision
 from .plan import Fusion
 from .planner import Planned, Refusal
 from .together import Merged
@@ -15,7 +17,7 @@ __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]
 
 
 class Explanation:
-    """Prints as text; `kernels` and `refusals` hold the same as data."""
+    """Prints as text; `kernels`, `refusals`, `merged` and `bands` hold the same as data."""
 
     def __init__(self, planned: Planned) -> None:
         self.name = planned.plan.name
@@ -23,12 +25,15 @@ class Explanation:
         self.kernels: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
         self.refusals: list[Refusal] = planned.refusals
         self.merged: list[Merged] = planned.merged
+        self.tilings: tuple[Decision, ...] = planned.tilings
+        self.bands: list[Weighed] = planned.bands
+        self.costs = planned.costs
         self._sharing = {name: m for m in planned.merged for lane in m.lanes for name in lane}
 
     def __str__(self) -> str:
         total = cost_of(self.plan)
         plural = "" if len(self.kernels) == 1 else "s"
-        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}"]
+        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}", *self.tiled()]
         for number, (fusion, cost) in enumerate(self.kernels, 1):
             lines.append("")
             lines.append(f"{number}. {fusion.name} ({fusion.kind})")
@@ -38,9 +43,11 @@ class Explanation:
             moved = bytes_text(cost.bytes_read + cost.bytes_written)
             lines.append(f"   moves   {moved}, saves {bytes_text(cost.bytes_saved)}")
             lines += [f"   runs    {text}" for text in self.runs(fusion)]
-            for r in self.refusals:
-                if r.user == fusion.name:
-                    lines.append(f"   apart   {_refusal(r)}")
+            apart = (_refusal(r) for r in self.refusals if r.user == fusion.name)
+            lines += [f"   apart   {text}" for text in dict.fromkeys(apart)]
+            lines += [f"   bands   {d}" for d in self.bands if fusion.name == d.fusions[0]]
+        c = self.costs
+        lines += ["", f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"]
         return "\n".join(lines)
 
     def runs(self, fusion: Fusion) -> list[str]:
@@ -51,6 +58,14 @@ class Explanation:
             found.append(_sharing(m, name))
             name = m.name
         return found
+
+    def tiled(self) -> list[str]:
+        """Which convolutions are computed in tiles and which are not, and why; [] where that was not asked for."""
+        reasons: dict[tuple[bool, str], list[str]] = {}
+        for d in self.tilings:
+            reasons.setdefault((d.done, d.reason), []).append(d.name)
+        words = {True: "in tiles", False: "no tiles"}
+        return [f"{words[done]}: {', '.join(names)}: {reason}" for (done, reason), names in reasons.items()]
 
     @staticmethod
     def operations(fusion: Fusion) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from refxla_spec.module import Computation, Instruction
+from refxla_spec.module import Computation, Instruction, post_order
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
 
@@ -88,6 +88,23 @@ def turn_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarr
         return None
     values = [turn_values(loop, counter, o) for o in i.operands]
     return None if any(v is None for v in values) else _INTEGER_OPERATIONS[i.opcode](*values)
+
+
+def without_counting(body: Computation, counter: Counter) -> Computation:
+    """The body of a loop that leaves its counter as it was: who runs it counts."""
+    leaves = list(body.root.operands)
+    leaves[counter.index] = state_values(body)[counter.index]
+    root = Instruction(body.root.name, "tuple", body.root.shape, leaves)
+    kept = set(post_order(root, body.parameters))
+    return Computation(body.name, [*(i for i in body.instructions if i in kept), root], root)
+
+
+def state_values(computation: Computation) -> dict[int, Instruction]:
+    """By element number, how a computation of one tuple parameter reads that element."""
+    parameter = computation.parameters[0]
+    return {
+        i.index: i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is parameter
+    }
 
 
 _INTEGER_OPERATIONS = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "negate": np.negative}

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from . import plan as p
 from ._core.fusion import Costs
+from .rows import Axis
 from .teams import MEET_US, TEAM_US, Phase, Team, arguments_of, phase_us, shares_work, sync_bytes
-from .together import MOST_ARGUMENTS, Body, Lane, Merged, Part, conflict, copy_kernel, uses
+from .together import MOST_ARGUMENTS, Body, Lane, Merged, Part, Places, conflict, copy_kernel, uses
 
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
 LARGE_US = 500.0  # a kernel that takes longer gains little from a team, and is compiled while others are emitted
@@ -99,7 +101,7 @@ class Merging:
         step = p.Repeat(turns, tuple(body), counter, table)
         if turns < 2:
             return step
-        counted = {} if counter is None else {counter: (table, self.bytes_of(counter))}
+        counted = {} if counter is None else {counter: (table, f"turn * {self.bytes_of(counter)}")}
         lane = self._serial(body)
         if lane is not None and turns * max(lane.us, LEAST_US) <= TURNS_US:
             return self._launch([lane], turns, counted)
@@ -259,12 +261,24 @@ class Merging:
         known = len(arguments_of(phases)) + 1
         return known <= MOST_ARGUMENTS and sum(phase_us(x, self.cores) for x in phases) <= TEAM_US
 
-    def _new_team(self, counted: dict[int, tuple[int, int]] | None = None) -> Team:
+    def banded(self, axes: Sequence[Axis], places: Places, once: Sequence[p.Step], each: Sequence[p.Step]) -> p.Launch:
+        """The launch of a team that does steps band by band: see Team.bands. Merging must have a `workspace`."""
+        team = self._new_team(places)
+        first, rest = ([self._part(s, alone=True) for s in steps] for steps in (once, each))
+        team.bands(axes, first, rest)
+        name, turns = f"together.{len(self.merged)}", prod(a.count for a in axes)
+        kernel, buffers = team.kernel(name, 1)
+        names = tuple(x.kernel.name for x in (*first, *rest))
+        self.merged.append(Merged(name, (names,), turns, kernel.us, (len(rest) - 1) * self.launch_us, team=True))
+        self.kernels.append(kernel)
+        return p.Launch(len(self.kernels) - 1, buffers)
+
+    def _new_team(self, counted: Places | None = None) -> Team:
         if self.sync is None:
             self.sync = self.workspace(sync_bytes(self.cores))
         return Team(self.sync, self.cores, counted)
 
-    def _team(self, phases: Sequence[Phase], turns: int, counted: dict[int, tuple[int, int]]) -> p.Step:
+    def _team(self, phases: Sequence[Phase], turns: int, counted: Places) -> p.Step:
         """The launch of a team that goes through phases, `turns` times."""
         team = self._new_team(counted)
         if turns > 1:
@@ -314,9 +328,8 @@ class Merging:
             return unit.lanes[0].parts[0].step
         return self._launch(unit.lanes, 1, {})
 
-    def _launch(self, lanes: list[Lane], turns: int, counted: dict[int, tuple[int, int]]) -> p.Launch:
-        """The launch of a merged kernel. `counted`: buffers that are, in each turn, the next element of a table (its
-        buffer, the bytes of an element)."""
+    def _launch(self, lanes: list[Lane], turns: int, counted: Places) -> p.Launch:
+        """The launch of a merged kernel. `counted`: buffers that are, in each turn, the next element of a table."""
         body = Body(counted)
         begin = 0
         for n, lane in enumerate(lanes):

@@ -11,7 +11,7 @@ runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from refxla_spec.module import Instruction
@@ -23,6 +23,7 @@ RESULT = "result"  # memory that is handed to the caller
 CONSTANT = "constant"  # filled once, when the executable is made
 ARENA = "arena"  # one block for all temporaries, reused within a call
 WORKSPACE = "workspace"  # zeroed once; a kernel leaves it zeroed (counters of work groups that have finished)
+BAND = "band"  # while planning: a part of another buffer, for a band of rows (bands.py)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Fusion:
     "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
     dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop. `kept` are the
     inputs that are the same in every turn of the loop around: what is made of them alone is made once, before it.
+    `turns` is for how many bands of rows a launch runs it (bands.py), each of which the fusion's shapes are.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Fusion:
     outputs: tuple[Instruction, ...]
     hero: Instruction | None = None
     kept: tuple[Instruction, ...] = ()
+    turns: int = 1
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ class Plan:
 def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tuple[Step, ...], tuple[Kernel, ...]]:
     """The steps, and of the kernels those that they launch, or that have nothing to do, numbered anew."""
     used: dict[int, int] = {}
-    launched = set(_launched(steps))
+    launched = {s.kernel for s in launches(steps)}
     for n, kernel in enumerate(kernels):
         if n in launched or not kernel.items:
             used[n] = len(used)
@@ -244,15 +247,41 @@ def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tupl
     return tuple(map(renumber, steps)), tuple(kernels[n] for n in used)
 
 
-def _launched(steps: tuple[Step, ...]) -> Iterator[int]:
+def without_bands(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[tuple[Buffer, ...], tuple[Step, ...]]:
+    """The buffers that are no part of others, and the steps, which use no other ones, with their new numbers."""
+    kept = [n for n, b in enumerate(buffers) if b.space != BAND]
+    number = {n: k for k, n in enumerate(kept)}
+
+    def renumber(step: Step) -> Step:
+        match step:
+            case Launch(kernel, used):
+                return Launch(kernel, tuple(number[b] for b in used))
+            case Copy(source, target):
+                return Copy(number[source], number[target])
+            case Loop(condition, predicate, body):
+                return Loop(tuple(map(renumber, condition)), number[predicate], tuple(map(renumber, body)))
+            case Repeat(turns, body, counter, table):
+                counted = (None, None) if counter is None else (number[counter], number[table])
+                return Repeat(turns, tuple(map(renumber, body)), *counted)
+            case Branch(index, branches):
+                return Branch(number[index], tuple(tuple(map(renumber, b)) for b in branches))
+        return step
+
+    if len(kept) == len(buffers):
+        return tuple(buffers), steps
+    return tuple(buffers[n] for n in kept), tuple(map(renumber, steps))
+
+
+def launches(steps: Iterable[Step]) -> Iterator[Launch]:
+    """The launches among steps, also within loops and branches, each once."""
     for step in steps:
         match step:
-            case Launch(kernel, _):
-                yield kernel
+            case Launch():
+                yield step
             case Loop(condition, _, body):
-                yield from _launched((*condition, *body))
+                yield from launches((*condition, *body))
             case Repeat(_, body):
-                yield from _launched(body)
+                yield from launches(body)
             case Branch(_, branches):
                 for b in branches:
-                    yield from _launched(b)
+                    yield from launches(b)

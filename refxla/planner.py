@@ -10,22 +10,26 @@ offset.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from refxla_spec.module import Computation, Instruction, Module, post_order
+from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from . import plan as p
 from ._core.fusion import Costs, schedule
 from ._core.graph import Graph
 from ._core.memory import assign
+from .bands import Band, Search, Weighed
 from .cost import kernel_us
-from .loops import Counter, counter_of, covers
+from .loops import counter_of, covers, state_values, without_counting
 from .merging import Merged, Merging
+from .passes.winograd import Decision
 from .progress import stage
+from .slabs import plan_band
 
 ALIGNMENT = 64
 TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
@@ -62,11 +66,15 @@ class Refusal:
 
 @dataclass
 class Planned:
-    """A plan, and what `explain` tells about how it came about."""
+    """A plan, and what `explain` tells about how it came about. `tilings` says of each convolution whether it is
+    computed in tiles, where that was asked for."""
 
     plan: p.Plan
     refusals: list[Refusal] = field(default_factory=list)
     merged: list[Merged] = field(default_factory=list)
+    tilings: tuple[Decision, ...] = ()
+    bands: list[Weighed] = field(default_factory=list)
+    costs: Costs = field(default_factory=Costs)
 
 
 def make_plan(
@@ -77,15 +85,16 @@ def make_plan(
     merge_for: int = 0,
     teams: bool = False,
     made: Callable[[p.Kernel], object] | None = None,
+    bands: bool = True,
 ) -> Planned:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
     Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merge_for` is the
     number of cores of a CPU for which small launches are made one (merging.py); 0 leaves each kernel a launch. With
-    `teams` the items of a launch may go through phases together (teams.py). `made` is called with each kernel that is
-    sure to be launched by itself, when it is made.
+    `teams` the items of a launch may go through phases together (teams.py), and with `bands` fusions may be done band
+    by band (bands.py). `made` is called with each kernel that is sure to be launched by itself, when it is made.
     """
-    return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams, made).planned()
+    return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams, made, bands).planned()
 
 
 class _Planner:
@@ -98,6 +107,7 @@ class _Planner:
         merge_for: int,
         teams: bool,
         made: Callable[[p.Kernel], object] | None,
+        bands: bool,
     ) -> None:
         self.module, self.emit, self.costs, self.fuse, self.made = module, emit, costs, fuse, made
         self.time = 0
@@ -114,15 +124,18 @@ class _Planner:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
             workspace = partial(self.workspace, "team") if teams else None
             self.merging = Merging(self.kernels, size, self.live, costs, merge_for, workspace)
+        self.cores = merge_for
+        self.bands = bands and fuse and self.merging is not None and self.merging.workspace is not None
+        self.weighed: list[Weighed] = []
 
     def planned(self) -> Planned:
         entry = self.module.entry
         values: dict[Instruction, Block] = {}
         for n, i in enumerate(entry.parameters):
             values[i] = self.block(i.name, i.shape, p.PARAMETER, index=n)
-        frame = _Frame(self, entry, values, owned=set())
+        frame = Frame(self, entry, values, owned=set())
         steps = frame.run()
-        results = root_leaves(entry)
+        results = frame.roots
         taken: set[Block] = set()
         for n, leaf in enumerate(results):
             block = frame.values[leaf]
@@ -134,7 +147,9 @@ class _Planner:
                 block = target
             taken.add(block)
         merged = [] if self.merging is None else self.merging.merged
-        return Planned(self.finish(self.merge(steps), results), self.refusals, merged)
+        return Planned(
+            self.finish(self.merge(steps), results), self.refusals, merged, bands=self.weighed, costs=self.costs
+        )
 
     # -- memory -----------------------------------------------------------------------------------------------
 
@@ -147,7 +162,7 @@ class _Planner:
 
     def constant(self, name: str, value: np.ndarray) -> Block:
         array = np.ascontiguousarray(value).reshape(np.shape(value))
-        key = (str(array.dtype), array.shape, array.tobytes())
+        key = (str(array.dtype), array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8)).digest())
         if key not in self.constants:
             made = self.block(name, Shape.of(array), p.CONSTANT)
             made.offset = self.constant_bytes
@@ -201,11 +216,13 @@ class _Planner:
         for b, offset in zip(arena, offsets, strict=True):
             b.offset = int(offset)
         steps, kernels = p.renumbered(steps, self.kernels)
+        buffers = [p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks]
+        buffers, steps = p.without_bands(buffers, steps)
         return p.Plan(
             self.module.name,
             kernels,
-            tuple(p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks),
-            tuple(steps),
+            buffers,
+            steps,
             tuple(i.shape for i in self.module.entry.parameters),
             tuple(i.shape for i in results),
             tuple(self.constant_values),
@@ -228,15 +245,20 @@ class _Around:
     lasting: list[Block] = field(default_factory=list)
 
 
-class _Frame:
+class Frame:
     """One computation being planned: the blocks of its values, and who may still read them.
 
     `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
-    time: the state of the loop whose body it is.
+    time: the state of the loop whose body it is. `turns`: of the body of bands, how many there are.
     """
 
     def __init__(
-        self, planner: _Planner, computation: Computation, values: dict[Instruction, Block], owned: set[Block]
+        self,
+        planner: _Planner,
+        computation: Computation,
+        values: dict[Instruction, Block],
+        owned: set[Block],
+        turns: int = 0,
     ) -> None:
         self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
         self.graph = Graph(computation)
@@ -249,9 +271,24 @@ class _Frame:
             planner.refusals.append(Refusal(made, self.names[group], reason, apart, fused))
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
+        self.around: _Around | None = None  # of the body of a loop, or of bands
+        self.turns = turns or 1
+        self.bands: dict[int, Band] = {}  # by the number of their group
+        if planner.bands and not turns:
+            self._find_bands()
         self.steps: Steps = []
-        self.around: _Around | None = None  # of the body of a loop
         self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
+
+    def _find_bands(self) -> None:
+        """Make groups that are done band by band one."""
+        us = lambda n: kernel_us(self.fusion(n, self.groups[n]), self.planner.costs)  # noqa: E731
+        search = Search(self, self.planner.costs, self.planner.cores, us)
+        found = search.run()
+        self.planner.weighed += search.weighed
+        if found:
+            self.groups, self.names, self.bands = search.joined(found)
+            self.aliases = self._aliases()
+            self.last_use = self._last_uses()
 
     def _name(self, n: int) -> str:
         kind, heroes, _, outputs, _ = self.groups[n]
@@ -330,8 +367,9 @@ class _Frame:
 
     def dies(self, i: Instruction, group: int) -> bool:
         """Whether nobody reads a value after that group, and its memory is this computation's to use again."""
-        block = self.block_of(i)
-        return self.last_use[self.base(i)] <= group and block in self.owned
+        if self.base(i).opcode == "constant":  # it may have no block, if nobody reads it as it is
+            return False
+        return self.last_use[self.base(i)] <= group and self.block_of(i) in self.owned
 
     def new_block(self, i: Instruction) -> Block:
         if i in self.targets:
@@ -350,6 +388,8 @@ class _Frame:
             first = self.graph.instructions[outputs[0]][0]
             if group[0] == "control":
                 self.loop(n, first) if first.opcode == "while" else self.branch(n, first)
+            elif n in self.bands:
+                plan_band(self, self.names[n], self.bands[n], ALIGNMENT)
             elif first in self.aliases or not self.is_read(outputs):
                 continue
             else:
@@ -413,6 +453,8 @@ class _Frame:
         """Whether a value is the same in every turn of the loop whose body this is."""
         if self.around is None:
             return False
+        if self.base(i).opcode == "constant":
+            return True
         block = self.block_of(i)
         return block in self.around.kept or block.space == p.CONSTANT
 
@@ -439,7 +481,7 @@ class _Frame:
             written = list(found.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         kept = tuple(i for i in inputs if self.is_kept(i))
-        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero, kept)
+        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero, kept, self.turns)
 
     def in_place(self, group: tuple, value: Instruction) -> bool:
         """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
@@ -470,12 +512,18 @@ class _Frame:
                     return block
         return self.new_block(i)
 
+    def inside(self, computation: Computation, values: dict[Instruction, Block], turns: int, kept: set[Block]) -> Frame:
+        """The frame of what is done in `turns` bands; `kept` are blocks that most of these read alike."""
+        frame = Frame(self.planner, computation, values, set(), turns)
+        frame.around = _Around([], self.planner.time - 1, kept)
+        return frame
+
     def loop(self, n: int, i: Instruction) -> None:
         """A while: its state lives in blocks that the body reads and writes anew."""
         planner = self.planner
         counter = counter_of(i)
         tabled = counter is not None and counter.turns <= TABLE
-        body = _without_counting(i.body, counter) if tabled else i.body
+        body = without_counting(i.body, counter) if tabled else i.body
         init = i.operands[0].operands
         inside = state_values(body)
         roots = root_leaves(body)
@@ -508,11 +556,11 @@ class _Frame:
         begin = planner.time
         known = len(planner.blocks)
         if counter is None:
-            test = _Frame(planner, i.condition, _bind(i.condition, state), set())
+            test = Frame(planner, i.condition, _bind(i.condition, state), set())
             test_steps = planner.merge(test.run())
             predicate = planner.touch(test.block_of(test.roots[0]))
             planner.time += 1
-        turn = _Frame(planner, body, _bind(body, state), owned)
+        turn = Frame(planner, body, _bind(body, state), owned)
         turn.aim(state)
         turn.around = around
         timed = turn.run()
@@ -569,7 +617,7 @@ class _Frame:
                 self.targets[made] = state[k]
                 self.owned.discard(state[k])
 
-    def write_back(self, turn: _Frame, steps: Steps, state: Sequence[Block]) -> None:
+    def write_back(self, turn: Frame, steps: Steps, state: Sequence[Block]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
         planner = self.planner
         moves = [(turn.block_of(r), s) for r, s in zip(turn.roots, state, strict=True) if turn.block_of(r) is not s]
@@ -592,7 +640,7 @@ class _Frame:
         planner.time += 1
         branches = []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
-            frame = _Frame(planner, called, _bind(called, [self.block_of(o) for o in operand.operands]), set())
+            frame = Frame(planner, called, _bind(called, [self.block_of(o) for o in operand.operands]), set())
             frame.aim_fresh(results)
             steps = frame.run()
             for leaf, target in zip(frame.roots, results, strict=True):
@@ -620,27 +668,10 @@ class _Frame:
                 self.targets[made] = block
 
 
-def _without_counting(body: Computation, counter: Counter) -> Computation:
-    """The body of a loop that leaves its counter as it was: who runs it counts."""
-    leaves = list(body.root.operands)
-    leaves[counter.index] = state_values(body)[counter.index]
-    root = Instruction(body.root.name, "tuple", body.root.shape, leaves)
-    kept = set(post_order(root, body.parameters))
-    return Computation(body.name, [*(i for i in body.instructions if i in kept), root], root)
-
-
 def root_leaves(computation: Computation) -> list[Instruction]:
     """The array values a computation returns."""
     root = computation.root
     return list(root.operands) if root.opcode == "tuple" else [root]
-
-
-def state_values(computation: Computation) -> dict[int, Instruction]:
-    """By element number, how a computation of one tuple parameter reads that element."""
-    parameter = computation.parameters[0]
-    return {
-        i.index: i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is parameter
-    }
 
 
 def branch_computations(i: Instruction) -> tuple[Computation, ...]:

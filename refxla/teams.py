@@ -14,9 +14,11 @@ the item it was at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from . import plan as p
-from .together import Body, Lane
+from .rows import Axis
+from .together import Body, Lane, Part, Places
 
 MEET_US = 0.5  # that a phase takes beside its kernels
 TEAM_US = 50_000.0  # of a launch: signals are answered between launches
@@ -25,24 +27,22 @@ Phase = list[Lane]
 
 
 class Team:
-    """The kernel of a team while it is written. `sync` is the buffer that the team shares (of sync_bytes), `counted` as
+    """The kernel of a team while it is written. `sync` is the buffer that the team shares (of sync_bytes), `places` as
     Body has it."""
 
-    def __init__(self, sync: int, cores: int, counted: dict[int, tuple[int, int]] | None = None) -> None:
+    def __init__(self, sync: int, cores: int, places: Places | None = None) -> None:
         self.cores = cores
-        self.body = Body(counted)
+        self.body = Body(places)
         number = self.body.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
         assert number == 0  # the dispatcher's rx_leave knows it there
         self.sync = f"(__global long*)a{number}"
         self.us = self.team_us = 0.0
-        self.phases = 0
 
     def phase(self, lanes: Phase) -> None:
         """Share out the items of the lanes."""
         lines, count = self.body.lines, sum(lane.items for lane in lanes)
         self.us += sum(lane.us for lane in lanes)
         self.team_us += phase_us(lanes, self.cores)
-        self.phases += 1
         if is_team(lanes):
             self.body.call(lanes[0].parts[0])
             return
@@ -57,6 +57,31 @@ class Team:
                 lines.append("    }")
             begin += lane.items
         self._close(count)
+
+    def bands(self, axes: Sequence[Axis], once: Sequence[Part], each: Sequence[Part]) -> None:
+        """A phase whose items are the bands of these axes: `each` in turn for every band, by one core, and `once`
+        before them where the band before was at another place of an axis but the last. In their places, s0, s1, ...
+        are where the band begins on each axis, t0, t1, ... how many steps come before it, `item` the core."""
+        lines, turns = self.body.lines, prod(a.count for a in axes)
+        us = turns * sum(part.us for part in each)
+        self.us += us
+        self.team_us += us / turns * -(-turns // self.cores) + MEET_US
+        if once:
+            lines.append("    int before = -1;")
+        self._open(turns)
+        behind = 1
+        for n, axis in reversed(list(enumerate(axes))):
+            lines.append(f"    const int t{n} = at / {behind} % {axis.count};")
+            lines.append(f"    const int s{n} = {axis.start(f't{n}')};")
+            behind *= axis.count
+        if once:
+            lines.append(f"    if (before != at / {axes[-1].count}) {{")
+            for part in once:
+                self.body.call(part)
+            lines += [f"    before = at / {axes[-1].count};", "    }"]
+        for part in each:
+            self.body.call(part)
+        self._close(turns)
 
     def go_while(self, predicate: int) -> None:
         """Leave the launch unless the pred in that buffer is true: a phase, so that all see the same."""

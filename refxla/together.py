@@ -71,11 +71,18 @@ def conflict(reads: frozenset[int], writes: frozenset[int], part: Part) -> bool:
     return not (writes.isdisjoint(part.reads) and writes.isdisjoint(part.writes) and reads.isdisjoint(part.writes))
 
 
-class Body:
-    """The text of a merged kernel: calls of others, each on some of its own arguments, one for each buffer."""
+# Buffers that are a part of another one, which may be a different part in each turn of a loop: (the other one, C).
+Places = dict[int, tuple[int, str]]
 
-    def __init__(self, counted: dict[int, tuple[int, int]] | None = None) -> None:
-        self.counted = counted or {}
+
+class Body:
+    """The text of a merged kernel: calls of others, each on some of its own arguments, one for each buffer.
+
+    `places` has the buffers that lie in others: which one, and how many bytes into it, as C (see Places).
+    """
+
+    def __init__(self, places: Places | None = None) -> None:
+        self.places = places or {}
         self.numbers: dict[int, int] = {}  # buffer -> argument
         self.first: dict[int, p.Argument] = {}
         self.written: set[int] = set()
@@ -86,10 +93,10 @@ class Body:
         """Run one item of a part, or all of them in turn."""
         given = []
         for b, a in zip(part.buffers, part.kernel.arguments, strict=True):
-            table, size = self.counted.get(b, (b, 0))
-            number = self.argument(table, a)
+            around, offset = self.places.get(b, (b, ""))
+            number = self.argument(around, a)
             qualifier = "const " if a.role == "input" else ""
-            place = f"((__global const uchar*)a{number} + turn * {size})" if size else f"a{number}"
+            place = f"((__global {qualifier}uchar*)a{number} + {offset})" if offset else f"a{number}"
             given.append(f"(__global {qualifier}{a.ctype}*){place}")
         name, items = f"call_{len(self.calls)}", part.kernel.items
         self.calls.append(part.kernel)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
+from statistics import median
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
@@ -27,13 +29,25 @@ from .plan import Fusion
 from .runtime import cache as disk
 from .runtime.devices import Device
 
+if TYPE_CHECKING:
+    from .runtime.executable import Executable
+
 SECONDS = 0.05  # for which a candidate runs, at least three times
+TURNS = 7  # of the rules and of the best candidate, at the end
 BETTER = 0.98  # of the best time so far: what is not clearly quicker may be noise
 LEAST_PRODUCTS = 1 << 16  # multiply-adds from which a product is worth the search
 
-# The seconds that a program takes on a device with these choices, or None where the kernels are those of a choice that
-# was measured before.
-Timer = Callable[[Module, Target], "float | None"]
+
+class Timer(Protocol):
+    """What measures the programs of one product."""
+
+    def __call__(self, module: Module, target: Target) -> float | None:
+        """The seconds that a program takes with the target's choices, or None where the kernels are those of choices
+        that were measured before."""
+
+    def confirms(self, module: Module, choices: dict[str, Choice]) -> bool:
+        """Whether these choices are quicker than the rules when both are measured in turns: a search asks once for
+        each, and the luckiest of forty need not be the best."""
 
 
 def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] | None = None) -> dict[str, Choice]:
@@ -54,7 +68,9 @@ def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] |
     with _progress(len(missing) * steps) as advance:
         for name, fusion in missing.items():
             measure = timer() if timer else _OnDevice(device)
-            found[name] = search(program_of(fusion), name, device.target, measure, lambda f=fusion: advance(f))
+            module = program_of(fusion)
+            best = search(module, name, device.target, measure, lambda f=fusion: advance(f))
+            found[name] = best if best == Choice() or measure.confirms(module, {name: best}) else Choice()
             store.put(_entry(name, device), json.dumps(dataclasses.asdict(found[name])).encode())
     return {name: choice for name, choice in found.items() if choice != Choice()}
 
@@ -105,7 +121,7 @@ def program_of(fusion: Fusion) -> Module:
 
 
 class _OnDevice:
-    """The Timer that runs programs on a device: the least time of several calls on numbers at random."""
+    """The Timer that runs programs on a device, on numbers at random."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -113,6 +129,20 @@ class _OnDevice:
         self.arguments: list[Value] | None = None
 
     def __call__(self, module: Module, target: Target) -> float | None:
+        text, make = self.program(module, target)
+        if text in self.seen:
+            return None
+        self.seen.add(text)
+        return self.seconds(module, make())
+
+    def confirms(self, module: Module, choices: dict[str, Choice]) -> bool:
+        targets = (self.device.target, replace(self.device.target, choices=choices))
+        rules, best = (self.program(module, target)[1]() for target in targets)
+        turns = [(self.seconds(module, rules), self.seconds(module, best)) for _ in range(TURNS)]
+        return median(b for _, b in turns) < BETTER * median(r for r, _ in turns)
+
+    def program(self, module: Module, target: Target) -> tuple[str, Callable[[], Executable]]:
+        """The kernels of a program as text, and what makes it an executable."""
         from .codegen.program import program
         from .compiler import plan_module
         from .explain import cost_of
@@ -121,10 +151,10 @@ class _OnDevice:
         plan = plan_module(module, target)[1].plan
         built = program(plan.kernels, target)
         text = built.source + str([k.items for k in plan.kernels])
-        if text in self.seen:
-            return None
-        self.seen.add(text)
-        executable = Executable(plan, built, self.device, cost_of(plan).operations)
+        return text, lambda: Executable(plan, built, self.device, cost_of(plan).operations)
+
+    def seconds(self, module: Module, executable: Executable) -> float:
+        """The least time of several calls."""
         if self.arguments is None:
             random = np.random.default_rng(0)
             shapes = [p.shape for p in module.entry.parameters]
@@ -149,8 +179,8 @@ def _products(fusion: Fusion) -> int:
 
 
 def _entry(name: str, device: Device) -> str:
-    """The key in the cache of a product on a device: another search space is another key."""
-    return disk.key("tuning", repr(SPACE), name, device.platform, device.name, device.label, device.driver,
+    """The key in the cache of a product on a device: another search is another key."""
+    return disk.key("tuning", repr((SPACE, TURNS)), name, device.platform, device.name, device.label, device.driver,
                     str(device.compute_units), repr(device.target))  # fmt: skip
 
 

@@ -81,7 +81,8 @@ class Compiled:
                     key = a.scratch or f"{n}.{m}"
                     arrays.append(self._memory.setdefault(key, np.zeros(max(1, a.bytes), np.uint8)))
                 else:
-                    arrays.append((outputs if a.role == "output" else values)[a.instruction])
+                    known = {} if a.instruction.opcode != "constant" else {a.instruction: a.instruction.literal}
+                    arrays.append((outputs if a.role == "output" else known | values)[a.instruction])
             arrays = [np.atleast_1d(a).view(np.uint8) if a.size else None for a in arrays]
             pointers = [None if a is None else cl.SVM(a) for a in arrays]
             if self.queue.device.platform.name != POCL:

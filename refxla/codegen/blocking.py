@@ -24,6 +24,7 @@ STRETCH = 128  # elements of a row of memory that are read at a time, where ther
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
 MAX_COPIES = 5 << 17  # bytes that an item copies for itself at a time: most of a second cache
+FEW_ROWS = 256  # of the left side, up to which an item may have all of them, and packs the columns that it has once
 STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
 NEAR_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
@@ -109,16 +110,18 @@ def choose_blocking(p: Product) -> Blocking:
         rows, vectors = choice.tile
         tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name, tile.bytes)
     direct = reads_as_vectors(access) and p.n >= tile.columns
-    if direct and p.m <= STREAMED_ROWS and choice.panels is None:
+    if direct and p.m <= STREAMED_ROWS and choice.panels is None and not p.right_known:
         share = max(-(-p.n // (2 * p.target.compute_units)), min(STRETCH, -(-p.n // p.target.compute_units)))
         share = min(share, MAX_SUMS // (4 * p.m))
         if choice.tile is None:
             tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
         return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
     near = direct and (p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p))
-    # Panels of a side that no turn of a loop changes are made before the loop.
+    # Panels of a side that no turn of a loop changes are made before the loop, those of a constant before all calls.
     ways = ["direct"] if near else ["packed"] if p.right_kept else ["packed", "local"]
-    if choice.panels in ("packed", "local") or (choice.panels == "direct" and direct):
+    if p.right_known:
+        ways = ["packed"]
+    elif choice.panels in ("packed", "local") or (choice.panels == "direct" and direct):
         ways = [choice.panels]
     candidates = [Blocking(tile, rows, columns, way) for way in ways for rows, columns in _blocks(p, tile, way)]
     if not candidates:
@@ -135,7 +138,7 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
     """Rows and columns that blocks may have, where panels come from there."""
     element = tile.bytes // tile.lanes
     terms = min(p.rows.most_terms, p.k)
-    for rows in _shares(p.m, tile.rows, MAX_ROWS):
+    for rows in _shares(p.m, tile.rows, MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS):
         for columns in _shares(p.n, tile.columns, MAX_COLUMNS):
             sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element
             copies = (rows * p.rows.local + columns * (panels == "local")) * terms * element
@@ -169,7 +172,7 @@ def _cost(p: Product, b: Blocking) -> float:
         cost += left / element * column_blocks * COPY_LEFT
     if b.panels == "local":
         cost += right / element * row_blocks * COPY_RIGHT
-    elif b.panels == "packed":
+    elif b.panels == "packed" and not p.right_known:
         cost += right / element * COPY_RIGHT + 3 * right * _rate(3 * right) + ITEM * p.target.compute_units
     items, cores = _items(p, b), p.target.compute_units
     cost += items * ITEM

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 
 from refxla_spec.module import Instruction
 
-from ..plan import Fusion, Kernel
+from ..plan import Argument, Fusion, Kernel
 from .block import Block
 from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, variable
-from .matmul import LOCAL_ROWS, LOCAL_TERMS, Product, Run
+from .matmul import LOCAL_ROWS, LOCAL_TERMS, Product
 from .packing import VECTORS, direct_access, input_argument, inputs_of, scratch_argument, to_accumulation
 from .target import Target
+from .tile import Loop
 
 if TYPE_CHECKING:
     from .dot import DotDimensions
@@ -39,7 +40,7 @@ def product(fusion: Fusion, target: Target, numbers: DotDimensions) -> Product:
     return Product(
         fusion, target, rows.part, numbers.groups, numbers.m, 2 * numbers.n, 2 * numbers.k,
         rows, fusion.hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True), (2 * numbers.k,),
-        whole=rows.whole,
+        numbers.right_matrix, whole=rows.whole,
     )  # fmt: skip
 
 
@@ -63,10 +64,10 @@ class ComplexRows:
         access = direct_access(fusion, target, self.operand, numbers.left(g, m, k), self.whole)
         self.access = access if access is not None and access.position.factor("k") == 1 else None
 
-    def pointer(self) -> tuple[Instruction | None, int]:
+    def pointer(self) -> Instruction | Argument:
         if self.access is not None:
-            return self.access.instruction, 0
-        return None, self.numbers.groups * self.numbers.m * self.terms
+            return self.access.instruction
+        return scratch_argument(self.fusion, "left", self.part, self.numbers.groups * self.numbers.m * self.terms)
 
     def stage(self) -> Kernel | None:
         if self.access is not None:
@@ -84,8 +85,7 @@ class ComplexRows:
                 name = e.assign(self.whole, value, block)
                 for offset, part in enumerate("xy"):
                     block.line(f"{out}[{s * self.terms + k * 2 + offset}] = {name}.{part};")
-        scratch = scratch_argument(self.fusion, "left", self.part, self.pointer()[1])
-        arguments = (*map(input_argument, inputs), scratch)
+        arguments = (*map(input_argument, inputs), self.pointer())
         return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-total // per_item))
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
@@ -113,6 +113,8 @@ class ComplexRows:
                 position = (g * n.m + m) * self.terms
             block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position + self.first});")
 
-    def runs(self, block: Block, rows: int, run: Run) -> None:
-        terms = str(self.terms) if self.blocks == 1 else "terms"
-        run([f"row{i}" for i in range(rows)], terms, "0", None)
+    def walk(self, loop: Loop) -> None:
+        return None
+
+    def run(self, rows: int) -> tuple[list[str], str]:
+        return [f"row{i}" for i in range(rows)], str(self.terms) if self.blocks == 1 else "terms"

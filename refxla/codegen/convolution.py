@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd, prod
 
+import numpy as np
 from refxla_spec.module import Instruction
 
 from ..plan import Fusion, Kernel
@@ -53,7 +54,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,
-            rows, hero.operands[1], numbers.right, numbers.result, numbers.terms, numbers.phases,
+            rows, hero.operands[1], numbers.right, numbers.result, numbers.terms, numbers.right_matrix, numbers.phases,
         )
     )  # fmt: skip
 
@@ -138,6 +139,13 @@ class ConvolutionNumbers:
         for d, element, w in zip(self.dims.kernel_spatial, elements, self.window, strict=True):
             indices[d] = w.size - 1 - element if w.reversal else element
         return tuple(indices)
+
+    def right_matrix(self, value: np.ndarray) -> np.ndarray:
+        """The value of rhs as [group of features or of the batch, k, n]."""
+        d = self.dims
+        reversed_ = tuple(s for s, w in zip(d.kernel_spatial, self.window, strict=True) if w.reversal)
+        value = np.flip(value, reversed_).transpose(*d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature)
+        return value.reshape(self.k, self.groups, self.n).transpose(1, 0, 2)
 
     def result(self, g: Index, m: Index, n: Index) -> tuple[Indices, bool | str]:
         """The indices of the convolution itself, and the condition under which that element exists."""

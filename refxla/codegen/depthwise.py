@@ -11,11 +11,12 @@ from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING
 
-from ..plan import Fusion, Kernel
+from ..plan import Argument, Fusion, Kernel
 from .block import Block
 from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, linearize, variable
+from .known import is_known, known_argument, known_value
 from .matmul import store_outputs
 from .packing import (
     VECTORS,
@@ -74,14 +75,16 @@ class _Depthwise:
         indices = self._right(self.elements, self.feature, variable("c", 0, numbers.groups - 1))
         access = direct_access(fusion, target, self.right, indices, name)
         self.access = access if access is not None and access.position.factor("c") == 1 else None
+        self.known = self.access is None and is_known(fusion, self.right, name)
 
     def _right(self, elements: list[Index], feature: Index, c: Index) -> tuple[Index, ...]:
         n = self.numbers
         return n.right_element(elements, feature, c)
 
     def stage(self) -> Kernel | None:
-        """The kernel that copies rhs to scratch[element of the window][feature][group], unless it lies so already."""
-        if self.access is not None:
+        """The kernel that copies rhs to scratch[element of the window][feature][group], unless it lies so already or is
+        a constant."""
+        if self.access is not None or self.known:
             return None
         n = self.numbers
         inputs = inputs_of(self.fusion, [self.right])
@@ -94,9 +97,16 @@ class _Depthwise:
                 c = variable("c", 0, n.groups - 1)
                 value = to_accumulation(e, self.right, self._right(elements, feature, c), self.name, block)
                 block.line(f"a{len(inputs)}[{variable('k', 0, n.k - 1) * n.groups + c}] = {value};")
-        scratch = scratch_argument(self.fusion, "right", self.name, n.k * n.groups)
-        arguments = (*map(input_argument, inputs), scratch)
+        arguments = (*map(input_argument, inputs), self._copy())
         return Kernel(f"{self.fusion.name}.right", block.text(), arguments, -(-n.k // per_item))
+
+    def _copy(self) -> Argument:
+        """The copy of rhs: a constant, or scratch memory that the stage fills."""
+        n = self.numbers
+        if not self.known:
+            return scratch_argument(self.fusion, "right", self.name, n.k * n.groups)
+        matrix = n.right_matrix(known_value(self.fusion, self.right, self.name))  # [group, k, 1]
+        return known_argument(self.fusion, "right", matrix.transpose(1, 0, 2))
 
     def kernel(self) -> Kernel:
         n, block, hero = self.numbers, Block(), self.fusion.hero
@@ -108,14 +118,11 @@ class _Depthwise:
         arguments = [*map(input_argument, read), *map(output_argument, self.fusion.outputs)]
         e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(values)})
         pointers = []
-        for which, access, elements in (
-            ("left", self.rows.access, prod(n.lhs)),
-            ("right", self.access, n.k * n.groups),
-        ):
+        for access, copy in ((self.rows.access, self.rows.pointer), (self.access, self._copy)):
             if access is not None:
                 pointers.append(f"((__global const {self.element}*)a{values.index(access.instruction)})")
             else:
-                arguments.append(scratch_argument(self.fusion, which, self.name, elements))
+                arguments.append(copy())
                 pointers.append(f"a{len(arguments) - 1}")
         strips = n.groups // self.width
         order = [n.batch if s is None else n.counts[s] for s in n.order]

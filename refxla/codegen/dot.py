@@ -11,9 +11,10 @@ from functools import partial
 from math import prod
 from typing import Protocol
 
+import numpy as np
 from refxla_spec.module import Instruction
 
-from ..plan import Fusion, Kernel
+from ..plan import Argument, Fusion, Kernel
 from . import complex_dot, loop
 from .block import Block
 from .blocking import STREAMED_ROWS, reads_as_vectors
@@ -21,13 +22,13 @@ from .choices import choice_for
 from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, variable
+from .known import is_known, known_argument, known_value, strips_of
 from .matmul import (
     LOCAL_ROWS,
     LOCAL_TERMS,
     STREAMED_TERMS,
     Indices,
     Product,
-    Run,
     kernels,
 )
 from .matvec import MatrixVector
@@ -45,6 +46,7 @@ from .packing import (
     vector_type,
 )
 from .target import Target
+from .tile import Loop
 
 TINY = 2048  # products up to which plain loops are as quick
 SPREAD = 16  # elements between the strips that an item copies, so that they fall on different sets of the cache
@@ -77,6 +79,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         Product(
             fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
             rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True), numbers.terms,
+            numbers.right_matrix,
         )
     )  # fmt: skip
 
@@ -90,7 +93,7 @@ def _matrix_vector(fusion: Fusion, target: Target, n: DotDimensions, name: str) 
             fusion, target, name, n.groups, n.m, n.k, lhs, rhs,
             n.left, lambda g, k: n.right(g, k, one), lambda g, m: n.result(g, m, one),
         )  # fmt: skip
-    if n.m == 1:
+    if n.m == 1 and not is_known(fusion, rhs, name):  # panels of a constant are read faster
         yield MatrixVector(
             fusion, target, name, n.groups, n.n, n.k, rhs, lhs,
             lambda g, m, k: n.right(g, k, m), lambda g, k: n.left(g, one, k), lambda g, m: n.result(g, one, m),
@@ -123,6 +126,18 @@ class DotDimensions:
     def right(self, g: Index, k: Index, n: Index) -> Indices:
         """The indices of rhs."""
         return _place(self.rhs, (self.rhs_batch, g), (self.rhs_free, n), (self.rhs_contracting, k))
+
+    def left_matrix(self, value: np.ndarray) -> np.ndarray:
+        """The value of lhs as [g, m, k]."""
+        return value.transpose(*self.lhs_batch, *self.lhs_free, *self.lhs_contracting).reshape(
+            self.groups, self.m, self.k
+        )
+
+    def right_matrix(self, value: np.ndarray) -> np.ndarray:
+        """The value of rhs as [g, k, n]."""
+        return value.transpose(*self.rhs_batch, *self.rhs_contracting, *self.rhs_free).reshape(
+            self.groups, self.k, self.n
+        )
 
     def result(self, g: Index, m: Index, n: Index) -> Indices:
         """The indices of the dot itself."""
@@ -177,7 +192,8 @@ class DotRows:
             step = self.access.position.factor("k")
             if step is None or (abs(step) > 64 and m * k > DIRECT_COLUMNS and m > 1):
                 self.access = None
-        self.local = self.access is None and (along_m or along_k) and m > STREAMED_ROWS
+        self.known = self.access is None and is_known(fusion, self.operand, name)
+        self.local = self.access is None and not self.known and (along_m or along_k) and m > STREAMED_ROWS
         self.most_terms = min(k, self._block_terms())
         self.least_terms = self.most_terms
         self.blocks = max(1, -(-k // self.most_terms))
@@ -207,10 +223,14 @@ class DotRows:
         n = self.numbers
         return n.left(variable(g, 0, n.groups - 1), variable(m, 0, n.m - 1), variable(k, 0, n.k - 1))
 
-    def pointer(self) -> tuple[Instruction | None, int]:
+    def pointer(self) -> Instruction | Argument:
+        n = self.numbers
         if self.access is not None:
-            return self.access.instruction, 0
-        return None, 0 if self.local else self.numbers.groups * self.strips * self.strip * self.numbers.k
+            return self.access.instruction
+        if self.known:
+            strips = strips_of(n.left_matrix(known_value(self.fusion, self.operand, self.name)), self.strip)
+            return known_argument(self.fusion, "left", strips)
+        return scratch_argument(self.fusion, "left", self.name, n.groups * self.strips * self.strip * n.k)
 
     def inputs(self) -> list[Instruction]:
         return inputs_of(self.fusion, [self.operand])
@@ -240,8 +260,7 @@ class DotRows:
             with block.scope(f"if (first_row + {strips * self.strip} <= {n.m})"):
                 vector = vector_type(self.name, 32 * self.strip // VECTORS[self.name][1])
                 block.line(f"typedef {vector} __attribute__((aligned(sizeof({self.element})))) strip_vector;")
-                for s in range(strips):
-                    self._copy_strip(block, e, s)
+                self._copy_strips(block, e, strips)
             with (
                 block.scope("else"),
                 block.scope(f"for (int r = 0; r < {n.m} - first_row && r < {strips * self.strip}; ++r)"),
@@ -257,22 +276,27 @@ class DotRows:
         value = to_accumulation(e, self.operand, n.left(g, m, k), self.name, block)
         block.line(f"strips[{place}] = {value};")
 
-    def _copy_strip(self, block: Block, e: Elements, s: int) -> None:
-        """Copies the elements of C variable k and strip number s."""
+    def _copy_strips(self, block: Block, e: Elements, strips: int) -> None:
+        """Copies the elements of C variable k and so many strips."""
         n, strip = self.numbers, self.strip
-        to = f"{s * self._pitch} + t * {strip}"
         if self.plain is None:
-            with block.scope(f"for (int u = 0; u < {strip}; ++u)"):
-                self._copy(block, e, f"first_row + {s * strip} + u", f"{to} + u")
+            for s in range(strips):
+                with block.scope(f"for (int u = 0; u < {strip}; ++u)"):
+                    place = f"{s * self._pitch} + t * {strip} + u"
+                    self._copy(block, e, f"first_row + {s * strip} + u", place)
             return
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
         left = n.left(g, m, variable("k", 0, n.k - 1))
         at = direct_access(self.fusion, self.target, self.operand, left, self.name)
-        source = f"(__global const {self.element}*)({e.address(at.instruction, at.indices)}) + {s * strip}"
-        block.line(f"*(strip_vector*)(strips + {to}) = *(__global const strip_vector*)({source});")
+        source = f"(__global const {self.element}*)({e.address(at.instruction, at.indices)})"
+        block.line(f"__global const {self.element}* const from = {source};")
+        block.line(f"{self.element}* const to = strips + t * {strip};")
+        for s in range(strips):
+            value = f"*(__global const strip_vector*)(from + {s * strip})"
+            block.line(f"*(strip_vector*)(to + {s * self._pitch}) = {value};")
 
     def stage(self) -> Kernel | None:
-        if self.access is not None or self.local:
+        if self.access is not None or self.local or self.known:
             return None
         n, strip = self.numbers, self.strip
         inputs = inputs_of(self.fusion, [self.operand])
@@ -292,8 +316,7 @@ class DotRows:
                         row = variable("m", 0, n.m - 1)
                     value = to_accumulation(e, self.operand, n.left(g, row, k), self.name, block)
                     block.line(f"a{len(inputs)}[{(s * n.k + k) * strip + u}] = {value};")
-        scratch = scratch_argument(self.fusion, "left", self.name, self.pointer()[1])
-        arguments = (*map(input_argument, inputs), scratch)
+        arguments = (*map(input_argument, inputs), self.pointer())
         return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-total // per_item))
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
@@ -312,7 +335,7 @@ class DotRows:
             # Of a tile that is not whole, the rows beyond are the last one.
             for i in range(rows):
                 block.line(f"const int m{i} = i + {i} < rows ? i + {i} : rows - 1;")
-                place = f"m{i} / {self.strip} * {self._pitch} + m{i} % {self.strip}"
+                place = f"(uint)m{i} / {self.strip}u * {self._pitch} + (uint)m{i} % {self.strip}u"
                 block.line(f"const {self.element}* const row{i} = strips + ({place});")
             return
         g = variable("g", 0, n.groups - 1)
@@ -328,6 +351,8 @@ class DotRows:
                 position = ((g * self.strips + m // self.strip) * n.k + self.first) * self.strip + m % self.strip
             block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position});")
 
-    def runs(self, block: Block, rows: int, run: Run) -> None:
-        terms = str(self.numbers.k) if self.blocks == 1 else "terms"
-        run([f"row{i}" for i in range(rows)], terms, "0", None)
+    def walk(self, loop: Loop) -> None:
+        return None
+
+    def run(self, rows: int) -> tuple[list[str], str]:
+        return [f"row{i}" for i in range(rows)], str(self.numbers.k) if self.blocks == 1 else "terms"

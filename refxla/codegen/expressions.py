@@ -8,7 +8,8 @@ stack of their own, so that a chain of a hundred thousand instructions is no pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +30,33 @@ _THROUGH = {"copy", "opt-barrier", "domain", "add-dependency"}
 
 @dataclass(frozen=True)
 class Access:
-    """A load of the element `indices` of an input, at `position` in memory; `conditional` if it stands under an if."""
+    """A load of the element `indices` of an input, at `position` in memory, into the C variable `name`.
+
+    `conditional` says that it stands under an if.
+    """
 
     instruction: Instruction
     indices: Indices
     position: Index
+    conditional: bool
+    name: str
+
+
+@dataclass(frozen=True)
+class Store:
+    """The store of a C variable or literal to an output, at `position` in memory."""
+
+    instruction: Instruction
+    position: Index
+    value: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function that is cheap for moderate operands (near.py): the element at `indices` of a member of a fusion."""
+
+    instruction: Instruction
+    indices: Indices
     conditional: bool
 
 
@@ -43,7 +66,8 @@ class Elements:
     `arguments` gives the C pointer of each instruction that is read from memory or written to it; an instruction among
     `fusion.outputs` that the fusion itself computes is written, all others are read. `accesses` collects all loads
     that were emitted, and `tests` what was asked of indices that the generator could not tell: (index, bound) for
-    whether an index is at least, or below, a bound.
+    whether an index is at least, or below, a bound. `stores` has all stores; `starts` are the C variables of
+    indices that come from memory. `calls` has the functions that near.py is about, those that others take first.
     """
 
     def __init__(self, fusion: Fusion, target: Target, arguments: dict[Instruction, str]) -> None:
@@ -54,7 +78,12 @@ class Elements:
         self._inputs = {i: p for i, p in arguments.items() if i not in written}
         self._bound: dict[tuple[Instruction, Indices], str | tuple[str, ...]] = {}
         self.accesses: list[Access] = []
+        self.stores: list[Store] = []
+        self._gathered: dict[Instruction, str] = {}
+        self.starts: set[str] = set()
+        self.lines_ahead = 0
         self.tests: list[tuple[Index, int]] = []
+        self.calls: list[Call] = []
         self.turns = 1  # of the loops inside one element, about: what it costs
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
@@ -97,8 +126,33 @@ class Elements:
     def store(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> None:
         """Writes that element to the instruction's output."""
         value = self.value(instruction, indices, block)
+        if self.lines_ahead:
+            return
         position = linearize(indices, instruction.shape.dimensions)
-        block.line(f"{self._outputs[instruction]}[{position}] = {scalar.store(type_name(instruction), value)};")
+        self.stores.append(Store(instruction, position, value))
+        place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{position}]"
+        block.line(f"{place} = {scalar.store(type_name(instruction), value)};")
+
+    def gather(self, instruction: Instruction, place: str | None) -> None:
+        """From now on `store` writes that output to a private C lvalue, None: to memory."""
+        if place is None:
+            del self._gathered[instruction]
+        else:
+            self._gathered[instruction] = place
+
+    @contextmanager
+    def ahead(self, lines: int) -> Iterator[None]:
+        """Inside, what lies at places that come from memory is not loaded, but so many lines of it are fetched ahead;
+        nothing is stored, and what is computed is good for nothing else."""
+        self.lines_ahead = lines
+        try:
+            yield
+        finally:
+            self.lines_ahead = 0
+
+    def output(self, instruction: Instruction) -> str:
+        """The C pointer to that output."""
+        return self._outputs[instruction]
 
     def address(self, instruction: Instruction, indices: Sequence[Index]) -> str | None:
         """Where in memory that element is, as C; None where it is computed."""
@@ -169,6 +223,7 @@ class Elements:
         bound = f"{limit}" if limit < _largest(element_type) else None
         high = f"{value} > {bound} ? {bound} : " if bound else ""
         block.line(f"const int {name} = (int)({low}{high}{value});")
+        self.starts.add(name)
         return variable(name, 0, limit)
 
     def _known(self, request: tuple[Instruction, Indices], block: Block) -> str | tuple[str, ...] | None:
@@ -185,9 +240,13 @@ class Elements:
 
     def _load(self, instruction: Instruction, indices: Indices, block: Block) -> Rule:
         position = linearize(indices, instruction.shape.dimensions)
-        self.accesses.append(Access(instruction, indices, position, block.is_conditional))
         name = type_name(instruction)
-        return self.assign(name, scalar.load(name, f"{self._inputs[instruction]}[{position}]"), block)
+        if self.lines_ahead and position.variables & self.starts:
+            block.line(f"rx_fetch((ulong)({self._inputs[instruction]} + ({position})), 64, {self.lines_ahead});")
+            return self.assign(name, scalar.literal(name, 0), block)
+        held = self.assign(name, scalar.load(name, f"{self._inputs[instruction]}[{position}]"), block)
+        self.accesses.append(Access(instruction, indices, position, block.is_conditional, held))
+        return held
         yield  # a rule that asks for nothing is a generator, too
 
     def _literal(self, name: str, value, block: Block) -> str:
@@ -213,6 +272,8 @@ def _elementwise(e: Elements, i: Instruction, indices: Indices, block: Block) ->
     for operand in i.operands:
         # A scalar operand (a clamp's bounds, a select's pred) goes with every element.
         args.append((yield operand, indices if operand.shape.rank == len(indices) else ()))
+    if scalar.has_near(i.opcode, type_name(i)):
+        e.calls.append(Call(i, indices, block.is_conditional))
     return e._scalar(i, args, block)
 
 

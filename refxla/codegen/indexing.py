@@ -56,9 +56,16 @@ class Index:
 
     def __init__(self, terms: tuple[tuple[Atom, int], ...], constant: int) -> None:
         self.terms, self.constant = terms, constant
-        self.low = constant + sum(c * (a.low if c > 0 else a.high) for a, c in terms)
-        self.high = constant + sum(c * (a.high if c > 0 else a.low) for a, c in terms)
-        self._hash = hash((frozenset(terms), constant))
+        low = high = constant
+        for atom, c in terms:
+            if c > 0:
+                low += c * atom.low
+                high += c * atom.high
+            else:
+                low += c * atom.high
+                high += c * atom.low
+        self.low, self.high = low, high
+        self._hash = hash((frozenset(terms), constant)) if terms else hash(constant)
 
     def __hash__(self) -> int:
         return self._hash

@@ -2,8 +2,8 @@
 
 The dimensions of the outputs become as few nested loops as all reads allow (`_groups`): an elementwise chain is one
 loop. On a CPU an item is a chunk of the elements, the innermost loop runs along memory; where a read runs across memory
-(a transpose), the loops go in tiles whose cache lines stay in the cache. A concatenate is split into one nest for each
-operand, and loops fall into ranges where a pad asks for the border (`ranges`). On a GPU an item is one element.
+(a transpose), blocks are turned in registers (`turned`). A concatenate is split into one nest for each operand, and
+loops fall into ranges where a pad asks for the border (`ranges`). On a GPU an item is one element.
 
 Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
 """
@@ -18,13 +18,14 @@ from refxla_spec.module import Instruction
 
 from ..optable import ELEMENTWISE, ROWS
 from ..plan import Argument, Fusion, Kernel
-from . import scalar
+from . import near, scalar
 from .block import Block
-from .expressions import Access, Elements, is_elementwise, type_name, update_starts
+from .expressions import Call, Elements, is_elementwise, type_name, update_starts
 from .indexing import Index, constant, delinearize, linearize, variable
 from .ranges import Cut, Range, cut
-from .stretch import Part, Stretch
+from .stretch import Stretch
 from .target import Target
+from .turned import Turned, across
 
 CHUNK = 16384  # elements that one item computes, for cheap elements
 ADDITION_NS, BYTE_NS = 0.05, 0.03  # of an element, about: what is computed, what is moved
@@ -35,9 +36,9 @@ WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
 MAX_SEGMENTS = 64
-TILE_ROWS, TILE_COLUMNS = 64, 16  # of a tile of a transpose: whole cache lines of f32 both ways
-MAX_STAGED = 4  # inputs of which a tile is kept
-WIDENED = {"char": "int", "uchar": "uint", "short": "int", "ushort": "uint"}  # what narrow ones are in a tile
+ROWS_AHEAD = 4  # of those that a gather takes, one is fetched
+FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
+MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
 # Operations with constants of their own: functions, and not what the processor has an instruction for.
 FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
@@ -137,7 +138,9 @@ def _kernel(
     # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
     # code that has other constants is compiled for the processor's masks.
     wide = any(i.opcode in FUNCTIONS for i in fusion.instructions)
-    return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide)
+    text = block.text()
+    called = {near.helper(i): None for i in fusion.instructions if i.shape.is_array and near.head(i) in text}
+    return Kernel(fusion.name, text, tuple(arguments), items, registers=wide, helpers=tuple(called))
 
 
 def chunk_of(fusion: Fusion, target: Target) -> int:
@@ -196,14 +199,15 @@ class _Nest:
         self._probes: dict[tuple, tuple[Elements, int]] = {}
         self.groups = self._choose_groups()
         elements, _ = self._probe(self.groups)
-        self.accesses, self.turns = elements.accesses, elements.turns
+        self.accesses, self.turns, self.starts = elements.accesses, elements.turns, elements.starts
+        self.has_near = bool(elements.calls)
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
-        self.tiled = self._transposed_group()
         self.chunk = max(1, chunk_of(fusion, target) // self.turns)
+        self.turned = self._choose_turned()
         if target.kind == "gpu":
             self.items = segment.size
-        elif self.tiled is not None:
-            self.items = -(-self._tiles() // self._tiles_per_item())
+        elif self.turned is not None:
+            self.items = self.turned.items
         elif self.sizes[-1] >= self.chunk:
             self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
         else:
@@ -224,9 +228,9 @@ class _Nest:
         block.line(f"const int {at} = {item};")
         number = variable(at, 0, self.items - 1)
         if self.target.kind == "gpu":
-            self._emit_body(e, block, delinearize(number, self.sizes))
-        elif self.tiled is not None:
-            self._emit_tiles(e, block, number)
+            self.emit_body(e, block, delinearize(number, self.sizes))
+        elif self.turned is not None:
+            self.turned.emit(e, block, number)
         elif self.sizes[-1] >= self.chunk:
             parts = -(-self.sizes[-1] // self.chunk)
             outer = delinearize(number // parts, self.sizes[:-1])
@@ -234,22 +238,37 @@ class _Nest:
             self._emit_stretch(e, block, outer, stretch, self.cut)
         else:
             count = prod(self.sizes[:-1])
-            with Stretch(e, block, number, self._rows_per_item(), count).loop() as row:
+            rows = Stretch(e, block, number, self._rows_per_item(), count)
+            with rows.loop() as row:
+                self._emit_fetch(e, block, row, rows)
                 outer = delinearize(row, self.sizes[:-1])
                 stretch = Stretch(e, block, constant(0), self.sizes[-1], self.sizes[-1])
                 self._emit_stretch(e, block, outer, stretch, self.cut)
+
+    def _emit_fetch(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
+        """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
+        inner = f"g{len(self.sizes) - 1}"
+        taken = [a for a in self.accesses if a.position.variables & self.starts and a.position.factor(inner) == 1]
+        taken = [a for a in taken if a.instruction.shape.bytes >= FAR_BYTES]
+        gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
+        if not taken or not gathers or not self.target.clang or self.turns > 1 or rows.single:
+            return
+        most = max(a.instruction.shape.element_type.bits for a in taken) // 8 * self.sizes[-1]
+        with block.scope(), e.ahead(min(most, MOST_AHEAD) // 64 + 1):
+            later = e.names.fresh("n")
+            block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {rows.last} ? {row} + {ROWS_AHEAD} : {row};")
+            at = variable(later, 0, max(2, prod(self.sizes[:-1])) - 1)
+            self.emit_body(e, block, (*delinearize(at, self.sizes[:-1]), constant(0)))
 
     def _emit_stretch(
         self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, cut: Cut | None
     ) -> None:
         """The innermost loop, or what it falls into, inside loops with these indices."""
         if cut is None:
-            with stretch.loop() as inner:
-                self._emit_body(e, block, (*outer, inner))
+            self._emit_innermost(e, block, outer, stretch, None)
         elif cut.loop == len(outer):
             for low, high, _ in cut.parts:
-                with stretch.loop((low, high)) as inner:
-                    self._emit_body(e, block, (*outer, inner))
+                self._emit_innermost(e, block, outer, stretch, (low, high))
         else:
             name, n = str(outer[cut.loop]), cut.loop
             if not name.isidentifier():
@@ -261,112 +280,38 @@ class _Nest:
                     here = (*outer[:n], variable(name, low, high), *outer[n + 1 :])
                     self._emit_stretch(e, block, here, stretch, inside)
 
-    def _emit_tiles(self, e: Elements, block: Block, number: Index) -> None:
-        """Tiles of rows (the group that reads run along) and columns (the innermost group, that writes run along)."""
-        tiled, inner = self.tiled, len(self.sizes) - 1
-        tiles = []
-        for access in self._staged(self.accesses, f"g{tiled}", f"g{inner}"):
-            own = scalar.register_type(type_name(access.instruction))
-            c_type = WIDENED.get(own, own) if self._turns("int") else own
-            read = self._is_turned_from_memory(access)
-            tiles.append(
-                ("" if read else e.names.fresh("tile"), e.names.fresh("turned") if self._turns(c_type) else "")
-            )
-            for name in filter(None, tiles[-1]):
-                block.line(f"{c_type} {name}[{TILE_ROWS * TILE_COLUMNS}] __attribute__((aligned(64)));")
-        with Stretch(e, block, number, self._tiles_per_item(), self._tiles()).loop() as tile:
-            at = list(delinearize(tile, self._tile_counts()))
-            row, column = e.names.fresh("t"), e.names.fresh("t")
-            block.line(f"const int {row} = {at[tiled] * TILE_ROWS};")
-            block.line(f"const int {column} = {at[inner] * TILE_COLUMNS};")
-            rows, columns = (row, TILE_ROWS, self.sizes[tiled]), (column, TILE_COLUMNS, self.sizes[inner])
-            whole = [f"{first} + {size} <= {limit}" for first, size, limit in (rows, columns) if limit % size]
-            with block.scope(f"if ({' && '.join(whole)})" if whole else ""):
-                self._emit_tile(e, block, at, tiles, rows, columns)
-            if whole:  # what is left at the edges is little
-                with block.scope("else"):
-                    with Part(e, block, *rows, False) as at[tiled], Part(e, block, *columns, False) as at[inner]:
-                        self._emit_body(e, block, tuple(at))
-
-    def _turns(self, c_type: str) -> bool:
-        """Whether a tile of this type is transposed in vector registers."""
-        return self.target.clang and self.target.max_vector >= 8 and c_type in ("float", "int", "uint")
-
-    def _is_turned_from_memory(self, access: Access) -> bool:
-        """Whether a tile is transposed as it is read: memory holds what registers do, and rows run forward."""
-        same = scalar.storage_type(type_name(access.instruction)) == scalar.register_type(type_name(access.instruction))
-        forward = access.position.factor(f"g{self.tiled}") == 1
-        return same and forward and self._turns(scalar.register_type(type_name(access.instruction)))
-
-    def _emit_tile(
-        self, e: Elements, block: Block, at: list[Index], tiles: Sequence, rows: tuple, columns: tuple
+    def _emit_innermost(
+        self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, within: Range | None
     ) -> None:
-        """One whole tile: what is read across memory is first copied as it lies, turned, and then taken from there.
+        """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
+        low, high = within or (0, self.sizes[-1] - 1)
 
-        `tiles` are the names of the two private arrays of each input, "" where one is not needed; `rows` and `columns`
-        are as `Part` takes them.
-        """
-        tiled, inner, at = self.tiled, len(self.sizes) - 1, list(at)
-        if any(tile for tile, _ in tiles):
-            with Part(e, block, *columns, True) as column, Part(e, block, *rows, True) as row:
-                at[tiled], at[inner] = row, column
-                for (tile, _), access in zip(tiles, self._staged_at(at, row, column), strict=True):
-                    if tile:
-                        value = e.value(access.instruction, access.indices, block)
-                        place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"
-                        block.line(f"{place} = {value};")
-        first = [variable(name, 0, max(limit, 2) - 1) for name, _, limit in (rows, columns)]
-        at[tiled], at[inner] = first
-        for (tile, turned), access in zip(tiles, self._staged_at(at, *first), strict=True):
-            source, step = tile, TILE_ROWS
-            if not tile:
-                source, step = e.address(access.instruction, access.indices), access.position.factor(columns[0])
-            if turned:
-                block.line(f"rx_transpose_tile_u32((ulong)({source}), {step}, {turned});")
-        with Part(e, block, *rows, True) as row, Part(e, block, *columns, True) as column:
-            at[tiled], at[inner] = row, column
-            for (tile, turned), access in zip(tiles, self._staged_at(at, row, column), strict=True):
-                place = f"{tile}[({column} - {columns[0]}) * {TILE_ROWS} + {row} - {rows[0]}]"
-                if turned:
-                    place = f"{turned}[({row} - {rows[0]}) * {TILE_COLUMNS} + {column} - {columns[0]}]"
-                own = scalar.register_type(type_name(access.instruction))
-                if own in WIDENED:
-                    place = f"(({own}){place})"
-                e.bind(access.instruction, access.indices, place)
-            self._emit_body(e, block, tuple(at))
+        def calls(at: Index) -> list[Call]:
+            return near.pieces(self.probe_body((*outer, at)).calls, str(at))
 
-    def _staged(self, accesses: Sequence[Access], row: str, column: str) -> list[Access]:
-        """The accesses that run along memory with the variable `row` and across it with `column`, each once."""
-        found: dict[tuple, Access] = {}
-        for a in accesses:
-            step = a.position.factor(column)
-            if a.conditional or step is None or abs(step) < TILE_COLUMNS or a.position.factor(row) not in (1, -1):
-                continue
-            if len(found) < MAX_STAGED:
-                found[a.instruction, a.indices] = a
-        return list(found.values())
+        def index(name: str) -> Index:
+            return variable(name, low, high)
 
-    def _staged_at(self, at: Sequence[Index], row: Index, column: Index) -> list[Access]:
-        """The same accesses, at these indices of the groups."""
-        e, block = self._new_elements(), Block()
+        def body(at: Index) -> None:
+            self.emit_body(e, block, (*outer, at))
+
+        if high - low + 1 < near.FROM or not self.has_near or not calls(index("i")):
+            with stretch.loop(within) as inner:
+                body(inner)
+        else:
+            near.emit_pieces(e, block, stretch.bounds(within), index, calls, body)
+
+    def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
         self.body(e, self._indices(self.groups, at), block)
-        return self._staged(e.accesses, str(row), str(column))
 
-    def _emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
-        self.body(e, self._indices(self.groups, at), block)
+    def probe_body(self, at: Sequence[Index]) -> Elements:
+        """Emits that into nowhere: the Elements that did it."""
+        e = self._new_elements()
+        self.body(e, self._indices(self.groups, at), Block())
+        return e
 
     def _rows_per_item(self) -> int:
         return max(1, self.chunk // self.sizes[-1])
-
-    def _tile_counts(self) -> list[int]:
-        tiles = {self.tiled: TILE_ROWS, len(self.sizes) - 1: TILE_COLUMNS}
-        return [-(-n // tiles.get(d, 1)) for d, n in enumerate(self.sizes)]
-
-    def _tiles(self) -> int:
-        return prod(self._tile_counts())
-
-    def _tiles_per_item(self) -> int:
-        return max(1, self.chunk // (TILE_ROWS * TILE_COLUMNS))
 
     def _indices(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> Indices:
         """The output indices of the element at these indices of the groups."""
@@ -425,23 +370,20 @@ class _Nest:
 
     def _choose_cut(self, elements: Elements) -> Cut | None:
         """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
-        if not elements.tests or self.target.kind == "gpu" or self.tiled is not None:
+        if not elements.tests or self.target.kind == "gpu" or self.turned is not None:
             return None
         if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
             return None
 
         def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:
-            e = self._new_elements()
-            at = [variable(f"g{n}", low, high) for n, (low, high) in enumerate(ranges)]
-            self.body(e, self._indices(self.groups, at), Block())
-            return e.tests
+            return self.probe_body([variable(f"g{n}", low, high) for n, (low, high) in enumerate(ranges)]).tests
 
         return cut([(0, size - 1) for size in self.sizes], tests)
 
-    def _transposed_group(self) -> int | None:
-        """The group along which a read runs through memory that runs across it in the innermost group, if any."""
+    def _choose_turned(self) -> Turned | None:
+        """The loops that turn blocks, if a read runs across memory in the innermost group and along it in another."""
         inner = len(self.sizes) - 1
         for n in reversed(range(inner)):
-            if self.sizes[n] >= 4 and self._staged(self.accesses, f"g{n}", f"g{inner}"):
-                return n
+            if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
+                return Turned(self, n, self.accesses, self.chunk, self.target)
         return None

@@ -19,17 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 from refxla_spec.module import Instruction
 
-from ..plan import Fusion, Kernel
+from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
-from .blocking import Blocking, choose_blocking, columns_vary_first
+from .blocking import FEW_ROWS, Blocking, choose_blocking, columns_vary_first, reads_as_vectors
 from .elemental import type_name
 from .expressions import Access, Elements
 from .indexing import Index, delinearize, linearize, variable
+from .known import is_known, known_argument, known_value, panels_of
 from .packing import (
     VECTORS,
     direct_access,
@@ -41,17 +44,15 @@ from .packing import (
 )
 from .panels import Panels, pack_stage, panel_elements
 from .target import Target
-from .tile import SHARED_TERMS, Loop
+from .tile import LINE, SHARED_TERMS, Loop
+from .walk import Walk
 
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
 STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
-LOCAL_ROWS = 192  # of the left side, up to which blocks of k are short, since an item may pack its own panels
-LOCAL_TERMS = 512  # of k in a block then
+LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, since an item may pack its own panels
+LOCAL_TERMS = 256  # of k in a block then
 
 Indices = tuple[Index, ...]
-# Emits the inner loop: pointers to the rows, the number of terms, how many terms of the block come before them, and the
-# C conditions of the rows that take part (None: all do).
-Run = Callable[[Sequence[str], str, str, "Sequence[str] | None"], None]
 
 
 class Rows(Protocol):
@@ -64,8 +65,8 @@ class Rows(Protocol):
     element: str  # the C type of the elements
     local: bool  # whether each item copies its rows, block by block, to private memory
 
-    def pointer(self) -> tuple[Instruction | None, int]:
-        """The input that holds them, or None and the number of elements of the scratch memory that does."""
+    def pointer(self) -> Instruction | Argument:
+        """The input that holds them, or the argument that a copy of them is. Not for what is `local`."""
 
     def inputs(self) -> list[Instruction]:
         """The inputs that `pack` reads."""
@@ -85,8 +86,14 @@ class Rows(Protocol):
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         """Declares what the rows first, first + 1, ... of pointer `source` need."""
 
-    def runs(self, block: Block, rows: int, run: Run) -> None:
-        """Calls `run` for stretches that cover the block's terms in order."""
+    def walk(self, loop: Loop) -> Walk | None:
+        """The function that takes a tile through a block in several stretches, by `call`; None where there is one."""
+
+    def call(self, walk: Walk, right: str, fresh: str) -> str:
+        """The statement that calls it: from the panel at `right`, sums beginning at zero where `fresh` holds."""
+
+    def run(self, rows: int) -> tuple[list[str], str]:
+        """Of the one stretch the pointers to the rows and the number of terms."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +116,21 @@ class Product:
     right: Callable[[Index, Index, Index], Indices]
     result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
     terms: Sequence[int]  # the sizes that k counts
+    right_matrix: Callable[[np.ndarray], np.ndarray]  # the right operand's value, as [group, k, n]
     shared: int = 1  # so many neighbouring groups have one right side
     whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
 
     @property
     def right_kept(self) -> bool:
-        """Whether the right side is the same in every turn of the loop around, so that its panels are made once."""
-        return bool(self.fusion.kept) and set(inputs_of(self.fusion, [self.right_operand])) <= set(self.fusion.kept)
+        """Whether the right side is the same at every call, or in every turn of the loop around, so that its panels are
+        made once."""
+        kept = bool(self.fusion.kept) and set(inputs_of(self.fusion, [self.right_operand])) <= set(self.fusion.kept)
+        return kept or self.right_known
+
+    @cached_property
+    def right_known(self) -> bool:
+        """Whether the right side is a constant, whose panels are part of the plan."""
+        return not self.whole and is_known(self.fusion, self.right_operand, self.name)
 
     def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
@@ -128,7 +143,8 @@ class Product:
 def kernels(p: Product) -> tuple[Kernel, ...]:
     """The stages of a product: what fills the scratch memory of either side, and the product itself."""
     b = choose_blocking(p)
-    stages = [p.rows.stage(), pack_stage(p, b.tile.columns) if b.panels == "packed" else None]
+    packed = b.panels == "packed" and not p.right_known
+    stages = [p.rows.stage(), pack_stage(p, b.tile.columns) if packed else None]
     return (*(s for s in stages if s is not None), _Main(p, b).kernel())
 
 
@@ -157,14 +173,15 @@ class _Main:
         self.row_blocks = -(-p.m // b.rows)
         self.column_blocks = -(-p.n // b.columns)
         self.g = variable("g", 0, p.groups - 1)
-        self.shared = p.rows.least_terms >= SHARED_TERMS
+        self.helpers: tuple[str, ...] = ()
+        self.apart = self._apart()
         self._name_arguments()
 
     def _name_arguments(self) -> None:
         p, fusion = self.p, self.p.fusion
         inputs = set(inputs_of(fusion, fusion.outputs, fusion.hero))
-        left, left_elements = p.rows.pointer()
-        inputs |= {left} if left is not None else set()
+        left = None if p.rows.local else p.rows.pointer()
+        inputs |= {left} if isinstance(left, Instruction) else set()
         inputs |= set(p.rows.inputs()) if p.rows.local else set()
         self.access = p.right_access() if self.b.panels == "direct" else None
         if self.b.panels == "direct":
@@ -179,16 +196,24 @@ class _Main:
         if p.rows.local:
             self.left = "strips"
         else:
-            self.left = f"a{values.index(left)}" if left is not None else self._scratch("left", left_elements)
+            self.left = f"a{values.index(left)}" if isinstance(left, Instruction) else self._pointer(left)
         if self.b.panels == "direct":
             self.right = f"a{values.index(self.access.instruction)}"
         elif self.b.panels == "packed":
-            self.right = self._scratch("right", panel_elements(p, self.b.tile.columns))
+            self.right = self._pointer(self._right(self.tile.columns))
         else:
             self.right = "panels"
 
-    def _scratch(self, which: str, elements: int) -> str:
-        self.arguments.append(scratch_argument(self.p.fusion, which, self.p.name, elements))
+    def _right(self, width: int) -> Argument:
+        """The panels: a constant, or scratch memory that a stage fills."""
+        p = self.p
+        if not p.right_known:
+            return scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))
+        panels = panels_of(p.right_matrix(known_value(p.fusion, p.right_operand, p.name)), width)
+        return known_argument(p.fusion, "right", panels)
+
+    def _pointer(self, argument: Argument) -> str:
+        self.arguments.append(argument)
         return f"a{len(self.arguments) - 1}"
 
     def kernel(self) -> Kernel:
@@ -205,7 +230,7 @@ class _Main:
             head = f"for (int turn = item * {turns}; turn < item * {turns} + {turns} && turn < {blocks}; ++turn)"
             with block.scope(head):
                 self._block("turn")
-        text, items, helpers = block.text(), -(-blocks // turns), (self.loop.text(),) if self.shared else ()
+        text, items, helpers = block.text(), -(-blocks // turns), self.helpers
         return Kernel(p.fusion.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
 
     def _block(self, number: str) -> None:
@@ -234,6 +259,8 @@ class _Main:
             first, terms = p.rows.open_block(block, "part" if p.rows.blocks > 1 else "0")
             if b.panels == "local":
                 self._pack_local(first, terms, local_terms)
+            if self.apart is not None:
+                self._fetch(first, terms)
             if p.rows.local:
                 p.rows.pack(block, self.e, b.rows, terms)
             count = f"(columns + {tile.columns - 1}) / {tile.columns}"
@@ -260,6 +287,31 @@ class _Main:
         even = self.p.rows.blocks == 1 or self.p.rows.most_terms % VECTORS[self.p.name][1] == 0
         Panels(self.p, width, self.e, self.pointers, panels, stretch, place, even).copy(block)
 
+    def _apart(self) -> int | None:
+        """How far apart rows of the right side lie, if an item fetches the next block of them while it computes: what
+        makes its own panels would otherwise wait for memory first, and compute then."""
+        if self.b.panels != "local" or self.p.rows.blocks == 1 or self.p.rows.least_terms < SHARED_TERMS:
+            return None
+        access = self.p.right_access()
+        return access.position.factor("k") if reads_as_vectors(access) else None
+
+    def _lines(self) -> int:
+        """The lines of the cache that a row of the right side has in a block, as power of 2. Each of a block's tiles
+        fetches one line for each term, in the order in which they lie in memory."""
+        return (-(-self.b.columns * self.tile.bytes // (self.tile.lanes * LINE)) - 1).bit_length()
+
+    def _fetch(self, first: Index, terms: str) -> None:
+        """Declares `ahead`, where the next block of the right side begins, and `fetched`, how many lines it has."""
+        p, block = self.p, self.block
+        following = f"part + 1 < {p.rows.blocks}"
+        block.line(f"const int next_term = {following} ? {first} + {terms} : {first};")
+        at = p.right(self.g, variable("next_term", 0, p.k - 1), variable("first_column", 0, p.n - 1))
+        access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
+        element, _ = VECTORS[p.name]
+        pointer = f"(__global const {element}*){self.pointers[access.instruction]}"
+        block.line(f"__global const {element}* const ahead = {pointer} + ({access.position});")
+        block.line(f"const int fetched = {following} ? ({terms}) << {self._lines()} : 0;")
+
     def _declare_panel(self, first: Index, local_terms: int) -> None:
         """Declares `b`, the first row of panel j of the block, and sets the distance of its rows."""
         p, tile, block = self.p, self.tile, self.block
@@ -285,8 +337,12 @@ class _Main:
 
     def _tile(self, terms: str) -> None:
         p, tile, block = self.p, self.tile, self.block
-        if self.shared:
-            return self._shared_tile()
+        spaces = ("" if p.rows.local else "__global ", self.space)
+        steps, fetches = (p.rows.step, self.right_step), self.apart is not None
+        self.loop = Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches)
+        walk = p.rows.walk(self.loop)
+        if walk is not None or p.rows.least_terms >= SHARED_TERMS:
+            return self._shared_tile(walk)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         places = {f"c{i}_{v}": f"sums[{panel}(i + {i}) * {tile.vectors} + {v}]"
                   for i in range(tile.rows) for v in range(tile.vectors)}  # fmt: skip
@@ -295,43 +351,42 @@ class _Main:
             block.line(f"{tile.vector} {c} = {start};")
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         p.rows.open_tile(block, self.left, first, tile.rows)
-        p.rows.runs(block, tile.rows, self._run)
+        self._run(*p.rows.run(tile.rows))
         for c, place in places.items():
             block.line(f"{place} = {c};")
 
-    def _shared_tile(self) -> None:
+    def _shared_tile(self, walk: Walk | None) -> None:
         """The same by the function that all products share."""
         p, tile, block = self.p, self.tile, self.block
-        spaces = ("" if p.rows.local else "__global ", self.space)
-        self.loop = Loop(tile, VECTORS[tile.name][0], p.rows.element, (p.rows.step, self.right_step), spaces)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         block.line(f"{tile.vector}* const tile = sums + {panel}i * {tile.vectors};")
+        first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
+        if self.apart is not None:
+            number = f"(j * {-(-self.b.rows // tile.rows)} + i / {tile.rows})"
+            block.line(f"const int begin = {number} * {p.rows.most_terms}, lines = {self._lines()};")
+            block.line(f"const int apart = begin < fetched ? {self.apart} : 0;")
+        if walk is not None:
+            self.helpers = (walk.text(),)
+            p.rows.open_tile(block, self.left, first, tile.rows)
+            block.line(p.rows.call(walk, "b", "part == 0" if p.rows.blocks > 1 else "1"))
+            return
+        self.helpers = (self.loop.text(),)
         with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
             block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
-        first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         p.rows.open_tile(block, self.left, first, tile.rows)
+        pointers, terms = p.rows.run(tile.rows)
+        block.line(self.loop.call(pointers, "b", terms))
 
-        def run(pointers: Sequence[str], terms: str, before: str, taking: Sequence[str] | None) -> None:
-            right = "b" if before == "0" else f"b + {self._along(before, self.right_step)}"
-            block.line(self.loop.call(pointers, right, terms, taking))
-
-        p.rows.runs(block, tile.rows, run)
-
-    def _run(self, pointers: Sequence[str], terms: str, before: str, taking: Sequence[str] | None) -> None:
+    def _run(self, pointers: Sequence[str], terms: str) -> None:
         tile, block, step = self.tile, self.block, self.p.rows.step
         element, _ = VECTORS[tile.name]
         with block.scope():
             for i, pointer in enumerate(pointers):
                 space = "" if self.p.rows.local else "__global "
                 block.line(f"{space}const {self.p.rows.element}* const p{i} = {pointer};")
-            at = "b" if before == "0" else f"b + {self._along(before, self.right_step)}"
-            block.line(f"{self.space}const {element}* const q = {at};")
-            if taking is not None:
-                for c in tile.accumulators():
-                    block.line(f"const {tile.vector} kept_{c} = {c};")
             with block.scope(f"for (int k = 0; k < {terms}; ++k)"):
                 for v in range(tile.vectors):
-                    place = f"q + {self._along('k', self.right_step)} + {v * tile.lanes}"
+                    place = f"b + {self._along('k', self.right_step)} + {v * tile.lanes}"
                     block.line(f"const {tile.vector} b{v} = *({self.space}const vector*)({place});")
                 for i in range(tile.rows):
                     index = self._along("k", step)
@@ -339,11 +394,6 @@ class _Main:
                     for v in range(tile.vectors):
                         c = f"c{i}_{v}"
                         block.line(f"{c} = {tile.multiply_add(f'x{i}', f'b{v}', c)};")
-            if taking is not None:
-                for i in range(tile.rows):
-                    kept = " ".join(f"c{i}_{v} = kept_c{i}_{v};" for v in range(tile.vectors))
-                    with block.scope(f"if (!({taking[i]}))"):
-                        block.line(kept)
 
     def _along(self, terms: str, step: int) -> str:
         """The distance of that many terms, `step` apart."""

@@ -72,9 +72,9 @@ def direct_access(
 ) -> Access | None:
     """The Access that reads the operand's element, if that is a plain load of type `name`; else None.
 
-    `name` is an accumulation type or a complex one.
+    `name` is an accumulation type, a complex one or the operand's own.
     """
-    if scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
+    if name != type_name(operand) and scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
         return None
     e, block = Elements(fusion, target, {i: "x" for i in fusion.inputs}), Block()
     e.value(operand, indices, block)
@@ -124,12 +124,12 @@ _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u6
               "c64": ("float2",), "c128": ("double2",)}  # fmt: skip
 
 
-def open_columns(block: Block, name: str, start: str, step: int, columns: str) -> None:
+def open_columns(block: Block, name: str, start: str, step: int, columns: str, packed: int = 1) -> None:
     """Declares an array of half as many vectors as one has lanes: a column each of the rows that begin at pointer
-    `start` in global memory, `step` elements apart."""
+    `start` in global memory, `step` elements apart. Elements may be `packed` smaller ones, at an address of theirs."""
     element, lanes = VECTORS[name]
     half = lanes // 2
-    block.line(f"typedef {element}{half} __attribute__((aligned(sizeof({element})))) half_vector;")
+    block.line(f"typedef {element}{half} __attribute__((aligned(sizeof({element}) / {packed}))) half_vector;")
     rows = (
         f"({vector_type(name)})(*(__global const half_vector*)({start} + {i * step}), "
         f"*(__global const half_vector*)({start} + {(i + half) * step}))"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..plan import Kernel
 from .block import Block
-from .expressions import Elements
+from .elemental import type_name
+from .expressions import Access, Elements
 from .indexing import Index, constant, variable
 from .packing import (
     VECTORS,
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
 STRETCH = 16  # panels that a copy along rows of memory takes at a time
 SPAN = 64  # terms of k that a transposing copy takes at a time
+# (type, accumulation type) -> elements in a word, and C that takes one of them out of each word of vector w: a word is
+# shifted up until the element ends it, and down until the element begins it.
+WORDS = {
+    ("bf16", "f32"): (2, "as_float8(as_uint8({w}) << {up}u & 0xffff0000u)"),
+    ("s8", "u32"): (4, "as_uint8(as_int8({w} << {up}u) >> {down})"),
+    ("u8", "u32"): (4, "{w} << {up}u >> {down}u"),
+    ("s16", "u32"): (2, "as_uint8(as_int8({w} << {up}u) >> {down})"),
+    ("u16", "u32"): (2, "{w} << {up}u >> {down}u"),
+}
 
 
 def panel_elements(p: Product, width: int) -> int:
@@ -88,7 +98,7 @@ class Panels:
         p, width = self.p, self.width
         terms = self.terms[1]
         column = (first + variable("j", 0, most - 1)) * width
-        along_k, step = self._along_k()
+        along_k, step, vectors = self._along_k()
         if not along_k:
             # Along rows of memory: a stretch of some panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
@@ -110,8 +120,8 @@ class Panels:
                     with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
                         self._row(block, column, short=True)
                     block.line("continue;")
-            if step is not None and p.name in ("f32", "f64"):
-                self._transposed(block, column, step)
+            if step is not None:
+                self._transposed(block, column, step, vectors)
                 return
             with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
                 with block.scope(f"for (int u = 0; u < {width}; ++u)"):
@@ -119,24 +129,41 @@ class Panels:
                         block.line(f"const int n = {column} + u;")
                         self._element(block)
 
-    def _along_k(self) -> tuple[bool, int | None]:
-        """Whether columns lie along k in memory, and if blocks of them can be transposed in registers, how far apart.
+    def _along_k(self) -> tuple[bool, int | None, int]:
+        """Whether columns lie along k in memory; if blocks of them can be transposed in registers, how far apart; and
+        how many vectors of a column are read at a time.
 
         They may do so in stretches, where k counts several dimensions: a block must not go beyond a stretch.
         """
         p = self.p
         if p.whole:
-            return False, None
-        inner, lanes = p.terms[-1] if p.terms else 1, VECTORS[p.name][1]
+            return False, None, 0
+        inner, lanes = p.terms[-1] if p.terms else 1, VECTORS[p.name][1] * self.packed
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         k = variable("q", 0, p.k // inner - 1) * inner + variable("r", 0, inner - 1)
-        access = direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), p.name)
+        access = self._access(g, k, n)
         if access is None or access.position.factor("r") != 1 or access.position.factor("n") == 1:
-            return False, None
-        everywhere = p.right_access()
+            return False, None, 0
+        step = access.position.factor("n")
+        if p.name == "u64" or step is None or step % self.packed:
+            step = None
+        everywhere = self._access(g, variable("k", 0, p.k - 1), n)
         if everywhere is not None and everywhere.position.factor("k") == 1:
-            return True, everywhere.position.factor("n")
-        return self.even and inner % lanes == 0, access.position.factor("n")
+            return True, step, 2 if self.packed == 1 else 1
+        return self.even and self.packed == 1 and inner % lanes == 0, step, 1
+
+    @property
+    def packed(self) -> int:
+        """How many elements of the right side a word as wide as an accumulator holds, where that is more than one and
+        words can be taken apart; else 1."""
+        return WORDS.get((type_name(self.p.right_operand), self.p.name), (1, ""))[0]
+
+    def _access(self, g: Index, k: Index, n: Index) -> Access | None:
+        """The Access of an element of the right side, if that is a plain load, with a conversion where words can be
+        taken apart."""
+        p = self.p
+        name = p.name if self.packed == 1 else type_name(p.right_operand)
+        return direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
         """Row t of panel j."""
@@ -168,31 +195,40 @@ class Panels:
             value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
         block.line(f"{pointer}[{position} + u] = {value};")
 
-    def _transposed(self, block: Block, column: Index, step: int) -> None:
-        """A whole panel, from columns that are contiguous along k and lie `step` apart."""
-        p = self.p
+    def _transposed(self, block: Block, column: Index, step: int, vectors: int) -> None:
+        """A whole panel, from columns that are contiguous along k and lie `step` apart. Where it can be, a line of the
+        cache is read whole: the lines of columns that lie a power of two apart push each other out."""
+        p, packed = self.p, self.packed
         element, lanes = VECTORS[p.name]
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
-        vector = vector_type(p.name)
-        block.line(f"typedef {vector} __attribute__((aligned(sizeof({element})))) unaligned;")
+        block.line(f"typedef {vector_type(p.name)} __attribute__((aligned(sizeof({element})))) unaligned;")
         block.line("int t = 0;")
-        with block.scope(f"for (; t + {lanes} <= {terms}; t += {lanes})"):
-            with block.scope(f"for (int u = 0; u < {self.width}; u += {lanes})"):
-                block.line(f"const int n = {column} + u;")
-                block.line(f"const int k = {first + t};")
-                at = p.right(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
-                access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
-                block.line(
-                    f"__global const {element}* const from = {self.pointers[access.instruction]} + ({access.position});"
-                )
-                pointer, position = self._place()
-                space = "" if pointer == "panels" else "__global "
-                for part in range(0, lanes, lanes // 2):
-                    with block.scope():
-                        open_columns(block, p.name, f"from + {part}", step, "r")
-                        for i in range(lanes // 2):
-                            at_row = f"{pointer} + ({position} + u + {(part + i) * self.width})"
-                            block.line(f"*({space}unaligned*)({at_row}) = r[{i}];")
+        for words in range(vectors * lanes, 0, -lanes):  # at a time
+            with block.scope(f"for (; t + {words * packed} <= {terms}; t += {words * packed})"):
+                with block.scope(f"for (int u = 0; u < {self.width}; u += {lanes})"):
+                    block.line(f"const int n = {column} + u;")
+                    block.line(f"const int k = {first + t};")
+                    access = self._access(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
+                    source = f"{self.pointers[access.instruction]} + ({access.position})"
+                    space = "__global const"
+                    block.line(f"{space} {element}* const from = ({space} {element}*)({source});")
+                    for part in range(0, words, lanes // 2):
+                        self._columns(block, part, step // packed)
         with block.scope(f"for (; t < {terms}; ++t)"):
             self._row(block, column, short=False)
+
+    def _columns(self, block: Block, part: int, step: int) -> None:
+        """Stores half as many words of each column as a vector has lanes, from word number `part` on."""
+        name, packed = self.p.name, self.packed
+        half = VECTORS[name][1] // 2
+        pointer, position = self._place()
+        space = "" if pointer == "panels" else "__global "
+        parts = WORDS[type_name(self.p.right_operand), name][1] if packed > 1 else "{w}"
+        with block.scope():
+            open_columns(block, name, f"from + {part}", step, "r", packed)
+            for i in range(half):
+                for e in range(packed):
+                    row = (part + i) * packed + e
+                    value = parts.format(w=f"r[{i}]", up=32 - 32 // packed * (e + 1), down=32 - 32 // packed)
+                    block.line(f"*({space}unaligned*)({pointer} + ({position} + u + {row * self.width})) = {value};")

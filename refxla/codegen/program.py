@@ -6,12 +6,14 @@ faster than fifty kernels. On a CPU the functions are not inlined there, which h
 for each item costs nothing. The functions that a merged kernel calls are not inlined either, so that what one writes is
 read by the next although each takes its own pointers to be `restrict`.
 
-What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part is
-handed on as soon as it is full, while later kernels are still being made.
+What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
+is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
+its part, so that no two are called alike: PoCL knows what it made of a binary by its kernels' names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +24,13 @@ from .target import Target
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
 _WIDTHS = (8, 32, 1 << 30)
+_GROWTH = 4  # so many parts later parts are twice as large, and after twice as many three times
 
 
 @dataclass(frozen=True)
 class Part:
-    """A program to compile: OpenCL C, the names of its __kernels, which no other part has, and the items of the largest
-    launch."""
+    """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
+    of the largest launch."""
 
     source: str
     functions: tuple[str, ...]
@@ -53,8 +56,8 @@ class Program:
 
 
 class _Dispatcher:
-    """A __kernel and the functions behind it: (name, pointer types, whether it is a team's, which takes the number of
-    items and the phase, too)."""
+    """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, whether it
+    is a team's, which takes the number of items and the phase, too)."""
 
     def __init__(self, name: str) -> None:
         self.name, self.items = name, 1
@@ -102,8 +105,9 @@ def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) 
 class Builder:
     """A program that is made kernel by kernel.
 
-    `part` is the number of characters from which a part is full; None makes one part, with a __kernel for each number
-    of arguments. Each part is given to `ready` once it is made.
+    `part` is the number of characters from which the first part is full; those after it grow, since what parts have in
+    common is compiled for each. None makes one part, with a __kernel for each number of arguments. Each part is given
+    to `ready` once it is made.
     """
 
     def __init__(
@@ -116,19 +120,18 @@ class Builder:
         self._parts: list[Part] = []
         self._count = 0
 
-    def add(self, kernel: Kernel) -> tuple[str, int]:
-        """The (name of the __kernel, value of `which`) of a kernel that is launched. Its part may be full then."""
-        entry = self._enter(kernel)
-        for width, dispatchers in self._open.items():
-            for dispatcher in dispatchers:
-                if self.part is not None and dispatcher.size >= self.part:
+    def add(self, kernel: Kernel) -> None:
+        """Take in a kernel that is launched. Its part may be full then."""
+        self._enter(kernel)
+        for dispatchers in self._open.values():
+            for dispatcher in list(dispatchers):
+                if self.part is not None and dispatcher.size >= self._room:
                     self._close([dispatcher])
-            self._open[width] = [d for d in dispatchers if self.part is None or d.size < self.part]
-        return entry
+                    dispatchers.remove(dispatcher)
 
     def program(self, kernels: Sequence[Kernel]) -> Program:
         """The program of these kernels, and of those that were added before."""
-        entries = tuple(map(self._enter, kernels))
+        entered = list(map(self._enter, kernels))
         rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
         while rest:
             group = [rest.pop(0)]
@@ -139,9 +142,14 @@ class Builder:
         if not self._parts:
             self._close([])
         pointers = {d.name: d.count for d, _ in self._launched.values()}
-        return Program(tuple(self._parts), entries, pointers)
+        return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
 
-    def _enter(self, kernel: Kernel) -> tuple[str, int]:
+    @property
+    def _room(self) -> int:
+        """The characters of the next part."""
+        return self.part * (_GROWTH + min(len(self._parts), 2 * _GROWTH)) // _GROWTH
+
+    def _enter(self, kernel: Kernel) -> tuple[_Dispatcher, int]:
         name = self._functions.of(kernel)
         if name not in self._launched:
             types = [_pointer(a) for a in kernel.arguments]
@@ -153,8 +161,7 @@ class Builder:
             dispatcher.functions.append((name, types, kernel.team))
             dispatcher.texts |= texts
             dispatcher.items = max(dispatcher.items, kernel.items)
-        dispatcher, which = self._launched[name]
-        return dispatcher.name, which
+        return self._launched[name]
 
     def _dispatcher(self, pointers: int, texts: dict[str, int]) -> _Dispatcher:
         """The one that grows least by these functions, of which it may have some; not far beyond the size of a part."""
@@ -163,7 +170,7 @@ class Builder:
 
         def cost(d: _Dispatcher) -> float:
             more = sum(size for name, size in texts.items() if name not in d.texts)
-            return more if self.part is None else more + max(0, d.size + more - 2 * self.part) / 2
+            return more if self.part is None else more + max(0, d.size + more - 2 * self._room) / 2
 
         best = min(same, key=cost, default=None)
         if best is None or cost(best) > sum(texts.values()):
@@ -181,9 +188,15 @@ class Builder:
         helpers = [(h, functions.attributes[name]) for name, _ in needed for h in functions.helpers[name]]
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
         bodies += [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
-        source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
-        text = self.target.primitives() + prelude.functions(source, self.target) + "\n" + source
-        made = Part(text, tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
+
+        def text() -> str:
+            source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
+            return self.target.primitives() + prelude.functions(source, self.target) + "\n" + source
+
+        digest = hashlib.sha256("\n".join([*self.target.build_options, text()]).encode()).hexdigest()
+        for d in dispatchers:
+            d.name = f"{d.name}_{digest[:16]}"
+        made = Part(text(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
         self._parts.append(made)
         self.ready(made)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from math import prod
 
 from refxla_spec.errors import UnsupportedError
@@ -24,14 +25,18 @@ from refxla_spec.module import Instruction
 from ..optable import ELEMENTWISE, ROWS
 from ..plan import Argument, Fusion, Kernel
 from . import scalar
+from .accumulators import Loop, Slots, neutral, types_of, widest
 from .block import Block
 from .elemental import accumulator_types, binary_opcode, combine, rounded, type_name
 from .expressions import Elements, is_elementwise
 from .indexing import Index, constant, delinearize, linearize, variable
-from .reduction_tree import Tree, tree
+from .leaves import finish_leaves, partials
+from .reduction_tree import MANY, Tree, panel, tree
+from .rows import emit_rows
 from .target import Target
 
 CHUNK = 16384  # elements of the operand that one item goes over, about
+TOGETHER = 2048  # elements of rows that are gone through at a time
 ROW_LIMIT = 4096  # elements of a row that is kept in a private array, at most
 UNROLL = 4  # elements that one accumulator takes in a turn, where they are cheap
 TINY = 8  # elements of a row that are written out one by one
@@ -79,23 +84,36 @@ class _Reduction:
         ]
         self._split_outputs()
         again = len(self.phases) > 1 or bool(self.late)
-        if self.tree.leaves > 1 and again and self.tree.style == "column":
+        if again and self.tree.style == "column" and (columns := panel(self.tree)):
+            self.tree = replace(self.tree, strip=columns)
+        elif again and self.tree.style == "column" and self.tree.leaves > 1:
             raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
-        # One item then takes the leaves of a row one after the other, in the same tree.
+        # One item then takes the leaves of a unit one after the other, in the same tree.
         self.serial = self.tree.leaves > 1 and again
         pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
         self.elements = Elements(fusion, target, pointers)
         self.block = Block()
         self.workspace = f"a{len(pointers)}"
         self.columns: dict[Instruction, list[str]] = {}  # finished reduces of style "column": their arrays
+        self.pointers = pointers
+        self.rows: dict[Instruction, str | Instruction] = {}  # where held values are: an array, or an output's memory
         self.held = self._choose_held()
         cheap = len(fusion.instructions) <= CHEAP_MEMBERS and not self._expensive()
         self.unroll = UNROLL if cheap and prod(self.dims) >= UNROLL_FROM else 1
+        # The processor's masks let a loop's last vector have fewer elements.
+        self.masked = target.kind == "cpu" and target.clang and target.widest == 64 and self._registers()
+        self.filled = self._fill()
+        self.together = self._together()
+        if self.filled > 1:
+            self.unroll = 1
 
     def emit(self) -> Kernel:
         t, block = self.tree, self.block
         leaves, units = 1 if self.serial else t.leaves, t.units
-        behind = max(1, t.reduced_size * t.strip)
+        if self.together > 1:
+            rows = t.groups[-2].size
+            units = units // rows * -(-rows // self.together)
+        behind = max(1, t.reduced_size * t.strip * self.together)
         per_item = 1 if self.target.kind == "gpu" or leaves > 1 else max(1, min(CHUNK // behind, units))
         if prod(self.dims) <= CHUNK and leaves == 1 and self.target.kind == "cpu":
             per_item = max(1, units)
@@ -109,7 +127,7 @@ class _Reduction:
                 block.line(f"const int leaf = item % {leaves};")
                 block.line(f"const int unit = item / {leaves};")
                 self._emit_unit(variable("unit", 0, units - 1), leaf)
-                arguments.append(Argument("workspace", "uchar", bytes=self._partials()[1]))
+                arguments.append(Argument("workspace", "uchar", bytes=partials(self)[1]))
             elif per_item == 1:
                 block.line("const int unit = item;")
                 self._emit_unit(variable("unit", 0, units - 1), constant(0))
@@ -119,10 +137,32 @@ class _Reduction:
                     last = f"({last} < {units} ? {last} : {units})"
                 with block.scope(f"for (int unit = item * {per_item}; unit < {last}; ++unit)"):
                     self._emit_unit(variable("unit", 0, units - 1), constant(0))
-        # Sums of floats begin with a constant, so that those of masked instructions lie on a touched page (loop.py).
-        types = [n for r in self.reduces for n in accumulator_types(r.attributes["to_apply"])]
-        wide = any(scalar.register_type(n).startswith(("float", "double")) for n in types)
-        return Kernel(self.fusion.name, block.text(), tuple(arguments), items, registers=wide)
+        return Kernel(self.fusion.name, block.text(), tuple(arguments), items, registers=self._registers())
+
+    def _registers(self) -> bool:
+        """Whether the kernel is compiled for all registers: sums of floats begin with a constant, so that those of
+        masked instructions lie on a touched page (loop.py)."""
+        return any(scalar.register_type(n).startswith(("float", "double")) for n in types_of(self.reduces))
+
+    def _fill(self) -> int:
+        """Of how many columns vectors are filled, where those of a whole strip stay in registers; else 1."""
+        t, columns = self.tree, self.tree.strip
+        if t.style == "row" or not self.masked:
+            return 1
+        width = self.target.widest // widest(types_of(self.reduces))
+        vectors = -(-columns // width) * max(len(types_of(phase)) for phase in self.phases)
+        return width if columns >= width and vectors <= self.target.registers // 2 else 1
+
+    def _together(self) -> int:
+        """How many rows one unit of work goes through at a time, where the next part of a row lies far away in memory
+        and that of the next row lies behind it."""
+        t = self.tree
+        outer = any(g.reduced for g in t.groups[:-1])
+        if t.style != "row" or not outer or t.leaves > 1 or len(self.phases) > 1 or self.late or len(t.groups) < 3:
+            return 1
+        rows = t.groups[-2].size
+        wanted = max(1, min(rows, TOGETHER // max(1, t.groups[-1].size), t.units // MANY))
+        return 1 if self.target.kind == "gpu" else wanted
 
     # What depends on what.
 
@@ -169,9 +209,6 @@ class _Reduction:
 
     def _choose_held(self) -> dict[Instruction, int]:
         """Values that a later pass over a row needs again and that are expensive, with the pass that computes them."""
-        t = self.tree
-        if t.style != "row" or sum(g.reduced for g in t.groups) > 1 or t.reduced_size > ROW_LIMIT:
-            return {}
         if self.target.kind == "gpu":
             return {}
         members, computed, held = set(self.fusion.instructions), {}, {}
@@ -188,13 +225,31 @@ class _Reduction:
                     waiting += i.operands
             for i in seen:
                 computed.setdefault(i, number)
+        t, free = self.tree, [o for o in self.late if o.shape.dimensions == self.dims]
+        if t.style == "row" and sum(g.reduced for g in t.groups) == 1 and t.reduced_size <= ROW_LIMIT:
+            return held
+        # Where an array would be too large, the memory of an output that comes later serves.
+        for i in list(held):
+            name = type_name(i)
+            same = [o for o in free if type_name(o) == name and scalar.storage_type(name) == scalar.register_type(name)]
+            if same:
+                self.rows[i] = same[0]
+                free.remove(same[0])
+            else:
+                del held[i]
         return held
 
     def _declare_held(self) -> None:
-        self.rows = {}
         for i in self.held:
-            self.rows[i] = self.elements.names.fresh("row")
-            self.block.line(f"{scalar.register_type(type_name(i))} {self.rows[i]}[{self.tree.groups[-1].size}];")
+            if i not in self.rows:
+                self.rows[i] = self.elements.names.fresh("row")
+                self.block.line(f"{scalar.register_type(type_name(i))} {self.rows[i]}[{self.tree.groups[-1].size}];")
+
+    def _held_at(self, i: Instruction, at: dict[int, Index], full: Indices) -> str:
+        """Where the element of a held value is, as C."""
+        if isinstance(self.rows[i], str):
+            return f"{self.rows[i]}[{at[len(self.tree.groups) - 1]}]"
+        return f"{self.pointers[self.rows[i]]}[{linearize(full, self.dims)}]"
 
     # Indices.
 
@@ -218,6 +273,9 @@ class _Reduction:
         t, block = self.tree, self.block
         kept = [n for n, g in enumerate(t.groups) if not g.reduced]
         self.at: dict[int, Index] = {}
+        if self.together > 1:
+            emit_rows(self, unit, kept)
+            return
         if t.style == "column":
             size = t.groups[-1].size
             strips = -(-size // t.strip)
@@ -234,8 +292,11 @@ class _Reduction:
         self._evaluate_invariants(0)
         totals: dict[Instruction, list[str]] = {}
         for number, phase in enumerate(self.phases):
+            fills: list[str] = []
             for r in phase:
-                totals[r] = self._accumulators(r)
+                totals[r] = self._accumulators(r, fills=fills)
+            if fills:
+                block.line(f"for (int l = 0; l < {self._width()}; ++l) {{ {' '.join(fills)} }}")
             if self.serial:
                 self._accumulate_serially(number, phase, totals)
             else:
@@ -244,9 +305,8 @@ class _Reduction:
                     for r in phase:
                         self._combine_lanes(r, totals[r])
                 if t.leaves > 1:
-                    self._finish_leaves(phase, totals, unit, leaf)
-            for r in phase:
-                self._finish(r, totals[r])
+                    finish_leaves(self, phase, totals)
+            self._finish(phase, totals)
             self._evaluate_invariants(number + 1)
         self._store()
 
@@ -269,25 +329,35 @@ class _Reduction:
             if all(x.variables <= known for x in taken):
                 self.elements.value(operand, taken, self.block)
 
-    def _accumulators(self, r: Instruction) -> list[str]:
-        """Declares the accumulators of a reduce, an array each, filled with what changes nothing."""
-        width = self._width()
-        names = []
+    def _accumulators(self, r: Instruction, width: int = 0, fills: list[str] | None = None) -> list[str]:
+        """Declares the accumulators of a reduce, an array each, filled with what changes nothing.
+
+        Columns are filled by the caller if it gives `fills`, to which the statements for number l are added: one loop
+        for all reduces, since each takes a compiler milliseconds.
+        """
+        width, names = width or self._width(), []
         reducer = r.attributes["to_apply"]
         for n, name in enumerate(accumulator_types(reducer)):
-            start = _neutral(binary_opcode(reducer), name)
+            start = neutral(binary_opcode(reducer), name)
             if start is None:  # the initial values are neutral, by the rules of reduce
                 start = self.elements.value(r.operands[len(r.operands) // 2 + n], (), self.block)
             names.append(self.elements.names.fresh("acc"))
             if width == 1:
                 self.block.line(f"{scalar.register_type(name)} {names[-1]} = {start};")
                 continue
-            self.block.line(f"{scalar.register_type(name)} {names[-1]}[{width}];")
-            self.block.line(f"for (int l = 0; l < {width}; ++l) {names[-1]}[l] = {start};")
+            self.block.line(f"{scalar.register_type(name)} {names[-1]}[{width}] __attribute__((aligned(64)));")
+            fill = f"{names[-1]}[l] = {start};"
+            if fills is not None and self.tree.style == "column":
+                fills.append(fill)
+            else:
+                self.block.line(f"for (int l = 0; l < {width}; ++l) {fill}")
         return names
 
     def _width(self) -> int:
-        return self.tree.lanes if self.tree.style == "row" else self.tree.strip
+        """How many accumulators a reduce has: a lane or a column each, and those that fill the last vector."""
+        if self.tree.style == "row":
+            return self.tree.lanes
+        return -(-self.tree.strip // self.filled) * self.filled
 
     def _accumulate(self, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index) -> None:
         """The loops of one pass over the operand."""
@@ -309,16 +379,18 @@ class _Reduction:
     def _accumulate_serially(self, number: int, phase: Sequence[Instruction], totals: dict) -> None:
         """All leaves of a row, each combined into the totals when it is done."""
         name, leaves, block = self.elements.names.fresh("leaf"), self.tree.leaves, self.block
-        slot = self._lane_slot(constant(0))
         with block.scope(f"for (int {name} = 0; {name} < {leaves}; ++{name})"):
             own = {r: self._accumulators(r) for r in phase}
             self._accumulate(number, phase, own, variable(name, 0, leaves - 1))
             for r in phase:
-                self._combine_lanes(r, own[r])
-                with block.scope(f"if ({name} == 0)"):
+                if self.tree.style == "row":
+                    self._combine_lanes(r, own[r])
+                with block.scope(f"if ({name} == 0)"), Slots(self) as at:
+                    slot = self._lane_slot(at)
                     for total, part in zip(totals[r], own[r], strict=True):
                         block.line(f"{total}{slot} = {part}{slot};")
-                with block.scope("else"):
+                with block.scope("else"), Slots(self) as at:
+                    slot = self._lane_slot(at)
                     self._combine_into(r, [f"{n}{slot}" for n in totals[r]], [f"{n}{slot}" for n in own[r]])
 
     def _accumulate_row(self, at: dict, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index) -> None:
@@ -339,8 +411,10 @@ class _Reduction:
             with ExitStack() as scopes:
                 if t.leaves > 1 and t.split == inner:
                     scopes.enter_context(self.block.scope(f"if ({leaf} == {t.leaves - 1})"))
-                lane = scopes.enter_context(self._lanes(tail))
-                self._take(number, phase, totals, {**at, inner: lane + chunks * lanes}, self._lane_slot(lane))
+                masked = self.masked and 1 < tail
+                lane = scopes.enter_context(self._masked(tail, vector) if masked else self._lanes(tail))
+                slot, mask = self._lane_slot(lane), f"{lane} < {tail}" if masked else ""
+                self._take(number, phase, totals, {**at, inner: lane + chunks * lanes}, slot, mask)
 
     def _accumulate_strip(
         self, at: dict, rows: int, number: int, phase: Sequence[Instruction], totals: dict, leaf: Index
@@ -351,6 +425,12 @@ class _Reduction:
         def turn(row: Index, step: int) -> None:
             for k in range(step):  # what is broadcast along the columns, once for a strip
                 self._evaluate_broadcasts(0, {**at, rows: row + k})
+            if self.filled > 1:
+                with ExitStack() as scopes:
+                    lane = scopes.enter_context(self._masked(t.strip, self._vector(phase)))
+                    column, mask = self._column(lane)
+                    self._take(number, phase, totals, {**at, rows: row, inner: column}, f"[{lane}]", mask)
+                return
             with self._columns() as column:
                 for k in range(step):
                     place = {**at, rows: row + k, inner: column}
@@ -387,21 +467,43 @@ class _Reduction:
         return part, f"{cast}(({wide}{leaf} + 1) * {size} / {t.leaves})"
 
     def _vector(self, phase: Sequence[Instruction]) -> tuple[int, int]:
-        """Of how many elements and how many of them are the vectors that hold all lanes of a phase; (0, 0): clang's
-        choice, where operands take more than a few operations or the vectors more than half the registers."""
-        types = [n for r in phase for n in accumulator_types(r.attributes["to_apply"])]
-        size = max({"c128": 16, "c64": 8, "f64": 8, "s64": 8, "u64": 8}.get(n, 4) for n in types)
-        width = self.target.vector_bytes // size
-        count = self.tree.lanes // max(1, width)
+        """Of how many elements and how many of them are the vectors that hold all accumulators of a phase; (0, 0):
+        clang's choice, where operands take more than a few operations or the vectors more than half the registers."""
+        types, row = types_of(phase), self.tree.style == "row"
+        width = min(self.target.vector_bytes // widest(types), self.tree.lanes) if row else self.filled
+        count = self._width() // max(1, width)
         cheap = not any(self._expensive(o) for r in phase for o in r.operands)
         many = count * len(types) > self.target.registers // 2
-        return (0, 0) if not self.target.clang or width < 2 or count < 2 or many or not cheap else (width, count)
+        return (0, 0) if not self.target.clang or width < 2 or many or not cheap else (width, count)
 
     def _lanes(self, count: int, vector: tuple[int, int] = (0, 0)):
-        return _Loop(self, "0", str(count), count, vector)
+        return Loop(self, "0", str(count), count, vector, "long" if vector[0] else "int")
+
+    def _masked(self, size: int, vector: tuple[int, int]):
+        """A loop over as many accumulators as fill vectors; those from `size` on have no element."""
+        return Loop(self, "0", str(self._width()), size, vector, "long")
+
+    def _column(self, lane: Index) -> tuple[Index, str]:
+        """The column of an accumulator, and the condition for that there is one ("": there is)."""
+        t, size = self.tree, self.tree.groups[-1].size
+        if self.first == "0":
+            return lane, f"{lane} < {t.strip}" if self._width() > t.strip else ""
+        name = self.elements.names.fresh("column")
+        self.block.line(f"const long {name} = {self.first} + {lane};")
+        some = size % t.strip or self._width() > t.strip
+        return variable(name, 0, size - 1), f"{name} < {self.end}" if some else ""
+
+    def _enter_columns(self, scopes: ExitStack) -> Index:
+        """Enters a loop over the columns of a strip, in whole vectors where those are filled."""
+        if self.filled == 1:
+            return scopes.enter_context(self._columns())
+        column, mask = self._column(scopes.enter_context(self._masked(self.tree.strip, (0, 0))))
+        if mask:
+            scopes.enter_context(self.block.scope(f"if ({mask})"))
+        return column
 
     def _columns(self):
-        return _Loop(self, self.first, self.end, self.tree.groups[-1].size)
+        return Loop(self, self.first, self.end, self.tree.groups[-1].size)
 
     def _lane_slot(self, lane: Index) -> str:
         """What stands behind the name of an accumulator to name that of a lane."""
@@ -410,75 +512,103 @@ class _Reduction:
     def _slot(self, column: Index) -> str:
         return f"[{column}]" if self.first == "0" else f"[{column} - {self.first}]"
 
-    def _take(self, number: int, phase: Sequence[Instruction], totals: dict, at: dict, slot: str) -> None:
-        """One element of the operand goes into the accumulators, and to what else this pass computes of it."""
+    def _take(
+        self, number: int, phase: Sequence[Instruction], totals: dict, at: dict, slot: str, mask: str = ""
+    ) -> None:
+        """One element of the operand goes into the accumulators, and to what else this pass computes of it.
+
+        With a `mask`, a C condition, there is no such element where that does not hold: the accumulators stay.
+        """
         e, block = self.elements, self.block
         full = self._indices(at)
         with block.scope():
-            self._bind_held(number, at, full)
-            self._bind_columns(at)
-            for r in phase:
-                operands = r.operands[: len(r.operands) // 2]
-                self._combine_into(
-                    r, [f"{name}{slot}" for name in totals[r]], [e.value(o, full, block) for o in operands]
-                )
-            self._keep_held(number, at, full)
-            if number == 0:
-                self._store_full(self.early, full)
+            places = {r: [f"{name}{slot}" for name in totals[r]] for r in phase}
+            results = places
+            if mask:  # clang makes a masked load of what stands under the condition, and plain stores of the rest
+                results = {
+                    r: [e.assign(n, p, block, changes=True) for n, p in self._typed(r, places[r])] for r in phase
+                }
+            with block.scope(f"if ({mask})") if mask else ExitStack():
+                self._bind_held(number, at, full)
+                self._bind_columns(at)
+                for r in phase:
+                    operands = r.operands[: len(r.operands) // 2]
+                    self._combine_into(r, results[r], [e.value(o, full, block) for o in operands])
+                self._keep_held(number, at, full)
+                if number == 0:
+                    self._store_full(self.early, full)
+            if mask:
+                for r in phase:
+                    for place, result in zip(places[r], results[r], strict=True):
+                        block.line(f"{place} = {result};")
+
+    def _typed(self, r: Instruction, places: Sequence[str]):
+        """Pairs of the type and the place of each accumulator of a reduce."""
+        return zip(accumulator_types(r.attributes["to_apply"]), places, strict=True)
 
     def _bind_held(self, number: int, at: dict, full: Indices) -> None:
         for i, made in self.held.items():
             if made < number:
-                self.elements.bind(i, full, f"{self.rows[i]}[{at[len(self.tree.groups) - 1]}]")
+                self.elements.bind(i, full, self._held_at(i, at, full))
 
     def _keep_held(self, number: int, at: dict, full: Indices) -> None:
         for i, made in self.held.items():
             if made == number:
                 value = self.elements.value(i, full, self.block)
-                self.block.line(f"{self.rows[i]}[{at[len(self.tree.groups) - 1]}] = {value};")
+                self.block.line(f"{self._held_at(i, at, full)} = {value};")
 
     # Results.
 
     def _combine_lanes(self, r: Instruction, names: list[str]) -> None:
         half = self.tree.lanes // 2
+        width, _ = self._vector(next(phase for phase in self.phases if r in phase))
         while half:
-            with self._lanes(half) as lane:
-                places = [f"{name}[{lane}]" for name in names]
-                others = [f"{name}[{lane + half}]" for name in names]
-                self._combine_into(r, places, others)
+            width = min(width, half)
+            written = half <= 2 and width > 0  # too short for a vector: as a loop it would keep all in memory
+            for k in range(half if written else 1):
+                with self._lanes(half, (width, half // max(width, 1))) if not written else self._lanes(1) as lane:
+                    places = [f"{name}[{lane + k}]" for name in names]
+                    others = [f"{name}[{lane + k + half}]" for name in names]
+                    self._combine_into(r, places, others)
             half //= 2
 
     def _combine_into(self, r: Instruction, places: Sequence[str], others: Sequence[str]) -> None:
         reducer = r.attributes["to_apply"]
-        pairs = zip(accumulator_types(reducer), places, strict=True)
-        held = [self.elements.assign(name, place, self.block) for name, place in pairs]
+        held = [self.elements.assign(name, place, self.block) for name, place in self._typed(r, places)]
         results = combine(self.elements, reducer, (*held, *others), self.block)
         for place, value in zip(places, results, strict=True):
             self.block.line(f"{place} = {value};")
 
-    def _finish(self, r: Instruction, names: list[str]) -> None:
-        """The initial value enters, the total is rounded to the result's type and bound to the reduce."""
-        e, block, count = self.elements, self.block, len(r.operands) // 2
-        reducer = r.attributes["to_apply"]
-        inits = [e.value(o, (), block) for o in r.operands[count:]]
-        once = _neutral(binary_opcode(reducer), accumulator_types(reducer)[0]) is not None
+    def _finish(self, phase: Sequence[Instruction], totals: dict[Instruction, list[str]]) -> None:
+        """The initial values enter, totals are rounded to the results' types and bound to the reduces."""
+        e, block = self.elements, self.block
+        inits = {r: [e.value(o, (), block) for o in r.operands[len(r.operands) // 2 :]] for r in phase}
 
-        def finished(places: list[str]) -> tuple[str, ...]:
-            total = combine(e, reducer, (*inits, *places), block) if once else places
+        def once(r: Instruction) -> bool:
+            """Whether the initial value is no part of the total yet."""
+            reducer = r.attributes["to_apply"]
+            return neutral(binary_opcode(reducer), accumulator_types(reducer)[0]) is not None
+
+        def finished(r: Instruction, places: list[str]) -> tuple[str, ...]:
+            reducer = r.attributes["to_apply"]
+            total = combine(e, reducer, (*inits[r], *places), block) if once(r) else places
             return rounded(e, reducer, total, block)
 
-        if self.tree.style == "row":
-            values = finished([f"{name}{self._lane_slot(constant(0))}" for name in names])
-            if not once:
-                values = [e.assign(t, v, block) for t, v in zip(accumulator_types(reducer), values, strict=True)]
-            self._bind(r, self._kept_indices(self.at), values)
-        else:
+        if self.tree.style == "column":
             with self._columns() as column:
-                places = [f"{name}{self._slot(column)}" for name in names]
-                for place, value in zip(places, finished(places), strict=True):
-                    if place != value:
-                        block.line(f"{place} = {value};")
-            self.columns[r] = names
+                for r in phase:
+                    places = [f"{name}{self._slot(column)}" for name in totals[r]]
+                    for place, value in zip(places, finished(r, places), strict=True):
+                        if place != value:
+                            block.line(f"{place} = {value};")
+            self.columns |= {r: totals[r] for r in phase}
+            return
+        for r in phase:
+            values = finished(r, [f"{name}{self._lane_slot(constant(0))}" for name in totals[r]])
+            if not once(r):
+                types = accumulator_types(r.attributes["to_apply"])
+                values = [e.assign(t, v, block) for t, v in zip(types, values, strict=True)]
+            self._bind(r, self._kept_indices(self.at), values)
 
     def _bind(self, r: Instruction, kept: Indices, values: Sequence[str]) -> None:
         self.elements.bind(r, kept, tuple(values) if r.shape.is_tuple else values[0])
@@ -509,7 +639,7 @@ class _Reduction:
                 scopes.enter_context(block.scope(f"for (int {name} = 0; {name} < {t.groups[n].size}; ++{name})"))
                 at[n] = variable(name, 0, t.groups[n].size - 1)
             if t.style == "column":
-                at[inner] = scopes.enter_context(self._columns())
+                at[inner] = self._enter_columns(scopes)
             full = self._indices(at)
             self._bind_held(len(self.phases), at, full)
             self._bind_columns(at)
@@ -533,118 +663,3 @@ class _Reduction:
             self.elements.value(o, own, self.block)
         for o, own in places.items():
             self.elements.store(o, own, self.block)
-
-    # Leaves.
-
-    def _partials(self) -> tuple[dict[tuple[Instruction, int], int], int]:
-        """Where the totals of each accumulator lie in the workspace, behind a counter for each unit; and its size."""
-        t = self.tree
-        places, end = {}, 4 * t.units
-        for r in self.reduces:
-            for n, name in enumerate(accumulator_types(r.attributes["to_apply"])):
-                places[r, n] = end = -(-end // 64) * 64
-                end += (16 if name == "c128" else 8) * t.units * t.leaves * t.strip
-        return places, end
-
-    def _finish_leaves(self, phase: Sequence[Instruction], totals: dict, unit: Index, leaf: Index) -> None:
-        """Totals go to the workspace; the last leaf of the unit to finish takes all of them, in order."""
-        t, e, block = self.tree, self.elements, self.block
-        slots, (places, _) = t.strip, self._partials()
-        parts: list[tuple[Instruction, list[str]]] = []
-        for r in phase:
-            names = []
-            for n, name in enumerate(accumulator_types(r.attributes["to_apply"])):
-                c_type = scalar.register_type(name)
-                names.append(e.names.fresh("part"))
-                block.line(
-                    f"volatile __global {c_type}* {names[-1]} = "
-                    f"(volatile __global {c_type}*)({self.workspace} + {places[r, n]}) + unit * {t.leaves * slots};"
-                )
-            parts.append((r, names))
-        for r, names in parts:
-            with self._slots() as slot:
-                for name, part in zip(totals[r], names, strict=True):
-                    block.line(f"{part}[leaf * {slots} + {slot}] = {name}{self._lane_slot(slot)};")
-        counter = f"((volatile __global int*){self.workspace} + unit)"
-        block.line(f"if (RX_ARRIVE({counter}) != {t.leaves - 1}) return;")
-        block.line(f"*{counter} = 0;")
-        for r, names in parts:
-            with self._slots() as slot:
-                for name, part in zip(totals[r], names, strict=True):
-                    block.line(f"{name}{self._lane_slot(slot)} = {part}[{slot}];")
-            with block.scope(f"for (int leaf = 1; leaf < {t.leaves}; ++leaf)"), self._slots() as slot:
-                taken = []
-                for part, name in zip(names, accumulator_types(r.attributes["to_apply"]), strict=True):
-                    taken.append(e.assign(name, f"{part}[leaf * {slots} + {slot}]", block))
-                self._combine_into(r, [f"{name}{self._lane_slot(slot)}" for name in totals[r]], taken)
-
-    def _slots(self):
-        return _Slots(self)
-
-
-class _Loop:
-    """A loop over lanes or columns that clang is asked not to unroll before it vectorises it; gives the index.
-
-    `vector` is how many elements a vector has and how many of them are computed at once: of all lanes, so that the
-    loop falls away and the accumulators stay in registers. (0, 0) leaves that to clang.
-    """
-
-    def __init__(self, owner: _Reduction, first: str, end: str, size: int, vector: tuple[int, int] = (0, 0)) -> None:
-        name = owner.elements.names.fresh("l")
-        head = "" if size == 1 else f"for (int {name} = {first}; {name} < {end}; ++{name})"
-        if owner.target.clang and head:
-            asked = "vectorize_width({}) interleave_count({})".format(*vector) if vector[0] else ""
-            owner.block.line(f"#pragma clang loop unroll(disable) {asked}".rstrip())
-        self._scope = owner.block.scope(head)
-        self._index = variable(name, 0, size - 1) if size > 1 else constant(0)
-
-    def __enter__(self) -> Index:
-        self._scope.__enter__()
-        return self._index
-
-    def __exit__(self, *error) -> None:
-        self._scope.__exit__(*error)
-
-
-class _Slots:
-    """A loop over the accumulators that hold totals: the first lane of a row, all columns of a strip."""
-
-    def __init__(self, owner: _Reduction) -> None:
-        t = owner.tree
-        self._loop = None
-        if t.style == "column":
-            end = "" if owner.first != "0" else owner.end
-            self._loop = _Loop(owner, "0", end or f"{owner.end} - {owner.first}", t.strip)
-
-    def __enter__(self) -> Index:
-        return self._loop.__enter__() if self._loop else constant(0)
-
-    def __exit__(self, *error) -> None:
-        if self._loop:
-            self._loop.__exit__(*error)
-
-
-def _neutral(opcode: str | None, name: str) -> str | None:
-    """The literal of the neutral element of an operation on a type, or None where there is none that keeps all bits."""
-    if opcode is None or name in ("c64", "c128") and opcode != "add":
-        return None
-    if name == "pred":
-        return {"add": "0", "or": "0", "maximum": "0", "xor": "0"}.get(opcode, "1")
-    is_float = not name[1:].isdigit() or name.startswith(("f", "b", "c"))
-    if is_float:
-        values = {"add": -0.0, "multiply": 1.0, "maximum": float("-inf"), "minimum": float("inf")}
-        if name in ("c64", "c128"):
-            values = {"add": complex(-0.0, -0.0)}
-        return scalar.literal(name, values[opcode]) if opcode in values else None
-    bits, signed = int(name[1:]), name.startswith("s")
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    values = {
-        "add": 0,
-        "multiply": 1,
-        "maximum": low,
-        "minimum": high,
-        "and": -1 if signed else high,
-        "or": 0,
-        "xor": 0,
-    }
-    return scalar.literal(name, values[opcode])

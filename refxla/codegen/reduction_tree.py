@@ -25,6 +25,8 @@ SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which
 LEAF = 1 << 14  # elements of a leaf, at least
 LEAF_ROWS = 64  # rows of a leaf of style "column", at least: its totals are as long as one row
 MAX_LEAVES = 1024
+PANEL = 1 << 17  # elements of a panel of columns that a kernel goes over again: half of a cache of 1 MB
+NARROWEST = 512  # columns of one, where there are as many: shorter pieces of far rows are read slowly
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,26 @@ def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
     if style == "column":
         strip = _widest(strip, inner, leaves * prod(g.size for g in groups[:-1] if not g.reduced))
     return Tree(tuple(groups), style, lanes, strip, leaves, split)
+
+
+def panel(t: Tree) -> int:
+    """The columns of a strip that is gone over again: what it reads and writes stays in a cache; 0 if it cannot."""
+    inner = t.groups[-1].size
+    return min(inner, t.strip, PANEL // t.reduced_size) if 0 < t.reduced_size * min(inner, NARROWEST) <= PANEL else 0
+
+
+def columns_fit(dimensions: Sequence[int], kept: Sequence[int]) -> bool:
+    """Whether a kernel may go over the operand of a reduce again that keeps these dimensions, the innermost among them:
+    whether long parts of its rows fit into a cache together, and there are many such panels, or little to do.
+    """
+    inner = max((d for d, n in enumerate(dimensions) if n > 1), default=-1)
+    if inner not in kept:
+        return False
+    size, results = prod(dimensions), prod(dimensions[d] for d in kept)
+    reduced, columns = size // max(results, 1), dimensions[inner]
+    if reduced * min(columns, NARROWEST) > PANEL:
+        return False
+    return size <= SPLIT_FROM or results >= MANY * min(columns, PANEL // max(reduced, 1))
 
 
 def _widest(strip: int, columns: int, parts: int) -> int:

@@ -147,6 +147,11 @@ def _small_expression(opcode, types, result, args, attributes) -> str | None:
     return _wrapped(result, text)
 
 
+def has_near(opcode: str, name: str) -> bool:
+    """Whether a function on type `name` has a form in the prelude that is cheap and for moderate operands (near.py)."""
+    return name not in _COMPLEX and f"rx_{opcode.replace('-', '_')}_near_f32" in prelude.names()
+
+
 def low_bits(name: str, text: str) -> str:
     """The register value of the integer type `name` that has the lowest bits of a wider C integer."""
     return _wrapped(name, text) if name in _SMALL else f"({register_type(name)})({text})"

@@ -37,6 +37,14 @@ class Stretch:
             with self.block.scope():
                 yield variable(self.first, 0, self.limit - 1)
             return
+        c_type, first, last = self.bounds(within)
+        name = self.e.names.fresh("i")
+        with self.block.scope(f"for ({c_type} {name} = {first}; {name} < {last}; ++{name})"):
+            low, high = within or (0, self.limit - 1)
+            yield variable(name, low, high)
+
+    def bounds(self, within: Range | None = None) -> tuple[str, str, str]:
+        """(C type of the index, its first value, the value behind its last), of those that lie in a range."""
         first, last = self.first, self.last
         low, high = within or (0, self.limit - 1)
         if self.whole:
@@ -47,25 +55,4 @@ class Stretch:
             first = f"({first} > {low} ? {first} : {low})"
         if not self.whole and high < self.limit - 1:
             last = f"({last} < {high + 1} ? {last} : {high + 1})"
-        name = self.e.names.fresh("i")
-        with self.block.scope(f"for ({self.c_type} {name} = {first}; {name} < {last}; ++{name})"):
-            yield variable(name, low, high)
-
-
-class Part:
-    """A loop from the C variable `first` on over `size` indices, all of them below `limit` if it is `whole`."""
-
-    def __init__(self, e: Elements, block: Block, first: str, size: int, limit: int, whole: bool) -> None:
-        name = e.names.fresh("i")
-        end = f"{first} + {size}"
-        if not whole:
-            end = f"({end} < {limit} ? {end} : {limit})"
-        self._scope = block.scope(f"for (int {name} = {first}; {name} < {end}; ++{name})")
-        self._index = variable(name, 0, max(limit, 2) - 1)
-
-    def __enter__(self) -> Index:
-        self._scope.__enter__()
-        return self._index
-
-    def __exit__(self, *error) -> None:
-        self._scope.__exit__(*error)
+        return self.c_type, first, last

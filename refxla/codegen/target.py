@@ -46,7 +46,9 @@ class Target:
     the words of clang's attribute `target`; "" where there are none. `choices` says how matrix products are cut, by
     their signatures (choices.py), where that was found by measuring.
     `bare` says that programs compile without the header of OpenCL's functions, which saves time. `team` says that
-    work items can go through phases together (teams.py).
+    work items can go through phases together (teams.py). `winograd` says that convolutions may be computed in tiles, as
+    was asked for (passes/winograd.py). `costs` are the numbers of the cost model that decides on fusion (Costs:
+    nanoseconds of a byte, an operation, a launch); None for the usual ones.
     """
 
     kind: str
@@ -59,6 +61,8 @@ class Target:
     bare: bool = False
     features: str = ""
     team: bool = False
+    winograd: bool = False
+    costs: tuple[float, float, float] | None = None
     choices: Mapping[str, Choice] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -94,6 +98,9 @@ class Target:
                     continue
                 function = clang + suffix if self.clang else opencl
                 lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
+        # RX_FETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
+        fetch = "__builtin_prefetch((const void*)(size_t)(p), 0, 2)" if self.clang and self.kind == "cpu" else ""
+        lines.append(f"#define RX_FETCH(p) {fetch}".rstrip())
         # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that
         # has counted there, can be read after it.
         if self.clang:
@@ -109,6 +116,15 @@ class Target:
                 "#define RX_ARRIVE(p) rx_arrive(p)",
             ]
         if self.clang:
+            # A function that is called, so that it is compiled once; and what has others see what was written past
+            # the caches.
+            lines += [
+                "#define RX_APART __attribute__((noinline))",
+                "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
+                "#if __has_builtin(__builtin_elementwise_fma)",
+                "#define RX_FMA_LANES(a, b, c) __builtin_elementwise_fma(a, b, c)",
+                "#endif",
+            ]
             # clang's clz is undefined at 0, where HLO says: the width.
             lines += [
                 "#define RX_POPCOUNT_U32(a) ((uint)__builtin_popcount(a))",

@@ -9,20 +9,21 @@ skipped; between the two, the sums of those rows that lie outside are put back a
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING
 
 from refxla_spec.module import Instruction
 
-from ..plan import Fusion, Kernel
+from ..plan import Argument, Fusion, Kernel
 from .block import Block
 from .choices import choice_for
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, linearize, variable
-from .matmul import LOCAL_ROWS, LOCAL_TERMS, Run
+from .matmul import LOCAL_ROWS, LOCAL_TERMS
 from .packing import VECTORS, direct_access, input_argument, inputs_of, scratch_argument, to_accumulation
 from .target import Target
+from .tile import Loop
+from .walk import Walk
 
 if TYPE_CHECKING:
     from .convolution import ConvolutionNumbers
@@ -78,10 +79,10 @@ class WindowRows:
         reach = sum(abs(self.strides[d]) * size for d, size in enumerate(n.lhs))
         self._wide = "(long)" if reach >= 2**31 else ""  # in front of distances that C's int may not hold
 
-    def pointer(self) -> tuple[Instruction | None, int]:
+    def pointer(self) -> Instruction | Argument:
         if self.access is not None:
-            return self.access.instruction, 0
-        return None, prod(self.numbers.lhs)
+            return self.access.instruction
+        return scratch_argument(self.fusion, "left", self.name, prod(self.numbers.lhs))
 
     def stage(self) -> Kernel | None:
         if self.access is not None:
@@ -101,10 +102,8 @@ class WindowRows:
                     indices[d] = index
                 value = to_accumulation(e, self.operand, indices, self.name, block)
                 block.line(f"a{len(inputs)}[{s * inner + u}] = {value};")
-        scratch = scratch_argument(self.fusion, "left", self.name, prod(sizes))
-        return Kernel(
-            f"{self.fusion.name}.left", block.text(), (*map(input_argument, inputs), scratch), -(-rows // per_item)
-        )
+        arguments = (*map(input_argument, inputs), self.pointer())
+        return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-rows // per_item))
 
     # How the window is cut into blocks of k
 
@@ -168,13 +167,19 @@ class WindowRows:
             at = phase[d] * w.stride - w.padding_low
             start = at // w.base_dilation
             block.line(f"const int start{d} = {start};")
-            block.line(f"const int rest{d} = {at % w.base_dilation};")
+            if w.base_dilation > 1:
+                block.line(f"const int rest{d} = {at % w.base_dilation};")
             offsets.append(variable(f"start{d}", start.low, start.high))
-        origins: list[list[str]] = [[] for _ in n.window]
-        for i in range(rows):
-            row = first + i
-            block.line(f"const int m{i} = {row} < {n.m} ? {row} : {n.m - 1};")
-            batch, placing = n.row(variable(f"m{i}", 0, n.m - 1))
+        # Row by row in a loop: written out, this is most of what a compiler would read of a convolution.
+        block.line(f"long at[{rows}];")
+        for d in range(len(n.window)):
+            block.line(f"int o{d}[{rows}];")
+        if self.target.clang:
+            block.line("#pragma clang loop unroll(disable)")
+        with block.scope(f"for (int r = 0; r < {rows}; ++r)"):
+            row = first + variable("r", 0, rows - 1)
+            block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
+            batch, placing = n.row(variable("m", 0, n.m - 1))
             if n.batch_groups > 1:
                 batch = n.group(g) * n.batch + batch
             at = batch * self.strides[n.dims.input_batch] + self.base
@@ -182,45 +187,28 @@ class WindowRows:
                 at = at + n.group(g) * (n.features * self.strides[n.dims.input_feature])
             for d, w in enumerate(n.window):
                 origin = placing[d] * (n.periods[d] * w.stride // w.base_dilation) + offsets[d]
-                name = f"o{d}_{i}"
-                block.line(f"const int {name} = {origin};")
-                origins[d].append(name)
-                at = at + variable(name, origin.low, origin.high) * self.strides[n.dims.input_spatial[d]]
-            wide = "int" if at.fits_int else "long"
-            block.line(f"const {wide} at{i} = {at};")
-        for d, names in enumerate(origins):
-            if self.checked[d]:
-                for word, sign in (("least", "<"), ("most", ">")):
-                    block.line(f"int {word}{d} = {names[0]};")
-                    for name in names[1:]:
-                        block.line(f"{word}{d} = {name} {sign} {word}{d} ? {name} : {word}{d};")
+                block.line(f"const int origin{d} = {origin};")
+                block.line(f"o{d}[r] = origin{d};")
+                at = at + variable(f"origin{d}", origin.low, origin.high) * self.strides[n.dims.input_spatial[d]]
+            block.line(f"at[r] = {at};")
 
     # The stretches
 
-    def runs(self, block: Block, rows: int, run: Run) -> None:
+    def walk(self, loop: Loop) -> Walk:
+        window = self.numbers.window
+        return Walk(loop, tuple(w.base_dilation for w in window), tuple(self.checked), self.joined)
+
+    def call(self, walk: Walk, right: str, fresh: str) -> str:
+        """The statement that takes a tile through the block that is open."""
         n = self.numbers
-        self.rows = rows
-        if not n.window:
-            run(self._pointers("0"), str(n.features), "0", None)
-            return
-        last = len(n.window) - 1
-        with ExitStack() as scopes:
-            before: list[tuple[str, int]] = []  # the terms before the stretch: (element counted in the block, terms)
-            inside: list[str] = []
-            moved: list[str] = []
-            for d in range(last + 1):
-                w, inner = n.window[d], prod(n.elements[d + 1 :]) * n.features
-                low, high = self._range(d)
-                if d == last and self.joined:
-                    block.line(f"int e{d} = {low};")
-                    self._joined(block, run, low, high, before, inside, moved)
-                    return
-                scopes.enter_context(block.scope(f"for (int e{d} = {low}; e{d} < {high}; ++e{d})"))
-                self._open_element(block, d, w, inside, moved)
-                if d >= self.cut:
-                    before.append((f"e{d}" if low == "0" else f"(e{d} - {low})", inner))
-            offset = self._before(before)
-            self._stretch(block, run, moved, str(n.features), offset, inside)
+        numbers: dict[str, int | str] = {}
+        for d, w in enumerate(n.window):
+            low, high = self._range(d)
+            step = self.strides[n.dims.input_spatial[d]]
+            terms = prod(n.elements[d + 1 :]) * n.features if d >= self.cut else 0
+            numbers |= {f"low{d}": low, f"high{d}": high, f"terms{d}": terms, f"apart{d}": w.window_dilation}
+            numbers |= {f"step{d}": step, f"size{d}": n.sizes[d], f"rest{d}": f"rest{d}"}
+        return walk.call(self.source, right, numbers, n.features, str(self.base), fresh)
 
     def _range(self, d: int) -> tuple[str, str]:
         """The elements of dimension d that belong to the block."""
@@ -229,79 +217,3 @@ class WindowRows:
         if d == self.cut:
             return "first_element", "first_element + elements"
         return f"outer{d}", f"outer{d} + 1"
-
-    def _open_element(self, block: Block, d: int, w, inside: list[str], moved: list[str]) -> None:
-        """Declares how far element e of dimension d lies from the origins; leaves it out where no row has it."""
-        size, stride = self.numbers.sizes[d], self.strides[self.numbers.dims.input_spatial[d]]
-        block.line(f"const int f{d} = rest{d} + e{d} * {w.window_dilation};")
-        if w.base_dilation > 1:
-            block.line(f"if (f{d} % {w.base_dilation} != 0) continue;")
-        block.line(f"const int s{d} = f{d} / {w.base_dilation};")
-        if self.checked[d]:
-            block.line(f"if (most{d} + s{d} < 0 || least{d} + s{d} >= {size}) continue;")
-            inside.append(f"least{d} + s{d} >= 0 && most{d} + s{d} < {size}")
-        moved.append(f"{self._wide}s{d} * {stride}")
-
-    def _before(self, before: list[tuple[str, int]]) -> str:
-        return " + ".join(f"{e} * {terms}" for e, terms in before) or "0"
-
-    def _pointers(self, moved: str) -> list[str]:
-        return [f"{self.source} + (at{i} + {moved})" for i in range(self.rows)]
-
-    def _stretch(self, block: Block, run: Run, moved: list[str], terms: str, before: str, inside: list[str]) -> None:
-        """The features of one element of the window, for the rows that lie inside."""
-        block.line(f"const int before = {before};")
-        block.line(f"const long moved = {' + '.join(moved)};" if moved else "const long moved = 0;")
-        if not inside:
-            run(self._pointers("moved"), terms, "before", None)
-            return
-        with block.scope(f"if ({' && '.join(inside)})"):
-            run(self._pointers("moved"), terms, "before", None)
-        with block.scope("else"):
-            self._masked(block, run, terms)
-
-    def _masked(self, block: Block, run: Run, terms: str) -> None:
-        taking, pointers = [], []
-        for i in range(self.rows):
-            checks = [
-                f"(uint)(o{d}_{i} + s{d}) < {size}u" for d, size in enumerate(self.numbers.sizes) if self.checked[d]
-            ]
-            block.line(f"const int inside{i} = {' && '.join(checks)};")
-            taking.append(f"inside{i}")
-            # A row outside reads the start of lhs, which is there, and its sums are put back.
-            pointers.append(f"{self.source} + (inside{i} ? at{i} + moved : {self.base})")
-        run(pointers, terms, "before", taking)
-
-    def _joined(self, block: Block, run: Run, low: str, high: str, before, inside: list[str], moved: list[str]) -> None:
-        """The last dimension, whose elements follow each other: those inside for all rows are one stretch."""
-        n = self.numbers
-        d = len(n.window) - 1
-        size, stride = n.sizes[d], self.strides[n.dims.input_spatial[d]]
-        counted = f"e{d}" if low == "0" else f"(e{d} - {low})"
-        offset = self._before([*before, (counted, n.features)])
-        position = [*moved, f"{self._wide}(e{d} + rest{d}) * {stride}"]
-        if not self.checked[d] and not inside:
-            block.line(f"const int before = {offset};")
-            block.line(f"const long moved = {' + '.join(position)};")
-            run(self._pointers("moved"), f"({high} - ({low})) * {n.features}", "before", None)
-            return
-        # Elements from..to are inside for all rows; the checks of the outer dimensions may leave none.
-        if self.checked[d]:
-            block.line(f"int from = -least{d} > {low} ? -least{d} : {low};")
-            block.line(f"int to = {size} - most{d} < {high} ? {size} - most{d} : {high};")
-        else:
-            block.line(f"int from = {low}, to = {high};")
-        if inside:
-            block.line(f"if (!({' && '.join(inside)})) to = from;")
-        with block.scope(f"while (e{d} < {high})"):
-            block.line(f"const int before = {offset};")
-            block.line(f"const int s{d} = e{d} + rest{d};")
-            block.line(f"const long moved = {' + '.join(position)};")
-            with block.scope(f"if (e{d} == from && from < to)"):
-                run(self._pointers("moved"), f"(to - from) * {n.features}", "before", None)
-                block.line(f"e{d} = to;")
-            with block.scope("else"):
-                outside = f"most{d} + s{d} < 0 || least{d} + s{d} >= {size}" if self.checked[d] else "0"
-                with block.scope(f"if (!({outside}))"):
-                    self._masked(block, run, str(n.features))
-                block.line(f"++e{d};")

@@ -15,7 +15,7 @@ IMPURE = {"parameter", "rng", "infeed", "outfeed", "send", "recv", "rng-get-and-
 def run(module: Module) -> int:
     """Merge equal instructions in every computation. Returns how many went."""
     numbers: dict[Any, int] = {}  # the same text of a computation -> the same number
-    same = {c: numbers.setdefault(_text(c), len(numbers)) for c in module.computations}
+    same = {c: numbers.setdefault(text_of(c), len(numbers)) for c in module.computations}
     return sum(_merge(c, same) for c in module.computations)
 
 
@@ -26,7 +26,7 @@ def _merge(computation: Computation, same: dict[Computation, int]) -> int:
         i.operands = [replaced.get(o, o) for o in i.operands]
         if i.opcode in IMPURE:
             continue
-        attributes = tuple(sorted((k, _key(v, same)) for k, v in i.attributes.items()))
+        attributes = tuple(sorted((k, attribute_key(v, same)) for k, v in i.attributes.items()))
         key = (i.opcode, i.shape.without_layout(), tuple(id(o) for o in i.operands), attributes)
         first = known.setdefault(key, i)
         if first is not i:
@@ -37,24 +37,24 @@ def _merge(computation: Computation, same: dict[Computation, int]) -> int:
     return len(replaced)
 
 
-def _key(value: Any, same: dict[Computation, int]) -> Any:
+def attribute_key(value: Any, same: dict[Computation, int]) -> Any:
     """Something hashable that is equal for equal attribute values."""
     if isinstance(value, Computation):
         return ("computation", same.get(value, id(value)))
     if isinstance(value, np.ndarray):
         return (str(value.dtype), value.shape, value.tobytes())
     if isinstance(value, tuple):
-        return tuple(_key(v, same) for v in value)
+        return tuple(attribute_key(v, same) for v in value)
     return repr(value)
 
 
-def _text(computation: Computation) -> str:
+def text_of(computation: Computation) -> str:
     """A computation's text with numbers for names; small ones (reducers, comparators) are often equal."""
     if len(computation.instructions) > 16 or any(i.called for i in computation.instructions):
         return str(id(computation))
     number = {i: n for n, i in enumerate(computation.instructions)}
     lines = []
     for i in computation.instructions:
-        attributes = sorted((k, repr(_key(v, {}))) for k, v in i.attributes.items())
+        attributes = sorted((k, repr(attribute_key(v, {}))) for k, v in i.attributes.items())
         lines.append(f"{i.opcode} {i.shape.without_layout()} {[number[o] for o in i.operands]} {attributes}")
     return "\n".join(lines) + f"\nroot {number[computation.root]}"

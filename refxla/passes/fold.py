@@ -1,10 +1,13 @@
 """Constant folding: what depends on constants alone is computed now, by the specification's interpreter.
 
 Only operations whose value is exact by the contract (`refxla_spec.accuracy`) are folded, so that folding never
-changes a bit; and only small results, since a large constant costs more to keep than to compute.
+changes a bit; and only small results, since a large constant costs more to keep than to compute, and what takes no more
+memory than the constants that nobody needs any more: weights that are scaled, converted or transposed.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 from refxla_spec import accuracy
@@ -27,18 +30,22 @@ def run(module: Module) -> int:
 
 def _fold(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
+    users = Counter(o for i in computation.instructions for o in dict.fromkeys(i.operands))
+    users[computation.root] += 1
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        folded = _folded(i)
+        folded = _folded(i, users)
         if folded is not None:
             replaced[i] = folded
+            users[folded] = users[i]
+            users.subtract(set(i.operands))
     if replaced:
         computation.root = replaced.get(computation.root, computation.root)
         sort(computation)
     return len(replaced)
 
 
-def _folded(i: Instruction) -> Instruction | None:
+def _folded(i: Instruction, users: Counter[Instruction]) -> Instruction | None:
     """The constant (or broadcast constant) that an instruction is; None if it is not worth it or not exact."""
     row = ROWS.get(i.opcode)
     if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
@@ -52,7 +59,10 @@ def _folded(i: Instruction) -> Instruction | None:
         one = Instruction(i.name, i.opcode, Shape(i.shape.element_type), [], i.attributes)
         value = constant(_evaluate(one, scalars), i.name)
         return make("broadcast", value, name=i.name, shape=i.shape, dimensions=()) if i.shape.rank else value
-    if i.shape.size > LARGEST or any(o.opcode != "constant" for o in i.operands):
+    if any(o.opcode != "constant" for o in i.operands):
+        return None
+    freed = sum(o.shape.bytes for o in set(i.operands) if users[o] == 1)
+    if i.shape.size > LARGEST and i.shape.bytes > freed:
         return None
     return constant(_evaluate(i, [o.literal for o in i.operands]), i.name)
 

@@ -46,8 +46,11 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("own-fills", own_fills.run),
     ("dead-code", dead_code.run),
 )
-FUSION = "fusion"  # the scheduler is no pass, but can be left out in the same way
-OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "hoist", "cse", "own-fills", FUSION)
+FUSION, BANDS = (
+    "fusion",
+    "bands",
+)  # the scheduler and what follows it are no passes, but can be left out in the same way
+OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "hoist", "cse", "own-fills", FUSION, BANDS)
 
 
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
@@ -58,7 +61,7 @@ def optimize(module: Module, without: Collection[str] = (), after: str | None = 
     neither emitter nor expansion.
     """
     without = (without,) if isinstance(without, str) else without
-    names = [*(name for name, _ in PASSES), FUSION]
+    names = [*(name for name, _ in PASSES), FUSION, BANDS]
     for name in (*without, *([after] if after else [])):
         if name not in names:
             raise InputError(f"there is no pass {name!r}; the passes are {', '.join(names)}")

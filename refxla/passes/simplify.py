@@ -345,6 +345,14 @@ def _idempotent(i: Instruction) -> Instruction | None:
     return i.operands[0] if i.operands[0] is i.operands[1] else None
 
 
+@rule("maximum", "minimum")
+def _with_the_last(i: Instruction) -> Instruction | None:
+    """max(x, -inf) -> x, min(x, inf) -> x"""
+    a, b = i.operands
+    last = -np.inf if i.opcode == "maximum" else np.inf
+    return a if _is(b, last) else b if _is(a, last) else None
+
+
 @rule("and", "or")
 def _with_constant(i: Instruction) -> Instruction | None:
     """x & true -> x, x & false -> false, x | false -> x, x | true -> true (pred)"""

@@ -1,9 +1,11 @@
-"""A transpose of a product of matrices is the product of the operands exchanged, and needs no kernel of its own.
+"""A transpose of a product of matrices is the product of the operands exchanged.
 
     transpose(dot(x, y)) -> dot(y, x)
+    transpose(dot(x, y)) -> transpose(dot(y, x)), where that leaves the last dimension the last
 
 Each element is the same sum in the same order, of products whose factors change places: the same bits. (A complex
-product is made of real ones in an order that would change.) Gradients of weights come as such transposes.
+product is made of real ones in an order that would change.) Gradients of weights come as transposes of the first kind,
+which then need no kernel of their own; attention comes as one of the second, which then moves whole rows.
 """
 
 from __future__ import annotations
@@ -39,14 +41,17 @@ def _rewrite_all(computation: Computation) -> int:
 
 
 def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:
-    """The dot that gives the transposed result; None if there is none."""
+    """What gives the same by the dot with its operands exchanged; None if there is no gain."""
     lhs, rhs = dot.operands[:2]
     batch, order = len(dot.attributes.get("lhs_batch_dims", ())), tuple(transpose.dimensions)
     left = lhs.shape.rank - batch - len(dot.lhs_contracting_dims)
-    free = tuple(range(batch, dot.shape.rank))
-    if len(dot.operands) != 2 or dot.shape.element_type.is_complex:
+    right = dot.shape.rank - batch - left
+    if len(dot.operands) != 2 or dot.shape.element_type.is_complex or not left or not right:
         return None
-    if order[:batch] != tuple(range(batch)) or order[batch:] != free[left:] + free[:left] or not 0 < left < len(free):
+    # Where each dimension is when those of the right side come first.
+    place = [*range(batch), *(batch + right + d for d in range(left)), *(batch + d for d in range(right))]
+    after = tuple(place[d] for d in order)
+    if after[-1] != dot.shape.rank - 1 or transpose.shape.dimensions[-1] == 1:
         return None
     attributes = dict(dot.attributes)
     for side in _SIDES:
@@ -55,5 +60,10 @@ def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:
                 attributes[f"{new}_{side}"] = dot.attributes[f"{old}_{side}"]
     if "operand_precision" in attributes:
         attributes["operand_precision"] = tuple(reversed(attributes["operand_precision"]))
-    shape = transpose.shape.with_dimensions(transpose.shape.dimensions)
-    return make("dot", rhs, lhs, name=transpose.name, shape=shape, **attributes)
+    dimensions = [0] * dot.shape.rank
+    for d, n in zip(place, dot.shape.dimensions, strict=True):
+        dimensions[d] = n
+    moved = after != tuple(range(len(after)))
+    name = dot.name if moved else transpose.name
+    made = make("dot", rhs, lhs, name=name, shape=dot.shape.with_dimensions(tuple(dimensions)), **attributes)
+    return make("transpose", made, name=transpose.name, dimensions=after) if moved else made

@@ -90,7 +90,7 @@ def convolutions(draw):
         window.append(w)
     groups = draw(st.sampled_from([1, 1, 2, 3]))
     of_batch = draw(st.booleans()) and groups > 1
-    features = draw(st.integers(1, 5))
+    features = draw(st.sampled_from([1, 2, 3, 4, 5, 8, 16, 24]))
     lhs["b"], lhs["f"] = draw(st.integers(1, 4)) * (groups if of_batch else 1), features * (1 if of_batch else groups)
     rhs["i"], rhs["o"] = features, draw(st.integers(1, 9)) * groups
     spatial = "".join(map(str, range(rank)))
@@ -133,6 +133,12 @@ CASES = {
         {"b": 2, "f": 20, "0": 9, "1": 10}, {"i": 20, "o": 8, "0": 3, "1": 3}, [{**SAME, "reversal": 1}] * 2,
         "b01f_01oi->b01f",
     ),
+    **{
+        f"gradient of the input, {n} features": (
+            {"b": 1, "f": n, "0": 9, "1": 10}, {"i": n, "o": 16, "0": 3, "1": 3}, [SAME] * 2, "b01f_01oi->b01f",
+        )
+        for n in (8, 16, 24, 40)
+    },
     "gradient of the input, strided": (
         {"b": 2, "f": 20, "0": 5, "1": 5}, {"i": 20, "o": 8, "0": 3, "1": 3},
         [{"size": 3, "low": 1, "high": 2, "base": 2, "reversal": 1}] * 2, "b01f_01oi->b01f",
@@ -148,6 +154,10 @@ CASES = {
     "features first": (
         {"b": 2, "f": 8, "0": 9, "1": 10}, {"i": 8, "o": 20, "0": 3, "1": 3}, [SAME, SAME], "bf01_oi01->bf01",
     ),
+    "nothing outside": (
+        {"b": 2, "f": 8, "0": 9, "1": 12}, {"i": 8, "o": 20, "0": 3, "1": 3},
+        [{"size": 3, "stride": 2, "base": 2}, {"size": 3}], "b01f_01io->b01f",
+    ),
     "one dimension": ({"b": 2, "f": 8, "0": 50}, {"i": 8, "o": 20, "0": 5}, [{"size": 5, "low": 4}], "b0f_0io->b0f"),
     "three dimensions": (
         {"b": 1, "f": 4, "0": 5, "1": 6, "2": 7}, {"i": 4, "o": 9, "0": 3, "1": 3, "2": 3},
@@ -162,6 +172,17 @@ def test_convolutions_of_programs(name):
     left, rest = labels.split("_")
     a, b = f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1)
     compare(convolution_text(lhs, rhs, window, labels), a, b)
+
+
+def test_convolutions_of_different_sizes_share_their_way_through_the_window():
+    walks = []
+    for side, features in ((9, 8), (14, 24)):
+        sizes = {"b": 2, "f": features, "0": side, "1": side + 3}
+        kernel = {"i": features, "o": 20, "0": 3, "1": 3}
+        text = convolution_text(sizes, kernel, [SAME, SAME], "b01f_01io->b01f")
+        helpers = [h for k in convolution.emit(fusion_of(parse(text), "convolution"), DEFAULT_CPU) for h in k.helpers]
+        walks += [helpers]
+    assert len(walks[0]) == 1 and walks[0] == walks[1]
 
 
 DEPTHWISE = {

@@ -11,10 +11,13 @@ from kernel_driver import OCLGRIND, Compiled, fusion_of, text_of
 from refxla_spec.text import parse
 
 from refxla.codegen import blocking, complex_dot, dot, matmul
-from refxla.codegen.target import DEFAULT_CPU
+from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.compiler import Request, compile_request
+from refxla.fingerprint import Source
+from refxla.runtime.devices import find
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
-          "s32": np.int32, "u16": np.uint16, "s64": np.int64, "c64": np.complex64}  # fmt: skip
+          "s32": np.int32, "u16": np.uint16, "u32": np.uint32, "s64": np.int64, "c64": np.complex64}  # fmt: skip
 
 
 def braces(values) -> str:
@@ -107,6 +110,7 @@ def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(numbers, na
             patch.setattr(matmul, "SHARED_TERMS", 0)
         if small_blocks:  # many blocks, and copies of either side
             patch.setattr(blocking, "MAX_ROWS", 12)
+            patch.setattr(blocking, "FEW_ROWS", 12)
             patch.setattr(dot, "MAX_TERMS", 3)
             patch.setattr(dot, "LOCAL_TERMS", 2)
             patch.setattr(dot, "DIRECT_COLUMNS", 0)
@@ -156,6 +160,28 @@ def test_types(name, result):
         rounding = float(ml_dtypes.finfo(DTYPES[result]).eps)
         bound = 71 * eps * (abs(a) @ abs(b)) + rounding * abs(a @ b)
         assert (abs(got.astype(np.float64) - a @ b) <= bound).all()
+
+
+@pytest.mark.parametrize("name, result", [("bf16", "f32"), ("s8", "s32"), ("u16", "u32"), ("s32", "s32")])
+@pytest.mark.parametrize("m, k, n, offset", [(5, 70, 33, 0), (20, 133, 40, 0), (20, 300, 70, 3), (300, 96, 40, 2)])
+def test_columns_along_k_are_read_in_words(name, result, m, k, n, offset):
+    """Several narrow elements are one word, at any address and with any rest beyond the last whole one."""
+    text = f"""HloModule m
+    ENTRY main {{
+      a = {name}[{m},{k}] parameter(0)
+      b = {name}[{n},{k + offset}] parameter(1)
+      s = {name}[{n},{k}] slice(b), slice={{[0:{n}], [{offset}:{k + offset}]}}
+      ROOT c = {result}[{m},{n}] dot(a, s), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+    }}"""
+    agrees_with_loop(text, random(name, (m, k)), random(name, (n, k + offset), 1))
+
+
+@pytest.mark.parametrize("m, k, n", [(20, 600, 70), (200, 515, 33), (49, 1000, 130)])
+def test_the_next_block_of_the_right_side_is_fetched_early(m, k, n):
+    text = dot_text((m, k), (k, n), lc=(1,), rc=(0,))
+    fast = Compiled(fusion_of(parse(text), "dot"))
+    assert ("RX_FETCH" in text_of(fast)) == ("panels[" in text_of(fast))
+    agrees_with_loop(text, random("f32", (m, k)), random("f32", (k, n), 1))
 
 
 @pytest.mark.parametrize("transposed", ["nn", "tt"])
@@ -230,3 +256,24 @@ def test_every_access_lies_inside(m, k, n, transposed, capfd):
     reported = capfd.readouterr().err
     assert not any(word in reported for word in ("Invalid", "race", "Uninitialized")), reported
     same_bits(checked, Compiled(fusion)(a, b)[0])
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+def test_lanes_where_clang_is_not_told_of_the_processor(type_, monkeypatch):
+    """Runtimes that compile for a processor of their own choice define no __FMA__: the same bits there."""
+    device = find("pocl")
+    target = replace(device.target, features="")
+
+    def compiled(name: str):
+        module = parse(
+            dot_text([19, 70], [70, 45], lc=[1], rc=[0], name=type_).replace("HloModule m", f"HloModule {name}")
+        )
+        return compile_request(Request(Source.of(module), device, (), target))
+
+    values = [random(type_, dims, seed) for seed, dims in enumerate(((19, 70), (70, 45)))]
+    want = compiled("told")(*values)
+    primitives = Target.primitives
+    monkeypatch.setattr(Target, "primitives", lambda self: "#undef __FMA__\n" + primitives(self))
+    untold = compiled("untold")
+    assert untold.opencl.startswith("#undef __FMA__") and "rx_multiply_add_vector" in untold.opencl
+    same_bits(untold(*values), want)

@@ -49,6 +49,17 @@ def test_a_sum_of_products_is_one_kernel_and_needs_no_memory(size):
     assert plan.arena_bytes == 0 and plan.constant_bytes == 0
 
 
+@pytest.mark.parametrize(("rows", "count"), [(16, 2), (8192, 1)])
+def test_what_is_summed_by_columns_is_written_beside_where_it_is_large(rows, count):
+    """The sums of a small array are one item's work; the array's elements are better made by several."""
+    plan = planned(f"""x = f32[{rows},256] parameter(0)
+        y = f32[{rows},256] exponential(x)
+        zero = f32[] constant(0)
+        s = f32[256] reduce(y, zero), dimensions={{0}}, to_apply=add
+        ROOT r = (f32[{rows},256], f32[256]) tuple(y, s)""")
+    assert len(plan.fusions) == count
+
+
 def softmax(rows: int, columns: int) -> str:
     full = f"f32[{rows},{columns}]"
     return f"""x = {full} parameter(0)

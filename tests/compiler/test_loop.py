@@ -328,6 +328,29 @@ def test_chunks_and_tails():
     check(entry("x = f32[300,200] parameter(0)\nROOT r = f32[200,300] transpose(x), dimensions={1,0}"), f32(300, 200))
 
 
+GATHERS = {
+    "alone": "ROOT g = f32[3000,70] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},"
+    " index_vector_dim=1, slice_sizes={1,70}",
+    "in a sum": """g = f32[3000,70] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+        index_vector_dim=1, slice_sizes={1,70}
+        y = f32[3000,70] parameter(2)
+        s = f32[3000,70] add(g, y)
+        ROOT r = (f32[3000,70], f32[3000,70]) tuple(s, g)""",
+    "of parts": "ROOT g = f32[3000,2,33] gather(x, i), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0},"
+    " index_vector_dim=1, slice_sizes={2,33}",
+}
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_rows_that_a_gather_takes_are_fetched_ahead(name, monkeypatch):
+    monkeypatch.setattr("refxla.codegen.loop.FAR_BYTES", 90 * 70 * 4)
+    text = entry("x = f32[90,70] parameter(0)\ni = s32[3000] parameter(1)\n" + GATHERS[name])
+    arguments = (f32(90, 70), s32(3000, low=-5, high=99), f32(3000, 70))
+    check(text, *arguments[: 3 if "parameter(2)" in text else 2])
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert kernel.body.count("rx_fetch") == 1
+
+
 def test_a_chain_is_one_loop_without_divisions():
     text = entry("x = f32[40,50,60] parameter(0)\nROOT r = f32[40,50,60] add(x, x)")
     (kernel,) = Compiled(fusion_of(parse(text))).kernels
@@ -444,3 +467,43 @@ def test_a_reduce_is_no_element():
     )
     with pytest.raises(UnsupportedError, match="reduce"):
         Compiled(fusion_of(parse(text)))
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("opcode", ["sine", "cosine", "tan"])
+def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
+    """A large operand changes the way that its whole piece goes, but no bit of its neighbours."""
+    text = entry(
+        f"""x = {name}[3,700] parameter(0)
+        y = {name}[3,700] parameter(1)
+        inner = {name}[3,700] {opcode}(x)
+        z = {name}[3,700] multiply(inner, y)
+        outer = {name}[3,700] {opcode}(z)
+        ROOT r = ({name}[3,700], {name}[3,700]) tuple(outer, inner)"""
+    )
+    dtype = parse(text).entry.parameters[0].shape.element_type.dtype
+    x, y = (f32(3, 700) * 30).astype(dtype), f32(3, 700).astype(dtype)
+    compiled = check(text, x, y, exact=False, rtol={"f32": 1e-3, "f64": 1e-10, "bf16": 1.0}[name])
+    (kernel,) = compiled.kernels
+    assert kernel.body.count(f"near_{opcode}_{name}(") == 2 and len(kernel.helpers) == 1
+    moderate = compiled(x, y)
+    x[1, 5], x[2, 650] = 1e30, np.inf
+    large = compiled(x, y)
+    same = np.ones((3, 700), bool)
+    same[1, 5] = same[2, 650] = False
+    for a, b in zip(moderate, large, strict=True):
+        assert a[same].tobytes() == b[same].tobytes()
+    assert np.isnan(large[1][2, 650].astype(np.float64)) and np.isfinite(large[1][1, 5].astype(np.float64))
+
+
+def test_pieces_inside_ranges_and_at_other_indices():
+    text = entry(
+        """x = f32[40,200] parameter(0)
+        zero = f32[] constant(0)
+        p = f32[42,200] pad(x, zero), padding=1_1x0_0
+        s = f32[42,200] sine(p)
+        v = f32[42,200] reverse(s), dimensions={1}
+        c = f32[42,200] cosine(v)
+        ROOT r = f32[42,200] add(c, s)"""
+    )
+    assert "near_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body

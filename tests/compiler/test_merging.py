@@ -48,24 +48,10 @@ def lanes_of(kernel: p.Kernel) -> list[list[tuple[p.Kernel, list[int]]]]:
     return found
 
 
-def launches(steps):
-    for s in steps:
-        match s:
-            case p.Launch():
-                yield s
-            case p.Loop(condition, _, body):
-                yield from launches((*condition, *body))
-            case p.Repeat(_, body):
-                yield from launches(body)
-            case p.Branch(_, branches):
-                for b in branches:
-                    yield from launches(b)
-
-
 def check(plan: p.Plan) -> int:
     """No lane of any launch touches memory that another one writes; the number of lanes that share a launch."""
     count = 0
-    for launch in launches(plan.steps):
+    for launch in p.launches(plan.steps):
         kernel = plan.kernels[launch.kernel]
         assert len(kernel.arguments) == len(launch.buffers)
         if not kernel.calls:

@@ -12,7 +12,7 @@ from refxla_spec.verify import verify
 
 from refxla.compiler import flatten, unflatten_all
 from refxla.passes import cse, dead_code, fold, inline, simplify, tuples
-from refxla.passes.pipeline import FUSION, OPTIONAL, PASSES, optimize
+from refxla.passes.pipeline import BANDS, FUSION, OPTIONAL, PASSES, optimize
 
 HEADER = """HloModule m
 add { a = f32[] parameter(0)
@@ -196,6 +196,14 @@ RULES = {
         ),
     ],
     "_idempotent": [("ROOT r = f32[2,3] maximum(x, x)", SAME_X), ("ROOT r = s32[4] and(n, n)", SAME_N)],
+    "_with_the_last": [
+        ("z = f32[] constant(-inf)\nROOT r = f32[] maximum(s, z)", "ROOT r = f32[] copy(s)"),
+        ("z = f32[] constant(inf)\nROOT r = f32[] minimum(z, s)", "ROOT r = f32[] copy(s)"),
+        (
+            "z = f32[] constant(inf)\nROOT r = f32[] maximum(s, z)",
+            "z = f32[] constant(inf)\nROOT r = f32[] maximum(s, z)",
+        ),
+    ],
     "_with_constant": [
         (TRUE + "ROOT r = pred[4] and(p, ts)", SAME_P),
         (FALSE + "ROOT r = pred[4] and(fs, p)", FALSE + "ROOT r = pred[4] copy(fs)"),
@@ -337,6 +345,24 @@ def test_constants_are_folded_where_that_is_exact():
     assert_becomes(fold.run, inexact, inexact)
 
 
+def test_a_large_constant_is_folded_where_it_takes_no_more_memory():
+    row = "{" + ",".join(["1"] * 4999 + ["2"]) + "}"
+    text = """HloModule m
+    ENTRY main {
+      w = %s[5000] constant(%s)
+      c = f32[5000] convert(w)
+      p = f32[5000] multiply(c, c)
+      ROOT t = (%s) tuple(%s)
+    }"""
+    module = parse(text % ("s32", row, "f32[5000]", "p"))
+    assert fold.run(module) == 2
+    np.testing.assert_array_equal(module.entry.root.operands[0].literal[-2:], [1, 4])
+    # While others read a constant, what is made of it is computed; and so is what takes more memory.
+    read = parse(text % ("s32", row, "f32[5000], s32[5000]", "p, w"))
+    assert fold.run(read) == 0
+    assert fold.run(parse(text % ("s8", row, "f32[5000]", "p"))) == 0
+
+
 def test_a_splat_is_folded_as_one_element():
     module = module_of(
         "a = s32[] constant(3)\nb = s32[1000,1000] broadcast(a), dimensions={}\nROOT r = s32[1000,1000] negate(b)"
@@ -412,7 +438,7 @@ def test_names_of_passes_are_checked():
         optimize(module, ("simplfy",))
     with pytest.raises(InputError, match="'inline' cannot be left out"):
         optimize(module, ("inline",))
-    assert set(OPTIONAL) <= {name for name, _ in PASSES} | {FUSION}
+    assert set(OPTIONAL) <= {name for name, _ in PASSES} | {FUSION, BANDS}
 
 
 def test_what_cannot_be_compiled_is_named():

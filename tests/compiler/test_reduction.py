@@ -1,14 +1,21 @@
 """Reduction kernels: values against the interpreter, bits against another fusion or another number of items."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from kernel_driver import Compiled, check, fusion_of
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
-from refxla.codegen.reduction_tree import tree
+import refxla
+from refxla.codegen.emit import emit
+from refxla.codegen.reduction_tree import columns_fit, panel, tree
+from refxla.codegen.target import DEFAULT_CPU
+from refxla.runtime.devices import choose
 
 rng = np.random.default_rng(2)
+MASKED = replace(DEFAULT_CPU, features="avx512f,avx512vl,avx512dq,avx512bw")  # a processor with masks
 
 
 def f32(*sizes):
@@ -306,6 +313,92 @@ def test_lanes_that_are_one_step(size):
         text = entry(f"{head}{lines}ROOT r = ({shape}) tuple({', '.join(results)})")
         (kernel,) = check(text, f32(7, size), kind="reduction", exact=False).kernels
         assert kernel.body.count("vectorize_width(8) interleave_count(4)") == asked
+
+
+@pytest.mark.parametrize(
+    "sizes, reduced",
+    [
+        ((50, 13), (1,)),
+        ((9, 300, 127), (1,)),
+        ((300, 20), (0,)),
+        ((6, 16), (0,)),
+        ((5, 37, 63), (0, 2)),
+        ((5, 130, 33), (0, 2)),
+        ((3, 5, 130, 9), (1, 3)),
+        ((7, 321), (1,)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("reducer", ["sum", "argmax"])
+def test_masks_and_rows_together_change_no_bit(sizes, reduced, reducer):
+    """The last vector of a row or of columns that has fewer elements, and rows that are gone through together."""
+    kept = dims(n for d, n in enumerate(sizes) if d not in reduced)
+    size, over = dims(sizes), dims(reduced)
+    text = entry(
+        f"""x = f32[{size}] parameter(0)
+        zero = f32[] constant(0)
+        e = f32[{size}] negate(x)
+        r = f32[{kept}] reduce(x, zero), dimensions={{{over}}}, to_apply=add
+        ROOT t = (f32[{kept}], f32[{size}]) tuple(r, e)"""
+    )
+    if reducer == "argmax":
+        text = entry(
+            f"""x = f32[{size}] parameter(0)
+            at = s32[{size}] iota(), iota_dimension={reduced[-1]}
+            inf = f32[] constant(-inf)
+            zero = s32[] constant(0)
+            r = (f32[{kept}], s32[{kept}]) reduce(x, at, inf, zero), dimensions={{{over}}}, to_apply=argmax
+            v = f32[{kept}] get-tuple-element(r), index=0
+            k = s32[{kept}] get-tuple-element(r), index=1
+            ROOT t = (f32[{kept}], s32[{kept}]) tuple(v, k)""",
+            ARGMAX,
+        )
+    x, fusion = np.round(f32(*sizes), 1), fusion_of(parse(text), "reduction")
+    masked = Compiled(fusion, replace(DEFAULT_CPU, features=choose()[0].target.features))
+    for a, b in zip(masked(x), Compiled(fusion)(x), strict=True):
+        assert a.tobytes() == b.tobytes()
+    if sizes[-1] % 8 > 1 and len(reduced) == 1 and sizes[-1] != 321:
+        assert "if (l" in emit(fusion, MASKED)[0].body
+
+
+def test_rows_whose_parts_lie_far_apart_are_gone_through_together():
+    assert (
+        "first"
+        in check(reduce_text((4, 130, 33), (0, 2)), f32(4, 130, 33), kind="reduction", exact=False).kernels[0].body
+    )
+
+
+@pytest.mark.parametrize("sizes, axis", [((3, 70, 21), 1), ((40, 5, 600), 1), ((2, 30, 1037), 1), ((3, 5001), 1)])
+def test_what_is_needed_again_waits_in_the_memory_of_the_result(sizes, axis):
+    """Columns, and rows too long for an array; with masks and without, in panels and not, the bits are the same."""
+    text = softmax(sizes, axis)
+    x, fusion = f32(*sizes), fusion_of(parse(text), "reduction")
+    (kernel,) = check(text, x, kind="reduction", exact=False).kernels
+    assert kernel.body.count("rx_exponential_f32") == (1 if sizes[-1] % 32 == 0 or axis == 1 == len(sizes) - 2 else 2)
+    masked = Compiled(fusion, replace(DEFAULT_CPU, features=choose()[0].target.features))
+    assert masked(x)[0].tobytes() == Compiled(fusion)(x)[0].tobytes()
+
+
+def test_panels_of_columns_are_gone_over_again_where_they_fit():
+    assert columns_fit((257, 513, 127), (0, 2))
+    assert columns_fit((9, 16, 100_000), (0, 2))
+    assert not columns_fit((4099, 4001), (1,))  # short pieces of far rows
+    assert not columns_fit((61, 59, 37, 127), (3,))
+    assert not columns_fit((5, 6, 7), (0, 1))
+    assert panel(tree((9, 16, 100_000), (1,))) == 4096
+    check(softmax((2, 200, 1000), 1), f32(2, 200, 1000), kind="reduction", exact=False)
+
+
+@pytest.mark.parametrize("sizes", [(0, 5, 6), (5, 0, 6), (5, 6, 0), (0, 5, 0), (3, 0, 3)])
+def test_no_elements(sizes):
+    """Reductions over each set of dimensions, alone and gone over again, where a dimension is 0."""
+    x = np.zeros(sizes, np.float32)
+    for reduced in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]:
+        got = refxla.compile(reduce_text(sizes, reduced))(x)
+        np.testing.assert_array_equal(got, x.sum(reduced), strict=True)
+    for axis in range(3):
+        got = refxla.compile(softmax(sizes, axis))(x)
+        np.testing.assert_array_equal(got, x, strict=True)
 
 
 def test_columns_of_many_leaves_say_so():

@@ -84,7 +84,7 @@ def phases_of(kernel: p.Kernel) -> list[list[list[tuple[p.Kernel, list[int]]]]]:
 def check(plan: p.Plan) -> int:
     """No lane of any phase touches memory that another one writes; the number of teams."""
     found = 0
-    for launch in launches(plan.steps):
+    for launch in p.launches(plan.steps):
         kernel = plan.kernels[launch.kernel]
         if not kernel.team:
             continue
@@ -108,20 +108,6 @@ def ranges(plan, launch, part, numbers):
     for argument, number in zip(part.arguments, numbers, strict=True):
         b = plan.buffers[launch.buffers[number]]
         yield argument.role != "input", (b.space, b.index), b.offset, b.offset + b.bytes
-
-
-def launches(steps):
-    for s in steps:
-        match s:
-            case p.Launch():
-                yield s
-            case p.Loop(condition, _, body):
-                yield from launches((*condition, *body))
-            case p.Repeat(_, body):
-                yield from launches(body)
-            case p.Branch(_, branches):
-                for b in branches:
-                    yield from launches(b)
 
 
 def test_launches_that_need_each_other_are_one():

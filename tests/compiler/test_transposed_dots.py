@@ -52,6 +52,19 @@ def test_transposes(name):
     assert got.shape == want.shape and got.tobytes() == want.tobytes()
 
 
+@pytest.mark.parametrize("order", [(2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
+def test_a_transpose_keeps_the_last_dimension_last(order):
+    dims = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}"
+    text = program((2, 5, 7), (2, 3, 7), dims, (2, 5, 3), order)
+    left = [i for i in optimize(parse(text)).entry.instructions if i.opcode != "parameter"]
+    assert all(i.dimensions[-1] == 2 for i in left if i.opcode == "transpose" and order[-1] != 0)
+    random = np.random.default_rng(3)
+    given = [random.standard_normal(s).astype(np.float32) for s in ((2, 5, 7), (2, 3, 7))]
+    want = refxla.compile(text, without=("transposed-dots",))(*given)
+    got = refxla.compile(text)(*given)
+    assert got.shape == want.shape and got.tobytes() == want.tobytes()
+
+
 def test_a_dot_that_others_read_stays():
     text = """HloModule m
     ENTRY e { x = f32[5,7] parameter(0)

@@ -2,15 +2,16 @@
 
 //! T = f32 f64
 
-// A NaN operand makes the result NaN; +0 is greater than -0.
+// A NaN operand makes the result NaN; +0 is greater than -0. The two selections, each an instruction of its own on most
+// processors, differ where the operands are zeros of both signs, or one is a NaN.
 static inline T rx_maximum_T(T a, T b) {
-    T equal = as_T(as_UBITS_T(a) & as_UBITS_T(b));
-    return a > b ? a : a < b ? b : a == b ? equal : a + b;
+    T one = a > b ? a : b, other = b > a ? b : a;
+    return ((a == a) & (b == b)) ? as_T(as_UBITS_T(one) & as_UBITS_T(other)) : a + b;
 }
 
 static inline T rx_minimum_T(T a, T b) {
-    T equal = as_T(as_UBITS_T(a) | as_UBITS_T(b));
-    return a < b ? a : a > b ? b : a == b ? equal : a + b;
+    T one = a < b ? a : b, other = b < a ? b : a;
+    return ((a == a) & (b == b)) ? as_T(as_UBITS_T(one) | as_UBITS_T(other)) : a + b;
 }
 
 static inline T rx_clamp_T(T low, T x, T high) {

@@ -141,9 +141,16 @@ def constants(type_: str) -> dict[str, str]:
         "expm1_underflow": mpf({"f32": -20, "f64": -40}[type_]),
         "cosh_overflow": mpf({"f32": 90, "f64": 711}[type_]),
         "inverse_epsilon": mpf(2) ** (PRECISION[type_] + 2),
-        "trig_limit": mpf(2) ** {"f32": 17, "f64": 30}[type_],
+        "trig_limit": mpf(2) ** {"f32": 10, "f64": 20}[type_],
     }  # fmt: skip
+    # pi / 2 in three parts, of which the product of the second with an integer up to trig_limit 2 / pi is exact.
+    short_bits = PRECISION[type_] - {"f32": 10, "f64": 20}[type_]
+    left = mp.pi / 2 - mpf(float.fromhex(pi_2[0]))
+    shift = short_bits - 1 - int(mp.floor(mp.log(abs(left), 2)))
+    short = mp.nint(mp.ldexp(left, shift)) * mpf(2) ** -shift
     return {
+        "pi_2_short": hexadecimal(short),
+        "pi_2_rest": hexadecimal(rounded(left - short, type_)),
         **dict(zip(("ln2_high", "ln2_low", "ln2_lowest"), ln2, strict=True)),
         **dict(zip(("pi_2_high", "pi_2_middle", "pi_2_low"), pi_2, strict=True)),
         **dict(zip(("third_high", "third_low"), third, strict=True)),

@@ -34,7 +34,8 @@ static inline void rx_rest_I(const int spins) {
 
 // The next of `count` things to do in a phase that belongs to item `who`'s share, or -1: shares are stretches of equal
 // length, and who is done with the own takes from others'.
-static inline int rx_take_I(__global long* sync, const int phase, const int who, const int team, const int count) {
+static inline RX_APART int rx_take_I(
+    __global long* sync, const int phase, const int who, const int team, const int count) {
     __global long* share = sync + 8 * (4 + who);
     const int begin = (int)((long)count * who / team);
     const int length = (int)((long)count * (who + 1) / team) - begin;
@@ -49,7 +50,8 @@ static inline int rx_take_I(__global long* sync, const int phase, const int who,
 
 // Says that `did` of a phase's `count` things are done, and waits until all are. What was written in the phase, all can
 // read afterwards.
-static inline void rx_finish_I(__global long* sync, const int phase, const int did, const int team, const int count) {
+static inline RX_APART void rx_finish_I(
+    __global long* sync, const int phase, const int did, const int team, const int count) {
     if (did > 0 && __atomic_fetch_add(sync + 8, (long)did, __ATOMIC_ACQ_REL) + did == count) {
         __atomic_store_n(sync + 8, 0L, __ATOMIC_RELAXED);
         for (int n = 0; n < team; ++n) __atomic_store_n(sync + 8 * (4 + n), (long)(phase + 1) << 32, __ATOMIC_RELEASE);
@@ -71,7 +73,7 @@ static inline int rx_goes_I(__global long* sync, const int phase) {
 }
 
 // The end of a launch for one item; the last one leaves `sync` as it was.
-static inline void rx_leave_I(__global long* sync, const int team) {
+static inline RX_APART void rx_leave_I(__global long* sync, const int team) {
     if (__atomic_fetch_add(sync + 16, 1L, __ATOMIC_ACQ_REL) != team - 1) return;
     for (int n = 0; n < 4 + team; ++n) __atomic_store_n(sync + 8 * n, 0L, __ATOMIC_RELAXED);
 }

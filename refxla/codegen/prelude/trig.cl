@@ -1,5 +1,6 @@
 // Trigonometric functions. x = n pi/2 + r, by three parts of pi/2 where n is moderate and by the bits of 2/pi that
-// matter where it is not; the low part of r is kept.
+// matter where it is not; the low part of r is kept. A loop asks once for many x whether any is beyond trig_limit
+// (near.py): if none is, it calls the functions named near.
 
 //! T = f32
 
@@ -91,21 +92,21 @@ static inline int rx_trig_reduce_large_f64(double x, double* r, double* low) {
 
 //! T = f32 f64
 
-// n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4; NaN for an infinite x.
-static inline int rx_trig_reduce_T(T x, T* r, T* low) {
+// n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4, for |x| <= trig_limit. The middle part of pi/2 is so short that its
+// product with n is exact: then so is the difference of the first line, and what the second one's rounding drops.
+static inline int rx_trig_reduce_near_T(T x, T* r, T* low) {
     T shifted = RX_FMA_T(x, K(two_over_pi), ROUND_T);
     T n = shifted - ROUND_T;
     T first = RX_FMA_T(-n, K(pi_2_high), x);
-    // first - n pi_2_middle, with what its rounding drops: pi_2_middle may cancel nearly all that is left.
-    T product = n * K(pi_2_middle);
-    T second = first - product;
-    T back = second - first;
-    T dropped = (first - (second - back)) - (product + back);
-    T rest = RX_FMA_T(-n, K(pi_2_low), dropped - RX_FMA_T(n, K(pi_2_middle), -product));
-    T sum = second + rest;
-    *r = sum;
-    *low = (second - sum) + rest;
-    int quadrant = (int)as_UBITS_T(shifted);
+    T second = RX_FMA_T(-n, K(pi_2_short), first);
+    *r = second;
+    *low = RX_FMA_T(-n, K(pi_2_rest), RX_FMA_T(-n, K(pi_2_short), first - second));
+    return (int)as_UBITS_T(shifted);
+}
+
+// The same for any x; NaN for an infinite one.
+static inline int rx_trig_reduce_T(T x, T* r, T* low) {
+    int quadrant = rx_trig_reduce_near_T(x, r, low);
     if (RX_FABS_T(x) > K(trig_limit)) {
         quadrant = rx_trig_reduce_large_T(x, r, low);
         *r = rx_is_finite_T(x) ? *r : NAN_T;
@@ -113,39 +114,60 @@ static inline int rx_trig_reduce_T(T x, T* r, T* low) {
     return quadrant;
 }
 
-// sin(r + low) for |r| <= pi/4.
-static inline T rx_sine_reduced_T(T r, T low) {
+// sin(r + low), or cos(r + low) where `odd`, for |r| <= pi/4: r + r^3 p or 1 - r^2 / 2 + r^4 p, the sum in two parts.
+static inline T rx_trig_value_T(T r, T low, int odd) {
     T z = r * r;
-    return r + RX_FMA_T(r * z, POLY(sin, z), RX_FMA_T(-0.5 * z, low, low));
+    T head = RX_FMA_T(-0.5, z, 1.0);
+    T head_low = RX_FMA_T(-r, low, RX_FMA_T(-0.5, z, 1.0 - head));
+    T sine = POLY(sin, z), cosine = POLY(cos, z);
+    T tail = RX_FMA_T((odd ? z : r) * z, odd ? cosine : sine, odd ? head_low : low * head);
+    return (odd ? head : r) + tail;
 }
 
-static inline T rx_cosine_reduced_T(T r, T low) {
-    T z = r * r;
-    T halved = 0.5 * z;
-    T head = 1.0 - halved;
-    return head + (((1.0 - head) - halved) + RX_FMA_T(z * z, POLY(cos, z), -r * low));
+static inline T rx_sine_near_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_near_T(x, &r, &low);
+    T value = rx_trig_value_T(r, low, n & 1);
+    return x == 0.0 ? x : (n & 2) ? -value : value;
 }
 
 static inline T rx_sine_T(T x) {
     T r, low;
     int n = rx_trig_reduce_T(x, &r, &low);
-    T value = (n & 1) ? rx_cosine_reduced_T(r, low) : rx_sine_reduced_T(r, low);
+    T value = rx_trig_value_T(r, low, n & 1);
     return x == 0.0 ? x : (n & 2) ? -value : value;
+}
+
+static inline T rx_cosine_near_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_near_T(x, &r, &low) + 1;
+    T value = rx_trig_value_T(r, low, n & 1);
+    return (n & 2) ? -value : value;
 }
 
 static inline T rx_cosine_T(T x) {
     T r, low;
-    int n = rx_trig_reduce_T(x, &r, &low);
-    T value = (n & 1) ? rx_sine_reduced_T(r, low) : rx_cosine_reduced_T(r, low);
-    return ((n + 1) & 2) ? -value : value;
+    int n = rx_trig_reduce_T(x, &r, &low) + 1;
+    T value = rx_trig_value_T(r, low, n & 1);
+    return (n & 2) ? -value : value;
+}
+
+static inline T rx_tan_of_T(T x, int n, T r, T low) {
+    T sine = rx_trig_value_T(r, low, 0), cosine = rx_trig_value_T(r, low, 1);
+    T value = ((n & 1) ? -cosine : sine) / ((n & 1) ? sine : cosine);
+    return x == 0.0 ? x : value;
+}
+
+static inline T rx_tan_near_T(T x) {
+    T r, low;
+    int n = rx_trig_reduce_near_T(x, &r, &low);
+    return rx_tan_of_T(x, n, r, low);
 }
 
 static inline T rx_tan_T(T x) {
     T r, low;
     int n = rx_trig_reduce_T(x, &r, &low);
-    T sine = rx_sine_reduced_T(r, low), cosine = rx_cosine_reduced_T(r, low);
-    T value = ((n & 1) ? -cosine : sine) / ((n & 1) ? sine : cosine);
-    return x == 0.0 ? x : value;
+    return rx_tan_of_T(x, n, r, low);
 }
 
 // The smaller of |x| and |y| over the greater, so that the polynomial sees [0, 1]; then the octant.

@@ -1,5 +1,6 @@
 // Vectors of 32 bytes, for the accumulators of matrix products: total + a * b in each lane, as one fma or wrapping.
-// On x86, clang has the instruction itself, which compiles much faster than lanes that the compiler has to join again.
+// On x86, clang has the instruction itself, which compiles much faster than lanes that the compiler has to join again;
+// a runtime that compiles for a processor that clang is not told of (Intel's) does not join them at all.
 
 //! T = f32
 
@@ -8,6 +9,8 @@ static inline float8 rx_multiply_add_vector_T(float8 a, float8 b, float8 total) 
     typedef float vector __attribute__((vector_size(32)));
     return __builtin_astype(__builtin_ia32_vfmaddps256(__builtin_astype(a, vector), __builtin_astype(b, vector),
                                                        __builtin_astype(total, vector)), float8);
+#elif defined(RX_FMA_LANES)
+    return RX_FMA_LANES(a, b, total);
 #else
     return (float8)(RX_FMA_T(a.s0, b.s0, total.s0), RX_FMA_T(a.s1, b.s1, total.s1), RX_FMA_T(a.s2, b.s2, total.s2),
                     RX_FMA_T(a.s3, b.s3, total.s3), RX_FMA_T(a.s4, b.s4, total.s4), RX_FMA_T(a.s5, b.s5, total.s5),
@@ -22,6 +25,8 @@ static inline double4 rx_multiply_add_vector_T(double4 a, double4 b, double4 tot
     typedef double vector __attribute__((vector_size(32)));
     return __builtin_astype(__builtin_ia32_vfmaddpd256(__builtin_astype(a, vector), __builtin_astype(b, vector),
                                                        __builtin_astype(total, vector)), double4);
+#elif defined(RX_FMA_LANES)
+    return RX_FMA_LANES(a, b, total);
 #else
     return (double4)(RX_FMA_T(a.s0, b.s0, total.s0), RX_FMA_T(a.s1, b.s1, total.s1), RX_FMA_T(a.s2, b.s2, total.s2),
                      RX_FMA_T(a.s3, b.s3, total.s3));
@@ -102,6 +107,14 @@ static inline float8 rx_pairs_low_T(float8 a, float8 b) {
 
 static inline float8 rx_pairs_high_T(float8 a, float8 b) {
     return (float8)(a.s23, b.s23, a.s67, b.s67);
+}
+
+//! T = u32
+
+static inline void rx_transpose_halves_T(uint8* r) {
+    float8 columns[4] = {as_float8(r[0]), as_float8(r[1]), as_float8(r[2]), as_float8(r[3])};
+    rx_transpose_halves_f32(columns);
+    for (int i = 0; i < 4; ++i) r[i] = as_uint8(columns[i]);
 }
 
 //! T = f64
