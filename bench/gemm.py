@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
@@ -22,7 +21,7 @@ import numpy as np
 
 import refxla
 
-from .machine import describe
+from .machine import describe, in_turns
 
 PAUSE_S = 0.2  # NumPy's threads wait busily for half of that
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -139,19 +138,7 @@ def measure(case: Case, name: str, seconds: float, turns: int) -> Row:
     if not np.allclose(found, out, rtol=1e-3, atol=1e-3):
         raise AssertionError(f"{case.name}: the results differ by {np.max(np.abs(found - out))}")
     calls: dict[str, Callable[[], object]] = {"refxla": lambda: program(*arguments), "numpy": numpy_call}
-    samples: dict[str, list[float]] = {key: [] for key in calls}
-    for _ in range(turns):
-        for key, call in calls.items():
-            time.sleep(PAUSE_S)
-            call()
-            end = time.perf_counter() + seconds / turns / 2
-            while True:
-                begin = time.perf_counter()
-                call()
-                now = time.perf_counter()
-                samples[key].append(now - begin)
-                if now >= end:
-                    break
+    samples = in_turns(calls, seconds, turns, PAUSE_S)
     return Row(case, *(statistics.median(samples[key]) for key in calls))
 
 

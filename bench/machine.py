@@ -35,16 +35,19 @@ def describe() -> dict[str, object]:
     }
 
 
-def in_turns(calls: dict[str, Callable[[], object]], seconds: float = 2.0, turns: int = 5) -> dict[str, list[float]]:
+def in_turns(
+    calls: dict[str, Callable[[], object]], seconds: float = 2.0, turns: int = 5, pause: float = 0.0
+) -> dict[str, list[float]]:
     """Seconds each call takes: for each, samples of many turns, in which all are measured one after the other.
 
     What disturbs the machine for a while disturbs them all. Each turn gives a call its share of `seconds`: it is run
-    once to warm up, then several times (at least once), each time one sample.
+    once to warm up, then several times (at least once), each time one sample. Before it lie `pause` seconds.
     """
     samples: dict[str, list[float]] = {name: [] for name in calls}
     share = seconds / (turns * max(1, len(calls)))
     for _ in range(turns):
         for name, call in calls.items():
+            time.sleep(pause)
             call()
             end = time.perf_counter() + share
             while True:

@@ -26,7 +26,7 @@ from .child import Absent, Child, alone
 from .frameworks import FRAMEWORKS
 from .machine import describe, summary
 from .models import Entry, chosen
-from .report import show, write
+from .report import console_of_tables, show, write
 
 LONG_S = 20.0  # what takes longer for one call is measured once in a turn, and in fewer turns
 
@@ -171,9 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
         figures["entries"] = before["entries"]
         crew.versions = before["versions"]
 
-    from rich.console import Console
-
-    console = Console()
+    console = console_of_tables()
     with tempfile.TemporaryDirectory() as folder, console.status("") as status:
         try:
             for number, entry in enumerate(entries):

@@ -118,7 +118,10 @@ def main() -> None:
     parser.add_argument("--kernel", metavar="NAME", help="print this kernel's OpenCL C")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    program = _compiled(options.program, options.device)
+    try:
+        program = _compiled(options.program, options.device)
+    except refxla.Error as error:
+        parser.error(f"{error}\n(entries of the suite: {', '.join(entry.name for entry in ENTRIES)})")
     if options.kernel:
         found = [k for p in program.plan.kernels for k in (p, *p.parts()) if k.name == options.kernel]
         if not found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from .chart import svg
 
 OURS, BESIDE = "refxla", "jax"
+WIDE = 200  # characters: a table of all frameworks
 
 
 def duration(seconds: float) -> str:
@@ -113,6 +115,14 @@ def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str
                 console.print(f"[yellow]{name}[/] on {peer}: {reason}", highlight=False)
 
 
+def console_of_tables() -> Any:
+    """A console as wide as the terminal or COLUMNS; wide enough for every framework where the output is a file."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=WIDE)
+
+
 def _ratio(value: float | None) -> str:
     if value is None:
         return "-"
@@ -165,9 +175,7 @@ def main() -> None:
     if options.markdown:
         print(markdown(figures, names, options.statistic), end="")
     else:
-        from rich.console import Console
-
-        show(figures, names, Console(), options.statistic)
+        show(figures, names, console_of_tables(), options.statistic)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "specification",  # _ext/: the pages of the specification, made from it
-    "known_differences",  # _ext/: the table of conformance/differences.py
+    "known_differences",  # _ext/: the table of conformance/differences/
     "sweeps",  # _ext/: the tables of conformance/sweep/
 ]
 source_suffix = {".md": "markdown"}

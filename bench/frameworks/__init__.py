@@ -21,6 +21,7 @@ class Source(NamedTuple):
 FRAMEWORKS = {
     "refxla": Source("jax", "Refxla", "jax", keeps=True),
     "refxla-unfused": Source("jax", "RefxlaUnfused", "jax", keeps=True),
+    "refxla-intel": Source("jax", "RefxlaIntel", "jax intel-opencl-rt intel-cmplr-lib-rt", keeps=True),
     "jax": Source("jax", "Jax", "jax"),
     "numpy": Source("numpy", "Numpy", "numpy"),
     "tensorflow": Source("tensorflow", "TensorFlow", "tensorflow-cpu"),

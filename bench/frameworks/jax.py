@@ -89,11 +89,15 @@ class Refxla(Jax):
     name = "refxla"
     packages = ("pyopencl", "pocl-binary-distribution")
     without: tuple[str, ...] = ()
+    device: str | None = None
 
     def __init__(self) -> None:
         import refxla
 
-        _ = refxla.devices()[0].target  # what a device can do is found out once for an installation, not for a program
+        devices = [d for d in refxla.devices() if self.device in (None, d.name)]
+        if not devices:
+            raise ImportError(f"there is no OpenCL device {self.device!r}")
+        _ = devices[0].target  # what a device can do is found out once for an installation, not for a program
 
     def place(self, tree: Tree) -> Tree:
         return jax.tree.map(np.asarray, tree)
@@ -101,7 +105,7 @@ class Refxla(Jax):
     def compile(self, function: Callable, trains: bool) -> Callable:
         import refxla
 
-        return refxla.compile(jax.jit(function), without=self.without)
+        return refxla.compile(jax.jit(function), without=self.without, device=self.device)
 
     def wait(self, results: Tree) -> None:
         """Results are there when the call returns."""
@@ -112,3 +116,11 @@ class RefxlaUnfused(Refxla):
 
     name = "refxla-unfused"
     without = ("fusion",)
+
+
+class RefxlaIntel(Refxla):
+    """The same on Intel's OpenCL runtime for CPUs, in the place of PoCL."""
+
+    name = "refxla-intel"
+    packages = ("pyopencl", "intel-opencl-rt")
+    device = "intel"

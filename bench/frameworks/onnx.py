@@ -201,6 +201,12 @@ class OnnxRuntime(Framework):
         shape = [n for a, n in enumerate(x.shape) if a != axis % len(x.shape)]
         return self.graph.node("ArgMin", [x], shape, np.int64, axis=axis, keepdims=0)
 
+    def sort(self, x: Array) -> Array:
+        names = [x.name, self.graph.constant(np.array([x.shape[-1]])).name]
+        values = Symbol(self.graph, self.graph.name(), x.shape, x.dtype)
+        self.graph.nodes.append(helper.make_node("TopK", names, [values.raw, values.raw + "_indices"], largest=0))
+        return values
+
     def exp(self, x: Array) -> Array:
         return x.unary("Exp")
 

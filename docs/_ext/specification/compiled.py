@@ -12,7 +12,7 @@ from refxla_spec.text import parse
 
 from refxla import optable
 from refxla.codegen.emit import EMITTERS
-from refxla.passes import expand, inline, pipeline
+from refxla.passes import collectives, expand, inline, pipeline
 
 _FOLDERS = {"refxla_spec": "spec", "refxla": "refxla"}  # of each package, as in setup.py
 
@@ -34,8 +34,8 @@ def how(opcode: str) -> str:
     row, said = optable.ROWS.get(opcode), []
     if opcode in inline.INLINED:
         said.append(f"The computation is put in its place before anything else is done (`{path_of(inline.run)}`).")
-    if opcode in expand.EXPANSIONS:
-        file = path_of(expand.EXPANSIONS[opcode])
+    if expansion := expand.EXPANSIONS.get(opcode) or collectives.EXPANSIONS.get(opcode):
+        file = path_of(expansion)
         where = " where no emitter takes it as it is" if row else ""
         said.append(f"It is expanded into other operations{where}, in `{file}`.")
     if row:
