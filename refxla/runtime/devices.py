@@ -15,14 +15,12 @@ The environment is left as it was found.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import importlib.metadata
 import importlib.util
 import os
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refxla_spec.errors import DeviceError
+
+from .scratch import scratch
 
 if TYPE_CHECKING:
     from ..codegen.target import Target
@@ -228,7 +228,7 @@ def _prepare() -> None:
     already = "libpocl" in Path("/proc/self/maps").read_text() if sys.platform == "linux" else False
     os.environ.setdefault("POCL_DEVICES", "pthread basic")
     if "POCL_CACHE_DIR" not in os.environ and not already:
-        _pocl_directory = _scratch() / "pocl"
+        _pocl_directory = scratch() / "pocl"
         os.environ["POCL_CACHE_DIR"] = str(_pocl_directory)
     if sys.platform == "linux" and not already and not os.environ.get("LD_PRELOAD"):
         _load_apart()
@@ -278,19 +278,6 @@ def _load_apart() -> None:
             continue
 
 
-def _scratch() -> Path:
-    """A directory for this process, removed when it ends."""
-    try:
-        path = Path(tempfile.mkdtemp(prefix="refxla-"))
-    except OSError as error:
-        raise DeviceError(
-            f"OpenCL compilers need a directory for temporary files ({error}); set TMPDIR to one that can be written"
-        ) from error
-    owner = os.getpid()
-    atexit.register(lambda: shutil.rmtree(path, ignore_errors=True) if os.getpid() == owner else None)
-    return path
-
-
 def _intel_library() -> Path | None:
     """libintelocl.so, where the wheel intel-opencl-rt is installed."""
     try:
@@ -313,7 +300,7 @@ def _announce(library: Path) -> None:
                 ctypes.CDLL(str(neighbour), ctypes.RTLD_GLOBAL)
             except OSError:  # the loader then leaves the runtime out, which is what `devices()` shows
                 return
-    vendors = _scratch()
+    vendors = scratch()
     for icd in Path("/etc/OpenCL/vendors").glob("*.icd"):
         shutil.copy(icd, vendors / icd.name)
     (vendors / "refxla-intel.icd").write_text(f"{library}\n")

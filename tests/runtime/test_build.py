@@ -1,14 +1,13 @@
-"""Where programs are compiled: no room, no temporary directory."""
+"""Where programs are compiled: no room."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
 
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.runtime import build, devices
+from refxla.runtime import build
 
 
 def test_a_full_temporary_directory(device, maker, executable, monkeypatch):
@@ -19,12 +18,3 @@ def test_a_full_temporary_directory(device, maker, executable, monkeypatch):
         executable(plan)
     monkeypatch.setattr(build.shutil, "disk_usage", real)
     assert executable(plan)()[0] == 41
-
-
-def test_no_temporary_directory(monkeypatch):
-    def refuse(**_):
-        raise FileNotFoundError("No usable temporary directory found")
-
-    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
-    with pytest.raises(DeviceError, match="No usable temporary directory found.*set TMPDIR"):
-        devices._scratch()
