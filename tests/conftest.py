@@ -1,14 +1,20 @@
 """What every test runs under."""
 
 import os
+import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["REFXLA_FIGURES"] = "default"  # plans are the same on every machine, and nothing is measured
 
+# What a shell starts in the background ignores Control-C, and so would the commands that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # The same examples at every run, so that a failure is one for everyone; HYPOTHESIS_PROFILE=search looks for more.
-settings.register_profile("same", derandomize=True, deadline=None, max_examples=60)
-settings.register_profile("search", deadline=None, max_examples=1000)
+# None fails because the machine is slow.
+_SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, max_examples=60, **_SLOW)
+settings.register_profile("search", max_examples=1000, **_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

@@ -173,14 +173,20 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
         lines = []
         timer = threading.Timer(limit + 10, stop)  # the first line comes after the start of Python
         timer.start()
-        for line in child.stdout:
+        try:
+            for line in child.stdout:
+                timer.cancel()
+                lines.append(line.rstrip("\n"))
+                timer = threading.Timer(limit, stop)
+                timer.start()
+            code = child.wait()
+        except BaseException:  # interrupted: nobody waits for the rest, nor for the timer
+            child.kill()
+            child.wait()
+            raise
+        finally:
             timer.cancel()
-            lines.append(line.rstrip("\n"))
-            timer = threading.Timer(limit, stop)
-            timer.start()
-        code = child.wait()
-        timer.cancel()
-        reader.join(1)
+        reader.join(10)
     complaint = next((line.strip() for line in reversed(errors) if line.strip()), "")
     ended = f"no answer within {limit:g} s" if late.is_set() else f"signal {-code}" if code < 0 else f"exit code {code}"
     return ended, lines, complaint

@@ -108,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(problem))
     except KeyboardInterrupt:
         complain("error", "interrupted")
+        exec("")  # of an interruption of such a text, as dataclasses have, Python dies unless another follows
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
         _silence_stdout()

@@ -124,9 +124,25 @@ ENTRY e {
         time.sleep(1)
         assert process.poll() is None, process.stderr.read()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=300) == 130
         # An interrupted OpenCL compiler may have said something first.
         assert process.stderr.read().decode().endswith("refxla: error: interrupted\n")
+
+
+INTERRUPTED = """
+import sys
+from refxla.tools import cli, commands
+commands.load = lambda file: exec("raise KeyboardInterrupt")
+sys.exit(cli.main(["verify", "x"]))
+"""
+
+
+def test_an_interruption_is_an_exit_status_wherever_it_comes(tmp_path):
+    """Also while Python runs a text, as it does when a module with dataclasses is imported."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (130, "refxla: error: interrupted\n")
 
 
 def test_a_terminal_that_knows_no_unicode(child, program):

@@ -304,8 +304,8 @@ def child(tmp_path, directory):
 def test_processes_share_what_is_kept(tmp_path, own_cache):
     directory = cache.cache().directory
     both = [child(tmp_path, directory) for _ in range(2)]
-    answers = [p.communicate(PROGRAM, timeout=100) for p in both]
-    third = child(tmp_path, directory).communicate(PROGRAM, timeout=100)
+    answers = [p.communicate(PROGRAM, timeout=600) for p in both]
+    third = child(tmp_path, directory).communicate(PROGRAM, timeout=600)
     results = {out.split()[1] for out, _ in (*answers, third)}
     assert len(results) == 1 and third[0].split()[0] == "0", (answers, third)
     wanted = refxla.compile(PROGRAM)(*inputs())

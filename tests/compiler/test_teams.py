@@ -205,7 +205,7 @@ def test_teams_of_several_threads():
     for t in threads:
         t.start()
     for t in threads:
-        t.join(60)
+        t.join(600)
     assert not any(t.is_alive() for t in threads) and not wrong
 
 

@@ -88,7 +88,7 @@ def test_a_divergence_is_reduced_saved_and_replayed(tmp_path):
                 break
         assert found is not None
         path = tmp_path / "found.hlo"
-        path.write_text(investigate(sample, found, kernels, seconds=10))
+        path.write_text(investigate(sample, found, kernels, seconds=1000))
         small, again = read(path)
         work = [i.opcode for i in small.module.instructions() if i.opcode not in ("parameter", "get-tuple-element")]
         assert len(work) <= 3 and "subtract" in work, path.read_text()

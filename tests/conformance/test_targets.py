@@ -1,9 +1,9 @@
 """The targets, and the child processes that some of them live in."""
 
-import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,38 +37,43 @@ def child(tmp_path, monkeypatch):
 def test_a_child_answers_raises_dies_and_is_replaced(child):
     from refxla_spec.errors import InvalidProgramError
 
-    first = child.ask("pid", limit=5)
-    assert child.ask("pid", limit=5) == first and child.ask("print", limit=5) is None
+    first = child.ask("pid", limit=60)
+    assert child.ask("pid", limit=60) == first and child.ask("print", limit=60) is None
     with pytest.raises(InvalidProgramError, match="no") as refused:
-        child.ask("refuse", limit=5)
+        child.ask("refuse", limit=60)
     assert refused.value.constraint == "add_c1"
     with pytest.raises(ChildError, match="ZeroDivisionError"):
-        child.ask("divide", limit=5)
+        child.ask("divide", limit=60)
     with pytest.raises(ChildDied, match="signal SIGABRT, saying: the reason"):
-        child.ask("abort", limit=5)
-    second = child.ask("pid", limit=5)
+        child.ask("abort", limit=60)
+    second = child.ask("pid", limit=60)
     assert second != first
-    start = time.monotonic()
     with pytest.raises(ChildTimedOut):
-        child.ask("sleep", 60, limit=0.3)
-    assert time.monotonic() - start < 20
+        child.ask("sleep", 10_000, limit=0.3)
     with pytest.raises(ChildDied, match="status 7"):
-        child.ask("exit", limit=5)
+        child.ask("exit", limit=60)
 
 
 def test_a_child_dies_with_its_parent(child, tmp_path):
     program = f"""import os, sys; sys.path.insert(0, {str(tmp_path)!r})
 from refxla_conformance.targets.child import Child
 child = Child("a_server")
-print(child.ask("pid", limit=5), flush=True)
-child.send("sleep", 60, limit=60)
+print(child.ask("pid", limit=60), flush=True)
+child.send("sleep", 600, limit=600)
 os._exit(0)"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    for _ in range(100):
-        if not os.path.exists(f"/proc/{int(done.stdout)}"):
-            return
+    end = time.monotonic() + 120
+    while is_running(int(done.stdout)):
+        assert time.monotonic() < end, "the child is still there"
         time.sleep(0.1)
-    raise AssertionError("the child is still there")
+
+
+def is_running(process: int) -> bool:
+    """Whether a process has not ended; one whose end nobody asks for stays in the table, in containers."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_targets_have_names():

@@ -162,7 +162,7 @@ def run_program(cache_directory):
         env={**os.environ, "REFXLA_CACHE_DIR": str(cache_directory)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from dataclasses import replace
+from subprocess import Popen
 
 import pytest
 
@@ -15,7 +18,7 @@ actions = dict(
     runs=lambda: {"works": True},
     memory=lambda: {"shared": True},
     aborts=lambda: os.abort(),
-    hangs=lambda: time.sleep(60),
+    hangs=lambda: time.sleep(10_000),
     leaves=lambda: (print("a last word", file=sys.stderr), sys.exit(3)),
     raises=lambda: 1 // 0,
     vectors=lambda: {"max_vector": 8},
@@ -52,9 +55,28 @@ def test_a_check_that_ends_the_child_is_recorded_and_the_rest_goes_on(command):
 
 
 def test_a_check_that_hangs_is_ended(command):
-    answers = probe.run_checks("device", ["runs", "hangs", "vectors"], limit=0.5, command=command)
-    assert answers["hangs"] == "the check ended with no answer within 0.5 s"
+    answers = probe.run_checks("device", ["runs", "hangs", "vectors"], limit=3.0, command=command)
+    assert answers["hangs"] == "the check ended with no answer within 3 s"
     assert answers["vectors"] == {"max_vector": 8}
+
+
+def test_an_interruption_ends_the_child(command, monkeypatch):
+    started = []
+    monkeypatch.setattr(probe.subprocess, "Popen", lambda *a, **k: started.append(Popen(*a, **k)) or started[-1])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 2)
+            probe.run_checks("device", ["runs", "hangs"], command=command)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert [child.returncode for child in started] == [-signal.SIGKILL]
+    assert all(t.finished.is_set() for t in threading.enumerate() if isinstance(t, threading.Timer))
 
 
 def test_a_device_that_runs_nothing_is_not_tried_further(command):
