@@ -18,7 +18,7 @@ from refxla_spec.module import Computation, Instruction
 
 from .._core.graph import is_splat
 from ..plan import Fusion
-from . import elemental, scalar
+from . import elemental, scalar, signs
 from .block import Block, Names
 from .elemental import Indices, Rule, type_name
 from .indexing import Index, all_of, at_least, below, constant, delinearize, linearize, variable
@@ -72,8 +72,9 @@ class Elements:
 
     def __init__(self, fusion: Fusion, target: Target, arguments: dict[Instruction, str]) -> None:
         self.fusion, self.target = fusion, target
+        self.members = frozenset(fusion.instructions)
         self.names = Names()
-        written = set(fusion.outputs) & set(fusion.instructions)
+        written = self.members & set(fusion.outputs)
         self._outputs = {i: p for i, p in arguments.items() if i in written}
         self._inputs = {i: p for i, p in arguments.items() if i not in written}
         self._bound: dict[tuple[Instruction, Indices], str | tuple[str, ...]] = {}
@@ -256,7 +257,8 @@ class Elements:
     def _scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
         types = [type_name(o) for o in i.operands]
         try:
-            text = scalar.expression(i.opcode, types, type_name(i), args, i.attributes)
+            opcode = signs.form(i, self.members)
+            text = scalar.expression(opcode, types, type_name(i), args, i.attributes)
         except UnsupportedError as e:
             raise UnsupportedError(f"{i.name}: {e}") from None
         return text if text in args else self.assign(type_name(i), text, block)

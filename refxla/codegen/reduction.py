@@ -43,7 +43,10 @@ TINY = 8  # elements of a row that are written out one by one
 UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
 CHEAP_MEMBERS = 16
 EXPENSIVE_FLOPS = 6  # of an element, from which on an operation is no longer a few
-_EXPENSIVE = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= EXPENSIVE_FLOPS)
+LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed side by side
+LINE_BYTES = 64  # of a cache
+_ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE)
+_EXPENSIVE = frozenset(o for o in _ELEMENTWISE if ROWS[o].flops >= EXPENSIVE_FLOPS)
 _EXPENSIVE |= {"dot", "convolution", "reduce-window", "gather"}
 
 Indices = tuple[Index, ...]
@@ -104,6 +107,7 @@ class _Reduction:
         self.masked = target.kind == "cpu" and target.clang and target.widest == 64 and self._registers()
         self.filled = self._fill()
         self.together = self._together()
+        self.fetched = self._fetched()
         if self.filled > 1:
             self.unroll = 1
 
@@ -143,6 +147,24 @@ class _Reduction:
         """Whether the kernel is compiled for all registers: sums of floats begin with a constant, so that those of
         masked instructions lie on a touched page (loop.py)."""
         return any(scalar.register_type(n).startswith(("float", "double")) for n in types_of(self.reduces))
+
+    def _fetched(self) -> list[tuple[Instruction, int, str]]:
+        """What the second pass over a row, which lies in a cache, fetches from memory meanwhile: the next row of what
+        is read, and this one of what is then written; with how many elements behind this row's that is, and by what."""
+        t = self.tree
+        alone = t.style == "row" and t.leaves == 1 and sum(g.reduced for g in t.groups) == 1
+        near, many = t.reduced_size <= ROW_LIMIT, prod(self.dims) >= UNROLL_FROM
+        if not (alone and near and many and len(self.phases) > 1 and self.target.clang and self.target.kind == "cpu"):
+            return []
+        read = [(i, t.reduced_size, "RX_FETCH") for i in self.inputs if i.shape.dimensions == self.dims]
+        return read + [(o, 0, "RX_FETCH_OWN") for o in self.late if o.shape.dimensions == self.dims]
+
+    def _emit_fetches(self, full: Indices, count: int) -> None:
+        """Of so many elements of a row, from these indices on."""
+        place = linearize(full, self.dims)
+        for i, behind, fetch in self.fetched:
+            for n in range(0, count, LINE_BYTES * 8 // i.shape.element_type.bits):
+                self.block.line(f"{fetch}({self.pointers[i]} + ({place + behind + n}));")
 
     def _fill(self) -> int:
         """Of how many columns vectors are filled, where those of a whole strip stay in registers; else 1."""
@@ -190,16 +212,25 @@ class _Reduction:
         """Whether computing the instruction (or any member) takes more than a few operations."""
         if i is None:
             return any(m.opcode in _EXPENSIVE for m in self.fusion.instructions)
-        members, seen, waiting = set(self.fusion.instructions), set(), [i]
+        return any(m.opcode in _EXPENSIVE for m in self._under(i))
+
+    def _under(self, i: Instruction) -> set[Instruction]:
+        """The members on the operand's space that one element of the instruction is computed by."""
+        members, seen, waiting = self.elements.members, set(), [i]
         while waiting:
             m = waiting.pop()
             if m in seen or m not in members or m.opcode == "reduce" or m.shape.size < prod(self.dims):
                 continue
             seen.add(m)
-            if m.opcode in _EXPENSIVE:
-                return True
             waiting += m.operands
-        return False
+        return seen
+
+    def _side_by_side(self, i: Instruction) -> bool:
+        """Whether an element takes so few operations that those of all lanes have registers."""
+        under = self._under(i)
+        dear = {m.opcode for m in under} & _EXPENSIVE
+        few = sum(ROWS[m.opcode].flops for m in under if m.opcode in _ELEMENTWISE) <= LANES_FLOPS
+        return not dear or dear <= _ELEMENTWISE and few
 
     def _roots(self) -> list[list[Instruction]]:
         """For each pass over the operand the values it asks for at each element."""
@@ -401,6 +432,8 @@ class _Reduction:
         vector = self._vector(phase)
 
         def turn(chunk: Index, step: int) -> None:
+            if number == 1:
+                self._emit_fetches(self._indices({**at, inner: chunk * lanes}), step * lanes)
             with self._lanes(lanes, vector) as lane:
                 for k in range(step):
                     place = {**at, inner: (chunk + k) * lanes + lane}
@@ -472,7 +505,7 @@ class _Reduction:
         types, row = types_of(phase), self.tree.style == "row"
         width = min(self.target.vector_bytes // widest(types), self.tree.lanes) if row else self.filled
         count = self._width() // max(1, width)
-        cheap = not any(self._expensive(o) for r in phase for o in r.operands)
+        cheap = all(self._side_by_side(o) for r in phase for o in r.operands)
         many = count * len(types) > self.target.registers // 2
         return (0, 0) if not self.target.clang or width < 2 or many or not cheap else (width, count)
 

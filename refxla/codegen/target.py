@@ -99,8 +99,10 @@ class Target:
                 function = clang + suffix if self.clang else opencl
                 lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
         # RX_FETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
-        fetch = "__builtin_prefetch((const void*)(size_t)(p), 0, 2)" if self.clang and self.kind == "cpu" else ""
-        lines.append(f"#define RX_FETCH(p) {fetch}".rstrip())
+        # RX_FETCH_OWN(p) does so for one that will be written.
+        for name, written in (("RX_FETCH", 0), ("RX_FETCH_OWN", 1)):
+            fetch = f"__builtin_prefetch((const void*)(size_t)(p), {written}, 2)"
+            lines.append(f"#define {name}(p) {fetch if self.clang and self.kind == 'cpu' else ''}".rstrip())
         # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that
         # has counted there, can be read after it.
         if self.clang:

@@ -11,6 +11,7 @@ from refxla_spec.text import parse
 import refxla
 from refxla.codegen.emit import emit
 from refxla.codegen.reduction_tree import columns_fit, panel, tree
+from refxla.codegen.signs import form
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.runtime.devices import choose
 
@@ -228,6 +229,57 @@ def test_softmax(sizes, axis):
     assert len(compiled.kernels) == 1
 
 
+def test_softmax_of_what_is_not_finite():
+    """Softmax has the bits of its operations alone, though its exponential is that of what is at most 0."""
+    x = 30 * f32(40, 70)
+    x[3, 5], x[4, 6:8], x[5, ::3], x[6], x[7], x[8] = np.nan, np.inf, -np.inf, -np.inf, -0.0, np.float32(-3e38)
+    x[9, 1], x[10, 2], x[11] = -104.5, 3e38, x[11] * np.float32(1e-42)
+    text = softmax(x.shape, 1)
+    got, want = (refxla.compile(text, without=w)(x) for w in ((), ("fusion",)))
+    assert np.isnan(want).any(1).sum() == 3
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    assert np.nan_to_num(got).tobytes() == np.nan_to_num(want).tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        None,
+        ("reduce(x, inf), dimensions={1}", "reduce(y, inf), dimensions={1}"),
+        ("reduce(x, inf), dimensions={1}", "reduce(x, inf), dimensions={0}"),
+        ("reduce(x, inf), dimensions={1}, to_apply=max", "reduce(x, inf), dimensions={1}, to_apply=add"),
+        ("subtract(x, mb)", "subtract(y, mb)"),
+        ("subtract(x, mb)", "subtract(mb, x)"),
+        ("subtract(x, mb)", "add(x, mb)"),
+        ("broadcast(m), dimensions={0}", "broadcast(m), dimensions={1}"),
+    ],
+    ids=str,
+)
+def test_the_exponential_knows_what_is_not_above_zero_and_nothing_else(change):
+    text = softmax((40, 40), 1).replace("inf = f32[]", "y = f32[40,40] parameter(1)\ninf = f32[]")
+    changed = text.replace(*change) if change else text
+    assert (changed == text) == (change is None)
+    fusion = fusion_of(parse(changed), "reduction")
+    e = next(i for i in fusion.instructions if i.opcode == "exponential")
+    assert form(e, fusion.instructions) == ("exponential" if change else "exponential-below")
+    apart = [i for i in fusion.instructions if i.opcode != "reduce"]  # another kernel's result, which says nothing
+    assert form(e, apart) == "exponential"
+
+
+def test_the_next_row_is_fetched_while_one_is_computed_with():
+    def fetches(rows: int, size: int, **other) -> list[int]:
+        (kernel,) = emit(fusion_of(parse(softmax((rows, size), 1)), "reduction"), replace(DEFAULT_CPU, **other))
+        return [kernel.body.count(f"{name}(") for name in ("RX_FETCH", "RX_FETCH_OWN")]
+
+    assert fetches(1024, 1024) == [2, 2]
+    assert fetches(64, 1024) == [0, 0]  # which a cache has
+    assert fetches(16, 1 << 17) == [0, 0]  # which no cache has when it is gone through again
+    assert fetches(1024, 1024, clang=False) == fetches(1024, 1024, kind="gpu") == [0, 0]
+    x = f32(1030, 1025)
+    got, want = (refxla.compile(softmax(x.shape, 1), without=w)(x) for w in ((), ("fusion",)))
+    assert got.tobytes() == want.tobytes()
+
+
 def test_layer_norm():
     text = entry(
         """x = f32[20,3,64] parameter(0)
@@ -304,11 +356,13 @@ def test_strips_are_wide_where_that_leaves_work_for_all():
 
 @pytest.mark.parametrize("size", [64, 67, 5000])
 def test_lanes_that_are_one_step(size):
-    """Sums and several results of rows are computed for all lanes at once; of expensive values, as clang likes it."""
+    """Sums and several results of rows are computed for all lanes at once; of very dear values, as clang likes it."""
     head = f"x = f32[7,{size}] parameter(0)\nzero = f32[] constant(0)\n"
     cheap = "s = f32[7] reduce(x, zero), dimensions={1}, to_apply=add\n"
-    dear = f"e = f32[7,{size}] exponential(x)\nt = f32[7] reduce(e, zero), dimensions={{1}}, to_apply=add\n"
-    for lines, results, asked in ((cheap, ["s"], 1), (dear, ["t"], 0), (cheap + dear, ["s", "t"], 0)):
+    some = f"e = f32[7,{size}] exponential(x)\nt = f32[7] reduce(e, zero), dimensions={{1}}, to_apply=add\n"
+    dear = some.replace("exponential", "sine")
+    cases = ((cheap, ["s"], 1), (some, ["t"], 1), (dear, ["t"], 0), (cheap + some, ["s", "t"], 1))
+    for lines, results, asked in (*cases, (cheap + dear, ["s", "t"], 0)):
         shape = ", ".join(["f32[7]"] * len(results))
         text = entry(f"{head}{lines}ROOT r = ({shape}) tuple({', '.join(results)})")
         (kernel,) = check(text, f32(7, size), kind="reduction", exact=False).kernels
@@ -374,7 +428,8 @@ def test_what_is_needed_again_waits_in_the_memory_of_the_result(sizes, axis):
     text = softmax(sizes, axis)
     x, fusion = f32(*sizes), fusion_of(parse(text), "reduction")
     (kernel,) = check(text, x, kind="reduction", exact=False).kernels
-    assert kernel.body.count("rx_exponential_f32") == (1 if sizes[-1] % 32 == 0 or axis == 1 == len(sizes) - 2 else 2)
+    once = sizes[-1] % 32 == 0 or axis == 1 == len(sizes) - 2
+    assert kernel.body.count("rx_exponential_below_f32") == (1 if once else 2)
     masked = Compiled(fusion, replace(DEFAULT_CPU, features=choose()[0].target.features))
     assert masked(x)[0].tobytes() == Compiled(fusion)(x)[0].tobytes()
 

@@ -52,6 +52,19 @@ def check(functions: dict, *operands: np.ndarray) -> None:
     assert not report, "\n".join(report)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_exponential_below_zero_is_the_same(dtype):
+    with np.errstate(invalid="ignore"):
+        x = f32_sample().astype(dtype)
+    if dtype == np.float64:
+        x = np.concatenate([x, np.random.default_rng(1).uniform(-746, 0, 100_000), [-745.2, -708.4, -5e-324]])
+    x = x[~(x > 0)]
+    name = BY_DTYPE[np.dtype(dtype)].name
+    below, whole = run_all([Case("exponential-below", name), Case("exponential", name)], x)
+    np.testing.assert_array_equal(np.isnan(below), np.isnan(x))
+    assert below[~np.isnan(x)].tobytes() == whole[~np.isnan(x)].tobytes()
+
+
 def f32_sample() -> np.ndarray:
     """Every 16411th bit pattern of f32, the ends of each binade, and dense stretches where functions change."""
     strided = np.arange(0, 2**32, 16411, dtype=np.uint64).astype(np.uint32)

@@ -39,25 +39,38 @@ static inline T rx_exp_parts_T(T x, T x_low, BITS_T* n, T* low) {
     return high;
 }
 
-// e^x for exp_underflow <= x <= exp_max, and something else for a NaN. No low parts: 1 + (r + ...) rounds once more.
-static inline T rx_exp_bounded_T(T x) {
-    T shifted = RX_FMA_T(x, K(log2_e), ROUND_T);
-    T whole = shifted - ROUND_T;
+// e^x = result * *scale * 2^-k for exp_underflow <= x <= exp_overflow, where `round` is ROUND_T + BIAS_T + k with an even
+// BIAS_T + k: then the integer nearest to x / log 2 is the same for all k, and the lowest bits of x / log 2 + round are the
+// exponent of *scale. No low parts: 1 + (r + ...) rounds once more. A NaN stays one.
+static inline T rx_exp_power_T(T x, T round, T* scale) {
+    T shifted = RX_FMA_T(x, K(log2_e), round);
+    T whole = shifted - round;
     T r = RX_FMA_T(-whole, K(ln2_low), RX_FMA_T(-whole, K(ln2_high), x));
-    T power = 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
-    // Times 2^n by adding n to the exponent, which overflows where the result is subnormal: there by a detour.
-    int small = x < K(exp_subnormal);
-    UBITS_T bits = as_UBITS_T(power) + (as_UBITS_T(shifted) << MANTISSA_T);
-    bits = small ? bits + ((UBITS_T)(2 * MANTISSA_T) << MANTISSA_T) : bits;
-    T result = as_T(bits);
-    return small ? result * K(exp_detour) : result;
+    *scale = as_T(as_UBITS_T(shifted) << MANTISSA_T);
+    return 1.0 + RX_FMA_T(r * r, POLY(exp, r), r);
+}
+
+// e^x for exp_underflow <= x <= exp_overflow. The product with the scale is exact, by a k that keeps it away from both ends
+// of the exponents: what the second product rounds is a subnormal result, or one too large.
+static inline T rx_exp_bounded_T(T x) {
+    int negative = as_BITS_T(x) < 0;
+    T scale;
+    T power = rx_exp_power_T(x, negative ? K(exp_round_negative) : K(exp_round_positive), &scale);
+    return power * scale * (negative ? K(exp_scale_negative) : K(exp_scale_positive));
 }
 
 static inline T rx_exponential_T(T x) {
     T bounded = x < K(exp_underflow) ? K(exp_underflow) : x;
-    bounded = bounded > K(exp_max) ? K(exp_max) : bounded;
-    T result = rx_exp_bounded_T(bounded);
-    return x <= K(exp_max) ? result : x + INFINITY_T;
+    bounded = bounded > K(exp_overflow) ? K(exp_overflow) : bounded;
+    return rx_exp_bounded_T(bounded);
+}
+
+// The same, for an x that is not above 0 (signs.py).
+static inline T rx_exponential_below_T(T x) {
+    T scale;
+    T bounded = x < K(exp_underflow) ? K(exp_underflow) : x;
+    T power = rx_exp_power_T(bounded, K(exp_round_negative), &scale);
+    return power * scale * K(exp_scale_negative);
 }
 
 // e^x - 1 = result + *low, for x above expm1_underflow and e^x below 2^BIAS 1.4.
