@@ -56,7 +56,7 @@ class Team:
             if len(lanes) > 1:
                 lines.append("    }")
             begin += lane.items
-        self._close(count)
+        self._close()
 
     def bands(self, axes: Sequence[Axis], once: Sequence[Part], each: Sequence[Part]) -> None:
         """A phase whose items are the bands of these axes: `each` in turn for every band, by one core, and `once`
@@ -81,27 +81,23 @@ class Team:
             lines += [f"    before = at / {axes[-1].count};", "    }"]
         for part in each:
             self.body.call(part)
-        self._close(turns)
+        self._close()
 
     def go_while(self, predicate: int) -> None:
         """Leave the launch unless the pred in that buffer is true: a phase, so that all see the same."""
         number = self.body.argument(predicate, p.Argument("input", "uchar", bytes=1))
         self._open(1)
         self.body.lines.append(f"    rx_note_s32({self.sync}, *(__global const uchar*)a{number} != 0);")
-        self._close(1)
-        self.body.lines.append(f"    if (!rx_goes_s32({self.sync}, *phase)) return;")
+        self._close()
+        self.body.lines.append(f"    if (!rx_goes_s32({self.sync}, phase[0])) return;")
 
     def _open(self, count: int) -> None:
-        self.body.lines += [
-            "    {",
-            "    int did = 0;",
-            "    for (int n = 0; n < team; ++n) {",
-            "    const int who = item + n < team ? item + n : item + n - team;",
-            f"    for (int at; (at = rx_take_s32({self.sync}, *phase, who, team, {count})) >= 0; ++did) {{",
-        ]
+        """What follows, until `_close`, is done for each of `count` things."""
+        next = f"rx_next_s32({self.sync}, phase, item, team, {count})"
+        self.body.lines.append(f"    for (int at; (at = {next}) >= 0;) {{")
 
-    def _close(self, count: int) -> None:
-        self.body.lines += ["    }}", f"    rx_finish_s32({self.sync}, (*phase)++, did, team, {count});", "    }"]
+    def _close(self) -> None:
+        self.body.lines.append("    }")
 
     def kernel(self, name: str, turns: float) -> tuple[p.Kernel, tuple[int, ...]]:
         """The kernel and the buffers of its arguments."""

@@ -57,7 +57,7 @@ class Program:
 
 class _Dispatcher:
     """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, whether it
-    is a team's, which takes the number of items and the phase, too)."""
+    is a team's, which takes the number of items and where it is in its phases, too)."""
 
     def __init__(self, name: str) -> None:
         self.name, self.items = name, 1
@@ -87,8 +87,8 @@ class _Dispatcher:
             lines += [
                 f"    case {which}: {{",
                 "        const int team = (int)get_global_size(0);",
-                "        int phase = 0;",
-                f"        {name}(item, team, &phase{args});",
+                "        int phase[3] = {0, 0, 0};",
+                f"        {name}(item, team, phase{args});",
                 "        rx_leave_s32((__global long*)p0, team);",
                 "        break;",
                 "    }",

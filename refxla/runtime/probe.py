@@ -466,16 +466,13 @@ def _avx512(bench: Bench) -> dict[str, Any]:
 _TEAM = """
 __kernel void phases(__global long* sync, __global int* x) {
     const int item = (int)get_global_id(0), team = (int)get_global_size(0);
-    for (int phase = 0; phase < 32; ++phase) {
-        __global const int* from = x + (phase % 2 ? 5 : 0);
-        __global int* to = x + (phase % 2 ? 0 : 5);
-        int did = 0;
-        for (int n = 0; n < team; ++n) {
-            for (int at; (at = rx_take_s32(sync, phase, (item + n) % team, team, 5)) >= 0; ++did) {
-                to[at] = (3 * from[(at + 1) % 5] + phase) % 1000;
-            }
+    int phase[3] = {0, 0, 0};
+    for (int turn = 0; turn < 32; ++turn) {
+        __global const int* from = x + (turn % 2 ? 5 : 0);
+        __global int* to = x + (turn % 2 ? 0 : 5);
+        for (int at; (at = rx_next_s32(sync, phase, item, team, 5)) >= 0;) {
+            to[at] = (3 * from[(at + 1) % 5] + turn) % 1000;
         }
-        rx_finish_s32(sync, phase, did, team, 5);
     }
     rx_leave_s32(sync, team);
 }

@@ -69,7 +69,7 @@ FOUND = """first = f32[1,1] slice(x), slice={[0:1], [0:1]}
 def phases_of(kernel: p.Kernel) -> list[list[list[tuple[p.Kernel, list[int]]]]]:
     """The lanes of each phase of a team, from its text: each part with the arguments that it takes."""
     phases = []
-    for phase in re.split(r"rx_finish_s32\(", kernel.body):
+    for phase in re.split(r"rx_next_s32\(", kernel.body):
         lanes = []
         for text in re.split(r"if \(at < \d+\)", phase):
             calls = re.findall(r"call_(\d+)\((.*)\);", text)

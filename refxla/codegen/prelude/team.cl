@@ -34,7 +34,7 @@ static inline void rx_rest_I(const int spins) {
 
 // The next of `count` things to do in a phase that belongs to item `who`'s share, or -1: shares are stretches of equal
 // length, and who is done with the own takes from others'.
-static inline RX_APART int rx_take_I(
+static inline int rx_take_I(
     __global long* sync, const int phase, const int who, const int team, const int count) {
     __global long* share = sync + 8 * (4 + who);
     const int begin = (int)((long)count * who / team);
@@ -50,7 +50,7 @@ static inline RX_APART int rx_take_I(
 
 // Says that `did` of a phase's `count` things are done, and waits until all are. What was written in the phase, all can
 // read afterwards.
-static inline RX_APART void rx_finish_I(
+static inline void rx_finish_I(
     __global long* sync, const int phase, const int did, const int team, const int count) {
     if (did > 0 && __atomic_fetch_add(sync + 8, (long)did, __ATOMIC_ACQ_REL) + did == count) {
         __atomic_store_n(sync + 8, 0L, __ATOMIC_RELAXED);
@@ -59,6 +59,22 @@ static inline RX_APART void rx_finish_I(
         return;
     }
     for (int spins = 0; __atomic_load_n(sync, __ATOMIC_ACQUIRE) == phase; spins += spins < 2000) rx_rest_I(spins);
+}
+
+// The next of `count` things to do in the phase that item `item` is in, or -1 once that phase is over. `at` is where the
+// item is: the phase, from how many items' shares it has taken all, how many things it did; it starts as {0, 0, 0}.
+static inline RX_APART int rx_next_I(
+    __global long* sync, __private int* at, const int item, const int team, const int count) {
+    for (; at[1] < team; ++at[1]) {
+        const int next = rx_take_I(sync, at[0], (item + at[1]) % team, team, count);
+        if (next >= 0) {
+            ++at[2];
+            return next;
+        }
+    }
+    rx_finish_I(sync, at[0]++, at[2], team, count);
+    at[1] = at[2] = 0;
+    return -1;
 }
 
 // Notes, as the one thing to do in a phase, whether a loop goes on.
