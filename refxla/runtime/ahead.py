@@ -81,6 +81,9 @@ class Ahead:
                 stage(f"part {len(made) + 1} of {len(parts)} of the OpenCL C")
                 made[part.source] = compiled(self.device, self.raw, part)
             if self._helper is not None:
+                for part in parts:  # what is there to be opened, while the other process is at its last
+                    if part.source in self._helper.done and part.source not in made:
+                        made[part.source] = compiled(self.device, self.raw, part)
                 self._helper.wait(max(_PATIENCE, time.monotonic() - begin))
         finally:
             self.end()

@@ -84,6 +84,7 @@ class Helper:
             "OCL_ICD_FILENAMES": pocl,  # the same for another loader
         }
         self._parts, self._options, self._first = parts, options, first
+        self.done: set[str] = set()  # the sources of the parts that it has compiled
         self._child = subprocess.Popen(
             [sys.executable, "-I", str(_SCRIPT), loader, str(number)],
             stdin=subprocess.PIPE,
@@ -99,6 +100,7 @@ class Helper:
         part: Part | None = self._first
         with contextlib.suppress(OSError):  # the child is gone
             while part is not None and self._compiled(part):
+                self.done.add(part.source)
                 part = self._parts.take()
 
     def _compiled(self, part: Part) -> bool:

@@ -204,6 +204,27 @@ def test_both_together(maker, device, monkeypatch):
     assert right(plan, parts, device, 3) and len(started) == 1  # from the cache
 
 
+def test_what_the_other_process_has_done_is_opened_while_it_works(maker, device, monkeypatch):
+    _, parts = four_steps(maker, device, 12)
+    sources = [part.source for part in parts.parts]
+    compiled, opened, before = build.compiled, [], []
+
+    class Other:
+        done = set(sources[:2])
+
+        def wait(self, seconds):
+            before.extend(opened)
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(build, "compiled", lambda d, r, part: opened.append(part.source) or compiled(d, r, part))
+    with Ahead(device) as work:
+        work._helper, work._put = Other(), set(sources[:2])
+        made = work.finish(parts.parts)
+    assert before == opened == [*sources[2:], *sources[:2]] and len(made) == 4
+
+
 @pytest.mark.parametrize(
     "script", ["import time; time.sleep(1000)", "print('failed: no')", "raise SystemExit", "import os; os.abort()"]
 )
