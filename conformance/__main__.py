@@ -31,8 +31,8 @@ EPILOG = f"""
 kinds of cases:
 {chr(10).join(f"  {name:15} {meaning}" for name, meaning in KINDS.items())}
 
-targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-recut, xla-cpu, stablehlo,
-         package.module:Class
+targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-winograd, compiled-tuned, compiled-recut,
+         xla-cpu, stablehlo, package.module:Class
 
 exit status: 0 nothing failed; 1 something failed (with --diff: something is broken that was not);
              2 the command was wrong; 130 interrupted, the reports hold what was there

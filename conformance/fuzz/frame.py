@@ -22,6 +22,7 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape, Value, leaves
 from . import values
 
 LARGEST = 300  # elements of a value
+WIDEST = 1 << 12  # of one that wide rules make
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 8, 17)
 Dims = tuple[int, ...]
 
@@ -32,22 +33,26 @@ class Skip(Error):
 
 @dataclass(frozen=True)
 class Rule:
-    """A way to grow: what it is called, how often it is taken, and whether it makes other computations."""
+    """A way to grow: what it is called, how often it is taken, whether it makes other computations, and whether what it
+    makes may be wide."""
 
     name: str
     weight: float
     grow: Callable[[Frame], None]
     control: bool = False
+    wide: bool = False
 
 
 RULES: list[Rule] = []
 
 
-def rule(weight: float = 1, control: bool = False) -> Callable[[Callable[[Frame], None]], Callable[[Frame], None]]:
+def rule(
+    weight: float = 1, control: bool = False, wide: bool = False
+) -> Callable[[Callable[[Frame], None]], Callable[[Frame], None]]:
     """Enter a function into RULES."""
 
     def enter(grow: Callable[[Frame], None]) -> Callable[[Frame], None]:
-        RULES.append(Rule(grow.__name__.strip("_"), weight, grow, control))
+        RULES.append(Rule(grow.__name__.strip("_"), weight, grow, control, wide))
         return grow
 
     return enter
@@ -65,6 +70,7 @@ class Program:
     arguments: dict[Instruction, list[np.ndarray]] = field(default_factory=dict)  # of entry parameters, tuples opened
     used: Counter[str] = field(default_factory=Counter)  # how often each rule added something
     count: int = 0
+    work: int = 0  # multiply-adds of wide products
 
     def name(self, prefix: str = "v") -> str:
         self.count += 1
@@ -96,6 +102,8 @@ class Frame:
         self.program, self.r, self.depth, self.entry, self.scalar = program, program.r, depth, entry, scalar
         self.instructions: list[Instruction] = []
         self.pool: list[Instruction] = []  # the arrays among them that rules may use
+        self.wide: list[Instruction] = []  # those of more than LARGEST elements, which only wide rules may use
+        self.limit = LARGEST
         self.parameters: list[Instruction] = []
 
     # -- adding -------------------------------------------------------------------------------------------------------
@@ -105,11 +113,14 @@ class Frame:
         made = make(opcode, *operands, name=self.program.name(), shape=shape, **attributes)
         if shape is not None:
             operation(opcode).infer(made, *(o.shape for o in operands))  # which checks the shape that is given
-        if made.shape.is_array and prod(made.shape.dimensions) > LARGEST:
+        if made.shape.is_array and prod(made.shape.dimensions) > self.limit:
             raise Skip(f"{made.shape} is too large")
+        return self._add(made)
+
+    def _add(self, made: Instruction) -> Instruction:
         self.instructions.append(made)
         if made.shape.is_array:
-            self.pool.append(made)
+            (self.pool if prod(made.shape.dimensions) <= LARGEST else self.wide).append(made)
         return made
 
     def elements(self, made: Instruction) -> list[Instruction]:
@@ -119,10 +130,8 @@ class Frame:
     def parameter(self, shape: Shape, value: Value = None) -> Instruction:
         """A new parameter; of the entry, with its argument (a random one by default)."""
         made = _parameter(self.program.name("p"), shape, len(self.parameters))
-        self.instructions.append(made)
+        self._add(made)
         self.parameters.append(made)
-        if shape.is_array:
-            self.pool.append(made)
         if self.entry:
             drawn = [values.array(self.r, s.element_type, s.dimensions) for s in leaves(shape)]
             self.program.arguments[made] = drawn if value is None else flatten(value)
@@ -229,6 +238,7 @@ class Frame:
         chances = [q.weight * self.program.weights.get(q.name, 1) for q in rules]
         for chosen in self.r.choices(rules, chances, k=steps):
             before = len(self.instructions)
+            self.limit = WIDEST if chosen.wide else LARGEST
             try:
                 chosen.grow(self)
             except Error:

@@ -17,7 +17,7 @@ from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDime
 
 from refxla import compiler, planner, supported
 from refxla.build import Build
-from refxla.codegen import scalar
+from refxla.codegen import panels, scalar
 from refxla.codegen.expressions import Elements
 from refxla.codegen.indexing import constant, variable
 from refxla.passes import cse, fold, pipeline, simplify
@@ -203,6 +203,7 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 
 _evaluate = fold._evaluate
 _key = cse.attribute_key
+_open_columns = panels.open_columns
 _write_back = planner.Frame.write_back
 _schedule = planner.schedule
 
@@ -245,6 +246,10 @@ def _from_the_end(self: Elements, value: str, element_type: str, limit: int, blo
         text = f"{value} < 0 ? ({value} < -{limit} ? 0 : {limit} + {value}) : ({text})"
     block.line(f"const int {name} = (int)({text});")
     return variable(name, 0, limit)
+
+
+def _one_late(block: Any, name: str, first: str, *rest: Any) -> None:
+    _open_columns(block, name, f"{first} + 1", *rest)
 
 
 def _swapped(i: Instruction) -> dict[str, Any]:
@@ -339,6 +344,8 @@ BUGS: tuple[Bug, ...] = (
         ("kernel", "reduce-window"), True, ("reduce_window",)),
     Bug("the padding of a convolution is off by one", seen_by_emitters("convolution", _shifted),
         ("kernel", "convolution"), True, ("convolution",)),
+    Bug("columns that are turned in registers begin one element late",
+        lambda: patch.object(panels, "open_columns", _one_late), ("kernel", "dot"), True, ("wide_dot",), FLOATS),
     Bug("of equal values select-and-scatter takes the other one", seen_by_emitters("select-and-scatter", _tie),
         ("kernel", "select-and-scatter"), True, ("select_and_scatter",)),
     Bug("a negative start index counts from the end", lambda: patch.object(Elements, "start", _from_the_end),

@@ -75,6 +75,19 @@ class Unfused(Compiled):
         self.name = "compiled-unfused"
 
 
+class Tuned(Compiled):
+    """The same with matrix products cut as is quickest on this device (`tune=True`): those that are large enough to be
+    measured, which takes ten seconds each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "compiled-tuned"
+
+    def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
+        executable = refxla.compile(module, tune=True)
+        return lambda arguments: arrays(executable(*leaves(list(arguments))))
+
+
 class Recut(Compiled):
     """The same with the blocks of each matrix product drawn by chance from all that `tune=True` may find."""
 

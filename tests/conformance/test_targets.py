@@ -77,7 +77,7 @@ def is_running(process: int) -> bool:
 
 
 def test_targets_have_names():
-    for name in ("reference", "compiled"):
+    for name in ("reference", "compiled", "compiled-tuned"):
         assert make_target(name).name == name
     assert make_target("compiled:pocl").device == "pocl"
     with pytest.raises(InputError, match="did you mean 'reference'"):
