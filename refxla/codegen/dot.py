@@ -19,6 +19,7 @@ from . import complex_dot, loop
 from .block import Block
 from .blocking import STREAMED_ROWS, reads_as_vectors
 from .choices import choice_for
+from .copies import ColumnsToStrips
 from .elemental import type_name
 from .expressions import Elements
 from .indexing import Index, constant, delinearize, variable
@@ -28,6 +29,7 @@ from .matmul import (
     LOCAL_TERMS,
     STREAMED_TERMS,
     Indices,
+    Lines,
     Product,
     kernels,
 )
@@ -43,7 +45,6 @@ from .packing import (
     scratch_argument,
     source_access,
     to_accumulation,
-    vector_type,
 )
 from .target import Target
 from .tile import Loop
@@ -79,7 +80,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         Product(
             fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
             rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True), numbers.terms,
-            numbers.right_matrix,
+            numbers.right_matrix, lines=rows.lines,
         )
     )  # fmt: skip
 
@@ -243,30 +244,43 @@ class DotRows:
         """Elements from one strip of an item's copy to the next."""
         return self.most_terms * self.strip + SPREAD
 
-    def pack(self, block: Block, e: Elements, most: int, terms: str) -> None:
+    def pack(self, block: Block, e: Elements, most: int, terms: str) -> tuple[str, ...]:
         n = self.numbers
         term = self.first + variable("t", 0, self.most_terms - 1)
         if self.strip == 1:
             with block.scope("for (int r = 0; r < rows; ++r)"), open_terms(block, 1, terms):
                 block.line(f"const int k = {term};")
                 self._copy(block, e, "first_row + r", f"r * {self._pitch} + t")
-            return
+            return ()
         strips = -(-most // self.strip)
         g, m = variable("g", 0, n.groups - 1), variable("m", 0, n.m - 1)
         left = partial(n.left, g, m)
         turn = distant_terms(self.fusion, self.target, self.operand, left, n.terms)
+        if self.plain is not None:
+            copy = ColumnsToStrips(self.name, self.strip, to_global=False)
+            apart = self.plain.position.factor("k")
+            if turn == 1 and apart is not None:
+                self._copy_strips(block, e, copy, (self.first, terms, apart), "strips", strips)
+                return (copy.text(),)
+            with open_terms(block, turn, terms):
+                block.line(f"const int k = {term};")
+                each = variable("k", 0, n.k - 1), "1", 0
+                self._copy_strips(block, e, copy, each, f"strips + t * {self.strip}", strips)
+            return (copy.text(),)
         with open_terms(block, turn, terms):
             block.line(f"const int k = {term};")
             with block.scope(f"if (first_row + {strips * self.strip} <= {n.m})"):
-                vector = vector_type(self.name, 32 * self.strip // VECTORS[self.name][1])
-                block.line(f"typedef {vector} __attribute__((aligned(sizeof({self.element})))) strip_vector;")
-                self._copy_strips(block, e, strips)
+                for s in range(strips):
+                    with block.scope(f"for (int u = 0; u < {self.strip}; ++u)"):
+                        place = f"{s * self._pitch} + t * {self.strip} + u"
+                        self._copy(block, e, f"first_row + {s * self.strip} + u", place)
             with (
                 block.scope("else"),
                 block.scope(f"for (int r = 0; r < {n.m} - first_row && r < {strips * self.strip}; ++r)"),
             ):
                 place = f"r / {self.strip} * {self._pitch} + t * {self.strip} + r % {self.strip}"
                 self._copy(block, e, "first_row + r", place)
+        return ()
 
     def _copy(self, block: Block, e: Elements, row: str, place: str) -> None:
         """Copies the element of C variable k and a row to that place in `strips`."""
@@ -276,24 +290,18 @@ class DotRows:
         value = to_accumulation(e, self.operand, n.left(g, m, k), self.name, block)
         block.line(f"strips[{place}] = {value};")
 
-    def _copy_strips(self, block: Block, e: Elements, strips: int) -> None:
-        """Copies the elements of C variable k and so many strips."""
-        n, strip = self.numbers, self.strip
-        if self.plain is None:
-            for s in range(strips):
-                with block.scope(f"for (int u = 0; u < {strip}; ++u)"):
-                    place = f"{s * self._pitch} + t * {strip} + u"
-                    self._copy(block, e, f"first_row + {s * strip} + u", place)
-            return
+    def _copy_strips(
+        self, block: Block, e: Elements, copy: ColumnsToStrips, terms: tuple[Index, str, int], to: str, strips: int
+    ) -> None:
+        """Copies so many strips of terms (the first, how many, how far apart) from where they lie in memory."""
+        n = self.numbers
+        first, count, apart = terms
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
-        left = n.left(g, m, variable("k", 0, n.k - 1))
-        at = direct_access(self.fusion, self.target, self.operand, left, self.name)
+        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, first), self.name)
         source = f"(__global const {self.element}*)({e.address(at.instruction, at.indices)})"
-        block.line(f"__global const {self.element}* const from = {source};")
-        block.line(f"{self.element}* const to = strips + t * {strip};")
-        for s in range(strips):
-            value = f"*(__global const strip_vector*)(from + {s * strip})"
-            block.line(f"*(strip_vector*)(to + {s * self._pitch}) = {value};")
+        most, there = strips * self.strip, f"{n.m} - first_row"
+        rows = f"({most} < {there} ? {most} : {there})"
+        block.line(copy.call(source, apart, to, self._pitch, count, rows))
 
     def stage(self) -> Kernel | None:
         if self.access is not None or self.local or self.known:
@@ -350,6 +358,23 @@ class DotRows:
             else:
                 position = ((g * self.strips + m // self.strip) * n.k + self.first) * self.strip + m % self.strip
             block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position});")
+
+    def lines(self, source: str) -> Lines | None:
+        """How the rows of the block that is open lie, if evenly, behind pointer `source`."""
+        n = self.numbers
+        if self.local:
+            return Lines(source, self._pitch, self.strip if self.strip > 1 else 0)
+        g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
+        if self.access is None:
+            if self.strip > 1:
+                begin = (g * (self.strips * n.k) + self.first) * self.strip
+                return Lines(f"{source} + ({begin})", n.k * self.strip, self.strip, "first_row")
+            return Lines(f"{source} + ({(g * self.strips + m) * n.k + self.first})", n.k)
+        row = self.access.position.factor("m")
+        if row is None:
+            return None
+        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, self.first), self.name)
+        return Lines(f"(__global const {self.element}*){source} + ({at.position})", row)
 
     def walk(self, loop: Loop) -> None:
         return None

@@ -29,6 +29,7 @@ from ..plan import Argument, Fusion, Kernel
 from . import scalar
 from .block import Block
 from .blocking import FEW_ROWS, Blocking, choose_blocking, columns_vary_first, reads_as_vectors
+from .copies import SumsToRows
 from .elemental import type_name
 from .expressions import Access, Elements
 from .indexing import Index, delinearize, linearize, variable
@@ -44,7 +45,7 @@ from .packing import (
 )
 from .panels import Panels, pack_stage, panel_elements
 from .target import Target
-from .tile import LINE, SHARED_TERMS, Loop
+from .tile import LINE, SHARED_ROWS, SHARED_TERMS, Loop, Tiles
 from .walk import Walk
 
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
@@ -71,8 +72,9 @@ class Rows(Protocol):
     def inputs(self) -> list[Instruction]:
         """The inputs that `pack` reads."""
 
-    def pack(self, block: Block, e: Elements, most: int, terms: str) -> None:
-        """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`."""
+    def pack(self, block: Block, e: Elements, most: int, terms: str) -> tuple[str, ...]:
+        """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`.
+        Returns the texts of the functions that do it."""
 
     def private_elements(self, rows: int) -> int:
         """The elements of `strips` for that many rows."""
@@ -94,6 +96,17 @@ class Rows(Protocol):
 
     def run(self, rows: int) -> tuple[list[str], str]:
         """Of the one stretch the pointers to the rows and the number of terms."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows of the left side that lie evenly: from row number `first` on at C pointer `left`, `row` elements apart; or
+    in strips, if `strip` is not 0 (see Tiles)."""
+
+    left: str
+    row: int
+    strip: int = 0
+    first: str = "0"
 
 
 @dataclass(frozen=True)
@@ -119,6 +132,7 @@ class Product:
     right_matrix: Callable[[np.ndarray], np.ndarray]  # the right operand's value, as [group, k, n]
     shared: int = 1  # so many neighbouring groups have one right side
     whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
+    lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie behind pointer `source`
 
     @property
     def right_kept(self) -> bool:
@@ -262,12 +276,16 @@ class _Main:
             if self.apart is not None:
                 self._fetch(first, terms)
             if p.rows.local:
-                p.rows.pack(block, self.e, b.rows, terms)
+                self.helpers += p.rows.pack(block, self.e, b.rows, terms)
             count = f"(columns + {tile.columns - 1}) / {tile.columns}"
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._declare_panel(first, local_terms)
-                with block.scope(f"for (int i = 0; i < rows; i += {tile.rows})"):
-                    self._tile(terms)
+                lines = p.lines(self.left) if p.rows.least_terms >= SHARED_ROWS else None
+                if lines is not None:
+                    self._tiles(lines, terms)
+                else:
+                    with block.scope(f"for (int i = 0; i < rows; i += {tile.rows})"):
+                        self._tile(terms)
                 if p.rows.blocks == 1:
                     self._epilogue()
         if p.rows.blocks > 1:
@@ -278,14 +296,12 @@ class _Main:
         width, block = self.tile.columns, self.block
         block.line(f"const int panel0 = first_column / {width};")
         panel0 = variable("panel0", 0, self.panels - 1)
-        count = f"(columns + {width - 1}) / {width}"
 
         def place(panel: Index, t: Index) -> tuple[str, Index]:
             return "panels", (panel * most + t) * width
 
-        panels, stretch = (panel0, count, self.item_panels), (first, terms, most)
-        even = self.p.rows.blocks == 1 or self.p.rows.most_terms % VECTORS[self.p.name][1] == 0
-        Panels(self.p, width, self.e, self.pointers, panels, stretch, place, even).copy(block)
+        panels, stretch = (panel0, "columns", self.item_panels), (first, terms, most)
+        self.helpers += Panels(self.p, width, self.e, self.pointers, panels, stretch, place).copy(block)
 
     def _apart(self) -> int | None:
         """How far apart rows of the right side lie, if an item fetches the next block of them while it computes: what
@@ -335,11 +351,29 @@ class _Main:
         self.right_step = self.access.position.factor("k")
         block.line(f"__global const {element}* const b = (__global const {element}*){self.right} + ({position});")
 
-    def _tile(self, terms: str) -> None:
-        p, tile, block = self.p, self.tile, self.block
+    def _loop(self) -> Loop:
+        p, tile = self.p, self.tile
         spaces = ("" if p.rows.local else "__global ", self.space)
         steps, fetches = (p.rows.step, self.right_step), self.apart is not None
-        self.loop = Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches)
+        return Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches)
+
+    def _tiles(self, lines: Lines, terms: str) -> None:
+        """All tiles of panel j, by the function that products share."""
+        p, b, tile = self.p, self.b, self.tile
+        tiles = Tiles(self._loop(), lines.strip)
+        self.helpers += (tiles.text(),)
+        several = p.rows.blocks > 1
+        sums = f"sums + j * {b.rows * tile.vectors}" if several else "sums"
+        fetch = ""
+        if self.apart is not None:
+            start = f"j * {-(-b.rows // tile.rows) * p.rows.most_terms}"
+            fetch = f"ahead, {self.apart}, {self._lines()}, {start}, {p.rows.most_terms}, fetched"
+        fresh, (left, row, first) = "part == 0" if several else "1", (lines.left, lines.row, lines.first)
+        self.block.line(tiles.call(left, row, first, "rows", "b", terms, fresh, sums, fetch))
+
+    def _tile(self, terms: str) -> None:
+        p, tile, block = self.p, self.tile, self.block
+        self.loop = self._loop()
         walk = p.rows.walk(self.loop)
         if walk is not None or p.rows.least_terms >= SHARED_TERMS:
             return self._shared_tile(walk)
@@ -366,11 +400,11 @@ class _Main:
             block.line(f"const int begin = {number} * {p.rows.most_terms}, lines = {self._lines()};")
             block.line(f"const int apart = begin < fetched ? {self.apart} : 0;")
         if walk is not None:
-            self.helpers = (walk.text(),)
+            self.helpers += (walk.text(),)
             p.rows.open_tile(block, self.left, first, tile.rows)
             block.line(p.rows.call(walk, "b", "part == 0" if p.rows.blocks > 1 else "1"))
             return
-        self.helpers = (self.loop.text(),)
+        self.helpers += (self.loop.text(),)
         with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
             block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
         p.rows.open_tile(block, self.left, first, tile.rows)
@@ -413,6 +447,8 @@ class _Main:
         block.line(f"const int width = {_least(str(tile.columns), f'{p.n} - column')};")
         if b.panels == "direct" and p.n % tile.columns:
             block.line(f"if (column > {p.n - tile.columns}) sum += column - {p.n - tile.columns};  // it began early")
+        if self._stored():
+            return
         parts = 2 if p.whole else 1
         m, n = variable("m", 0, p.m - 1), variable("n", 0, p.n // parts - 1)
         indices, condition = p.result(self.g, m, n)
@@ -436,3 +472,22 @@ class _Main:
                         value = from_accumulation(e, type_name(hero), p.name, f"{at}]", block)
                     e.bind(hero, indices, value)
                     store_outputs(p.fusion, e, indices, block)
+
+    def _stored(self) -> bool:
+        """Stores the sums of panel j, if they are all that the fusion has and rows lie in memory as they are, by the
+        function that products share. Whether that is so."""
+        p, e, hero = self.p, self.e, self.p.fusion.hero
+        same = p.name == "f32" and type_name(hero) == "f32" or p.name == "f64"
+        if list(p.fusion.outputs) != [hero] or p.whole or not same:
+            return False
+        indices, condition = p.result(self.g, variable("m", 0, p.m - 1), variable("n", 0, p.n - 1))
+        everywhere = linearize(indices, hero.shape.dimensions)
+        step = everywhere.factor("m")
+        if condition is not True or step is None or everywhere.factor("n") != 1:
+            return False
+        at, _ = p.result(self.g, variable("first_row", 0, p.m - 1), variable("column", 0, p.n - 1))
+        to = f"{e.output(hero)} + ({linearize(at, hero.shape.dimensions)})"
+        copy = SumsToRows(p.name, self.tile.columns, to_global=True)
+        self.helpers += (copy.text(),)
+        self.block.line(copy.call("sum", to, step, "rows", "width"))
+        return True

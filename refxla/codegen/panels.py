@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..plan import Kernel
 from .block import Block
+from .copies import STRETCH, WORDS, ColumnsToPanel, Copy, RowsToPanels
 from .elemental import type_name
 from .expressions import Access, Elements
 from .indexing import Index, constant, variable
@@ -21,28 +22,16 @@ from .packing import (
     distant_terms,
     input_argument,
     inputs_of,
-    open_columns,
     open_terms,
     scratch_argument,
     to_accumulation,
-    vector_type,
 )
 
 if TYPE_CHECKING:
     from .matmul import Product
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
-STRETCH = 16  # panels that a copy along rows of memory takes at a time
 SPAN = 64  # terms of k that a transposing copy takes at a time
-# (type, accumulation type) -> elements in a word, and C that takes one of them out of each word of vector w: a word is
-# shifted up until the element ends it, and down until the element begins it.
-WORDS = {
-    ("bf16", "f32"): (2, "as_float8(as_uint8({w}) << {up}u & 0xffff0000u)"),
-    ("s8", "u32"): (4, "as_uint8(as_int8({w} << {up}u) >> {down})"),
-    ("u8", "u32"): (4, "{w} << {up}u >> {down}u"),
-    ("s16", "u32"): (2, "as_uint8(as_int8({w} << {up}u) >> {down})"),
-    ("u16", "u32"): (2, "{w} << {up}u >> {down}u"),
-}
 
 
 def panel_elements(p: Product, width: int) -> int:
@@ -68,19 +57,21 @@ def pack_stage(p: Product, width: int) -> Kernel:
         return out, ((g // p.shared * panels + panel) * p.k + first + t) * width
 
     pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
-    every, stretch = (constant(0), str(panels), panels), (first, "terms", terms)
-    Panels(p, width, e, pointers, every, stretch, place, even=True).copy(block)
+    every, stretch = (constant(0), str(p.n), panels), (first, "terms", terms)
+    helpers = Panels(p, width, e, pointers, every, stretch, place).copy(block)
     arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
-    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), p.groups // p.shared * chunks)
+    items = p.groups // p.shared * chunks
+    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), items, helpers=helpers)
 
 
 @dataclass(frozen=True)
 class Panels:
     """A copy of some terms of k to some panels.
 
-    `pointers` gives the C names of the inputs. `panels` is (the first panel, the C text of how many, their largest
-    number), `terms` likewise (the first term, how many, at most); place(panel, term), both counted from 0, gives the
-    pointer and the position of a row of a panel. Names u, t, j and n are taken in the C text.
+    `pointers` gives the C names of the inputs. `panels` is (the first panel, the C text of how many columns there are
+    from it on, the largest number of panels), `terms` likewise (the first term, how many, at most: the first is a
+    multiple of that); place(panel, term), both counted from 0, gives the pointer and the position of a row of a panel.
+    Names u, t, j and n are taken in the C text.
     """
 
     p: Product
@@ -90,21 +81,23 @@ class Panels:
     panels: tuple[Index, str, int]
     terms: tuple[Index, str, int]
     place: Callable[[Index, Index], tuple[str, Index]]
-    even: bool  # whether the first term is always a multiple of the lanes of a vector
 
-    def copy(self, block: Block) -> None:
-        """Emits the loops."""
-        first, count, most = self.panels
+    def copy(self, block: Block) -> tuple[str, ...]:
+        """Emits the loops, or calls of functions that have them, whose texts it returns."""
+        first, columns, most = self.panels
         p, width = self.p, self.width
         terms = self.terms[1]
+        count = str(most) if columns == str(p.n) else f"({columns} + {width - 1}) / {width}"
         column = (first + variable("j", 0, most - 1)) * width
-        along_k, step, vectors = self._along_k()
+        along_k, step, inner = self._along_k()
         if not along_k:
             # Along rows of memory: a stretch of some panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
             turn = 1
             if not p.whole:
                 turn = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
+            if turn == 1 and (made := self._rows(block)):
+                return made
             with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {STRETCH})"):
                 with open_terms(block, turn, terms):
                     with block.scope(f"for (int j = j0; j < j0 + {STRETCH} && j < {count}; ++j)"):
@@ -113,7 +106,7 @@ class Panels:
                                 self._row(block, column, short=True)
                                 block.line("continue;")
                         self._row(block, column, short=False)
-            return
+            return ()
         with block.scope(f"for (int j = 0; j < {count}; ++j)"):
             if p.n % width:
                 with block.scope(f"if ({column} + {width} > {p.n})"):
@@ -121,20 +114,17 @@ class Panels:
                         self._row(block, column, short=True)
                     block.line("continue;")
             if step is not None:
-                self._transposed(block, column, step, vectors)
-                return
+                return self._transposed(block, column, step, inner)
             with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
                 with block.scope(f"for (int u = 0; u < {width}; ++u)"):
                     with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
                         block.line(f"const int n = {column} + u;")
                         self._element(block)
+        return ()
 
     def _along_k(self) -> tuple[bool, int | None, int]:
         """Whether columns lie along k in memory; if blocks of them can be transposed in registers, how far apart; and
-        how many vectors of a column are read at a time.
-
-        They may do so in stretches, where k counts several dimensions: a block must not go beyond a stretch.
-        """
+        the terms of a stretch in which they do so, where k counts several dimensions."""
         p = self.p
         if p.whole:
             return False, None, 0
@@ -149,8 +139,8 @@ class Panels:
             step = None
         everywhere = self._access(g, variable("k", 0, p.k - 1), n)
         if everywhere is not None and everywhere.position.factor("k") == 1:
-            return True, step, 2 if self.packed == 1 else 1
-        return self.even and self.packed == 1 and inner % lanes == 0, step, 1
+            return True, step, p.k
+        return self.packed == 1 and inner % lanes == 0, step, inner
 
     @property
     def packed(self) -> int:
@@ -195,40 +185,52 @@ class Panels:
             value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
         block.line(f"{pointer}[{position} + u] = {value};")
 
-    def _transposed(self, block: Block, column: Index, step: int, vectors: int) -> None:
-        """A whole panel, from columns that are contiguous along k and lie `step` apart. Where it can be, a line of the
-        cache is read whole: the lines of columns that lie a power of two apart push each other out."""
-        p, packed = self.p, self.packed
-        element, lanes = VECTORS[p.name]
+    def _rows(self, block: Block) -> tuple[str, ...]:
+        """The same by a function that products share, where rows of the right side lie in memory as they are; its
+        text. Emits nothing where they do not."""
+        p = self.p
+        if p.whole:
+            return ()
+        (panel, columns, most), (first, terms, most_terms) = self.panels, self.terms
+        g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.k - 1), variable("n", 0, p.n - 1)
+        name = p.name
+        everywhere = direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
+        step = None if everywhere is None else everywhere.position.factor("k")
+        if step is None or everywhere.position.factor("n") != 1:
+            return ()
+        begin = direct_access(p.fusion, p.target, p.right_operand, p.right(g, first, panel * self.width), name)
+        pointer, position = self.place(variable("j", 0, max(1, most - 1)), variable("t", 0, most_terms - 1))
+        _, start = self.place(constant(0), constant(0))
+        copy = RowsToPanels(name, self.width, pointer != "panels")
+        source = self._address(begin, copy)
+        block.line(copy.call(source, step, f"{pointer} + ({start})", position.factor("j"), terms, columns))
+        return (copy.text(),)
+
+    def _address(self, access: Access, copy: Copy) -> str:
+        """Where the element lies, as a pointer to accumulators."""
+        return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({access.position}))"
+
+    def _transposed(self, block: Block, column: Index, step: int, inner: int) -> tuple[str, ...]:
+        """Panel j whole, from columns that lie in memory along k and `step` apart, in stretches of `inner` terms; the
+        text of the function that does it."""
+        p = self.p
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
-        block.line(f"typedef {vector_type(p.name)} __attribute__((aligned(sizeof({element})))) unaligned;")
-        block.line("int t = 0;")
-        for words in range(vectors * lanes, 0, -lanes):  # at a time
-            with block.scope(f"for (; t + {words * packed} <= {terms}; t += {words * packed})"):
-                with block.scope(f"for (int u = 0; u < {self.width}; u += {lanes})"):
-                    block.line(f"const int n = {column} + u;")
-                    block.line(f"const int k = {first + t};")
-                    access = self._access(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
-                    source = f"{self.pointers[access.instruction]} + ({access.position})"
-                    space = "__global const"
-                    block.line(f"{space} {element}* const from = ({space} {element}*)({source});")
-                    for part in range(0, words, lanes // 2):
-                        self._columns(block, part, step // packed)
-        with block.scope(f"for (; t < {terms}; ++t)"):
-            self._row(block, column, short=False)
-
-    def _columns(self, block: Block, part: int, step: int) -> None:
-        """Stores half as many words of each column as a vector has lanes, from word number `part` on."""
-        name, packed = self.p.name, self.packed
-        half = VECTORS[name][1] // 2
-        pointer, position = self._place()
-        space = "" if pointer == "panels" else "__global "
-        parts = WORDS[type_name(self.p.right_operand), name][1] if packed > 1 else "{w}"
-        with block.scope():
-            open_columns(block, name, f"from + {part}", step, "r", packed)
-            for i in range(half):
-                for e in range(packed):
-                    row = (part + i) * packed + e
-                    value = parts.format(w=f"r[{i}]", up=32 - 32 // packed * (e + 1), down=32 - 32 // packed)
-                    block.line(f"*({space}unaligned*)({pointer} + ({position} + u + {row * self.width})) = {value};")
+        copy = ColumnsToPanel(p.name, self.width, self._place()[0] != "panels", type_name(p.right_operand))
+        with block.scope(f"for (int t = 0, some = 0; t < {terms}; t += some)" if inner < p.k else ""):
+            if inner == p.k:
+                t = constant(0)
+            block.line(f"const int n = {column};")
+            block.line(f"const int k = {first + t};")
+            if inner < p.k:
+                rest = f"{inner} - k % {inner}"
+                block.line(f"some = {terms} - t < {rest} ? {terms} - t : {rest};")
+            access = self._access(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
+            pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
+            to, source = f"{pointer} + ({position})", self._address(access, copy)
+            block.line(copy.call(source, step // self.packed, to, "some" if inner < p.k else terms))
+        if self.packed > 1 and (p.k % copy.block_terms or most % copy.block_terms):
+            begin = f"({terms}) / {copy.block_terms} * {copy.block_terms}"
+            with block.scope(f"for (int t = {begin}; t < {terms}; ++t)"):
+                self._row(block, column, short=False)
+        return (copy.text(),)

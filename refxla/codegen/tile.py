@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .block import Block
 from .blocking import Tile
 
+SHARED_ROWS = 32  # terms of a stretch from which on a panel's tiles are shared, where rows lie evenly
 FAR = 16  # elements from one term to the next, beyond which there are as many steps as sizes
 LINE = 64  # bytes of a line of the cache
 SHARED_TERMS = 128  # of a stretch, from which on the loop is shared
@@ -100,3 +101,65 @@ class Loop:
                 for v in range(t.vectors):
                     c = f"c{i}_{v}"
                     block.line(f"{c} = {t.multiply_add(f'x{i}', f'b{v}', c)};")
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles of a panel, one below the other, as a function that products share.
+
+    The rows of the left side lie `row` elements apart or, where `strip` is not 0, in strips of so many, which begin
+    `row` elements apart and have the rows of a strip side by side: they are counted from row `first` on. A tile that is
+    not whole reads its last row again. Each tile fetches what its `loop` says: `most` lines, beginning with line number
+    `start` for the first tile, of the `fetched` that there are.
+    """
+
+    loop: Loop
+    strip: int
+
+    @property
+    def function(self) -> str:
+        """The C function's name."""
+        return f"{f'strips_{self.strip}_' if self.strip else ''}{self.loop.function.replace('tile', 'tiles', 1)}"
+
+    def call(
+        self, left: str, row: int, first: str, rows: str, right: str, terms: str, fresh: str, sums: str, fetch: str
+    ) -> str:
+        """The statement that does it; `fetch`: the last arguments, of a loop that fetches."""
+        arguments = [left, str(row), *([first] if self.strip else []), rows, right, terms]
+        arguments += [str(self.loop.steps[0])] if self.loop.far else []
+        return f"{self.function}({', '.join([*arguments, fresh, sums, *([fetch] if fetch else [])])});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, loop, t = Block(), self.loop, self.loop.tile
+        names = [f"const {loop.left}* const left", "const long row", *(["const int first"] if self.strip else [])]
+        names[0] = loop.spaces[0] + names[0]
+        names += ["const int rows", f"{loop.spaces[1]}const {loop.element}* const q", "const int terms"]
+        names += ["const long step"] if loop.far else []
+        names += ["const int fresh", f"{t.vector}* const sums"]
+        if loop.fetches:
+            names += [f"__global const {loop.element}* const ahead", "const int distance", "const int lines"]
+            names += ["const int start", "const int most", "const int fetched"]
+        with (
+            block.scope(f"void {self.function}({', '.join(names)})"),
+            block.scope(f"for (int i = 0; i < rows; i += {t.rows})"),
+        ):
+            block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
+            block.line(f"{t.vector}* const tile = sums + i * {t.vectors};")
+            places = {f"c{i}_{v}": f"tile[{i * t.vectors + v}]" for i in range(t.rows) for v in range(t.vectors)}
+            for c, place in places.items():
+                block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
+            for i in range(t.rows):
+                at = f"(i + {i} < rows ? i + {i} : rows - 1)"
+                place = f"{at} * row"
+                if self.strip:
+                    block.line(f"const uint m{i} = (uint)(first + {at});")
+                    place = f"m{i} / {self.strip}u * row + m{i} % {self.strip}u"
+                block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
+            if loop.fetches:
+                block.line(f"const int begin = start + i / {t.rows} * most;")
+                block.line("const int apart = begin < fetched ? distance : 0;")
+            loop.add(block, "0")
+            for c, place in places.items():
+                block.line(f"{place} = {c};")
+        return block.text()

@@ -181,7 +181,7 @@ def test_convolutions_of_different_sizes_share_their_way_through_the_window():
         kernel = {"i": features, "o": 20, "0": 3, "1": 3}
         text = convolution_text(sizes, kernel, [SAME, SAME], "b01f_01io->b01f")
         helpers = [h for k in convolution.emit(fusion_of(parse(text), "convolution"), DEFAULT_CPU) for h in k.helpers]
-        walks += [helpers]
+        walks += [[h for h in helpers if "void walk_" in h]]
     assert len(walks[0]) == 1 and walks[0] == walks[1]
 
 

@@ -277,3 +277,28 @@ def test_lanes_where_clang_is_not_told_of_the_processor(type_, monkeypatch):
     untold = compiled("untold")
     assert untold.opencl.startswith("#undef __FMA__") and "rx_multiply_add_vector" in untold.opencl
     same_bits(untold(*values), want)
+
+
+@pytest.mark.parametrize("lc, rc", [(1, 0), (0, 0), (1, 1), (0, 1)])
+def test_products_of_other_sizes_call_the_same_functions(lc, rc):
+    def functions(m: int, n: int, k: int) -> set[str]:
+        lhs, rhs = [m, k] if lc == 1 else [k, m], [k, n] if rc == 0 else [n, k]
+        module = parse(dot_text(lhs, rhs, lc=[lc], rc=[rc]))
+        return {h for kernel in dot.emit(fusion_of(module, "dot"), DEFAULT_CPU) for h in kernel.helpers}
+
+    assert functions(700, 480, 640) == functions(900, 560, 768)
+    assert len(functions(700, 480, 640)) >= 2  # what multiplies, and what stores
+
+
+SIZES = [("f32", 1, 133, 200, 47), ("f64", 3, 64, 33, 160), ("s32", 2, 40, 50, 33), ("bf16", 1, 64, 75, 32)]
+
+
+@pytest.mark.parametrize("name, batch, m, k, n", SIZES)
+@pytest.mark.parametrize("lc, rc", [(2, 1), (1, 1), (2, 2), (1, 2)])
+def test_shared_functions_give_the_bits_of_the_elementwise_form(lc, rc, batch, m, k, n, name, monkeypatch):
+    monkeypatch.setattr(dot, "COPIED_TERMS", 24)  # several blocks of terms, the last one shorter
+    monkeypatch.setattr(dot, "LOCAL_TERMS", 24)
+    monkeypatch.setattr(matmul, "SHARED_ROWS", 1)
+    lhs, rhs = [batch, m, k] if lc == 2 else [batch, k, m], [batch, k, n] if rc == 1 else [batch, n, k]
+    text = dot_text(lhs, rhs, [0], [0], [lc], [rc], name=name)
+    agrees_with_loop(text, random(name, lhs), random(name, rhs, 1))
