@@ -6,8 +6,10 @@ the cores that there are. Large blocks reuse what they read, small ones keep all
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .choices import choice_for
@@ -34,6 +36,7 @@ MULTIPLY_ADD = 1 / 55
 COPY_LEFT, COPY_RIGHT = 0.12, 0.06  # an element, from cache to cache
 # A byte, by the bytes read since it was last.
 RATES = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03), (1 << 62, 0.045))
+_MOST_BYTES, _RATES = zip(*RATES, strict=True)  # to be searched
 APART = 2.5  # times as much where memory itself is read in pieces of rows
 ITEM = 1000.0  # to begin an item
 UNEVEN = 0.1  # of an item, by which cores come to their ends apart
@@ -147,10 +150,11 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
                 yield rows, columns
 
 
-def _shares(size: int, unit: int, most: int) -> list[int]:
+@lru_cache(maxsize=4096)
+def _shares(size: int, unit: int, most: int) -> tuple[int, ...]:
     """The multiples of `unit` that equal shares of `size` have, the largest first."""
     shares = {_round_up(-(-size // n), unit) for n in range(1, -(-size // unit) + 1)}
-    return sorted((s for s in shares if s <= max(unit, most)), reverse=True)
+    return tuple(sorted((s for s in shares if s <= max(unit, most)), reverse=True))
 
 
 def _items(p: Product, b: Blocking) -> int:
@@ -191,7 +195,7 @@ def _reads(bytes: int, first: int, again: int, times: int, pieces: bool) -> floa
 
 
 def _rate(bytes: int) -> float:
-    return next(rate for most, rate in RATES if bytes <= most)
+    return _RATES[bisect_left(_MOST_BYTES, bytes)]
 
 
 def columns_vary_first(p: Product) -> bool:
