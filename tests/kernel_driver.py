@@ -8,6 +8,7 @@ import pytest
 from refxla_spec import interpreter
 from refxla_spec.module import Module
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 
 from refxla.codegen.emit import emit
 from refxla.codegen.expressions import MAX_LITERALS
@@ -19,6 +20,10 @@ from refxla.runtime.devices import devices
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
 # Oclgrind interprets a kernel, and does not know what `restrict` becomes.
 _OPTIONS = {POCL: ["-w"], OCLGRIND: ["-w", "-Drestrict="]}
+
+
+GUARD = 128  # elements before and behind a result, which nobody may write
+_rng = np.random.default_rng(5)
 
 
 @cache
@@ -117,3 +122,41 @@ def check(
             scale = np.max(np.abs(want.astype(np.complex128)), initial=1)
             np.testing.assert_allclose(got.astype(np.complex128), want.astype(np.complex128), rtol, rtol * scale)
     return compiled
+
+
+def random_array(name: str, sizes: tuple[int, ...]) -> np.ndarray:
+    """Random bits, of a floating-point type random numbers."""
+    dtype = ELEMENT_TYPES[name].dtype
+    if name in ("pred", "s4"):
+        return _rng.integers(0, 2, sizes).astype(dtype)
+    if name in ("c64", "c128"):
+        return (_rng.standard_normal(sizes) + 1j * _rng.standard_normal(sizes)).astype(dtype)
+    if name[0] in "su":
+        return _rng.integers(0, 256, (*sizes, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+    return _rng.standard_normal(sizes).astype(dtype)
+
+
+def check_within(lines: str, *args: np.ndarray, offset: int = 0) -> str:
+    """Runs the lines as one kernel, and compares with the interpreter, bit for bit; returns the kernel's C.
+
+    Results begin `offset` elements behind a cache line, and what lies around them must not change.
+    """
+    module = parse(f"HloModule m\nENTRY main {{\n{lines}\n}}")
+    compiled = Compiled(fusion_of(module), DEFAULT_CPU)
+    wanted = interpreter.run(module, args)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    inputs = dict(zip(compiled.fusion.inputs, map(np.ascontiguousarray, args), strict=True))
+    rooms, outputs = [], {}
+    for o in compiled.fusion.outputs:
+        dtype = np.dtype(o.shape.element_type.dtype)
+        room = _rng.integers(0, 256, (o.shape.size + 2 * GUARD) * dtype.itemsize + 64, np.uint8)
+        room = room[-room.ctypes.data % 64 :]
+        begin = (GUARD + offset) * dtype.itemsize
+        outputs[o] = room[begin:][: o.shape.size * dtype.itemsize].view(dtype).reshape(o.shape.dimensions)
+        rooms.append((room, begin, outputs[o].nbytes, room.copy()))
+    compiled.launch(inputs, outputs)
+    for o, want in zip(compiled.fusion.outputs, wanted, strict=True):
+        np.testing.assert_array_equal(outputs[o].view(np.uint8), np.ascontiguousarray(want).view(np.uint8))
+    for room, begin, size, before in rooms:
+        assert (room[:begin] == before[:begin]).all() and (room[begin + size :] == before[begin + size :]).all()
+    return compiled.program.source

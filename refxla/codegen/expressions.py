@@ -155,6 +155,10 @@ class Elements:
         """The C pointer to that output."""
         return self._outputs[instruction]
 
+    def input(self, instruction: Instruction) -> str:
+        """The C pointer to that input."""
+        return self._inputs[instruction]
+
     def address(self, instruction: Instruction, indices: Sequence[Index]) -> str | None:
         """Where in memory that element is, as C; None where it is computed."""
         if instruction not in self._inputs:

@@ -18,9 +18,9 @@ from refxla_spec.module import Instruction
 
 from ..optable import ELEMENTWISE, ROWS
 from ..plan import Argument, Fusion, Kernel
-from . import near, scalar
+from . import near, scalar, streamed
 from .block import Block
-from .expressions import Call, Elements, is_elementwise, type_name, update_starts
+from .expressions import Call, Elements, Store, is_elementwise, type_name, update_starts
 from .indexing import Index, constant, delinearize, linearize, variable
 from .ranges import Cut, Range, cut
 from .stretch import Stretch
@@ -38,6 +38,7 @@ NARROW = 16  # an innermost loop shorter than this is joined with the next one, 
 MAX_SEGMENTS = 64
 ROWS_AHEAD = 4  # of those that a gather takes, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
+WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
 # Operations with constants of their own: functions, and not what the processor has an instruction for.
 FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
@@ -110,7 +111,8 @@ def _kernel(
     fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body, updates: dict[Instruction, Instruction]
 ) -> Kernel:
     segments = [s for s in segments if s.size]
-    probes = [_Nest(fusion, target, s, body) for s in segments]
+    written = sum(s.size for s in segments)
+    probes = [_Nest(fusion, target, s, body, written) for s in segments]
     read = {access.instruction for p in probes for access in p.accesses}
     inputs = [i for i in fusion.inputs if i in read]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
@@ -118,8 +120,8 @@ def _kernel(
     block = Block()
     # A little work is one item; each nest then runs in turn.
     single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= chunk_of(fusion, target)
-    items = 0
-    for n, nest in enumerate(probes):
+    items = _emit_rows(probes, elements, block) if _go_by_rows(probes) else 0
+    for n, nest in enumerate(probes if not items else ()):
         if single:
             with block.scope():
                 nest.emit(elements, block, "0", nest.items)
@@ -141,6 +143,26 @@ def _kernel(
     text = block.text()
     called = {near.helper(i): None for i in fusion.instructions if i.shape.is_array and near.head(i) in text}
     return Kernel(fusion.name, text, tuple(arguments), items, registers=wide, helpers=tuple(called))
+
+
+def _go_by_rows(nests: Sequence[_Nest]) -> bool:
+    """Whether an item takes rows through all nests: large results are then written from one end to the other, and what
+    several nests read is read once."""
+    outer = nests[0].sizes[:-1] if nests else []
+    return len(nests) > 1 and outer != [] and all(n.streamed and n.sizes[:-1] == outer and n.by_rows for n in nests)
+
+
+def _emit_rows(nests: Sequence[_Nest], e: Elements, block: Block) -> int:
+    """The statements of an item of a few rows through all nests; returns the number of items."""
+    first, count = nests[0], prod(nests[0].sizes[:-1])
+    per_item = max(1, first.chunk // sum(n.sizes[-1] for n in nests))
+    items = -(-count // per_item)
+    with Stretch(e, block, variable("item", 0, items - 1), per_item, count).loop() as row:
+        for nest in nests:
+            with block.scope():
+                nest.emit_row(e, block, row)
+    block.line("RX_FENCE();")
+    return items
 
 
 def chunk_of(fusion: Fusion, target: Target) -> int:
@@ -192,9 +214,10 @@ def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instructio
 
 
 class _Nest:
-    """The loops over one segment: how its dimensions are grouped, and into how many items they fall."""
+    """The loops over one segment: how its dimensions are grouped, and into how many items they fall. `written` counts
+    the elements of all segments."""
 
-    def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body) -> None:
+    def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
         self._probes: dict[tuple, tuple[Elements, int]] = {}
         self.groups = self._choose_groups()
@@ -204,14 +227,21 @@ class _Nest:
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
         self.chunk = max(1, chunk_of(fusion, target) // self.turns)
         self.turned = self._choose_turned()
+        inner = f"g{len(self.sizes) - 1}"
+        self.streamed = (
+            self.turned is None
+            and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+            and streamed.applies(target, elements.stores, written, inner, self.sizes[-1])
+        )
+        self.by_rows = target.kind == "cpu" and self.turned is None and self.sizes[-1] < self.chunk
         if target.kind == "gpu":
             self.items = segment.size
         elif self.turned is not None:
             self.items = self.turned.items
-        elif self.sizes[-1] >= self.chunk:
-            self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
-        else:
+        elif self.by_rows:
             self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
+        else:
+            self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
         self.cut = self._choose_cut(elements)
 
     def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
@@ -231,19 +261,24 @@ class _Nest:
             self.emit_body(e, block, delinearize(number, self.sizes))
         elif self.turned is not None:
             self.turned.emit(e, block, number)
-        elif self.sizes[-1] >= self.chunk:
-            parts = -(-self.sizes[-1] // self.chunk)
-            outer = delinearize(number // parts, self.sizes[:-1])
-            stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
-            self._emit_stretch(e, block, outer, stretch, self.cut)
-        else:
+        elif self.by_rows:
             count = prod(self.sizes[:-1])
             rows = Stretch(e, block, number, self._rows_per_item(), count)
             with rows.loop() as row:
                 self._emit_fetch(e, block, row, rows)
-                outer = delinearize(row, self.sizes[:-1])
-                stretch = Stretch(e, block, constant(0), self.sizes[-1], self.sizes[-1])
-                self._emit_stretch(e, block, outer, stretch, self.cut)
+                self.emit_row(e, block, row)
+        else:
+            parts = -(-self.sizes[-1] // self.chunk)
+            outer = delinearize(number // parts, self.sizes[:-1])
+            stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
+            self._emit_stretch(e, block, outer, stretch, self.cut)
+        if self.streamed:
+            block.line("RX_FENCE();")
+
+    def emit_row(self, e: Elements, block: Block, row: Index) -> None:
+        """The statements of one row, which is a whole innermost loop."""
+        stretch = Stretch(e, block, constant(0), self.sizes[-1], self.sizes[-1])
+        self._emit_stretch(e, block, delinearize(row, self.sizes[:-1]), stretch, self.cut)
 
     def _emit_fetch(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
         """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
@@ -295,11 +330,45 @@ class _Nest:
         def body(at: Index) -> None:
             self.emit_body(e, block, (*outer, at))
 
-        if high - low + 1 < near.FROM or not self.has_near or not calls(index("i")):
+        if self.streamed and high - low + 1 >= streamed.SHORT:
+            self._emit_streamed(e, block, outer, stretch.bounds(within), index)
+        elif high - low + 1 < near.FROM or not self.has_near or not calls(index("i")):
             with stretch.loop(within) as inner:
                 body(inner)
         else:
             near.emit_pieces(e, block, stretch.bounds(within), index, calls, body)
+
+    def _emit_streamed(
+        self, e: Elements, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
+        index: Callable[[str], Index],
+    ) -> None:  # fmt: skip
+        def stores(name: str) -> Sequence[Store]:
+            return self.probe_body((*outer, index(name))).stores
+
+        def fetch(name: str, piece: int) -> None:
+            self._fetch_row(e, block, (*outer, index(name)), piece)
+
+        with streamed.pieces(e, block, bounds, stores, fetch) as name:
+            self.emit_body(e, block, (*outer, index(name)))
+
+    def _fetch_row(self, e: Elements, block: Block, at: Indices, piece: int) -> None:
+        """Where elements come from anywhere in a row, as columns of a gather do, has the next row read ahead: with each
+        piece as large a part of it, so that memory is read from one end to the other."""
+        *outer, inner = map(str, at)
+        probe, seen = self.probe_body(at), set()
+        for a in probe.accesses if outer and outer[-1].isidentifier() else ():
+            step = a.position.factor(outer[-1])
+            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in probe.starts), 0)
+            span = anywhere.high - anywhere.low + 1
+            if not step or not anywhere.terms or inner in a.position.variables or a.instruction in seen:
+                continue
+            if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
+                seen.add(a.instruction)
+                size = streamed.size_of(a.instruction)
+                begin = f"{a.position - anywhere + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
+                lines = -(-piece * span * size // self.sizes[-1] // streamed.LINE)
+                place = f"{e.input(a.instruction)} + ({begin})"
+                block.line(f"rx_fetch((ulong)({place}), {streamed.LINE}, {lines});")
 
     def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
         self.body(e, self._indices(self.groups, at), block)

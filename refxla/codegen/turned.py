@@ -27,10 +27,10 @@ from . import scalar
 from .block import Block
 from .expressions import Access, Elements, Store, type_name
 from .indexing import Index, delinearize, variable
+from .streamed import LINE, line, size_of, storage
 from .stretch import Stretch
 from .target import Target
 
-LINE = 64  # bytes of a cache line
 REACH = 16  # elements between a read and the next one, from which it runs across memory
 MAX_INPUTS = 4  # of which blocks are turned
 PANEL = 128  # columns of a panel whose results stay in the caches
@@ -40,7 +40,6 @@ STREAMED_ITEMS = 2  # for each core then, if there is enough: few long columns a
 AHEAD = 512  # bytes of a row that are fetched ahead of those that are turned
 AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
-_BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4}
 
 
 class Nest(Protocol):
@@ -88,7 +87,7 @@ class Turned:
         probe = nest.probe_body([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])
         inputs = across(probe.accesses, f"g{self.inner}", f"g{columns}")
         self.inputs, self.outputs = [a.instruction for a in inputs], [s.instruction for s in probe.stores]
-        read, written = list(map(_bytes, self.inputs)), list(map(_bytes, self.outputs))
+        read, written = list(map(size_of, self.inputs)), list(map(size_of, self.outputs))
         self.height, self.width = LINE // min(*read, *written), max(4, LINE // max(read))
         along = all(s.position.factor(f"g{self.inner}") == 1 for s in probe.stores)
         self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in read)
@@ -114,7 +113,7 @@ class Turned:
     def _is_apart(self, store: Store, column: str) -> bool:
         """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,
         and the lines of a block do not drive each other out of their few places in a cache."""
-        size = _bytes(store.instruction)
+        size = size_of(store.instruction)
         last = self.columns - (self.panels - 1) * self.panel
         return last >= AT_ONCE // size and store.position.factor(column) * size % SAME_PLACES != 0
 
@@ -164,7 +163,7 @@ class Turned:
 
     def _gathered(self, output: Instruction) -> int:
         """Elements that are kept of a column: up to a line that is not whole, and those of a strip."""
-        return LINE // _bytes(output) + self.height
+        return LINE // size_of(output) + self.height
 
     def _emit_block(
         self, e: Elements, block: Block, b: _Block, turned: Sequence[str], lines: dict[Instruction, str]
@@ -180,7 +179,7 @@ class Turned:
             to = f"{e.output(store.instruction)} + ({store.position})"
             if self.streamed:
                 step = self._gathered(store.instruction)
-                to = f"{self._line(b, store.instruction, lines)} + {LINE // _bytes(store.instruction)}"
+                to = f"{self._line(b, store.instruction, lines)} + {LINE // size_of(store.instruction)}"
         with block.scope(f"if ({b.rows} > 0)" if self.streamed else ""):
             if self.straight and self.streamed:
                 self._emit_turn(e, block, b, accesses[0], to, step)
@@ -199,12 +198,8 @@ class Turned:
             for store in probe.stores:
                 output, step = store.instruction, store.position.factor(b.column)
                 to = f"{e.output(output)} + ({store.position}) + {name} * {step}l"
-                line = f"{self._line(b, output, lines)} + {name} * {self._gathered(output)}"
-                size = min(8, _bytes(output))
-                parts = _bytes(output) // size
-                count = b.rows if parts == 1 else f"{parts} * {b.rows}"
-                block.line(f"rx_line_u{8 * size}((ulong)({to}), (void*)({line}), {count}, {parts * self.height}, "
-                           f"{b.row} == {b.first_row});")  # fmt: skip
+                own = f"{self._line(b, output, lines)} + {name} * {self._gathered(output)}"
+                block.line(line(output, to, own, b.rows, self.height, f"{b.row} == {b.first_row}"))
 
     def _line(self, b: _Block, output: Instruction, lines: dict[Instruction, str]) -> str:
         """Where the lines of a block's first column are gathered."""
@@ -235,7 +230,7 @@ class Turned:
                 e.bind(i, access.indices, e.assign(type_name(i), scalar.load(type_name(i), place), block))
             for o in lines:
                 place = f"{self._line(b, o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
-                e.gather(o, f"({place})[{LINE // _bytes(o)} + {y} - {b.row}]")
+                e.gather(o, f"({place})[{LINE // size_of(o)} + {y} - {b.row}]")
             self.nest.emit_body(e, block, at)
             for o in lines:
                 e.gather(o, None)
@@ -245,7 +240,7 @@ class Turned:
         sign, step = access.position.factor(b.column), access.position.factor(b.row)
         source = e.address(access.instruction, access.indices)
         if self.in_registers:
-            bits = 8 * _bytes(access.instruction)
+            bits = 8 * size_of(access.instruction)
             block.line(f"rx_turn_u{bits}((ulong)({source}), {step}l, {b.rows}, {self.height}, {b.columns}, {sign}, "
                        f"(ulong)({to}), {stride}l);")  # fmt: skip
             return
@@ -258,7 +253,7 @@ class Turned:
 
     def _emit_fetch(self, e: Elements, block: Block, b: _Block, access: Access) -> None:
         """Has the block read ahead that comes some blocks later, in the same rows or in the next ones."""
-        size, sign, step = _bytes(access.instruction), access.position.factor(b.column), access.position.factor(b.row)
+        size, sign, step = size_of(access.instruction), access.position.factor(b.column), access.position.factor(b.row)
         ahead = max(self.width, AHEAD // size)
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         place = f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
@@ -281,18 +276,9 @@ def _least(e: Elements, block: Block, value: str, bound: int) -> str:
 
 
 def _declare(block: Block, name: str, i: Instruction, count: int) -> None:
-    block.line(f"{_storage(i)} {name}[{count}] __attribute__((aligned({LINE})));")
-
-
-def _storage(i: Instruction) -> str:
-    return scalar.storage_type(type_name(i))
-
-
-def _bytes(i: Instruction) -> int:
-    """Bytes of one element in memory."""
-    return _BYTES.get(_storage(i), i.shape.element_type.bits // 8)
+    block.line(f"{storage(i)} {name}[{count}] __attribute__((aligned({LINE})));")
 
 
 def _spare(i: Instruction) -> int:
     """Columns before a block for which there is room, since it is read sixteen bytes at a time."""
-    return max(0, AT_ONCE // _bytes(i) - 1)
+    return max(0, AT_ONCE // size_of(i) - 1)

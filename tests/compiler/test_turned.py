@@ -2,18 +2,10 @@
 
 from itertools import permutations
 
-import numpy as np
 import pytest
-from kernel_driver import Compiled, fusion_of
-from refxla_spec import interpreter
-from refxla_spec.text import parse
-from refxla_spec.types import ELEMENT_TYPES
+from kernel_driver import check_within, random_array
 
 from refxla.codegen import turned
-from refxla.codegen.target import DEFAULT_CPU
-
-rng = np.random.default_rng(5)
-GUARD = 128  # elements before and behind a result, which nobody may write
 
 
 @pytest.fixture(params=["in caches", "past caches"])
@@ -22,44 +14,6 @@ def past_caches(request, monkeypatch):
     if request.param == "past caches":
         monkeypatch.setattr(turned, "STREAMED", 1)
     return request.param == "past caches"
-
-
-def random_array(name: str, sizes: tuple[int, ...]) -> np.ndarray:
-    """Random bits, of a floating-point type random numbers."""
-    dtype = ELEMENT_TYPES[name].dtype
-    if name in ("pred", "s4"):
-        return rng.integers(0, 2, sizes).astype(dtype)
-    if name in ("c64", "c128"):
-        return (rng.standard_normal(sizes) + 1j * rng.standard_normal(sizes)).astype(dtype)
-    if name[0] in "su":
-        return rng.integers(0, 256, (*sizes, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
-    return rng.standard_normal(sizes).astype(dtype)
-
-
-def check(lines: str, *args: np.ndarray, offset: int = 0) -> str:
-    """Runs the lines as one kernel, and compares with the interpreter, bit for bit; returns the kernel's C.
-
-    Results begin `offset` elements behind a cache line, and what lies around them must not change.
-    """
-    module = parse(f"HloModule m\nENTRY main {{\n{lines}\n}}")
-    compiled = Compiled(fusion_of(module), DEFAULT_CPU)
-    wanted = interpreter.run(module, args)
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    inputs = dict(zip(compiled.fusion.inputs, map(np.ascontiguousarray, args), strict=True))
-    rooms, outputs = [], {}
-    for o in compiled.fusion.outputs:
-        dtype = np.dtype(o.shape.element_type.dtype)
-        room = rng.integers(0, 256, (o.shape.size + 2 * GUARD) * dtype.itemsize + 64, np.uint8)
-        room = room[-room.ctypes.data % 64 :]
-        begin = (GUARD + offset) * dtype.itemsize
-        outputs[o] = room[begin:][: o.shape.size * dtype.itemsize].view(dtype).reshape(o.shape.dimensions)
-        rooms.append((room, begin, outputs[o].nbytes, room.copy()))
-    compiled.launch(inputs, outputs)
-    for o, want in zip(compiled.fusion.outputs, wanted, strict=True):
-        np.testing.assert_array_equal(outputs[o].view(np.uint8), np.ascontiguousarray(want).view(np.uint8))
-    for room, begin, size, before in rooms:
-        assert (room[:begin] == before[:begin]).all() and (room[begin + size :] == before[begin + size :]).all()
-    return compiled.program.source
 
 
 SIZES = [(100, 203), (65, 64), (17, 300), (130, 5), (4, 70), (300, 17), (256, 40)]
@@ -72,7 +26,7 @@ SOME = [
 @pytest.mark.parametrize("name, sizes", SOME)
 def test_types_and_sizes(name, sizes, past_caches):
     (m, n), offset = sizes, sizes[0] % 7
-    text = check(
+    text = check_within(
         f"x = {name}[{m},{n}] parameter(0)\nROOT r = {name}[{n},{m}] transpose(x), dimensions={{1,0}}",
         random_array(name, sizes),
         offset=offset,
@@ -84,7 +38,7 @@ def test_types_and_sizes(name, sizes, past_caches):
 def test_dimensions(permutation, past_caches):
     sizes = (7, 40, 33)
     dims, to = ",".join(map(str, permutation)), ",".join(str(sizes[d]) for d in permutation)
-    check(
+    check_within(
         f"x = f32[7,40,33] parameter(0)\nROOT r = f32[{to}] transpose(x), dimensions={{{dims}}}",
         random_array("f32", sizes),
     )
@@ -148,7 +102,7 @@ FUSED = {
 @pytest.mark.parametrize("name", FUSED)
 def test_fused(name, past_caches):
     lines, *arguments = FUSED[name]
-    check(lines, *(random_array(*a) for a in arguments), offset=3)
+    check_within(lines, *(random_array(*a) for a in arguments), offset=3)
 
 
 @pytest.mark.parametrize("chunk", [300, 5000])
@@ -159,6 +113,7 @@ def test_units_and_items(chunk, past_caches, monkeypatch):
     monkeypatch.setattr(turned, "PANEL_BYTES", 32 * 128)
     monkeypatch.setattr(turned, "STREAMED_ITEMS", 9)
     x = random_array("f32", (5, 150, 101))
-    check("x = f32[5,150,101] parameter(0)\nROOT r = f32[5,101,150] transpose(x), dimensions={0,2,1}", x, offset=1)
-    check("x = f32[5,15150] parameter(0)\nROOT r = f32[15150,5] transpose(x), dimensions={1,0}", x.reshape(5, -1))
-    check("x = f32[15150,5] parameter(0)\nROOT r = f32[5,15150] transpose(x), dimensions={1,0}", x.reshape(-1, 5))
+    program = "x = f32[{}] parameter(0)\nROOT r = f32[{}] transpose(x), dimensions={}"
+    check_within(program.format("5,150,101", "5,101,150", "{0,2,1}"), x, offset=1)
+    check_within(program.format("5,15150", "15150,5", "{1,0}"), x.reshape(5, -1))
+    check_within(program.format("15150,5", "5,15150", "{1,0}"), x.reshape(-1, 5))

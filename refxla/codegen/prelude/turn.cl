@@ -1,4 +1,4 @@
-// Transposing blocks in vector registers, and writing whole lines past the caches (of clang's compilers only).
+// Transposing blocks in vector registers (of clang's compilers only).
 
 // turned[c * stride + r] = element c of row r, for `height` rows of `columns` elements; `from` and `turned` are addresses.
 // Row r lies r * step elements behind the first one; rows from number `rows` on are read as the one before. Columns
@@ -139,37 +139,4 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
             *(block*)(q + sign * stride) = __builtin_shufflevector(a, b, 1, 5, 3, 7);
         }
     }
-}
-
-//! I = u8 u16 u32 u64
-
-// Writes the strip of a result that begins at the address `to`, and what was left of the strip before: whole lines, past
-// the caches. `gathered` has a line's elements, the last of them from the strip before, and then the strip's `height`.
-// Of the first strip, and of the last one that has fewer `rows`, single elements are written.
-static inline void rx_line_I(const ulong to, void* gathered, const int rows, const int height, const int first) {
-    typedef ulong4 block __attribute__((may_alias));
-    typedef ulong4 loose __attribute__((aligned(1), may_alias));
-    const int part = 32 / sizeof(I), count = 2 * part, behind = (int)(to / sizeof(I) % count);
-    I* const strip = (I*)gathered + count;
-    I* const out = (I*)to;
-    if (first || rows < height) {
-        const int end = rows < height ? rows : height - behind;
-        for (int i = first ? 0 : -behind; i < end; ++i) out[i] = strip[i];
-    } else {
-        for (int i = -behind; i < height - behind; i += count) {
-            // clang takes for the place's alignment that of the value.
-            const block a = *(const loose*)(strip + i), b = *(const loose*)(strip + i + part);
-            __builtin_nontemporal_store(a, (block*)(out + i));
-            __builtin_nontemporal_store(b, (block*)(out + i + part));
-        }
-    }
-    *(block*)gathered = *(const block*)(strip + height - count);
-    *(block*)((I*)gathered + part) = *(const block*)(strip + height - part);
-}
-
-//! I = u8
-
-// Has a line of each of so many rows read ahead: those at address + r * step.
-static inline void rx_fetch(const ulong address, const long step, const int rows) {
-    for (int r = 0; r < rows; ++r) __builtin_prefetch((const void*)(address + r * step));
 }
