@@ -9,7 +9,7 @@ from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen import lanes, reduce_window, select_and_scatter
+from refxla.codegen import lanes, reduce_window, select_and_scatter, streamed
 from refxla.codegen.target import DEFAULT_CPU
 
 TYPES = {
@@ -202,6 +202,49 @@ def test_cumulative(sizes, dimension, backward, opcode, name):
     assert "k0" not in fast.kernels[0].body, "this goes through the windows"
     if (opcode, name) == ("add", "f32"):
         same_bits(text, rough(*sizes))
+
+
+@pytest.mark.parametrize("past_caches", [False, True])
+@pytest.mark.parametrize("sizes,dimension", [([19, 130], 1), ([8, 128], 1), ([70, 600], 0)])
+@pytest.mark.parametrize(
+    "opcode,name,backward",
+    [("add", "f32", False), ("add", "f32", True), ("multiply", "s32", False), ("add", "bf16", False)],
+)
+def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_caches, monkeypatch):
+    """Rows that are turned in registers, and strips of columns, in caches and past them."""
+    monkeypatch.setattr(streamed, "STREAMED", 1 if past_caches else 1 << 40)
+    monkeypatch.setattr(streamed, "LEAST_RUN", 1)
+    n = sizes[dimension]
+    w = {"size": n, "high": n - 1} if backward else {"size": n, "low": n - 1}
+    text = pooling(sizes, [w if d == dimension else {} for d in range(len(sizes))], opcode, name)
+    x = values(name, *sizes)
+    fast = check(text, np.sign(x) if opcode == "multiply" else x)
+    assert ("rx_running" in fast.kernels[0].body) == (dimension == 1)
+    assert ("RX_FENCE" in fast.kernels[0].body) == (past_caches and not (backward and dimension == 1))
+    if (opcode, name) == ("add", "f32"):
+        same_bits(text, rough(*sizes))
+
+
+@pytest.mark.parametrize("past_caches", [False, True])
+def test_a_cumulative_sum_between_others(past_caches, monkeypatch):
+    """What is computed before it and after it, of other types, and some rows that fill no vector."""
+    monkeypatch.setattr(streamed, "STREAMED", 1 if past_caches else 1 << 40)
+    monkeypatch.setattr(streamed, "LEAST_RUN", 1)
+    same_bits(
+        """HloModule m
+    sum { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT r = f32[] add(a, b) }
+    ENTRY main { x = f32[3,7,150] parameter(0)
+                 y = f32[3,7,150] parameter(1)
+                 n = f32[3,7,150] multiply(x, y)
+                 z = f32[] constant(0.5)
+                 c = f32[3,7,150] reduce-window(n, z), window={size=1x1x150 pad=0_0x0_0x149_0}, to_apply=sum
+                 s = f32[3,7,150] subtract(c, y)
+                 h = bf16[3,7,150] convert(s)
+                 ROOT r = (f32[3,7,150], bf16[3,7,150]) tuple(s, h) }""",
+        rough(3, 7, 150), rough(3, 7, 150),
+    )  # fmt: skip
 
 
 def test_a_long_cumulative_sum_is_the_running_sum():
