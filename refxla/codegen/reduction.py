@@ -103,8 +103,11 @@ class _Reduction:
         self.held = self._choose_held()
         cheap = len(fusion.instructions) <= CHEAP_MEMBERS and not self._expensive()
         self.unroll = UNROLL if cheap and prod(self.dims) >= UNROLL_FROM else 1
-        # The processor's masks let a loop's last vector have fewer elements.
-        self.masked = target.kind == "cpu" and target.clang and target.widest == 64 and self._registers()
+        # The processor's masks let a loop's last vector have fewer elements; those of 32 bytes only read, whole words.
+        masks = target.kind == "cpu" and target.clang and self._registers()
+        self.masked = masks and target.widest == 64
+        words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
+        self.masked_reads = self.masked or masks and words and target.vector_bytes == 32
         self.filled = self._fill()
         self.together = self._together()
         self.fetched = self._fetched()
@@ -444,7 +447,7 @@ class _Reduction:
             with ExitStack() as scopes:
                 if t.leaves > 1 and t.split == inner:
                     scopes.enter_context(self.block.scope(f"if ({leaf} == {t.leaves - 1})"))
-                masked = self.masked and 1 < tail
+                masked = 1 < tail and (self.masked or self.masked_reads and not self._writes(number))
                 lane = scopes.enter_context(self._masked(tail, vector) if masked else self._lanes(tail))
                 slot, mask = self._lane_slot(lane), f"{lane} < {tail}" if masked else ""
                 self._take(number, phase, totals, {**at, inner: lane + chunks * lanes}, slot, mask)
@@ -574,6 +577,10 @@ class _Reduction:
                 for r in phase:
                     for place, result in zip(places[r], results[r], strict=True):
                         block.line(f"{place} = {result};")
+
+    def _writes(self, number: int) -> bool:
+        """Whether a pass writes more than accumulators."""
+        return number in self.held.values() or number == 0 and bool(self.early)
 
     def _typed(self, r: Instruction, places: Sequence[str]):
         """Pairs of the type and the place of each accumulator of a reduce."""
