@@ -20,9 +20,9 @@ from refxla.codegen.program import program as generate
 from refxla.compiler import Compiled
 from refxla.explain import fusion_cost
 from refxla.plan import Argument, Kernel
+from refxla.planning.together import COPY
 from refxla.runtime.build import build
 from refxla.runtime.devices import Device
-from refxla.together import COPY
 
 from .machine import describe
 from .models import ENTRIES

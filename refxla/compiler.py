@@ -23,9 +23,7 @@ from . import kept, tuning
 from ._core.fusion import Costs
 from .codegen.program import Builder
 from .codegen.target import Target
-from .cost import Cost, cost_of
 from .dynamic import Sizes
-from .equal import Equal
 from .explain import Explanation
 from .fingerprint import Source
 from .frontends import load
@@ -33,7 +31,9 @@ from .kept import Compilation
 from .passes import winograd as tiles
 from .passes.pipeline import BANDS, FUSION, optimize
 from .plan import Kernel
-from .planner import Planned, make_plan
+from .planning.cost import Cost, cost_of
+from .planning.equal import Equal
+from .planning.planner import Planned, make_plan
 from .progress import waiting
 from .runtime import figures
 from .runtime.ahead import Ahead

@@ -6,12 +6,12 @@ from collections import Counter
 
 from refxla_spec.module import Instruction
 
-from .bands import Weighed
-from .cost import Cost, bytes_text, cost_of, fusion_cost
 from .passes.winograd import Decision
 from .plan import Fusion
-from .planner import Planned, Refusal
-from .together import Merged
+from .planning.bands import Weighed
+from .planning.cost import Cost, bytes_text, cost_of, fusion_cost
+from .planning.planner import Planned, Refusal
+from .planning.together import Merged
 
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]
 

@@ -27,8 +27,8 @@ from refxla_spec.types import Shape, leaves
 
 from .codegen.program import Program
 from .codegen.target import Target
-from .cost import Cost
 from .plan import Argument, Kernel, Plan
+from .planning.cost import Cost
 from .runtime import cache as disk
 from .runtime.build import part_size
 from .runtime.devices import Device

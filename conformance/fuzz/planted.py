@@ -15,12 +15,14 @@ from unittest.mock import patch
 import numpy as np
 from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDimension
 
-from refxla import compiler, planner, supported
+from refxla import compiler, supported
 from refxla.build import Build
-from refxla.codegen import panels, scalar
+from refxla.codegen import scalar
 from refxla.codegen.expressions import Elements
 from refxla.codegen.indexing import constant, variable
+from refxla.codegen.products import panels
 from refxla.passes import cse, fold, pipeline, simplify
+from refxla.planning import planner
 
 from .again import same_check
 from .cause import Cause, cause

@@ -16,7 +16,7 @@ from refxla_spec.module import Instruction, Module
 
 from refxla import plan as p
 from refxla.passes.pipeline import FUSION, optimize
-from refxla.planner import Planned, make_plan
+from refxla.planning.planner import Planned, make_plan
 
 GARBAGE = 0xA5
 SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for

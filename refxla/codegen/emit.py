@@ -13,13 +13,13 @@ from .target import Target
 
 # kind -> (module, function); each function is (fusion, target) -> tuple[Kernel, ...]
 EMITTERS = {
-    "loop": ("loop", "emit"),
-    "update": ("loop", "emit_update"),
-    "reduction": ("reduction", "emit"),
-    "dot": ("dot", "emit"),
-    "convolution": ("convolution", "emit"),
-    "reduce-window": ("reduce_window", "emit"),
-    "select-and-scatter": ("select_and_scatter", "emit"),
+    "loop": ("loops.loop", "emit"),
+    "update": ("loops.loop", "emit_update"),
+    "reduction": ("reductions.reduction", "emit"),
+    "dot": ("products.dot", "emit"),
+    "convolution": ("products.convolution", "emit"),
+    "reduce-window": ("windows.reduce_window", "emit"),
+    "select-and-scatter": ("windows.select_and_scatter", "emit"),
     "scatter": ("scatter", "emit"),
     "sort": ("sort", "emit"),
 }

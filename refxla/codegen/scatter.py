@@ -22,11 +22,11 @@ from refxla_spec.module import Instruction
 
 from ..plan import Argument, Fusion, Kernel
 from . import scalar
+from .arguments import input_argument, output_argument
 from .block import Block
 from .elemental import accumulator_types, combine
 from .expressions import Elements, type_name
 from .indexing import Index, constant, delinearize, linearize, variable
-from .packing import input_argument, output_argument
 from .target import Target
 
 LITTLE = 16384  # updates that are not worth a second item

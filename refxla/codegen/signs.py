@@ -7,6 +7,7 @@ from collections.abc import Collection
 from refxla_spec.module import Instruction
 
 from .elemental import binary_opcode
+from .scalar import HAS_BELOW
 
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
@@ -15,7 +16,7 @@ def form(instruction: Instruction, members: Collection[Instruction]) -> str:
 
     Only what the members say counts: a fusion with equal members is the same kernel (equal.py).
     """
-    below = instruction.opcode == "exponential" and _is_less_its_maximum(instruction.operands[0], members)
+    below = instruction.opcode in HAS_BELOW and _is_less_its_maximum(instruction.operands[0], members)
     return instruction.opcode + ("-below" if below else "")
 
 

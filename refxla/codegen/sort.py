@@ -16,10 +16,10 @@ from refxla_spec.sorting import keys_of
 
 from ..plan import Argument, Fusion, Kernel
 from . import radix, scalar
+from .arguments import input_argument, output_argument
 from .block import Block
 from .expressions import Elements, type_name
 from .indexing import delinearize, linearize, variable
-from .packing import input_argument, output_argument
 from .target import Target
 
 RUN = 8  # elements that are sorted by insertion

@@ -18,8 +18,8 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from .._core.shapes import make
-from ..loops import Counter, counter_of, kept_elements
 from ..optable import ELEMENTWISE, ROWS
+from ..planning.loops import Counter, counter_of, kept_elements
 from .dead_code import called_first, settle, sort
 from .simplify import constant
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from refxla_spec.module import Computation, Instruction, Module, PaddingDimension, SliceDimension
 
 from ..build import Build
-from ..cost import bytes_text, count_text
+from ..planning.cost import bytes_text, count_text
 from .dead_code import settle
 
 TILE, WINDOW = 2, 3

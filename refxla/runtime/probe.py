@@ -485,7 +485,7 @@ def _team(bench: Bench) -> dict[str, Any]:
 
     from ..codegen import prelude
     from ..codegen.target import DEFAULT_CPU
-    from ..teams import sync_bytes
+    from ..planning.teams import sync_bytes
 
     if bench.device.kind != "cpu" or not _clang(bench)["clang"]:
         return {}

@@ -21,7 +21,7 @@ from ..frontends import proto
 from ..frontends.stablehlo import to_stablehlo
 from ..passes.pipeline import optimize
 from ..passes.winograd import rewritten
-from ..planner import Planned
+from ..planning.planner import Planned
 from ..progress import waiting
 from ..runtime import devices as found
 from ..runtime import figures

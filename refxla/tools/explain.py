@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ..explain import Cost, Explanation, bytes_text, cost_of
-from ..planner import Refusal
+from ..planning.planner import Refusal
 from .commands import planned
 from .console import show, write_bytes
 from .picture import page

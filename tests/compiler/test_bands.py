@@ -7,8 +7,9 @@ import pytest
 from refxla_spec.text import parse
 
 import refxla
-from refxla import bands, compiler, rows
+from refxla import compiler
 from refxla.plan import Launch
+from refxla.planning import bands, rows
 from refxla.runtime.devices import choose
 
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"

@@ -9,9 +9,9 @@ from kernel_driver import Compiled, fusion_of
 from refxla_spec.text import parse
 
 import refxla
-from refxla.codegen import blocking, convolution, dot, matmul
-from refxla.codegen.blocking import Blocking, Tile, choose_tile
 from refxla.codegen.emit import emit
+from refxla.codegen.products import blocking, convolution, dot, matmul
+from refxla.codegen.products.blocking import Blocking, Tile, choose_tile
 from refxla.codegen.target import DEFAULT_CPU
 
 DTYPES = {
@@ -89,13 +89,13 @@ def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
     monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, tile.columns * 2, panels))
     code = agrees(dot_text(stored, m, k, n, name))
     assert ("strips" in code) == (stored[0] == "t" or name == "bf16")
-    assert ("panels" in code) == (panels == "local")
+    assert ("panels[" in code) == (panels == "local")  # an array of the item's own
 
 
 @pytest.mark.parametrize("panels", ["packed", "local"])
 def test_the_gradient_of_a_filter_of_one_element_copies_in_the_order_of_memory(panels, monkeypatch):
     monkeypatch.setattr(dot, "COPIED_TERMS", 40)
-    monkeypatch.setattr("refxla.codegen.packing.DISTANT", 1)
+    monkeypatch.setattr("refxla.codegen.products.packing.DISTANT", 1)
     tile = Tile(6, 2, "f32")
     monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
     text = """HloModule m
@@ -156,4 +156,4 @@ def test_a_filter_that_lies_along_its_input_features_is_transposed(panels, featu
       ROOT d = f32[2,6,6,37] convolution(a, c), window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01oi->b01f
     }}"""
     code = agrees(text, kind="convolution")
-    assert ("rx_transpose" in code) == (features % 8 == 0)
+    assert ("panel_of_columns" in code) == (features % 8 == 0)

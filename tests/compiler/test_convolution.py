@@ -10,7 +10,7 @@ from kernel_driver import OCLGRIND, Compiled, fusion_of, text_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen import blocking, convolution, matmul, windows
+from refxla.codegen.products import blocking, convolution, matmul, windows
 from refxla.codegen.target import DEFAULT_CPU
 
 

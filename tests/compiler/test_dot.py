@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of, text_of
 from refxla_spec.text import parse
 
-from refxla.codegen import blocking, complex_dot, dot, matmul
+from refxla.codegen.products import blocking, complex_dot, dot, matmul
 from refxla.codegen.target import DEFAULT_CPU, Target
 from refxla.compiler import Request, compile_request
 from refxla.fingerprint import Source

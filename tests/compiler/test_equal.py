@@ -10,9 +10,9 @@ from refxla_spec.text import parse
 import refxla
 from refxla.codegen.emit import emit
 from refxla.codegen.target import DEFAULT_CPU
-from refxla.equal import Equal
 from refxla.passes.pipeline import optimize
-from refxla.planner import make_plan
+from refxla.planning.equal import Equal
+from refxla.planning.planner import make_plan
 
 LAYERS = """HloModule layers
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }

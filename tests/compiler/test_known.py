@@ -7,7 +7,7 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.text import parse
 
 import refxla
-from refxla.codegen.known import panels_of, strips_of
+from refxla.codegen.products.known import panels_of, strips_of
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
           "s8": np.int8, "s32": np.int32, "s64": np.int64}  # fmt: skip

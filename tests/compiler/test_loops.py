@@ -6,8 +6,8 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 
 import refxla
-from refxla.loops import Counter, counter_of
 from refxla.plan import Loop, Repeat
+from refxla.planning.loops import Counter, counter_of
 
 
 def program(start=0, step=1, limit=10, direction="LT", type="s32", test=None, counting=None):

@@ -13,7 +13,7 @@ import refxla
 from refxla import plan as p
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.compiler import plan_module
-from refxla.together import MOST_ARGUMENTS, SIZES
+from refxla.planning.together import MOST_ARGUMENTS, SIZES
 
 
 def updates(count: int, size: int) -> str:

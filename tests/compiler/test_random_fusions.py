@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernel_driver import check
 from refxla_spec.errors import UnsupportedError
 
-from refxla.codegen.reduction_tree import tree
+from refxla.codegen.reductions.tree import tree
 
 
 class Graph:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refxla.codegen.indexing import variable
-from refxla.codegen.ranges import Cut, breaks, cut
+from refxla.codegen.loops.ranges import Cut, breaks, cut
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,7 +10,7 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.codegen.emit import emit
-from refxla.codegen.reduction_tree import columns_fit, panel, tree
+from refxla.codegen.reductions.tree import columns_fit, panel, tree
 from refxla.codegen.signs import form
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.runtime.devices import choose

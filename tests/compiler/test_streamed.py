@@ -4,8 +4,8 @@ import pytest
 from kernel_driver import check_within, fusion_of, random_array
 from refxla_spec.text import parse
 
-from refxla.codegen import streamed
-from refxla.codegen.loop import emit_update
+from refxla.codegen.loops import streamed
+from refxla.codegen.loops.loop import emit_update
 from refxla.codegen.target import DEFAULT_CPU
 
 SOME = ["s8", "f32", "bf16", "s64", "c64", "c128", "pred", "s4"]
@@ -87,8 +87,8 @@ FUSED = {
 @pytest.mark.parametrize("name", FUSED)
 @pytest.mark.parametrize("chunk", [1000, 16384])
 def test_fused(name, chunk, monkeypatch):
-    monkeypatch.setattr("refxla.codegen.loop.CHUNK", chunk)
-    monkeypatch.setattr("refxla.codegen.loop.LEAST_CHUNK", chunk)
+    monkeypatch.setattr("refxla.codegen.loops.loop.CHUNK", chunk)
+    monkeypatch.setattr("refxla.codegen.loops.loop.LEAST_CHUNK", chunk)
     lines, *arguments = FUSED[name]
     text = check_within(lines, *(random_array(*a) for a in arguments), offset=3)
     assert "rx_stream" in text

@@ -15,8 +15,8 @@ import refxla
 from refxla import plan as p
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.compiler import plan_module
+from refxla.planning.together import MOST_ARGUMENTS
 from refxla.runtime.executable import choose_raw
-from refxla.together import MOST_ARGUMENTS
 
 TEAM = replace(DEFAULT_CPU, team=True)
 

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 from kernel_driver import check_within, random_array
 
-from refxla.codegen import turned
+from refxla.codegen.loops import turned
 
 
 @pytest.fixture(params=["in caches", "past caches"])
@@ -108,7 +108,7 @@ def test_fused(name, past_caches):
 @pytest.mark.parametrize("chunk", [300, 5000])
 def test_units_and_items(chunk, past_caches, monkeypatch):
     """Panels, stretches of rows and several matrices to an item, or several items to a matrix."""
-    monkeypatch.setattr("refxla.codegen.loop.CHUNK", chunk)
+    monkeypatch.setattr("refxla.codegen.loops.loop.CHUNK", chunk)
     monkeypatch.setattr(turned, "PANEL", 32)
     monkeypatch.setattr(turned, "PANEL_BYTES", 32 * 128)
     monkeypatch.setattr(turned, "STREAMED_ITEMS", 9)

@@ -9,8 +9,9 @@ from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen import lanes, reduce_window, select_and_scatter, streamed
+from refxla.codegen.loops import streamed
 from refxla.codegen.target import DEFAULT_CPU
+from refxla.codegen.windows import lanes, reduce_window, select_and_scatter
 
 TYPES = {
     "f32": np.float32,

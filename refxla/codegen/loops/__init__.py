@@ -1,0 +1,1 @@
+"""Kernels whose elements are computed one by one."""

@@ -1,0 +1,1 @@
+"""Matrix products and convolutions: one register-tiled product over packed panels."""

@@ -1,0 +1,217 @@
+"""How a matrix product is cut: the tile that lives in registers, and the block of rows and columns of an item.
+
+Blocks are chosen by a model of their cost: what is computed, what is copied, and what comes from memory, how often, for
+the cores that there are. Large blocks reuse what they read, small ones keep all cores at work to the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..choices import choice_for
+from ..expressions import Access
+from ..target import Target
+from .packing import VECTORS, vector_type
+
+if TYPE_CHECKING:
+    from .matmul import Product
+
+ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
+TEAM_WORK = 1 << 18  # where items are shared out within a launch
+STRETCH = 128  # elements of a row of memory that are read at a time, where there are that many for each core
+MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
+MAX_SUMS = 1 << 17  # bytes of an item's sums
+MAX_COPIES = 5 << 17  # bytes that an item copies for itself at a time: most of a second cache
+FEW_ROWS = 256  # of the left side, up to which an item may have all of them, and packs the columns that it has once
+STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
+DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
+NEAR_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
+
+# The model, in nanoseconds of one core:
+MULTIPLY_ADD = 1 / 55
+COPY_LEFT, COPY_RIGHT = 0.12, 0.06  # an element, from cache to cache
+# A byte, by the bytes read since it was last.
+RATES = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03), (1 << 62, 0.045))
+_MOST_BYTES, _RATES = zip(*RATES, strict=True)  # to be searched
+APART = 2.5  # times as much where memory itself is read in pieces of rows
+ITEM = 1000.0  # to begin an item
+UNEVEN = 0.1  # of an item, by which cores come to their ends apart
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The part of the result that lives in registers: `rows` times `vectors` vectors of accumulation type `name`, of
+    `bytes` each: 32, or 64 where the target has them."""
+
+    rows: int
+    vectors: int
+    name: str
+    bytes: int = 32
+
+    @property
+    def lanes(self) -> int:
+        return VECTORS[self.name][1] * self.bytes // 32
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def vector(self) -> str:
+        return vector_type(self.name, self.bytes)
+
+    def multiply_add(self, a: str, b: str, total: str) -> str:
+        """The C expression of total + a * b, vectors all."""
+        return f"rx_multiply_add_{'wide' if self.bytes == 64 else 'vector'}_{self.name}({a}, {b}, {total})"
+
+    def accumulators(self) -> list[str]:
+        return [f"c{i}_{v}" for i in range(self.rows) for v in range(self.vectors)]
+
+
+# rows x vectors of a tile, by the number of registers: most of them hold sums.
+TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 2), (4, 6), (3, 8), (2, 8), (1, 16))}
+NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors of 64
+
+
+def choose_tile(m: int, n: int, name: str, target: Target) -> Tile:
+    """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
+    of those that are alike, the first."""
+
+    def waste(tile: Tile) -> float:
+        rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
+        loads = 1 / (4 * tile.rows) + 1 / (16 * tile.vectors)  # for each product; those of the left side are shared
+        return rows * columns / (m * n) * (NARROW if tile.bytes < target.widest else 1) + loads
+
+    tiles = []
+    for bytes in sorted({target.widest, 32}, reverse=True):
+        lanes = VECTORS[name][1] * bytes // 32
+        shapes = TILES[target.registers] if n > lanes else ((12, 1),)
+        tiles += [Tile(min(m, rows), min(vectors, -(-n // lanes)), name, bytes) for rows, vectors in shapes]
+    return min(tiles, key=waste)
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How a Product is cut: the tile, rows and columns of an item's block, and where the panels come from."""
+
+    tile: Tile
+    rows: int
+    columns: int
+    panels: str  # "packed", "local" or "direct"
+
+
+def choose_blocking(p: Product) -> Blocking:
+    """The blocks for a product: those that cost least by the model, or as the target's choices say."""
+    choice = choice_for(p.fusion, p.target)
+    access = p.right_access()
+    tile = choose_tile(p.m, p.n, p.name, p.target)
+    if choice.tile is not None:
+        rows, vectors = choice.tile
+        tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name, tile.bytes)
+    direct = reads_as_vectors(access) and p.n >= tile.columns
+    if direct and p.m <= STREAMED_ROWS and choice.panels is None and not p.right_known:
+        share = max(-(-p.n // (2 * p.target.compute_units)), min(STRETCH, -(-p.n // p.target.compute_units)))
+        share = min(share, MAX_SUMS // (4 * p.m))
+        if choice.tile is None:
+            tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
+        return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
+    near = direct and (p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p))
+    # Panels of a side that no turn of a loop changes are made before the loop, those of a constant before all calls.
+    ways = ["direct"] if near else ["packed"] if p.right_kept else ["packed", "local"]
+    if p.right_known:
+        ways = ["packed"]
+    elif choice.panels in ("packed", "local") or (choice.panels == "direct" and direct):
+        ways = [choice.panels]
+    candidates = [Blocking(tile, rows, columns, way) for way in ways for rows, columns in _blocks(p, tile, way)]
+    if not candidates:
+        candidates = [Blocking(tile, tile.rows, tile.columns, "packed")]
+    least = TEAM_WORK if p.target.team else ITEM_WORK
+    most = max(p.groups * p.m * p.n * p.k // least, min(_items(p, b) for b in candidates))
+    best = min((b for b in candidates if _items(p, b) <= most), key=lambda b: _cost(p, b))
+    rows = best.rows if choice.rows is None else _round_up(min(choice.rows, p.m), tile.rows)
+    columns = best.columns if choice.columns is None else _round_up(min(choice.columns, p.n), tile.columns)
+    return Blocking(tile, rows, columns, best.panels)
+
+
+def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
+    """Rows and columns that blocks may have, where panels come from there."""
+    element = tile.bytes // tile.lanes
+    terms = min(p.rows.most_terms, p.k)
+    for rows in _shares(p.m, tile.rows, MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS):
+        for columns in _shares(p.n, tile.columns, MAX_COLUMNS):
+            sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element
+            copies = (rows * p.rows.local + columns * (panels == "local")) * terms * element
+            least = rows == tile.rows and columns == tile.columns and panels != "local"
+            if least or (sums <= MAX_SUMS and copies <= MAX_COPIES):
+                yield rows, columns
+
+
+@lru_cache(maxsize=4096)
+def _shares(size: int, unit: int, most: int) -> tuple[int, ...]:
+    """The multiples of `unit` that equal shares of `size` have, the largest first."""
+    shares = {_round_up(-(-size // n), unit) for n in range(1, -(-size // unit) + 1)}
+    return tuple(sorted((s for s in shares if s <= max(unit, most)), reverse=True))
+
+
+def _items(p: Product, b: Blocking) -> int:
+    return p.groups * -(-p.m // b.rows) * -(-p.n // b.columns)
+
+
+def _cost(p: Product, b: Blocking) -> float:
+    """What a product takes in these blocks."""
+    element = b.tile.bytes // b.tile.lanes
+    row_blocks, column_blocks = -(-p.m // b.rows), -(-p.n // b.columns)
+    left, right = p.groups * p.m * p.k * element, p.groups // p.shared * p.k * p.n * element
+    # What is read between one time that a block of a side is needed and the next.
+    both = (b.rows + b.columns) * p.k * element
+    again_left, again_right = (both, left + right) if columns_vary_first(p) else (left + right, both)
+    cost = p.groups * row_blocks * b.rows * column_blocks * b.columns * p.k * MULTIPLY_ADD
+    cost += _reads(left, left + right, again_left, column_blocks, p.rows.local and row_blocks > 1)
+    cost += _reads(right, left + right, again_right, row_blocks, b.panels != "packed" and column_blocks > 1)
+    if p.rows.local:
+        cost += left / element * column_blocks * COPY_LEFT
+    if b.panels == "local":
+        cost += right / element * row_blocks * COPY_RIGHT
+    elif b.panels == "packed" and not p.right_known:
+        cost += right / element * COPY_RIGHT + 3 * right * _rate(3 * right) + ITEM * p.target.compute_units
+    items, cores = _items(p, b), p.target.compute_units
+    cost += items * ITEM
+    return cost * -(-items // cores) / items * (1 + UNEVEN * cores / items)
+
+
+def _reads(bytes: int, first: int, again: int, times: int, pieces: bool) -> float:
+    """To read that many bytes so often, with so many bytes read before the first time and between the times; in
+    `pieces` of rows or from end to end."""
+
+    def once(between: int) -> float:
+        rate = _rate(between)
+        return bytes * rate * (APART if pieces and rate > RATES[1][1] else 1)
+
+    return once(first) + (times - 1) * once(again)
+
+
+def _rate(bytes: int) -> float:
+    return _RATES[bisect_left(_MOST_BYTES, bytes)]
+
+
+def columns_vary_first(p: Product) -> bool:
+    """Whether neighbouring items have the same rows: the side that takes more memory is gone through once."""
+    return p.m > p.n
+
+
+def reads_as_vectors(access: Access | None) -> bool:
+    """Whether a right side, by its `right_access`, can do without panels: columns side by side, rows evenly apart."""
+    return access is not None and access.position.factor("n") == 1 and access.position.factor("k") is not None
+
+
+def _near(step: int, p: Product) -> bool:
+    """Whether rows of the right side that lie `step` apart are read as well as panels."""
+    return step * p.k <= NEAR_ELEMENTS and p.n % VECTORS[p.name][1] == 0
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

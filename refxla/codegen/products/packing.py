@@ -1,0 +1,146 @@
+"""How an operand of a matrix product is read: where it lies in memory, or copied into the order that the product wants.
+
+An operand that is an input, seen through transposes, slices, broadcasts and the like, is read where it is if its
+elements lie at a constant distance along the contraction. All else (fused arithmetic, a narrow type, a bad order) is
+first computed into scratch memory by a stage of its own, in the type of the accumulators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from math import prod
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import ELEMENT_TYPES
+
+from ...plan import Argument, Fusion
+from .. import scalar
+from ..block import Block
+from ..elemental import type_name
+from ..expressions import Access, Elements
+from ..indexing import Index, variable
+from ..target import Target
+
+DISTANT = 4096  # elements between terms that lie on pages of their own
+
+# accumulation type -> the C type of an element, the lanes of a 32-byte vector
+VECTORS = {"f32": ("float", 8), "f64": ("double", 4), "u32": ("uint", 8), "u64": ("ulong", 4)}
+
+
+def vector_type(name: str, bytes: int = 32) -> str:
+    """The C vector type of accumulation type `name`, such as float8, of 32 or 64 bytes."""
+    element, lanes = VECTORS[name]
+    return f"{element}{lanes * bytes // 32}"
+
+
+def accumulation_type(result: str) -> str | None:
+    """The vectorised accumulation type for a dot or convolution of that result type; None if there is none.
+
+    Integers accumulate in unsigned ones, which hold the same bits: sums and products wrap around.
+    """
+    if result in ("f16", "bf16", "f32"):
+        return "f32"
+    if result == "f64":
+        return "f64"
+    if result[0] in "su" and result[1:].isdigit():
+        return "u64" if result[1:] == "64" else "u32"
+    return None
+
+
+def to_accumulation(e: Elements, instruction: Instruction, indices: Sequence[Index], name: str, block: Block) -> str:
+    """The C expression of an operand's element, converted to `name`, an accumulation type or a complex one."""
+    value, own = e.value(instruction, indices, block), type_name(instruction)
+    if own == name:
+        return value
+    signed = name.replace("u", "s") if own.startswith("s") else name  # sign extension comes before wrapping
+    if own != signed:
+        value = scalar.expression("convert", (own,), signed, (value,))
+    return f"({VECTORS[name][0]})({value})" if signed != name else value
+
+
+def from_accumulation(e: Elements, result: str, name: str, value: str, block: Block) -> str:
+    """The C variable with an accumulated value in the result's register type, rounded once or with its low bits."""
+    if name[0] == "u" and ELEMENT_TYPES[result].bits >= 8:
+        return e.assign(result, f"({scalar.register_type(result)})({value})", block)
+    text = value if result == name else scalar.expression("convert", (name,), result, (value,))
+    return e.assign(result, text, block)
+
+
+def direct_access(
+    fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index], name: str
+) -> Access | None:
+    """The Access that reads the operand's element, if that is a plain load of type `name`; else None.
+
+    `name` is an accumulation type, a complex one or the operand's own.
+    """
+    if name != type_name(operand) and scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
+        return None
+    e, block = Elements(fusion, target, {i: "x" for i in fusion.inputs}), Block()
+    e.value(operand, indices, block)
+    if len(e.accesses) != 1 or block.text().count("\n") != 1:
+        return None
+    return e.accesses[0]
+
+
+def source_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index]) -> Access | None:
+    """The Access of the only load behind the operand's element, whatever is done with what it loads; None where there
+    are several, or one under a condition."""
+    e = Elements(fusion, target, {i: "x" for i in fusion.inputs})
+    e.value(operand, indices, Block())
+    return e.accesses[0] if len(e.accesses) == 1 and not e.accesses[0].conditional else None
+
+
+def distant_terms(
+    fusion: Fusion,
+    target: Target,
+    operand: Instruction,
+    indices: Callable[[Index], Sequence[Index]],
+    terms: Sequence[int],
+) -> int:
+    """The size of the last dimension that k counts, of sizes `terms`, where its elements lie so far apart in memory
+    that a copy is better made along the others; else 1. `indices` gives those of the operand for k."""
+    inner, outer = (terms[-1], prod(terms[:-1])) if terms else (1, 1)
+    if inner == 1 or outer == 1:
+        return 1
+    k = variable("q", 0, outer - 1) * inner + variable("r", 0, inner - 1)
+    access = source_access(fusion, target, operand, indices(k))
+    apart = None if access is None else access.position.factor("r")
+    return inner if apart is not None and abs(apart) >= DISTANT else 1
+
+
+def open_terms(block: Block, turn: int, terms: str) -> ExitStack:
+    """Opens a loop over t in [0, terms), in steps of `turn`, once for each remainder."""
+    scopes = ExitStack()
+    if turn > 1:
+        scopes.enter_context(block.scope(f"for (int t0 = 0; t0 < {turn}; ++t0)"))
+        scopes.enter_context(block.scope(f"for (int t = t0; t < {terms}; t += {turn})"))
+    else:
+        scopes.enter_context(block.scope(f"for (int t = 0; t < {terms}; ++t)"))
+    return scopes
+
+
+_SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u64": ("long", "ulong"),
+              "c64": ("float2",), "c128": ("double2",)}  # fmt: skip
+
+
+def open_columns(block: Block, name: str, start: str, step: int | str, columns: str, packed: int = 1) -> None:
+    """Declares an array of half as many vectors as one has lanes: a column each of the rows that begin at pointer
+    `start` in global memory, `step` elements apart (C text, where that is no number). Elements may be `packed` smaller
+    ones, at an address of theirs."""
+    element, lanes = VECTORS[name]
+    half = lanes // 2
+    block.line(f"typedef {element}{half} __attribute__((aligned(sizeof({element}) / {packed}))) half_vector;")
+    rows = (
+        f"({vector_type(name)})(*(__global const half_vector*)({start} + {i} * {step}), "
+        f"*(__global const half_vector*)({start} + {i + half} * {step}))"
+        for i in range(half)
+    )
+    block.line(f"{vector_type(name)} {columns}[{half}] = {{{', '.join(rows)}}};")
+    block.line(f"rx_transpose_halves_{name}({columns});")
+
+
+def scratch_argument(fusion: Fusion, which: str, name: str, elements: int) -> Argument:
+    """Scratch memory named `which` for that many elements of accumulation type `name`."""
+    ctype, lanes = VECTORS[name]
+    return Argument("scratch", ctype, bytes=elements * (32 // lanes), scratch=f"{fusion.name}.{which}")

@@ -1,0 +1,228 @@
+"""The right side of a matrix product, copied to panels: as many columns as a tile has, side by side for each k.
+
+scratch[g][panel][k][column], with zeros beyond the last column. A right side that lies along k is transposed on the
+way, block by block in registers where it is read from memory as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...plan import Kernel
+from ..arguments import input_argument, inputs_of
+from ..block import Block
+from ..elemental import type_name
+from ..expressions import Access, Elements
+from ..indexing import Index, constant, variable
+from .copies import STRETCH, WORDS, ColumnsToPanel, Copy, RowsToPanels
+from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
+
+if TYPE_CHECKING:
+    from .matmul import Product
+
+PACK_ELEMENTS = 16384  # elements that an item of the stage copies
+SPAN = 64  # terms of k that a transposing copy takes at a time
+
+
+def panel_elements(p: Product, width: int) -> int:
+    """The elements of all panels of `width` columns."""
+    return p.groups // p.shared * -(-p.n // width) * width * p.k
+
+
+def pack_stage(p: Product, width: int) -> Kernel:
+    """The kernel that makes all panels of the right side."""
+    panels = -(-p.n // width)
+    terms = min(p.k, -(-max(1, PACK_ELEMENTS // (panels * width)) // 8) * 8)  # of k, for an item
+    chunks = -(-p.k // terms)
+    inputs = inputs_of(p.fusion, [p.right_operand])
+    e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
+    block = Block()
+    block.line(f"const int g = item / {chunks} * {p.shared};")
+    block.line(f"const int first = item % {chunks} * {terms};")
+    block.line(f"const int terms = {terms} < {p.k} - first ? {terms} : {p.k} - first;")
+    first, g = variable("first", 0, p.k - 1), variable("g", 0, p.groups - 1)
+    out = f"a{len(inputs)}"
+
+    def place(panel: Index, t: Index) -> tuple[str, Index]:
+        return out, ((g // p.shared * panels + panel) * p.k + first + t) * width
+
+    pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
+    every, stretch = (constant(0), str(p.n), panels), (first, "terms", terms)
+    helpers = Panels(p, width, e, pointers, every, stretch, place).copy(block)
+    arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
+    items = p.groups // p.shared * chunks
+    return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), items, helpers=helpers)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A copy of some terms of k to some panels.
+
+    `pointers` gives the C names of the inputs. `panels` is (the first panel, the C text of how many columns there are
+    from it on, the largest number of panels), `terms` likewise (the first term, how many, at most: the first is a
+    multiple of that); place(panel, term), both counted from 0, gives the pointer and the position of a row of a panel.
+    Names u, t, j and n are taken in the C text.
+    """
+
+    p: Product
+    width: int
+    e: Elements
+    pointers: dict
+    panels: tuple[Index, str, int]
+    terms: tuple[Index, str, int]
+    place: Callable[[Index, Index], tuple[str, Index]]
+
+    def copy(self, block: Block) -> tuple[str, ...]:
+        """Emits the loops, or calls of functions that have them, whose texts it returns."""
+        first, columns, most = self.panels
+        p, width = self.p, self.width
+        terms = self.terms[1]
+        count = str(most) if columns == str(p.n) else f"({columns} + {width - 1}) / {width}"
+        column = (first + variable("j", 0, most - 1)) * width
+        along_k, step, inner = self._along_k()
+        if not along_k:
+            # Along rows of memory: a stretch of some panels, then the next term.
+            g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+            turn = 1
+            if not p.whole:
+                turn = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
+            if turn == 1 and (made := self._rows(block)):
+                return made
+            with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {STRETCH})"):
+                with open_terms(block, turn, terms):
+                    with block.scope(f"for (int j = j0; j < j0 + {STRETCH} && j < {count}; ++j)"):
+                        if p.n % width:
+                            with block.scope(f"if ({column} + {width} > {p.n})"):
+                                self._row(block, column, short=True)
+                                block.line("continue;")
+                        self._row(block, column, short=False)
+            return ()
+        with block.scope(f"for (int j = 0; j < {count}; ++j)"):
+            if p.n % width:
+                with block.scope(f"if ({column} + {width} > {p.n})"):
+                    with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
+                        self._row(block, column, short=True)
+                    block.line("continue;")
+            if step is not None:
+                return self._transposed(block, column, step, inner)
+            with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
+                with block.scope(f"for (int u = 0; u < {width}; ++u)"):
+                    with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
+                        block.line(f"const int n = {column} + u;")
+                        self._element(block)
+        return ()
+
+    def _along_k(self) -> tuple[bool, int | None, int]:
+        """Whether columns lie along k in memory; if blocks of them can be transposed in registers, how far apart; and
+        the terms of a stretch in which they do so, where k counts several dimensions."""
+        p = self.p
+        if p.whole:
+            return False, None, 0
+        inner, lanes = p.terms[-1] if p.terms else 1, VECTORS[p.name][1] * self.packed
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+        k = variable("q", 0, p.k // inner - 1) * inner + variable("r", 0, inner - 1)
+        access = self._access(g, k, n)
+        if access is None or access.position.factor("r") != 1 or access.position.factor("n") == 1:
+            return False, None, 0
+        step = access.position.factor("n")
+        if p.name == "u64" or step is None or step % self.packed:
+            step = None
+        everywhere = self._access(g, variable("k", 0, p.k - 1), n)
+        if everywhere is not None and everywhere.position.factor("k") == 1:
+            return True, step, p.k
+        return self.packed == 1 and inner % lanes == 0, step, inner
+
+    @property
+    def packed(self) -> int:
+        """How many elements of the right side a word as wide as an accumulator holds, where that is more than one and
+        words can be taken apart; else 1."""
+        return WORDS.get((type_name(self.p.right_operand), self.p.name), (1, ""))[0]
+
+    def _access(self, g: Index, k: Index, n: Index) -> Access | None:
+        """The Access of an element of the right side, if that is a plain load, with a conversion where words can be
+        taken apart."""
+        p = self.p
+        name = p.name if self.packed == 1 else type_name(p.right_operand)
+        return direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
+
+    def _row(self, block: Block, column: Index, short: bool) -> None:
+        """Row t of panel j."""
+        with block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
+            block.line(f"const int n = {column} + u;")
+            if not short:
+                self._element(block)
+                return
+            with block.scope(f"if (n < {self.p.n})"):
+                self._element(block)
+            with block.scope("else"):
+                pointer, position = self._place()
+                block.line(f"{pointer}[{position} + u] = 0;")
+
+    def _place(self) -> tuple[str, Index]:
+        return self.place(variable("j", 0, self.panels[2] - 1), variable("t", 0, self.terms[2] - 1))
+
+    def _element(self, block: Block) -> None:
+        p, k = self.p, self.e.names.fresh("k")
+        first, _, most = self.terms
+        block.line(f"const int {k} = {first + variable('t', 0, most - 1)};")
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+        term, pointer, position = variable(k, 0, p.k - 1), *self._place()
+        if p.whole:
+            both = to_accumulation(self.e, p.right_operand, p.right(g, term // 2, n // 2), p.whole, block)
+            b = self.e.assign(p.whole, both, block)
+            value = f"{k} % 2 == 0 ? (n % 2 == 0 ? {b}.x : {b}.y) : (n % 2 == 0 ? -{b}.y : {b}.x)"
+        else:
+            value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
+        block.line(f"{pointer}[{position} + u] = {value};")
+
+    def _rows(self, block: Block) -> tuple[str, ...]:
+        """The same by a function that products share, where rows of the right side lie in memory as they are; its
+        text. Emits nothing where they do not."""
+        p = self.p
+        if p.whole:
+            return ()
+        (panel, columns, most), (first, terms, most_terms) = self.panels, self.terms
+        g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.k - 1), variable("n", 0, p.n - 1)
+        name = p.name
+        everywhere = direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
+        step = None if everywhere is None else everywhere.position.factor("k")
+        if step is None or everywhere.position.factor("n") != 1:
+            return ()
+        begin = direct_access(p.fusion, p.target, p.right_operand, p.right(g, first, panel * self.width), name)
+        pointer, position = self.place(variable("j", 0, max(1, most - 1)), variable("t", 0, most_terms - 1))
+        _, start = self.place(constant(0), constant(0))
+        copy = RowsToPanels(name, self.width, pointer != "panels")
+        source = self._address(begin, copy)
+        block.line(copy.call(source, step, f"{pointer} + ({start})", position.factor("j"), terms, columns))
+        return (copy.text(),)
+
+    def _address(self, access: Access, copy: Copy) -> str:
+        """Where the element lies, as a pointer to accumulators."""
+        return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({access.position}))"
+
+    def _transposed(self, block: Block, column: Index, step: int, inner: int) -> tuple[str, ...]:
+        """Panel j whole, from columns that lie in memory along k and `step` apart, in stretches of `inner` terms; the
+        text of the function that does it."""
+        p = self.p
+        first, terms, most = self.terms
+        g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
+        copy = ColumnsToPanel(p.name, self.width, self._place()[0] != "panels", type_name(p.right_operand))
+        with block.scope(f"for (int t = 0, some = 0; t < {terms}; t += some)" if inner < p.k else ""):
+            if inner == p.k:
+                t = constant(0)
+            block.line(f"const int n = {column};")
+            block.line(f"const int k = {first + t};")
+            if inner < p.k:
+                rest = f"{inner} - k % {inner}"
+                block.line(f"some = {terms} - t < {rest} ? {terms} - t : {rest};")
+            access = self._access(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
+            pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
+            to, source = f"{pointer} + ({position})", self._address(access, copy)
+            block.line(copy.call(source, step // self.packed, to, "some" if inner < p.k else terms))
+        if self.packed > 1 and (p.k % copy.block_terms or most % copy.block_terms):
+            begin = f"({terms}) / {copy.block_terms} * {copy.block_terms}"
+            with block.scope(f"for (int t = {begin}; t < {terms}; ++t)"):
+                self._row(block, column, short=False)
+        return (copy.text(),)

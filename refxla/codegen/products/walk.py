@@ -1,0 +1,163 @@
+"""The way of a convolution's tile through the window, as a function that the convolutions of a program share.
+
+Which elements of the window lie inside lhs is asked for a tile at a time, and what is asked depends on the number of
+dimensions and on their dilations alone: all sizes are arguments. So convolutions of any sizes are one function, which
+takes a compiler as long as three of them would otherwise.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from ..block import Block
+from .tile import Loop
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Adds the stretches of a block of k to the sums of a tile; see windows.py for where they lie.
+
+    `loop` is what is done in a stretch. For each spatial dimension `bases` has the dilation of lhs and `checked` says
+    whether elements of the window may lie outside of it. `joined`: the elements of the last dimension follow each other
+    in memory, and those inside for all rows are one stretch.
+    """
+
+    loop: Loop
+    bases: tuple[int, ...]
+    checked: tuple[bool, ...]
+    joined: bool
+
+    @property
+    def function(self) -> str:
+        """The C function's name, which tells one walk from another."""
+        dimensions = "".join(f"_{b}{'c' if c else 'i'}" for b, c in zip(self.bases, self.checked, strict=True))
+        return f"walk{dimensions}{'_joined' if self.joined else ''}_{self.loop.function}"
+
+    @property
+    def numbers(self) -> list[str]:
+        """What it takes of each dimension d: the elements from low{d} to high{d}; the terms of each; how far apart they
+        lie in the window and (step{d}) in memory; the size of lhs; where the tile's origins lie in a dilated lhs."""
+        result = []
+        for d, (base, checked) in enumerate(zip(self.bases, self.checked, strict=True)):
+            result += [f"low{d}", f"high{d}", f"terms{d}", f"apart{d}", f"step{d}"]
+            result += [f"size{d}"] if checked else []
+            result += [f"rest{d}"] if base > 1 else []
+        return result
+
+    def call(self, left: str, right: str, numbers: dict[str, int | str], features: int, base: str, fresh: str) -> str:
+        """The statement that does it for the sums at `tile`, which begin at zero where `fresh` holds. C arrays `at` and
+        o0, o1, ... have the positions of the rows' origins in memory and in each dimension."""
+        origins = [f"o{d}" for d in range(len(self.bases))]
+        given = [str(numbers[name]) for name in self.numbers]
+        given += [str(self.loop.steps[0])] if self.loop.far else []
+        arguments = ", ".join([left, right, "at", *origins, *given, str(features), base, fresh])
+        return f"{self.function}({arguments}, tile{self.loop.fetched});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, loop, t = Block(), self.loop, self.loop.tile
+        origins = "".join(f", const int* const o{d}" for d in range(len(self.bases)))
+        numbers = "".join(f", const {'long' if n.startswith('step') else 'int'} {n}" for n in self.numbers)
+        left = f"{loop.spaces[0]}const {loop.left}* const left"
+        right = f"{loop.spaces[1]}const {loop.element}* const right"
+        numbers += ", const long step" if loop.far else ""
+        rest = f"const int features, const long base, const int fresh, {t.vector}* const sums{loop.fetching}"
+        head = f"void {self.function}({left}, {right}, const long* const at{origins}{numbers}, {rest})"
+        places = {f"c{i}_{v}": f"sums[{i * t.vectors + v}]" for i in range(t.rows) for v in range(t.vectors)}
+        with block.scope(head):
+            block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
+            for c, place in places.items():
+                block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
+            for d in (d for d, c in enumerate(self.checked) if c):
+                block.line(f"int least{d} = o{d}[0], most{d} = o{d}[0];")
+                # As vectors it is little quicker, and the compiler of Intel's runtime ends in SIGILL, or forgets sums.
+                block.line("#pragma clang loop vectorize(disable) unroll(disable)")
+                with block.scope(f"for (int i = 1; i < {t.rows}; ++i)"):
+                    block.line(f"least{d} = o{d}[i] < least{d} ? o{d}[i] : least{d};")
+                    block.line(f"most{d} = o{d}[i] > most{d} ? o{d}[i] : most{d};")
+            self._stretches(block)
+            for c, place in places.items():
+                block.line(f"{place} = {c};")
+        return block.text()
+
+    def _stretches(self, block: Block) -> None:
+        last = len(self.bases) - 1
+        with ExitStack() as scopes:
+            inside: list[str] = []
+            for d, base in enumerate(self.bases):
+                if d == last and self.joined:
+                    self._joined(block, inside)
+                    return
+                scopes.enter_context(block.scope(f"for (int e{d} = low{d}; e{d} < high{d}; ++e{d})"))
+                self._open_element(block, d, base, inside)
+            if not inside:
+                self._run(block, "features", masked=False)
+                return
+            with block.scope(f"if ({' && '.join(inside)})"):
+                self._run(block, "features", masked=False)
+            with block.scope("else"):
+                self._run(block, "features", masked=True)
+
+    def _open_element(self, block: Block, d: int, base: int, inside: list[str]) -> None:
+        """Declares how far element e of dimension d lies from the origins; leaves it out where no row has it."""
+        if base > 1:
+            block.line(f"const int f{d} = rest{d} + e{d} * apart{d};")
+            block.line(f"if (f{d} % {base} != 0) continue;")
+            block.line(f"const int s{d} = f{d} / {base};")
+        else:
+            block.line(f"const int s{d} = e{d} * apart{d};")
+        if self.checked[d]:
+            block.line(f"if (most{d} + s{d} < 0 || least{d} + s{d} >= size{d}) continue;")
+            inside.append(f"least{d} + s{d} >= 0 && most{d} + s{d} < size{d}")
+
+    def _joined(self, block: Block, inside: list[str]) -> None:
+        """The last dimension: elements from..to are inside for all rows, if the outer dimensions are."""
+        d = len(self.bases) - 1
+        if not any(self.checked):
+            block.line(f"const int e{d} = low{d}, s{d} = low{d};")
+            self._run(block, f"(high{d} - low{d}) * features", masked=False)
+            return
+        block.line(f"int e{d} = low{d}, from = low{d}, to = high{d};")
+        if self.checked[d]:
+            block.line(f"from = -least{d} > low{d} ? -least{d} : low{d};")
+            block.line(f"to = size{d} - most{d} < high{d} ? size{d} - most{d} : high{d};")
+        if inside:
+            block.line(f"if (!({' && '.join(inside)})) to = from;")
+        with block.scope(f"while (e{d} < high{d})"):
+            block.line(f"const int s{d} = e{d};")
+            with block.scope(f"if (e{d} == from && from < to)"):
+                self._run(block, "(to - from) * features", masked=False)
+                block.line(f"e{d} = to;")
+            with block.scope("else"):
+                outside = f"most{d} + s{d} < 0 || least{d} + s{d} >= size{d}" if self.checked[d] else "0"
+                with block.scope(f"if (!({outside}))"):
+                    self._run(block, "features", masked=True)
+                block.line(f"++e{d};")
+
+    def _run(self, block: Block, terms: str, masked: bool) -> None:
+        """A stretch; `masked`: rows that lie outside read the start of lhs, which is there, and keep their sums."""
+        loop, t, dimensions = self.loop, self.loop.tile, range(len(self.bases))
+        before = " + ".join(f"(e{d} - low{d}) * terms{d}" for d in dimensions) or "0"
+        moved = " + ".join(f"s{d} * step{d}" for d in dimensions) or "0"
+        checks = [d for d in dimensions if self.checked[d]]
+        with block.scope():
+            block.line(f"const long moved = {moved};")
+            block.line(f"{loop.spaces[1]}const {loop.element}* const q = right + (long)({before}) * {loop.steps[1]};")
+            block.line(f"const int terms = {terms};")
+            for i in range(t.rows):
+                place = f"at[{i}] + moved"
+                if masked:
+                    inside = " && ".join(f"(uint)(o{d}[{i}] + s{d}) < (uint)size{d}" for d in checks)
+                    block.line(f"const int inside{i} = {inside};")
+                    place = f"(inside{i} ? {place} : base)"
+                block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
+            if masked:
+                for c in t.accumulators():
+                    block.line(f"const {t.vector} kept_{c} = {c};")
+            loop.add(block, before)
+            if masked:
+                for i in range(t.rows):
+                    with block.scope(f"if (!inside{i})"):
+                        for v in range(t.vectors):
+                            block.line(f"c{i}_{v} = kept_c{i}_{v};")

@@ -1,0 +1,1 @@
+"""Reductions, in an order that shapes alone fix."""

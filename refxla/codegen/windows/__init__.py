@@ -1,0 +1,1 @@
+"""What looks at a window around each element."""

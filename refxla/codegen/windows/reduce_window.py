@@ -1,0 +1,343 @@
+"""The kernel of kind "reduce-window": pooling and cumulative sums, with their producers and consumers.
+
+Pooling: a unit of work is a strip of lanes (see `lanes`) with an accumulator each; the elements of the window are gone
+through in row-major order, and each is combined into the lanes in one vectorised loop.
+
+    acc[u] = init
+    for each element of the window that lies inside:  for u:  acc[u] = to_apply(acc[u], operand[...])
+    for u:  store what is computed from acc[u]
+
+A cumulative window (`elemental.cumulative`) ends at the same place for all placings: its accumulators go on from one
+placing to the next, so that n results take n steps. That has the bits of the definition, as each result is
+init combined with the elements up to its own, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from math import prod
+
+from refxla_spec.module import Instruction
+
+from ...plan import Fusion, Kernel
+from .. import scalar
+from ..arguments import input_argument, inputs_of, output_argument
+from ..block import Block
+from ..elemental import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
+from ..expressions import Elements, Store
+from ..indexing import Index, constant, delinearize, linearize, variable
+from ..loops import loop, streamed
+from ..target import Target
+from .lanes import STRIP, Lanes, OpenWindow
+
+CHUNK = 32768  # elements that an item combines, about
+ROWS = 8  # cumulative rows that go side by side
+BLOCK = 64  # elements of each that are turned at a time: all lie in the innermost cache
+WIDEST = 4096  # lanes of a strip
+STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
+RUNNING = {"add", "multiply"}
+# accumulator type -> the type of prelude/running.cl that has its bits, and a cast to pointers to it
+RUNNING_TYPES = {"f32": ("f32", ""), "s32": ("u32", "(uint*)"), "u32": ("u32", "")}
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
+    hero = fusion.hero
+    window = hero.attributes.get("window", ())
+    if target.kind != "cpu" or not window or min(_dimensions(hero)) == 0:
+        return loop.emit(fusion, target)
+    if cumulative(hero) is not None:
+        return (_Cumulative(fusion, target).kernel(),)
+    pooling = _Pooling(fusion, target)
+    return (pooling.kernel(),) if pooling.lanes.supported else loop.emit(fusion, target)
+
+
+def _dimensions(hero: Instruction) -> tuple[int, ...]:
+    return (hero.shape.elements[0] if hero.shape.is_tuple else hero.shape).dimensions
+
+
+class _Kernel:
+    """What both kinds share: arguments, accumulators, and how results are stored."""
+
+    def __init__(self, fusion: Fusion, target: Target) -> None:
+        self.fusion, self.target, self.hero = fusion, target, fusion.hero
+        count = len(self.hero.operands) // 2
+        self.operands, self.inits = self.hero.operands[:count], self.hero.operands[count:]
+        self.reducer = self.hero.attributes["to_apply"]
+        self.types = accumulator_types(self.reducer)
+        self.counts = _dimensions(self.hero)
+        self.sizes = self.operands[0].shape.dimensions
+        inputs = inputs_of(fusion, fusion.outputs)
+        self.arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs))
+        self.pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
+        self.e = Elements(fusion, target, self.pointers)
+        self.block = Block()
+
+    def start(self) -> list[str]:
+        """The initial values, in the accumulators' types."""
+        values = []
+        for init, name in zip(self.inits, self.types, strict=True):
+            value, own = self.e.value(init, (), self.block), type_name(init)
+            if own != name:
+                value = self.e.assign(name, scalar.expression("convert", (own,), name, (value,)), self.block)
+            values.append(value)
+        return values
+
+    def declare(self, starts: list[str], width: int) -> list[str]:
+        """Declares an array of accumulators for each operand, filled with the initial values."""
+        accumulators = []
+        for start, name in zip(starts, self.types, strict=True):
+            acc = self.e.names.fresh("acc")
+            accumulators.append(acc)
+            self.block.line(f"{scalar.register_type(name)} {acc}[{width}];")
+            self.block.line(f"for (int u = 0; u < {width}; ++u) {acc}[u] = {start};")
+        return accumulators
+
+    def take(self, spots: list[str], position: list[Index]) -> None:
+        """Combines the operands' elements at a position into the accumulators."""
+        values = [self.e.value(o, position, self.block) for o in self.operands]
+        for spot, value in zip(spots, combine(self.e, self.reducer, (*spots, *values), self.block), strict=True):
+            self.block.line(f"{spot} = {value};")
+
+    def store(self, spots: Sequence[str], placing: list[Index]) -> None:
+        """Stores the outputs at a placing whose accumulated values are known."""
+        self.store_from(self.e, spots, placing, self.block)
+
+    def store_from(self, e: Elements, spots: Sequence[str], placing: list[Index], block: Block) -> None:
+        """That, by any Elements, into any block."""
+        dimensions = self.counts
+        results = rounded(e, self.reducer, spots, block)
+        e.bind(self.hero, placing, tuple(results) if self.hero.shape.is_tuple else results[0])
+        for output in self.fusion.outputs:
+            own = placing
+            if output.shape.dimensions != dimensions:
+                own = delinearize(linearize(placing, dimensions), output.shape.dimensions)
+            e.store(output, own, block)
+
+    def units(self, units: int, work: int) -> tuple[Index, ExitStack, int]:
+        """Opens the loop over an item's units of that much work each: (unit, scopes, items)."""
+        per_item = units
+        if units * work > CHUNK:
+            share = -(-units // (4 * max(1, self.target.compute_units)))
+            per_item = max(1, min(share, CHUNK // work))
+        items, scopes = -(-units // per_item), ExitStack()
+        if units == 1:
+            return constant(0), scopes, 1
+        if per_item == 1:
+            return variable("item", 0, units - 1), scopes, items
+        first, end = "0", str(units)
+        if items > 1:
+            first, end = f"item * {per_item}", f"(item + 1) * {per_item}"
+            if units % per_item:
+                end = f"({end} < {units} ? {end} : {units})"
+        scopes.enter_context(self.block.scope(f"for (int unit = {first}; unit < {end}; ++unit)"))
+        return variable("unit", 0, units - 1), scopes, items
+
+
+class _Pooling(_Kernel):
+    def __init__(self, fusion: Fusion, target: Target) -> None:
+        super().__init__(fusion, target)
+        self.window = self.hero.window
+        self.lanes = Lanes(self.window, self.sizes, self.counts)
+
+    def kernel(self) -> Kernel:
+        lanes, block, e = self.lanes, self.block, self.e
+        outer = [self.counts[d] for d in lanes.outer]
+        units = prod(outer) * lanes.strips
+        starts = self.start()
+        unit, scopes, items = self.units(units, prod(w.size for w in self.window) * lanes.strip)
+        with scopes:
+            lanes.open_strip(block, unit % lanes.strips)
+            at = dict(zip(lanes.outer, delinearize(unit // lanes.strips, outer), strict=True))
+            accumulators = self.declare(starts, lanes.strip)
+            with ExitStack() as inner:
+                window = OpenWindow(lanes, e, block, at, inner)
+                u, lane = lanes.open_lane(e, block, inner, window.bounds)
+                self.take([f"{a}[{u}]" for a in accumulators], window.position(lane))
+            with ExitStack() as inner:
+                u, lane = lanes.open_lane(e, block, inner)
+                self.store([f"{a}[{u}]" for a in accumulators], lanes.placing(at, lane))
+        return Kernel(self.fusion.name, block.text(), self.arguments, items)
+
+
+class _Cumulative(_Kernel):
+    """The lanes are a strip of what lies inside of the dimension or, where that is 1, a few of the rows."""
+
+    def __init__(self, fusion: Fusion, target: Target) -> None:
+        super().__init__(fusion, target)
+        self.dimension, self.descending = cumulative(self.hero)
+        self.before, self.after = self.counts[: self.dimension], self.counts[self.dimension + 1 :]
+        self.length = self.counts[self.dimension]
+
+    def kernel(self) -> Kernel:
+        if prod(self.after) > 1:
+            items = self._strips(prod(self.after), prod(self.before))
+        elif self._goes_by_blocks():
+            items = self._blocks(prod(self.before))
+        else:
+            items = self._strips(prod(self.before), 1)
+        return Kernel(self.fusion.name, self.block.text(), self.arguments, items)
+
+    def _placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
+        """Where the n-th result of a lane lies."""
+        n = self.length - 1 - n if self.descending else n
+        return [*delinearize(outer, self.before), n, *delinearize(lane, self.after)]
+
+    def _strips(self, lanes: int, others: int) -> int:
+        """The statements of an item that takes a strip of lanes from each place to the next; returns the items."""
+        block, inside = self.block, prod(self.after) > 1
+        width = self._strip(lanes, others) if inside else min(ROWS, lanes)
+        strips = -(-lanes // width)
+        starts = self.start()
+        unit, scopes, items = self.units(others * strips, self.length * width)
+
+        def placing(name: str) -> list[Index]:
+            n, lane = variable("n", 0, self.length - 1), variable(name, 0, lanes - 1)
+            return self._placing(n, unit // strips, lane) if inside else self._placing(n, lane, constant(0))
+
+        streams = inside and self._streams(placing("i"), "i", width)
+        with scopes:
+            begin = unit % strips * width
+            end = str(begin + width)
+            if lanes % width:
+                block.line(f"const int end = {begin} + {width} < {lanes} ? {begin} + {width} : {lanes};")
+                end = "end"
+            accumulators = self.declare(starts, width)
+            with block.scope(f"for (int n = 0; n < {self.length}; ++n)"), ExitStack() as inner:
+                name = "lane"
+                if streams:
+                    loop = streamed.pieces(
+                        self.e, block, ("int", str(begin), end), lambda x: self._stores(placing(x)),
+                        lambda x, piece: self._fetch(placing(x), x, piece),
+                    )  # fmt: skip
+                    name = inner.enter_context(loop)
+                else:
+                    inner.enter_context(block.scope(f"for (int lane = {begin}; lane < {end}; ++lane)"))
+                spots = [f"{a}[{name} - ({begin})]" for a in accumulators]
+                self.take(spots, placing(name))
+                self.store(spots, placing(name))
+            if streams:
+                block.line("RX_FENCE();")
+        return items
+
+    def _strip(self, lanes: int, others: int) -> int:
+        """How many lanes lie beside each other: as many as leave all cores a few items."""
+        least = -(-lanes // WIDEST)
+        strips = max(least, min(-(-lanes // STRIP), -(-2 * self.target.compute_units // others)))
+        return min(lanes, -(-lanes // strips // 16) * 16)
+
+    def _fetch(self, placing: list[Index], lane: str, count: int) -> None:
+        """Has so many lanes of a later step read ahead, which lie far from those of this one."""
+        probe = Elements(self.fusion, self.target, self.pointers)
+        for operand in self.operands:
+            probe.value(operand, placing, Block())
+        for a in probe.accesses:
+            step, size = a.position.factor("n"), streamed.size_of(a.instruction)
+            if step and a.position.factor(lane) == 1:
+                place = f"{self.pointers[a.instruction]} + ({a.position}) + {STEPS_AHEAD * step}l"
+                self.block.line(f"rx_fetch((ulong)({place}), {streamed.LINE}, {count * size // streamed.LINE});")
+
+    def _stores(self, placing: list[Index]) -> list[Store]:
+        """What is stored at a placing."""
+        probe = Elements(self.fusion, self.target, self.pointers)
+        self.store_from(probe, tuple("0" for _ in self.types), placing, Block())
+        return probe.stores
+
+    def _streams(self, placing: list[Index], along: str, run: int) -> bool:
+        """Whether results are written past the caches by a loop of a variable over so many placings."""
+        return streamed.applies(self.target, self._stores(placing), prod(self.counts), along, run)
+
+    def _goes_by_blocks(self) -> bool:
+        """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
+        known = binary_opcode(self.reducer) in RUNNING and self.types[0] in RUNNING_TYPES
+        return known and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
+
+    def _blocks(self, lanes: int) -> int:
+        """The statements of an item that takes a few rows block by block, turned in vector registers, so that a vector
+        has an element of each row (see prelude/running.cl); returns the number of items."""
+        block, e, (name,) = self.block, self.e, self.types
+        (start,) = self.start()
+        unit, scopes, items = self.units(-(-lanes // ROWS), self.length * ROWS)
+        at, row = variable("at", 0, self.length - 1), variable("lane", 0, lanes - 1)
+        n, first = variable("n", 0, self.length - 1), unit * ROWS
+        here = self._placing(n, first, constant(0))
+        with scopes:
+            rows = str(ROWS)
+            if lanes % ROWS:
+                rows = "rows"
+                block.line(f"const int rows = {lanes} - ({first}) < {ROWS} ? {lanes} - ({first}) : {ROWS};")
+            (totals,) = self.declare([start], ROWS)
+            c_type, lines = scalar.register_type(name), self._lines(here)
+            source, result = e.names.fresh("x"), e.names.fresh("y")
+            room, done = BLOCK, result
+            if self._is_direct(here):
+                address, step = e.address(self.operands[0], here), self.length
+            else:
+                address, step = source, BLOCK
+                block.line(f"{c_type} {source}[{ROWS * BLOCK}];")
+            if lines and self.fusion.outputs == (self.hero,) and type_name(self.hero) == name:
+                ((array, room),) = lines.values()
+                done = f"{array} + {room - BLOCK}"
+            else:
+                block.line(f"{c_type} {result}[{ROWS * BLOCK}];")
+            # Of lines past the caches a last block, which may be empty, writes what is left.
+            with block.scope(f"for (int n = 0; {'' if lines else f'n < {self.length}'}; n += {BLOCK})"):
+                block.line(f"const int count = {self.length} - n < {BLOCK} ? {self.length} - n : {BLOCK};")
+                if address == source:
+                    with self._each(rows, first) as place:
+                        value = e.value(self.operands[0], self._placing(at, row, constant(0)), block)
+                        if (own := type_name(self.operands[0])) != name:
+                            value = e.assign(name, scalar.expression("convert", (own,), name, (value,)), block)
+                        block.line(f"{source}[{place}] = {value};")
+                product = int(binary_opcode(self.reducer) == "multiply")
+                kind, cast = RUNNING_TYPES[name]
+                block.line(f"rx_running_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, {cast}{totals}, "
+                           f"{cast}({done}), {room}l);")  # fmt: skip
+                if done == result:
+                    with self._each(rows, first) as place:
+                        for o, (array, wide) in lines.items():
+                            e.gather(o, f"{array}[{wide} * u + k + {wide - BLOCK}]")
+                        self.store([f"{result}[{place}]"], self._placing(at, row, constant(0)))
+                        for o in lines:
+                            e.gather(o, None)
+                if lines:
+                    with block.scope(f"for (int u = 0; u < {rows}; ++u)"):
+                        block.line(f"const int lane = {first} + u;")
+                        for s in self._stores(self._placing(n, row, constant(0))):
+                            array, wide = lines[s.instruction]
+                            to, own = streamed.place(e, s), f"{array} + {wide} * u"
+                            block.line(streamed.line(s.instruction, to, own, "count", BLOCK, "n == 0"))
+                    block.line(f"if (count < {BLOCK}) break;")
+            if lines:
+                block.line("RX_FENCE();")
+        return items
+
+    def _is_direct(self, here: list[Index]) -> bool:
+        """Whether the rows lie in memory as the sums take them."""
+        (operand,) = self.operands
+        probe = Elements(self.fusion, self.target, self.pointers)
+        same = RUNNING_TYPES.get(type_name(operand)) == RUNNING_TYPES[self.types[0]]
+        return same and not self.descending and probe.address(operand, here) is not None
+
+    @contextmanager
+    def _each(self, rows: str, first: Index) -> Iterator[str]:
+        """The loops over the elements of a block; gives their place in an array."""
+        with self.block.scope(f"for (int u = 0; u < {rows}; ++u)"):
+            self.block.line(f"const int lane = {first} + u;")
+            with self.block.scope("for (int k = 0; k < count; ++k)"):
+                self.block.line("const int at = n + k;")
+                yield f"{BLOCK} * u + k"
+
+    def _lines(self, placing: list[Index]) -> dict[Instruction, tuple[str, int]]:
+        """Where the results of a block go that are written past the caches: an array, and its elements for a row."""
+        if self.descending or not self._streams(placing, "n", self.length):
+            return {}
+        found = {}
+        for output in self.fusion.outputs:
+            room = streamed.LINE // streamed.size_of(output) + BLOCK
+            found[output] = name, _ = self.e.names.fresh("lines"), room
+            self.block.line(
+                f"{streamed.storage(output)} {name}[{ROWS * room}] __attribute__((aligned({streamed.LINE})));"
+            )
+        return found

@@ -1,0 +1,176 @@
+"""The kernel of kind "select-and-scatter": the gradient of max pooling.
+
+A unit of work owns a strip of lanes (see `lanes`) for all placings of the window in the other dimensions, so that no
+other item writes the same elements. It fills its part of the result with init_value, then walks the placings in
+row-major order:
+
+    for each element k of the window that lies inside:
+        for u:  if nothing is held, or select(held[u], operand[...]) is false: hold this one, place[u] = k
+    for each element k of the window that lies inside:
+        for u:  if place[u] == k: result[...] = scatter(result[...], source[...])
+
+Where the window slides along the lanes, the second pass goes along them from the window's last element to its first:
+an element of the result is then met by its placings in their order, and by one at a time.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+from ...plan import Argument, Fusion, Kernel
+from .. import scalar
+from ..arguments import input_argument, inputs_of, output_argument
+from ..block import Block
+from ..elemental import accumulator_types, combine, rounded, type_name
+from ..expressions import Elements
+from ..indexing import Index, delinearize, linearize, variable
+from ..loops import loop
+from ..target import Target
+from .lanes import Lanes, OpenWindow, is_left_alone
+
+LITTLE = 16384  # elements that are not worth a second item
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a select-and-scatter: its source and init_value may be computed in it."""
+    hero = fusion.hero
+    if target.kind != "cpu" or fusion.outputs != (hero,) or not hero.attributes.get("window", ()):
+        return loop.emit(fusion, target)
+    kernel = _SelectAndScatter(fusion, target)
+    return (kernel.kernel(),) if kernel.lanes.supported else loop.emit(fusion, target)
+
+
+class _SelectAndScatter:
+    def __init__(self, fusion: Fusion, target: Target) -> None:
+        self.fusion, self.hero = fusion, fusion.hero
+        self.operand, self.source, self.init = self.hero.operands
+        self.window, self.sizes = self.hero.window, self.hero.shape.dimensions
+        self.counts = self.source.shape.dimensions
+        self.select, self.scatter = self.hero.attributes["select"], self.hero.attributes["scatter"]
+        (self.type,) = accumulator_types(self.scatter)
+        self.lanes = lanes = Lanes(self.window, self.sizes, self.counts)
+        self.alone = [d for d in lanes.outer if is_left_alone(self.window[d])]
+        self.walked = [d for d in lanes.outer if d not in self.alone]
+        self.rows = prod(self.sizes[d] for d in self.alone)
+        self.empty = 0 in self.sizes or 0 in self.counts
+        if lanes.slides is None and prod(self.sizes) > LITTLE:
+            lanes.narrow(-(-4 * target.compute_units // max(1, self.rows)))
+        inputs = inputs_of(fusion, fusion.outputs)
+        pointers = {i: f"a{n}" for n, i in enumerate((*inputs, self.hero))}
+        self.e, self.block = Elements(fusion, target, pointers), Block()
+        self.arguments = [*map(input_argument, inputs), output_argument(self.hero)]
+        self.result = pointers[self.hero]
+        # Sums of halves are held in f32 until all are there.
+        self.held_apart = self.type != type_name(self.hero)
+        if self.held_apart:
+            size = 4 * prod(self.sizes)
+            self.arguments.append(Argument("scratch", "float", bytes=size, scratch=f"{fusion.name}.sums"))
+            self.result = f"a{len(self.arguments) - 1}"
+
+    def kernel(self) -> Kernel:
+        lanes, block = self.lanes, self.block
+        strips = lanes.strips if lanes.slides is None else 1
+        units = self.rows * strips
+        items = units if prod(self.sizes) > LITTLE else 1
+        if 0 in self.sizes:
+            return Kernel(self.fusion.name, "", tuple(self.arguments), 0)
+        unit, head = variable("item", 0, units - 1), ""
+        if items < units:
+            unit, head = variable("unit", 0, units - 1), f"for (int unit = 0; unit < {units}; ++unit)"
+        with block.scope(head):
+            at = dict(zip(self.alone, delinearize(unit // strips, [self.sizes[d] for d in self.alone]), strict=True))
+            if lanes.slides is None:
+                lanes.open_strip(block, unit % strips)
+            self._fill(at)
+            if not self.empty:
+                self._walk(at)
+            if self.held_apart:
+                self._round(at)
+        return Kernel(self.fusion.name, block.text(), tuple(self.arguments), items)
+
+    def _own(self, at: dict[int, Index], scopes: ExitStack) -> list[Index]:
+        """Opens loops over the unit's elements of the result; gives their indices."""
+        indices = dict(at)
+        for d in self.walked:
+            indices[d], scope = self.e.loop(self.sizes[d], self.block, "x")
+            scopes.enter_context(scope)
+        if self.lanes.slides is None:
+            _, lane = self.lanes.open_lane(self.e, self.block, scopes)
+        else:
+            lane, scope = self.e.loop(self.sizes[self.lanes.slides], self.block, "x")
+            scopes.enter_context(scope)
+        outer = [indices[d] for d in self.lanes.outer]
+        return [*outer, *delinearize(lane, [self.sizes[d] for d in self.lanes.dims])]
+
+    def _spot(self, indices: list[Index]) -> str:
+        return f"{self.result}[{linearize(indices, self.sizes)}]"
+
+    def _write(self, value: str) -> str:
+        return scalar.store(self.type, value)
+
+    def _fill(self, at: dict[int, Index]) -> None:
+        init, own = self.e.value(self.init, (), self.block), type_name(self.init)
+        if own != self.type:
+            init = self.e.assign(self.type, scalar.expression("convert", (own,), self.type, (init,)), self.block)
+        with ExitStack() as scopes:
+            spot = self._spot(self._own(at, scopes))
+            self.block.line(f"{spot} = {self._write(init)};")
+
+    def _round(self, at: dict[int, Index]) -> None:
+        with ExitStack() as scopes:
+            indices = self._own(at, scopes)
+            (value,) = rounded(self.e, self.scatter, (self._spot(indices),), self.block)
+            self.e.bind(self.hero, indices, value)
+            self.e.store(self.hero, indices, self.block)
+
+    def _walk(self, at: dict[int, Index]) -> None:
+        lanes, block, e = self.lanes, self.block, self.e
+        with ExitStack() as scopes:
+            at = dict(at)
+            for d in self.walked:
+                at[d], scope = e.loop(self.counts[d], block, "o")
+                scopes.enter_context(scope)
+            if lanes.slides is not None:  # strips of placings, one after the other
+                strip, scope = e.loop(lanes.strips, block, "strip")
+                scopes.enter_context(scope)
+                lanes.open_strip(block, strip)
+            self._pick(at)
+            self._add(at)
+
+    def _pick(self, at: dict[int, Index]) -> None:
+        """Finds for each lane the number of the window's element that is selected."""
+        lanes, block, e, name = self.lanes, self.block, self.e, type_name(self.operand)
+        register = scalar.register_type(name)
+        self.bits = {1: "char", 2: "short", 4: "int", 8: "long"}[max(1, self.operand.shape.element_type.bytes)]
+        if prod(w.size for w in self.window) > 127:
+            self.bits = "int"
+        block.line(f"{register} held[{lanes.strip}];")
+        block.line(f"{self.bits} place[{lanes.strip}];")
+        block.line(f"{scalar.register_type(type_name(self.source))} source[{lanes.strip}];")
+        with ExitStack() as inner:
+            u, lane = lanes.open_lane(e, block, inner)
+            block.line(f"held[{u}] = {scalar.literal(name, 0)};")
+            block.line(f"place[{u}] = -1;")
+            block.line(f"source[{u}] = {e.value(self.source, lanes.placing(at, lane), block)};")
+        with ExitStack() as inner:
+            window = OpenWindow(lanes, e, block, at, inner)
+            u, lane = lanes.open_lane(e, block, inner, window.bounds)
+            value = e.value(self.operand, window.position(lane), block)
+            held = e.assign(name, f"held[{u}]", block)
+            (keep,) = e.apply(self.select, (held, value), block)
+            taken = e.names.fresh("taken")
+            block.line(f"const int {taken} = (place[{u}] < 0) | !{keep};")
+            block.line(f"held[{u}] = {taken} ? {value} : {held};")
+            block.line(f"place[{u}] = {taken} ? ({self.bits})({window.number}) : place[{u}];")
+
+    def _add(self, at: dict[int, Index]) -> None:
+        """Combines each lane's value of source into the element of the result that its window selects."""
+        lanes, block, e = self.lanes, self.block, self.e
+        with ExitStack() as inner:
+            window = OpenWindow(lanes, e, block, at, inner, descending=True)
+            u, lane = lanes.open_lane(e, block, inner, window.bounds)
+            spot = self._spot(window.position(lane))
+            old = e.assign(self.type, scalar.load(self.type, spot), block)
+            (new,) = combine(e, self.scatter, (old, f"source[{u}]"), block)
+            block.line(f"{spot} = {self._write(f'(place[{u}] == {window.number} ? {new} : {old})')};")

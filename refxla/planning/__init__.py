@@ -1,0 +1,1 @@
+"""From an optimized module to a plan: fusions, kernels, steps, memory."""
