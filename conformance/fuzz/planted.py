@@ -20,7 +20,7 @@ from refxla.build import Build
 from refxla.codegen import scalar
 from refxla.codegen.expressions import Elements
 from refxla.codegen.indexing import constant, variable
-from refxla.codegen.products import panels
+from refxla.codegen.products import copies
 from refxla.passes import cse, fold, pipeline, simplify
 from refxla.planning import planner
 
@@ -205,7 +205,7 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 
 _evaluate = fold._evaluate
 _key = cse.attribute_key
-_open_columns = panels.open_columns
+_open_columns = copies.open_columns
 _write_back = planner.Frame.write_back
 _schedule = planner.schedule
 
@@ -347,7 +347,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("the padding of a convolution is off by one", seen_by_emitters("convolution", _shifted),
         ("kernel", "convolution"), True, ("convolution",)),
     Bug("columns that are turned in registers begin one element late",
-        lambda: patch.object(panels, "open_columns", _one_late), ("kernel", "dot"), True, ("wide_dot",), FLOATS),
+        lambda: patch.object(copies, "open_columns", _one_late), ("kernel", "dot"), True, ("wide_dot",), FLOATS),
     Bug("of equal values select-and-scatter takes the other one", seen_by_emitters("select-and-scatter", _tie),
         ("kernel", "select-and-scatter"), True, ("select_and_scatter",)),
     Bug("a negative start index counts from the end", lambda: patch.object(Elements, "start", _from_the_end),

@@ -57,11 +57,11 @@ def wide() -> object:
 
 
 def agrees(text: str, target=DEFAULT_CPU, kind: str = "dot") -> str:
-    """The bits are those of the elementwise form; returns the code."""
+    """The bits are those of the elementwise form; returns the code, with the functions that it shares."""
     args = arguments(text)
     fast, plain = Compiled(fusion_of(parse(text), kind), target), Compiled(fusion_of(parse(text), "loop"))
     np.testing.assert_array_equal(fast(*args)[0].view(np.uint8), plain(*args)[0].view(np.uint8))
-    return "".join(k.body for k in fast.kernels)
+    return "".join(text for k in fast.kernels for text in (k.body, *k.helpers))
 
 
 @pytest.mark.parametrize("name", ["f32", "f64", "s32", "s64", "bf16", "s8"])

@@ -10,7 +10,7 @@ from kernel_driver import OCLGRIND, Compiled, fusion_of, text_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
-from refxla.codegen.products import blocking, convolution, matmul, windows
+from refxla.codegen.products import blocking, convolution, matmul, window_rows
 from refxla.codegen.target import DEFAULT_CPU
 
 
@@ -108,8 +108,8 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, s
             patch.setattr(matmul, "SHARED_TERMS", 0)
         if small_blocks:
             patch.setattr(blocking, "MAX_ROWS", 12)
-            patch.setattr(windows, "BLOCK_TERMS", 3)
-            patch.setattr(windows, "LOCAL_TERMS", 2)
+            patch.setattr(window_rows, "BLOCK_TERMS", 3)
+            patch.setattr(window_rows, "LOCAL_TERMS", 2)
         text = convolution_text(
             lhs, rhs, window, labels, groups=1 if of_batch else groups, batch_groups=groups if of_batch else 1
         )
