@@ -42,7 +42,8 @@ def how(opcode: str) -> str:
         said.append(f"Its class is *{row.group}*: {_meanings().get(row.group, '')}.")
         if row.kind:
             module, function = EMITTERS[row.kind]
-            said.append(f"`{function}` of `refxla/codegen/{module}.py` writes its kernels.")
+            file = f"refxla/codegen/{module.replace('.', '/')}.py"
+            said.append(f"`{function}` of `{file}` writes its kernels.")
             fused = [n for n, is_so in (("producers", row.fuses_operands), ("users", row.fuses_users)) if is_so]
             said.append(
                 f"{' and '.join(fused).capitalize()} join its kernel." if fused else "Nothing joins its kernel."
