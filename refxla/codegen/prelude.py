@@ -131,7 +131,7 @@ def _instantiate(text: str, binding: dict[str, str]) -> str:
     real = words.get("T")
     if real:
         text = _FLOAT_LITERAL.sub(lambda m: m[1] + ("f" if real == "f32" else ""), text)
-        text = re.sub(r"\bK\((\w+)\)", lambda m: _constant(real, m[1]), text)
+        text = re.sub(r"\bK\((\w+)\)", lambda m: constant(real, m[1]), text)
         text = re.sub(r"\bPOLY\((\w+), (\w+)\)", lambda m: _polynomial(real, m[1], m[2]), text)
     return text
 
@@ -200,7 +200,8 @@ def _coefficients() -> dict[str, dict[str, list[str] | str]]:
     return json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
 
 
-def _constant(real: str, name: str) -> str:
+def constant(real: str, name: str) -> str:
+    """The constant `name` of coefficients.json, as a literal of type `real` ("f32" or "f64")."""
     return _literal(real, _coefficients()[real][name])
 
 

@@ -29,6 +29,8 @@ _FLOAT_PRIMITIVES = {
 }
 
 
+LINE = 64  # bytes of a line of a cache
+
 # clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
 BARE = "-D_OPENCL_H_"
 GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"

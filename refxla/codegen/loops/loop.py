@@ -23,7 +23,7 @@ from ..arguments import input_argument
 from ..block import Block
 from ..expressions import Call, Elements, Store, is_elementwise, type_name, update_starts
 from ..indexing import Index, constant, delinearize, linearize, variable
-from ..target import Target
+from ..target import LINE, Target
 from . import near, streamed
 from .ranges import Cut, Range, cut
 from .stretch import Stretch
@@ -368,9 +368,9 @@ class _Nest:
                 seen.add(a.instruction)
                 size = streamed.size_of(a.instruction)
                 begin = f"{a.position - anywhere + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
-                lines = -(-piece * span * size // self.sizes[-1] // streamed.LINE)
+                lines = -(-piece * span * size // self.sizes[-1] // LINE)
                 place = f"{e.input(a.instruction)} + ({begin})"
-                block.line(f"rx_fetch((ulong)({place}), {streamed.LINE}, {lines});")
+                block.line(f"rx_fetch((ulong)({place}), {LINE}, {lines});")
 
     def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
         self.body(e, self._indices(self.groups, at), block)

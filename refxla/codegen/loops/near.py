@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from refxla_spec.module import Instruction
 
-from .. import scalar
+from .. import prelude, scalar
 from ..block import Block
 from ..expressions import Call, Elements, type_name
 from ..indexing import Index
@@ -93,14 +93,12 @@ def emit_pieces(
                 bind(n, at)
                 call = calls(at)[n]
                 value = e.value(call.instruction.operands[0], call.indices, block)
-                kind = "F64" if type_name(call.instruction) == "f64" else "F32"
+                real = "f64" if type_name(call.instruction) == "f64" else "f32"
+                limit = prelude.constant(real, "trig_limit")
                 block.line(f"{array}[{name} - {start}] = {value};")
-                block.line(f"{large} |= RX_FABS_{kind}({value}) > {LIMIT[kind]};")
+                block.line(f"{large} |= RX_FABS_{real.upper()}({value}) > {limit};")
             block.line(f"{head(wanted[n].instruction)}{array}, {count}, {large});")
         name = fresh("i")
         with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
             bind(len(arrays), index(name))
             body(index(name))
-
-
-LIMIT = {"F32": "0x1p+10f", "F64": "0x1p+20"}  # trig_limit of prelude/coefficients.json

@@ -21,9 +21,8 @@ from refxla_spec.module import Instruction
 from .. import scalar
 from ..block import Block
 from ..expressions import Elements, Store, type_name
-from ..target import Target
+from ..target import LINE, Target
 
-LINE = 64  # bytes of a cache line
 STREAMED = 1 << 25  # bytes of results from which on they are written past the caches
 PIECE = 1 << 11  # bytes of a piece of a result
 LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces

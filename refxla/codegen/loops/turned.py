@@ -27,8 +27,8 @@ from .. import scalar
 from ..block import Block
 from ..expressions import Access, Elements, Store, type_name
 from ..indexing import Index, delinearize, variable
-from ..target import Target
-from .streamed import LINE, line, size_of, storage
+from ..target import LINE, Target
+from .streamed import line, size_of, storage
 from .stretch import Stretch
 
 REACH = 16  # elements between a read and the next one, from which it runs across memory

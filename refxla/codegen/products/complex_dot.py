@@ -24,7 +24,7 @@ from ..expressions import Elements
 from ..indexing import Index, constant, variable
 from ..target import Target
 from .matmul import LOCAL_ROWS, LOCAL_TERMS, Product
-from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
+from .packing import VECTORS, direct_access, open_stretch, scratch_argument, to_accumulation
 from .tile import Loop
 
 if TYPE_CHECKING:
@@ -93,11 +93,8 @@ class ComplexRows:
         if self.blocks == 1:
             self.first = constant(0)
             return self.first, str(self.terms)
-        block.line(f"const int first_term = {number} * {self.most_terms};")
-        rest = f"{self.terms} - first_term"
-        block.line(f"const int terms = {self.most_terms} < {rest} ? {self.most_terms} : {rest};")
-        self.first = variable("first_term", 0, self.terms - 1)
-        return self.first, "terms"
+        self.first, terms = open_stretch(block, number, self.most_terms, self.terms)
+        return self.first, terms
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         n = self.numbers

@@ -34,6 +34,7 @@ from .packing import (
     accumulation_type,
     direct_access,
     distant_terms,
+    open_stretch,
     open_terms,
     scratch_argument,
     source_access,
@@ -323,11 +324,8 @@ class DotRows:
         if self.blocks == 1:
             self.first = constant(0)
             return self.first, str(self.numbers.k)
-        block.line(f"const int first_term = {number} * {self.most_terms};")
-        rest = f"{self.numbers.k} - first_term"
-        block.line(f"const int terms = {self.most_terms} < {rest} ? {self.most_terms} : {rest};")
-        self.first = variable("first_term", 0, self.numbers.k - 1)
-        return self.first, "terms"
+        self.first, terms = open_stretch(block, number, self.most_terms, self.numbers.k)
+        return self.first, terms
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         n = self.numbers

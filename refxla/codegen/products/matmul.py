@@ -32,13 +32,13 @@ from ..block import Block
 from ..elemental import type_name
 from ..expressions import Access, Elements
 from ..indexing import Index, delinearize, linearize, variable
-from ..target import Target
+from ..target import LINE, Target
 from .blocking import FEW_ROWS, Blocking, choose_blocking, columns_vary_first, reads_as_vectors
 from .copies import SumsToRows
 from .known import is_known, known_argument, known_value, panels_of
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
 from .panels import Panels, pack_stage, panel_elements
-from .tile import LINE, SHARED_ROWS, SHARED_TERMS, Loop, Tiles
+from .tile import SHARED_ROWS, SHARED_TERMS, Loop, Tiles
 from .walk import Walk
 
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us

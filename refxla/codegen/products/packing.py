@@ -124,6 +124,14 @@ _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u6
               "c64": ("float2",), "c128": ("double2",)}  # fmt: skip
 
 
+def open_stretch(block: Block, number: str, most: int, terms: int) -> tuple[Index, str]:
+    """Declares stretch `number` of `terms` terms, of `most` at the most: its first term and, as C, how many it has."""
+    block.line(f"const int first_term = {number} * {most};")
+    rest = f"{terms} - first_term"
+    block.line(f"const int terms = {most} < {rest} ? {most} : {rest};")
+    return variable("first_term", 0, terms - 1), "terms"
+
+
 def open_columns(block: Block, name: str, start: str, step: int | str, columns: str, packed: int = 1) -> None:
     """Declares an array of half as many vectors as one has lanes: a column each of the rows that begin at pointer
     `start` in global memory, `step` elements apart (C text, where that is no number). Elements may be `packed` smaller

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..block import Block
+from ..target import LINE
 from .blocking import Tile
 
 SHARED_ROWS = 32  # terms of a stretch from which on a panel's tiles are shared, where rows lie evenly
 FAR = 16  # elements from one term to the next, beyond which there are as many steps as sizes
-LINE = 64  # bytes of a line of the cache
 SHARED_TERMS = 128  # of a stretch, from which on the loop is shared
 
 

@@ -30,7 +30,7 @@ from ..block import Block
 from ..elemental import accumulator_types, binary_opcode, combine, rounded
 from ..expressions import Elements
 from ..indexing import Index, constant, delinearize, linearize, variable
-from ..target import Target
+from ..target import LINE, Target
 from .accumulators import Loop, Slots, neutral, types_of, widest
 from .held import ROW_LIMIT, Held
 from .leaves import finish_leaves, partials
@@ -45,7 +45,6 @@ UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the
 CHEAP_MEMBERS = 16
 EXPENSIVE_FLOPS = 6  # of an element, from which on an operation is no longer a few
 LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed side by side
-LINE_BYTES = 64  # of a cache
 _ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE)
 _EXPENSIVE = frozenset(o for o in _ELEMENTWISE if ROWS[o].flops >= EXPENSIVE_FLOPS)
 _EXPENSIVE |= {"dot", "convolution", "reduce-window", "gather"}
@@ -165,7 +164,7 @@ class _Reduction:
         """Of so many elements of a row, from these indices on."""
         place = linearize(full, self.dims)
         for i, behind, fetch in self.fetched:
-            for n in range(0, count, LINE_BYTES * 8 // i.shape.element_type.bits):
+            for n in range(0, count, LINE * 8 // i.shape.element_type.bits):
                 self.block.line(f"{fetch}({self.pointers[i]} + ({place + behind + n}));")
 
     def _fill(self) -> int:

@@ -28,7 +28,7 @@ from ..elemental import accumulator_types, binary_opcode, combine, cumulative, r
 from ..expressions import Elements, Store
 from ..indexing import Index, constant, delinearize, linearize, variable
 from ..loops import loop, streamed
-from ..target import Target
+from ..target import LINE, Target
 from .lanes import STRIP, Lanes, OpenWindow
 
 CHUNK = 32768  # elements that an item combines, about
@@ -236,7 +236,7 @@ class _Cumulative(_Kernel):
             step, size = a.position.factor("n"), streamed.size_of(a.instruction)
             if step and a.position.factor(lane) == 1:
                 place = f"{self.pointers[a.instruction]} + ({a.position}) + {STEPS_AHEAD * step}l"
-                self.block.line(f"rx_fetch((ulong)({place}), {streamed.LINE}, {count * size // streamed.LINE});")
+                self.block.line(f"rx_fetch((ulong)({place}), {LINE}, {count * size // LINE});")
 
     def _stores(self, placing: list[Index]) -> list[Store]:
         """What is stored at a placing."""
@@ -335,9 +335,7 @@ class _Cumulative(_Kernel):
             return {}
         found = {}
         for output in self.fusion.outputs:
-            room = streamed.LINE // streamed.size_of(output) + BLOCK
+            room = LINE // streamed.size_of(output) + BLOCK
             found[output] = name, _ = self.e.names.fresh("lines"), room
-            self.block.line(
-                f"{streamed.storage(output)} {name}[{ROWS * room}] __attribute__((aligned({streamed.LINE})));"
-            )
+            self.block.line(f"{streamed.storage(output)} {name}[{ROWS * room}] __attribute__((aligned({LINE})));")
         return found
