@@ -225,7 +225,7 @@ def _built(request: Request) -> Compiled:
             made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
             executable = _executable(request, made, planning, ahead)
     kept.save(request.key(), made)
-    figures.begin(device)
+    figures.later(device)
     return executable
 
 

@@ -4,14 +4,15 @@ The costs by which fusion is decided (Costs) were fitted to one machine. On anot
 takes longer: a figure of each core over the same figure there, to the nearest power of two, so that noise does not turn
 decisions round from one measurement to the next. No bit of any result depends on them.
 
-Measuring takes a child process a second. It begins when a program was compiled on a device of which nothing is known,
-and what it finds is kept on disk for the programs of later processes; until then, and where it cannot be measured, the
-costs are as they are. `refxla devices` waits for it. REFXLA_FIGURES=default asks for the costs as they are, always.
+Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
+program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
+then, and where it cannot be measured, the costs are as they are. `refxla devices` waits for it. REFXLA_FIGURES=default asks for the costs as they are, always.
 A process keeps to what was known when it first asked, so that what it compiles twice is the same.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import os
@@ -95,29 +96,37 @@ def known(device: Device) -> Figures | None:
 def measure(device: Device) -> Figures | None:
     """The figures of a device, measured now in a child process if they are not known; None if that fails, as on a
     machine that others keep busy."""
-    if known(device) is None:
-        begin(device)
-        for child in _children:
+    if _is_wanted(device):
+        child = _begin(device.name)
+        if child is not None:
             child.wait()
     return known(device)
 
 
-def begin(device: Device) -> None:
-    """Let a child process measure a device of which nothing is known; it keeps what it finds."""
-    if not _is_asked() or device.kind not in ("cpu", "gpu") or _entry(device) in _begun or known(device) is not None:
-        return
-    _begun.add(_entry(device))
+def later(device: Device) -> None:
+    """Let a child process measure a device of which nothing is known, when this process has ended."""
+    if device.name not in _later and _is_wanted(device):
+        if not _later:
+            atexit.register(lambda: list(map(_begin, _later)))
+        _later.append(device.name)
+
+
+def _is_wanted(device: Device) -> bool:
+    return _is_asked() and device.kind in ("cpu", "gpu") and known(device) is None
+
+
+def _begin(name: str) -> subprocess.Popen | None:
+    """A child that measures a device and keeps what it finds; None where there are no more processes to be had, say."""
     nothing = subprocess.DEVNULL
-    command = [sys.executable, "-m", "refxla.runtime.figures", device.name]
+    command = [sys.executable, "-m", "refxla.runtime.figures", name]
     try:
-        _children.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, cwd=_packages()))
-    except OSError:  # no more processes, say: the costs stay as they are
-        return
+        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, cwd=_packages())
+    except OSError:
+        return None
 
 
 _costs: dict[str, tuple[float, float, float] | None] = {}
-_begun: set[str] = set()
-_children: list[subprocess.Popen] = []
+_later: list[str] = []  # the names of the devices that are measured when this process has ended
 
 
 def _is_asked() -> bool:

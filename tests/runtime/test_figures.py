@@ -1,6 +1,8 @@
 """What a device reaches, and the costs that are made of it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from refxla._core.fusion import Costs
@@ -23,8 +25,7 @@ def asked(monkeypatch, tmp_path):
     """Figures are asked for, of which nothing is known yet."""
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("REFXLA_FIGURES")
-    for name, nothing in (("_costs", {}), ("_begun", set()), ("_children", [])):
-        monkeypatch.setattr(figures, name, nothing)
+    monkeypatch.setattr(figures, "_costs", {})
     return choose(None)[0]
 
 
@@ -73,16 +74,33 @@ def test_what_another_version_kept_is_nothing(asked):
 def test_default_asks_for_nothing(asked, monkeypatch):
     keep(asked, Figures(1.0, 1.0, 1.0))
     monkeypatch.setenv("REFXLA_FIGURES", "default")
+    monkeypatch.setattr(figures, "_begin", lambda name: pytest.fail("a child begins"))
     assert figures.known(asked) is None and asked.target.costs is None and figures.measure(asked) is None
-    assert not figures._children
 
 
 def test_a_child_measures(asked, monkeypatch):
     """It keeps what it finds, or nothing on a machine that others keep busy."""
-    monkeypatch.setattr(figures, "_begun", set())
+    children = []
+    begin = figures._begin
+    monkeypatch.setattr(figures, "_begin", lambda name: children.append(begin(name)) or children[-1])
     made = figures.measure(asked)
-    (child,) = figures._children
+    (child,) = children
     assert child.returncode == 0
     assert made is None or (made.bandwidth > 0.1 and made.arithmetic > 0.1 and made.launch > 0.01)
-    figures.begin(asked)
-    assert len(figures._children) == 1  # once
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_program_is_compiled_and_the_device_measured_when_the_process_ends(asked, known):
+    """Once, and only if nothing is known of it: what the user runs meanwhile has the cores to itself."""
+    if known:
+        keep(asked, REFERENCE)
+    script = f"""
+import refxla
+from refxla.runtime import figures
+figures._begin = lambda name: print("measures", name, flush=True)
+for operation in ("add", "multiply"):
+    refxla.compile({TEXT!r}.replace("add", operation), device={asked.name!r})
+print("ends", flush=True)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert ended.stdout.split("\n")[:-1] == (["ends"] if known else ["ends", f"measures {asked.name}"]), ended.stderr
