@@ -6,8 +6,9 @@ decisions round from one measurement to the next. No bit of any result depends o
 
 Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
 program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
-then, and where it cannot be measured, the costs are as they are. `refxla devices` waits for it. REFXLA_FIGURES=default asks for the costs as they are, always.
-A process keeps to what was known when it first asked, so that what it compiles twice is the same.
+then, and where it cannot be measured, the costs are as they are. `refxla devices` waits for it. REFXLA_FIGURES=default
+asks for the costs as they are, always. A process keeps to what was known when it first asked, so that what it compiles
+twice is the same.
 """
 
 from __future__ import annotations
