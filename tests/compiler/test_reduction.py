@@ -417,6 +417,34 @@ def test_masks_and_rows_together_change_no_bit(sizes, reduced, reducer):
         assert "if (l" in emit(fusion, MASKED)[0].body
 
 
+@pytest.mark.parametrize("element, size", [("f32", 8), ("f32", 17), ("f32", 67), ("f64", 8), ("f64", 40)])
+@pytest.mark.parametrize("opcode", ["add", "multiply", "maximum", "minimum"])
+def test_vectors_of_lanes_and_loops_over_them_give_the_same_bits(opcode, element, size):
+    init = {"add": "0", "multiply": "1", "maximum": "-inf", "minimum": "inf"}[opcode]
+    fusion = fusion_of(parse(reduce_text((60, size), (1,), opcode, element, init)), "reduction")
+    x = rng.standard_normal((60, size)).astype({"f32": np.float32, "f64": np.float64}[element])
+    x[20:40] = np.where(x[20:40] > 0, 0.0, -0.0)
+    x[np.arange(40, 60), np.arange(20) % size] = np.nan
+    vectors, loops = Compiled(fusion, DEFAULT_CPU), Compiled(fusion, replace(DEFAULT_CPU, max_vector=1))
+    asked = "(float8*)" if element == "f32" else "(double4*)"
+    assert [asked in c.kernels[0].body for c in (vectors, loops)] == [True, False]
+    assert vectors(x)[0].tobytes() == loops(x)[0].tobytes()
+
+
+@pytest.mark.parametrize("sizes, copied", [((5000, 320), False), ((5000, 70), True)])
+def test_totals_of_wide_leaves_are_made_where_the_last_one_finds_them(sizes, copied):
+    """Those of narrow ones would share lines of a cache. What comes after the sum is told of an initial value once."""
+    text = entry(
+        f"""x = f32[{dims(sizes)}] parameter(0)
+        three = f32[] constant(3)
+        s = f32[{sizes[1]}] reduce(x, three), dimensions={{0}}, to_apply=add
+        ROOT r = f32[{sizes[1]}] multiply(s, s)"""
+    )
+    (kernel,) = check(text, f32(*sizes), kind="reduction", exact=False).kernels
+    assert ("leaf * 320;" in kernel.body, "acc" in kernel.body.split("RX_ARRIVE")[1]) == (not copied, copied)
+    assert kernel.body.count("0x1.8p+1f +") == 1
+
+
 def test_vectors_of_32_bytes_are_masked_where_words_are_read_and_nothing_is_written():
     def masked(text: str, **other) -> bool:
         (kernel,) = emit(fusion_of(parse(text), "reduction"), replace(DEFAULT_CPU, **other))

@@ -33,7 +33,8 @@ from ..indexing import Index, constant, delinearize, linearize, variable
 from ..target import LINE, Target
 from .accumulators import Loop, Slots, neutral, types_of, widest
 from .held import ROW_LIMIT, Held
-from .leaves import finish_leaves, partials
+from .lanes import combine_lanes, fill_lanes, vector_width
+from .leaves import declare_parts, finish_leaves, in_place, partials
 from .rows import emit_rows
 from .tree import MANY, Tree, panel, tree
 
@@ -97,7 +98,8 @@ class _Reduction:
         self.elements = Elements(fusion, target, pointers)
         self.block = Block()
         self.workspace = f"a{len(pointers)}"
-        self.columns: dict[Instruction, list[str]] = {}  # finished reduces of style "column": their arrays
+        self.columns: dict[Instruction, list[str]] = {}  # reduces of style "column": the arrays of their totals
+        self.inits: dict[Instruction, list[str]] = {}  # of those whose initial values have not entered
         self.pointers = pointers
         self.held = Held(self)
         cheap = len(fusion.instructions) <= CHEAP_MEMBERS and not self.expensive()
@@ -281,8 +283,9 @@ class _Reduction:
         totals: dict[Instruction, list[str]] = {}
         for number, phase in enumerate(self.phases):
             fills: list[str] = []
+            parts = declare_parts(self, phase) if t.leaves > 1 and not self.serial else {}
             for r in phase:
-                totals[r] = self._accumulators(r, fills=fills)
+                totals[r] = self._accumulators(r, fills=fills, parts=parts.get(r, ()))
             if fills:
                 block.line(f"for (int l = 0; l < {self._width()}; ++l) {{ {' '.join(fills)} }}")
             if self.serial:
@@ -293,7 +296,7 @@ class _Reduction:
                     for r in phase:
                         self._combine_lanes(r, totals[r])
                 if t.leaves > 1:
-                    finish_leaves(self, phase, totals)
+                    finish_leaves(self, phase, totals, parts)
             self._finish(phase, totals)
             self._evaluate_invariants(number + 1)
         self._store()
@@ -317,8 +320,11 @@ class _Reduction:
             if all(x.variables <= known for x in taken):
                 self.elements.value(operand, taken, self.block)
 
-    def _accumulators(self, r: Instruction, width: int = 0, fills: list[str] | None = None) -> list[str]:
-        """Declares the accumulators of a reduce, an array each, filled with what changes nothing.
+    def _accumulators(
+        self, r: Instruction, width: int = 0, fills: list[str] | None = None, parts: Sequence[str] = ()
+    ) -> list[str]:
+        """Declares the accumulators of a reduce, an array each or their leaf's of `parts`, filled with what changes
+        nothing.
 
         Columns are filled by the caller if it gives `fills`, to which the statements for number l are added: one loop
         for all reduces, since each takes a compiler milliseconds.
@@ -333,10 +339,16 @@ class _Reduction:
             if width == 1:
                 self.block.line(f"{scalar.register_type(name)} {names[-1]} = {start};")
                 continue
-            self.block.line(f"{scalar.register_type(name)} {names[-1]}[{width}] __attribute__((aligned(64)));")
+            c_type = scalar.register_type(name)
+            if parts and in_place(self):
+                self.block.line(f"__global {c_type}* {names[-1]} = {parts[n]} + leaf * {width};")
+            else:
+                self.block.line(f"{c_type} {names[-1]}[{width}] __attribute__((aligned(64)));")
             fill = f"{names[-1]}[l] = {start};"
             if fills is not None and self.tree.style == "column":
                 fills.append(fill)
+            elif width == self.tree.lanes and vector_width(self, name):
+                fill_lanes(self, name, names[-1], start)
             else:
                 self.block.line(f"for (int l = 0; l < {width}; ++l) {fill}")
         return names
@@ -543,6 +555,8 @@ class _Reduction:
     # Results.
 
     def _combine_lanes(self, r: Instruction, names: list[str]) -> None:
+        if combine_lanes(self, r, names[0]):
+            return
         half = self.tree.lanes // 2
         width, _ = self._vector(next(phase for phase in self.phases if r in phase))
         while half:
@@ -563,35 +577,40 @@ class _Reduction:
             self.block.line(f"{place} = {value};")
 
     def _finish(self, phase: Sequence[Instruction], totals: dict[Instruction, list[str]]) -> None:
-        """The initial values enter, totals are rounded to the results' types and bound to the reduces."""
+        """The initial values enter, totals are rounded to the results' types and bound to the reduces.
+
+        For columns that is done where they are stored, or in a loop before where the operand is gone over again.
+        """
         e, block = self.elements, self.block
-        inits = {r: [e.value(o, (), block) for o in r.operands[len(r.operands) // 2 :]] for r in phase}
-
-        def once(r: Instruction) -> bool:
-            """Whether the initial value is no part of the total yet."""
-            reducer = r.attributes["to_apply"]
-            return neutral(binary_opcode(reducer), accumulator_types(reducer)[0]) is not None
-
-        def finished(r: Instruction, places: list[str]) -> tuple[str, ...]:
-            reducer = r.attributes["to_apply"]
-            total = combine(e, reducer, (*inits[r], *places), block) if once(r) else places
-            return rounded(e, reducer, total, block)
-
+        self.inits |= {r: [e.value(o, (), block) for o in r.operands[len(r.operands) // 2 :]] for r in phase}
         if self.tree.style == "column":
-            with self._columns() as column:
-                for r in phase:
-                    places = [f"{name}{self._slot(column)}" for name in totals[r]]
-                    for place, value in zip(places, finished(r, places), strict=True):
-                        if place != value:
-                            block.line(f"{place} = {value};")
+            if self.late or phase is not self.phases[-1]:
+                with self._columns() as column:
+                    for r in phase:
+                        places = [f"{name}{self._slot(column)}" for name in totals[r]]
+                        for place, value in zip(places, self._finished(r, places), strict=True):
+                            if place != value:
+                                block.line(f"{place} = {value};")
+                self.inits = {}
             self.columns |= {r: totals[r] for r in phase}
             return
         for r in phase:
-            values = finished(r, [f"{name}{self._lane_slot(constant(0))}" for name in totals[r]])
-            if not once(r):
+            values = self._finished(r, [f"{name}{self._lane_slot(constant(0))}" for name in totals[r]])
+            if not self._starts_neutral(r):
                 types = accumulator_types(r.attributes["to_apply"])
                 values = [e.assign(t, v, block) for t, v in zip(types, values, strict=True)]
             self._bind(r, self._kept_indices(self.at), values)
+
+    def _starts_neutral(self, r: Instruction) -> bool:
+        """Whether the initial value is no part of the total yet."""
+        reducer = r.attributes["to_apply"]
+        return neutral(binary_opcode(reducer), accumulator_types(reducer)[0]) is not None
+
+    def _finished(self, r: Instruction, places: Sequence[str]) -> Sequence[str]:
+        """The results of a reduce, given its totals."""
+        e, reducer, block = self.elements, r.attributes["to_apply"], self.block
+        total = combine(e, reducer, (*self.inits[r], *places), block) if self._starts_neutral(r) else places
+        return rounded(e, reducer, total, block)
 
     def _bind(self, r: Instruction, kept: Indices, values: Sequence[str]) -> None:
         self.elements.bind(r, kept, tuple(values) if r.shape.is_tuple else values[0])
@@ -600,7 +619,8 @@ class _Reduction:
         """In a loop over columns: the finished reduces are known at this column (for rows there are none)."""
         column = at[len(self.tree.groups) - 1]
         for r, names in self.columns.items():
-            self._bind(r, self._kept_indices(at), [f"{name}{self._slot(column)}" for name in names])
+            totals = [f"{name}{self._slot(column)}" for name in names]
+            self._bind(r, self._kept_indices(at), self._finished(r, totals) if r in self.inits else totals)
 
     def _store(self) -> None:
         """The outputs that need the results."""
