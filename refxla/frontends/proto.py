@@ -74,10 +74,13 @@ def is_proto(data: bytes) -> bool:
     return True
 
 
+_FOREIGN = re.compile(r"[^\w.\-]")
+
+
 def _name(name: str) -> str:
     """A name as text can hold it: what may not stand in one becomes `_`, which is what XLA does with the names it is
     given."""
-    return re.sub(r"[^\w.\-]", "_", name) or "_"
+    return _FOREIGN.sub("_", name) or "_"
 
 
 def _decode(data: bytes) -> Any:
@@ -95,12 +98,19 @@ def _decode(data: bytes) -> Any:
     )
 
 
+# An attribute to look for: its name, what it is, the path of its field, and whether there is something to read.
+_Wanted = tuple[str, Attribute, str, bool]
+
+
 class _Reader:
     def __init__(self, message: Any) -> None:
         self.message = message
         self.operations = operations()
         self.computations: dict[int, Computation] = {}
-        self.known: dict[tuple[str, frozenset[str]], dict[str, Attribute]] = {}  # what `declared` gave
+        self.wanted: dict[tuple[str, frozenset[str]], tuple[list[_Wanted], list[str]]] = {}  # what `look_for` gave
+        # A program has few different shapes, and makes several instructions of one of the user's.
+        self.shapes: dict[bytes, Shape] = {}
+        self.origins: dict[bytes, Metadata] = {}
 
     def module(self) -> Module:
         m = self.message
@@ -166,44 +176,49 @@ class _Reader:
     def instruction(self, m: Any, made: dict[int, Instruction]) -> Instruction:
         if not grammar.is_opcode(m.opcode):
             raise ParseError(f"{m.name}: HLO has no opcode {m.opcode!r}{suggestion(m.opcode, grammar.OPCODES)}")
-        for number in (*m.operand_ids, *m.control_predecessor_ids):
+        operands, before = list(m.operand_ids), list(m.control_predecessor_ids)
+        for number in (*operands, *before):
             if number not in made:
                 raise ParseError(f"{m.name} depends on the id {number}, and no instruction before it has this id")
         try:
-            i = Instruction(_name(m.name), m.opcode, shape_from(m.shape), [made[n] for n in m.operand_ids])
+            i = Instruction(_name(m.name), m.opcode, self.shape(m.shape), [made[n] for n in operands])
             i.attributes = self.attributes(m, i)
-            i.metadata = _metadata_from(m.metadata) if m.metadata.ByteSize() else None
+            i.metadata = self.metadata(m.metadata)
             i.sharding = sharding_from(m.sharding) if m.HasField("sharding") else None
         except (ParseError, UnsupportedError) as problem:
             raise type(problem)(f"{m.name}: {problem}") from None
         i.frontend_attributes = tuple((e.key, e.value) for e in m.frontend_attributes.map)
         i.backend_config = _config_text(m.backend_config) if m.backend_config else None
-        i.control_predecessors = [made[n] for n in m.control_predecessor_ids]
+        i.control_predecessors = [made[n] for n in before]
         return i
 
+    def shape(self, m: Any) -> Shape:
+        """The shape of a message; of equal ones the same object."""
+        raw = m.SerializeToString()
+        if raw not in self.shapes:
+            self.shapes[raw] = shape_from(m)
+        return self.shapes[raw]
+
+    def metadata(self, m: Any) -> Metadata | None:
+        """The same for where an instruction came from; None if nothing is known."""
+        raw = m.SerializeToString()
+        if raw and raw not in self.origins:
+            self.origins[raw] = _metadata_from(m)
+        return self.origins.get(raw)
+
     def attributes(self, m: Any, i: Instruction) -> dict[str, Any]:
-        present = {f.name for f, v in m.ListFields() if not _says_nothing(f.name, v)}
+        present = frozenset(
+            f.name for f, v in m.ListFields() if f.name not in _READ_OTHERWISE and not _says_nothing(f.name, v)
+        )
         result = self.called(m, i)
         if i.opcode == "constant":
             result["literal"] = literal_from(m.literal, i.shape)
-        key = i.opcode, frozenset(present)
-        declared = self.known.get(key)
-        if declared is None:
-            declared = self.known[key] = self.declared(i.opcode, present)
-        seen = set(_READ_OTHERWISE | _LEFT_OUT)
-        for name, attribute in declared.items():
-            path = field_of(i.opcode, name)
-            if path is None or name in result:
-                continue
-            top = path.partition(".")[0]
-            seen.add(top)
-            if name == "replica_groups":  # in one of several fields
-                seen.update(GROUP_FIELDS)
-                value = read(m, path, name, attribute.kind)
-            elif top not in present and (name in SPECIAL or attribute.default is None):
-                value = None
-            else:
-                value = read(m, path, name, attribute.kind)
+        key = i.opcode, present
+        if key not in self.wanted:
+            self.wanted[key] = self.look_for(i.opcode, present)
+        wanted, unknown = self.wanted[key]
+        for name, attribute, path, is_there in wanted:
+            value = read(m, path, name, attribute.kind) if is_there else None
             if name in SINGLE and value is None:
                 continue
             if name == "type" and value == _comparison_type(i):
@@ -219,12 +234,30 @@ class _Reader:
         for field in UnknownFieldSet(m):
             if field.data:  # (an empty message says nothing)
                 raise UnsupportedError(f"the field of number {field.field_number} in a proto is not implemented")
-        unknown = sorted(present - seen)
         if unknown:
             raise UnsupportedError(f"the field {unknown[0]} of {i.opcode} in a proto is not implemented")
         return result
 
-    def declared(self, opcode: str, present: set[str]) -> dict[str, Attribute]:
+    def look_for(self, opcode: str, present: frozenset[str]) -> tuple[list[_Wanted], list[str]]:
+        """The attributes that an instruction with these fields may have, and the fields that none of them reads."""
+        wanted: list[_Wanted] = []
+        read: set[str] = set(_LEFT_OUT)
+        for name, attribute in self.declared(opcode, present).items():
+            path = field_of(opcode, name)
+            if path is None:
+                continue
+            top = path.partition(".")[0]
+            read.add(top)
+            if name == "replica_groups":  # in one of several fields
+                read.update(GROUP_FIELDS)
+                is_there = True
+            else:
+                is_there = top in present or not (name in SPECIAL or attribute.default is None)
+            if is_there or attribute.default is not None:
+                wanted.append((name, attribute, path, is_there))
+        return wanted, sorted(present - read)
+
+    def declared(self, opcode: str, present: frozenset[str]) -> dict[str, Attribute]:
         """The attributes to look for: what the operation declares, else whatever the fields that are set may mean."""
         known = self.operations.get(opcode)
         result = dict(known.attributes) if known else {}
