@@ -28,7 +28,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Any
 
@@ -90,12 +90,17 @@ class Operation:
     takes_state: bool = False  # whether it uses the state of random numbers
     check_devices: Callable[[Instruction, int, int], None] | None = None  # the rules about how many devices there are
 
-    @property
+    @cached_property
     def arity(self) -> int | None:
         """The number of operands, or None where any number is allowed."""
-        return None if any(name.startswith("*") for name in self.inputs) else len(self.inputs)
+        return len(self.inputs) if len(self.fixed) == len(self.inputs) else None
 
-    @property
+    @cached_property
+    def fixed(self) -> tuple[str, ...]:
+        """The inputs that take one operand each."""
+        return tuple(name for name in self.inputs if not name.startswith("*"))
+
+    @cached_property
     def result_label(self) -> str | None:
         """The label of the constraint on the result, which a stated shape breaks that is not what infer gives."""
         return next((k for k, rule in reversed(self.constraints.items()) if rule.startswith("the result")), None)
@@ -103,6 +108,7 @@ class Operation:
 
 def _operation(file: ModuleType) -> Operation:
     stem = file.__name__.rsplit(".", 1)[1]
+    parameters = inspect.signature(file.evaluate).parameters
     opcode = getattr(file, "OPCODE", stem.rstrip("_").replace("_", "-"))
     summary, _, semantics = (file.__doc__ or "").strip().partition("\n")
     return Operation(
@@ -116,9 +122,9 @@ def _operation(file: ModuleType) -> Operation:
         evaluate=file.evaluate,
         examples=tuple(getattr(file, "EXAMPLES", ())),
         counterexamples={k: t.replace("OPCODE", opcode) for k, t in getattr(file, "COUNTEREXAMPLES", {}).items()},
-        takes_run="run" in inspect.signature(file.evaluate).parameters,
-        takes_device="device" in inspect.signature(file.evaluate).parameters,
-        takes_state="state" in inspect.signature(file.evaluate).parameters,
+        takes_run="run" in parameters,
+        takes_device="device" in parameters,
+        takes_state="state" in parameters,
         check_devices=getattr(file, "check_devices", None),
     )
 

@@ -6,7 +6,8 @@ shapes, and None for a token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -18,9 +19,9 @@ from .errors import InputError
 Value = Any  # np.ndarray | tuple["Value", ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElementType:
-    """One of HLO's element types.
+    """One of HLO's element types. There is one object of each.
 
     `name` is HLO's spelling, `number` the value of XLA's PrimitiveType in a proto, `kind` one of pred, signed,
     unsigned, float, complex, tuple, token, opaque; `bits` is the width of one element; `dtype` the NumPy type that
@@ -31,12 +32,12 @@ class ElementType:
     number: int
     kind: str
     bits: int
-    dtype: np.dtype | None = field(compare=False, default=None)
+    dtype: np.dtype | None = None
 
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple:  # there is one of each, copied and pickled or not
+    def __reduce__(self) -> tuple:  # copied and pickled or not
         return _named, (self.name,)
 
     @property
@@ -161,6 +162,9 @@ class Shape:
     dynamic: tuple[bool, ...] = ()
     elements: tuple[Shape, ...] = ()
 
+    def __reduce__(self) -> tuple:  # what is cached stays here
+        return Shape, (self.element_type, self.dimensions, self.layout, self.dynamic, self.elements)
+
     @staticmethod
     def array(element_type: ElementType | str, dimensions: tuple[int, ...] | list[int] = ()) -> Shape:
         """A dense array shape; the element type may be given by its HLO name."""
@@ -237,9 +241,16 @@ class Shape:
 
     def without_layout(self) -> Shape:
         """The same shape with no layout anywhere and no `dynamic` marks that are all False."""
+        return self._without_layout
+
+    @cached_property
+    def _without_layout(self) -> Shape:
         if self.is_tuple:
             return Shape.tuple_of(*(e.without_layout() for e in self.elements))
-        return Shape(self.element_type, self.dimensions, None, self.dynamic if any(self.dynamic) else ())
+        dynamic = self.dynamic if any(self.dynamic) else ()
+        if self.layout is None and dynamic == self.dynamic:
+            return self
+        return Shape(self.element_type, self.dimensions, None, dynamic)
 
     def with_element_type(self, element_type: ElementType) -> Shape:
         """The same dimensions with another element type, without a layout."""
@@ -256,6 +267,10 @@ class Shape:
         return Shape(self.element_type, self.dimensions)
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         if self.is_tuple:
             return "(" + ", ".join(map(str, self.elements)) + ")"
         if not self.is_array:

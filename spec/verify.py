@@ -147,9 +147,9 @@ class _Verifier:
             wanted = ", ".join(operation.inputs) or "none"
             message = f"takes {operation.arity} operand(s) ({wanted}), and here are {len(i.operands)}"
             raise self.fail(f"{i.name}: {i.opcode} {message}", i.position, "S8")
-        fixed = [name for name in operation.inputs if not name.startswith("*")]
-        if len(i.operands) < len(fixed):
-            message = f"takes at least {len(fixed)} operand(s) ({', '.join(fixed)}), and here are {len(i.operands)}"
+        if len(i.operands) < len(operation.fixed):
+            fixed = f"{len(operation.fixed)} operand(s) ({', '.join(operation.fixed)})"
+            message = f"takes at least {fixed}, and here are {len(i.operands)}"
             raise self.fail(f"{i.name}: {i.opcode} {message}", i.position, "S8")
         for name, declared in operation.attributes.items():
             if declared.default is REQUIRED and i.attributes.get(name) is None:
