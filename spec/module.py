@@ -340,24 +340,22 @@ def post_order(root: Instruction, more: Iterable[Instruction] = ()) -> list[Inst
     """
     from .errors import InvalidProgramError
 
-    order: list[Instruction] = []
-    state: dict[Instruction, int] = {}  # 1: its operands are being visited, 2: done
+    done: dict[Instruction, None] = {}
+    begun: set[Instruction] = set()
     for start in (root, *more):
-        stack = [start]
+        stack = [] if start in done else [(start, iter((*start.operands, *start.control_predecessors)))]
+        begun.add(start)
         while stack:
-            i = stack[-1]
-            if state.get(i, 0) == 2:
-                stack.pop()
-                continue
-            state[i] = 1
-            waiting = [o for o in (*i.operands, *i.control_predecessors) if state.get(o, 0) != 2]
-            if not waiting:
-                state[i] = 2
-                order.append(i)
-                stack.pop()
-                continue
-            for o in reversed(waiting):
-                if state.get(o, 0) == 1:
+            i, waiting = stack[-1]
+            for o in waiting:
+                if o in done:
+                    continue
+                if o in begun:
                     raise InvalidProgramError(f"{o.name} depends on itself (through {i.name}); break the cycle")
-                stack.append(o)
-    return order
+                begun.add(o)
+                stack.append((o, iter((*o.operands, *o.control_predecessors))))
+                break
+            else:
+                done[i] = None
+                stack.pop()
+    return list(done)

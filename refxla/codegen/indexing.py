@@ -65,16 +65,20 @@ class Index:
                 low += c * atom.high
                 high += c * atom.low
         self.low, self.high = low, high
-        self._hash = hash((frozenset(terms), constant)) if terms else hash(constant)
+        self._hash: int | None = None  # most indices are but steps on the way to another
+        self._quotients: dict[int, Index] = {}
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((frozenset(self.terms), self.constant)) if self.terms else hash(self.constant)
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, Index)
-            and self._hash == other._hash
             and self.constant == other.constant
+            and len(self.terms) == len(other.terms)
+            and hash(self) == hash(other)
             and dict(self.terms) == dict(other.terms)
         )
 
@@ -160,6 +164,11 @@ class Index:
         """Division that rounds down, by a positive constant."""
         if divisor == 1:
             return self
+        if divisor not in self._quotients:  # what a remainder is of is divided in each sum that the remainder is in
+            self._quotients[divisor] = self._divided_by(divisor)
+        return self._quotients[divisor]
+
+    def _divided_by(self, divisor: int) -> Index:
         whole, rest, unit = self._split(divisor)
         # self = whole * divisor + rest, and rest = unit * inner + something in 0..unit-1
         if rest.low // divisor == rest.high // divisor:

@@ -69,6 +69,7 @@ def functions(source: str, target: Target) -> str:
     return "\n".join(done.values())
 
 
+@cache
 def names() -> frozenset[str]:
     """The names of all functions of the prelude, such as rx_exponential_f32."""
     return frozenset(_library())
