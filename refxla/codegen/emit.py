@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -33,11 +34,18 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _emitter(fusion: Fusion) -> Callable[[Fusion, Target], tuple[Kernel, ...]]:
-    module, function = EMITTERS.get(fusion.kind, (None, None))
+    found = _of_kind(fusion.kind)
+    if found is None:
+        name = fusion.hero.name if fusion.hero is not None else fusion.name
+        raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
+    return found
+
+
+@cache
+def _of_kind(kind: str) -> Callable[[Fusion, Target], tuple[Kernel, ...]] | None:
+    module, function = EMITTERS.get(kind, (None, None))
     if module is None or find_spec(f"{__package__}.{module}") is None:
-        if fusion.kind in ELEMENTAL:
-            module, function = EMITTERS["loop"]
-        else:
-            name = fusion.hero.name if fusion.hero is not None else fusion.name
-            raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
+        if kind not in ELEMENTAL:
+            return None
+        module, function = EMITTERS["loop"]
     return getattr(import_module(f"{__package__}.{module}"), function)

@@ -189,14 +189,14 @@ class Builder:
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
         bodies += [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
 
-        def text() -> str:
-            source = "\n".join([*bodies, *(d.text() for d in dispatchers)])
-            return self.target.primitives() + prelude.functions(source, self.target) + "\n" + source
+        def own() -> str:
+            return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        digest = hashlib.sha256("\n".join([*self.target.build_options, text()]).encode()).hexdigest()
+        head = self.target.primitives() + prelude.functions(own(), self.target) + "\n"
+        digest = hashlib.sha256("\n".join([*self.target.build_options, head + own()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
-        made = Part(text(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
+        made = Part(head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
         self._parts.append(made)
         self.ready(made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
@@ -48,15 +49,29 @@ def cost_of(plan: Plan) -> Cost:
 def fusion_cost(fusion: Fusion) -> Cost:
     """Bytes and operations of one run of a fusion's kernel."""
     outputs = set(fusion.outputs)
-    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group in (ELEMENTWISE, HERO)]
+    inside = _counted(fusion)
     saved = sum(2 * i.shape.bytes for i in inside if i not in outputs and i.shape.is_array)
-    written = sum(_written(i) for i in fusion.outputs)
-    return Cost(sum(_read(fusion, i) for i in fusion.inputs), written, saved, sum(_operations(i) for i in inside))
+    operations = sum(_operations(i) for i in inside)
+    return Cost(_read_by(fusion), sum(_written(i) for i in fusion.outputs), saved, operations)
 
 
-def _read(fusion: Fusion, i: Instruction) -> int:
+def _counted(fusion: Fusion) -> list[Instruction]:
+    """The instructions that do arithmetic."""
+    return [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group in (ELEMENTWISE, HERO)]
+
+
+def _read_by(fusion: Fusion) -> int:
+    """The bytes that a fusion reads."""
+    users: dict[Instruction, list[Instruction]] = {i: [] for i in fusion.inputs}
+    for u in fusion.instructions:
+        for o in dict.fromkeys(u.operands):
+            if o in users:
+                users[o].append(u)
+    return sum(_read(i, users[i]) for i in fusion.inputs)
+
+
+def _read(i: Instruction, users: Sequence[Instruction]) -> int:
     """What is read of an input: of one that is only sliced or gathered from, no more than is taken."""
-    users = [u for u in fusion.instructions if i in u.operands]
     taken = ("slice", "dynamic-slice", "gather")
     if users and all(u.opcode in taken and u.operands[0] is i for u in users):
         return min(i.shape.bytes, sum(u.shape.bytes for u in users))
@@ -95,10 +110,9 @@ def _operations(i: Instruction) -> int:
 
 def kernel_us(fusion: Fusion, costs: Costs) -> float:
     """The microseconds that a fusion's kernel takes on one core, by the cost model."""
-    cost = fusion_cost(fusion)
-    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group in (ELEMENTWISE, HERO)]
-    work = sum(_operations(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in inside)
-    return (work * costs.flop + (cost.bytes_read + cost.bytes_written) * costs.byte) / 1e3
+    moved = _read_by(fusion) + sum(_written(i) for i in fusion.outputs)
+    work = sum(_operations(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in _counted(fusion))
+    return (work * costs.flop + moved * costs.byte) / 1e3
 
 
 def bytes_text(n: float) -> str:

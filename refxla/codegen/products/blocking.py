@@ -36,8 +36,9 @@ MULTIPLY_ADD = 1 / 55
 COPY_LEFT, COPY_RIGHT = 0.12, 0.06  # an element, from cache to cache
 # A byte, by the bytes read since it was last.
 RATES = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03), (1 << 62, 0.045))
-_MOST_BYTES, _RATES = zip(*RATES, strict=True)  # to be searched
 APART = 2.5  # times as much where memory itself is read in pieces of rows
+_MOST_BYTES, _RATES = zip(*RATES, strict=True)  # to be searched
+_IN_PIECES = tuple(rate * APART if rate > RATES[1][1] else rate for rate in _RATES)
 ITEM = 1000.0  # to begin an item
 UNEVEN = 0.1  # of an item, by which cores come to their ends apart
 
@@ -126,15 +127,17 @@ def choose_blocking(p: Product) -> Blocking:
         ways = ["packed"]
     elif choice.panels in ("packed", "local") or (choice.panels == "direct" and direct):
         ways = [choice.panels]
-    candidates = [Blocking(tile, rows, columns, way) for way in ways for rows, columns in _blocks(p, tile, way)]
+    model = _Model(p, tile)
+    candidates = [(*block, way) for way in ways for block in _blocks(p, tile, way)]
     if not candidates:
-        candidates = [Blocking(tile, tile.rows, tile.columns, "packed")]
+        candidates = [(tile.rows, tile.columns, "packed")]
+    items = [model.items(rows, columns) for rows, columns, _ in candidates]
     least = TEAM_WORK if p.target.team else ITEM_WORK
-    most = max(p.groups * p.m * p.n * p.k // least, min(_items(p, b) for b in candidates))
-    best = min((b for b in candidates if _items(p, b) <= most), key=lambda b: _cost(p, b))
-    rows = best.rows if choice.rows is None else _round_up(min(choice.rows, p.m), tile.rows)
-    columns = best.columns if choice.columns is None else _round_up(min(choice.columns, p.n), tile.columns)
-    return Blocking(tile, rows, columns, best.panels)
+    most = max(p.groups * p.m * p.n * p.k // least, min(items))
+    best = min((c for c, n in zip(candidates, items, strict=True) if n <= most), key=lambda c: model.cost(*c))
+    rows = best[0] if choice.rows is None else _round_up(min(choice.rows, p.m), tile.rows)
+    columns = best[1] if choice.columns is None else _round_up(min(choice.columns, p.n), tile.columns)
+    return Blocking(tile, rows, columns, best[2])
 
 
 def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
@@ -157,45 +160,49 @@ def _shares(size: int, unit: int, most: int) -> tuple[int, ...]:
     return tuple(sorted((s for s in shares if s <= max(unit, most)), reverse=True))
 
 
-def _items(p: Product, b: Blocking) -> int:
-    return p.groups * -(-p.m // b.rows) * -(-p.n // b.columns)
+class _Model:
+    """What a product takes in blocks of so many rows and columns, with the right side from `panels`: see Blocking."""
 
+    def __init__(self, p: Product, tile: Tile) -> None:
+        self.p, self.element = p, tile.bytes // tile.lanes
+        self.left = p.groups * p.m * p.k * self.element
+        self.right = p.groups // p.shared * p.k * p.n * self.element
+        self.columns_vary_first, self.right_known = columns_vary_first(p), p.right_known
+        self.local, self.cores = p.rows.local, p.target.compute_units
 
-def _cost(p: Product, b: Blocking) -> float:
-    """What a product takes in these blocks."""
-    element = b.tile.bytes // b.tile.lanes
-    row_blocks, column_blocks = -(-p.m // b.rows), -(-p.n // b.columns)
-    left, right = p.groups * p.m * p.k * element, p.groups // p.shared * p.k * p.n * element
-    # What is read between one time that a block of a side is needed and the next.
-    both = (b.rows + b.columns) * p.k * element
-    again_left, again_right = (both, left + right) if columns_vary_first(p) else (left + right, both)
-    cost = p.groups * row_blocks * b.rows * column_blocks * b.columns * p.k * MULTIPLY_ADD
-    cost += _reads(left, left + right, again_left, column_blocks, p.rows.local and row_blocks > 1)
-    cost += _reads(right, left + right, again_right, row_blocks, b.panels != "packed" and column_blocks > 1)
-    if p.rows.local:
-        cost += left / element * column_blocks * COPY_LEFT
-    if b.panels == "local":
-        cost += right / element * row_blocks * COPY_RIGHT
-    elif b.panels == "packed" and not p.right_known:
-        cost += right / element * COPY_RIGHT + 3 * right * _rate(3 * right) + ITEM * p.target.compute_units
-    items, cores = _items(p, b), p.target.compute_units
-    cost += items * ITEM
-    return cost * -(-items // cores) / items * (1 + UNEVEN * cores / items)
+    def items(self, rows: int, columns: int) -> int:
+        return self.p.groups * -(-self.p.m // rows) * -(-self.p.n // columns)
+
+    def cost(self, rows: int, columns: int, panels: str) -> float:
+        p, left, right, total = self.p, self.left, self.right, self.left + self.right
+        row_blocks, column_blocks = -(-p.m // rows), -(-p.n // columns)
+        # What is read between one time that a block of a side is needed and the next.
+        both = (rows + columns) * p.k * self.element
+        again_left, again_right = (both, total) if self.columns_vary_first else (total, both)
+        items = p.groups * row_blocks * column_blocks
+        cost = items * rows * columns * p.k * MULTIPLY_ADD
+        cost += _reads(left, total, again_left, column_blocks, self.local and row_blocks > 1)
+        cost += _reads(right, total, again_right, row_blocks, panels != "packed" and column_blocks > 1)
+        if self.local:
+            cost += left / self.element * column_blocks * COPY_LEFT
+        if panels == "local":
+            cost += right / self.element * row_blocks * COPY_RIGHT
+        elif panels == "packed" and not self.right_known:
+            cost += right / self.element * COPY_RIGHT + 3 * right * _rate(3 * right) + ITEM * self.cores
+        cost += items * ITEM
+        return cost * -(-items // self.cores) / items * (1 + UNEVEN * self.cores / items)
 
 
 def _reads(bytes: int, first: int, again: int, times: int, pieces: bool) -> float:
     """To read that many bytes so often, with so many bytes read before the first time and between the times; in
     `pieces` of rows or from end to end."""
-
-    def once(between: int) -> float:
-        rate = _rate(between)
-        return bytes * rate * (APART if pieces and rate > RATES[1][1] else 1)
-
-    return once(first) + (times - 1) * once(again)
+    once = bytes * _rate(first, pieces)
+    return once if times == 1 else once + (times - 1) * (bytes * _rate(again, pieces))
 
 
-def _rate(bytes: int) -> float:
-    return _RATES[bisect_left(_MOST_BYTES, bytes)]
+def _rate(bytes: int, pieces: bool = False) -> float:
+    """Of a byte, with so many read since it was last."""
+    return (_IN_PIECES if pieces else _RATES)[bisect_left(_MOST_BYTES, bytes)]
 
 
 def columns_vary_first(p: Product) -> bool:
