@@ -231,8 +231,8 @@ def _one_after_another(self: Any, turn: Any, steps: list, state: Any) -> None:
         self.planner.copy(steps, turn.block_of(root), block)
 
 
-def _last_two_exchanged(graph: Any, costs: Any, fuse: bool) -> Any:
-    groups, reasons = _schedule(graph, costs, fuse)
+def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool) -> Any:
+    groups, reasons = _schedule(graph, costs, fuse, shared)
     if fuse and len(groups) > 1:
         groups = [*groups[:-2], groups[-1], groups[-2]]
         reasons = []

@@ -34,6 +34,7 @@ cdef class Scheduler:
     cdef Graph g
     cdef Costs costs
     cdef bint fuse
+    cdef bint shared
     cdef public list groups
     cdef public list member_of   # node -> numbers of the groups it is a member of
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
@@ -49,6 +50,7 @@ cdef class Scheduler:
     cdef bint reaches(self, int start, int goal)
     cdef bint closes_cycle(self, int host, users)
     cdef place_elemental(self, int p, dict users, bint in_memory)
+    cdef bint is_slight(self, int p, double read)
     cdef bint can_output(self, Group group, int p, int tag)
     cdef place_hero(self, int p, dict users, bint in_memory)
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges)

@@ -32,6 +32,7 @@ cdef enum:
     NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED
 
 cdef int LARGEST = 200  # members of a group
+cdef double SLIGHT = 64  # bytes that may be read again
 cdef long long FAR = 1 << 20  # bytes of what does not stay in a core's caches
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item goes over again: longer ones are shared out
 
@@ -67,8 +68,9 @@ cdef class Group:
 cdef class Scheduler:
     """One run over one graph; `schedule` below is the door."""
 
-    def __init__(self, Graph graph, Costs costs, bint fuse):
+    def __init__(self, Graph graph, Costs costs, bint fuse, bint shared):
         self.fuse = fuse
+        self.shared = shared
         self.g = graph
         self.costs = costs
         self.groups = []
@@ -241,11 +243,11 @@ cdef class Scheduler:
             tag = self.tag_of(group, p, edges)
             fits[number] = (tag, self.evaluations_of(group, p, edges, tag))
         if not in_memory and len(fits) == len(users):
-            if len(fits) > 1:
-                fits = self.merge_users(p, fits, users)
             work = g.flops[p] * self.costs.flop
             for e in range(g.first[p], g.first[p + 1]):
                 read += g.read[g.operand[e]]
+            if len(fits) > 1 and not (self.shared and self.is_slight(p, read)):
+                fits = self.merge_users(p, fits, users)
             for tag, count in fits.values():
                 inside += work * count
             inside += min(read, <double>g.bytes[p] * 2) * self.costs.byte * (len(fits) - 1)
@@ -266,6 +268,11 @@ cdef class Scheduler:
                 group.outputs.add(p)
                 return
         self.found(p, K_LOOP)
+
+    cdef bint is_slight(self, int p, double read):
+        """Whether p costs next to nothing to compute again, as a number that is broadcast does."""
+        cdef Graph g = self.g
+        return g.elements[p] <= 1 or (g.flops[p] < 1 and read <= SLIGHT)
 
     cdef bint can_output(self, Group group, int p, int tag):
         """Whether a group's kernel can write p: it is evaluated once for each of its elements.
@@ -493,14 +500,17 @@ cdef class Scheduler:
         return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
 
 
-def schedule(Graph graph, Costs costs=None, bint fuse=True):
+def schedule(Graph graph, Costs costs=None, bint fuse=True, bint shared=False):
     """Groups in an order in which they can run, and why edges are not fused.
+
+    `shared`: small kernels will share launches (planning/merging.py). Those of which each does the same, like the
+    updates of an optimiser, are then left apart, since equal kernels are written and compiled once.
 
     Returns (groups, reasons): a list of (kind, heroes, members, outputs, aligned), members as node numbers in order and
     `aligned` the nodes that a loop or dot reads from memory only at the index it writes; and a list of (producer, index of the
     user's group, text, ns if apart, ns if fused). Kind "control" stands for a node that runs other computations.
     """
-    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse)
+    cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared)
     cdef Group group
     alive = [group for group in s.groups if group.alive]
     makers = {}  # node -> the group that writes it

@@ -262,7 +262,7 @@ class Frame:
     ) -> None:
         self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
         self.graph = Graph(computation)
-        self.groups, reasons = schedule(self.graph, planner.costs, planner.fuse)
+        self.groups, reasons = schedule(self.graph, planner.costs, planner.fuse, planner.merging is not None)
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
         self.overwritten = self._overwritten()

@@ -167,6 +167,32 @@ def test_siblings_that_read_one_value_are_one_kernel():
     assert kinds(plan) == ["loop"] and len(plan.fusions[0].outputs) == 2
 
 
+UPDATES = """rate = f32[] parameter(0)
+        x = f32[1000] parameter(1)
+        y = f32[1000] parameter(2)
+        z = f32[1000] parameter(3)
+        half = f32[] constant(0.5)
+        less = f32[] multiply(rate, half)
+        rates = f32[1000] broadcast(less), dimensions={}
+        a = f32[1000] multiply(rates, x)
+        b = f32[1000] multiply(rates, y)
+        c = f32[1000] multiply(rates, z)
+        ROOT r = (f32[1000], f32[1000], f32[1000]) tuple(a, b, c)"""
+
+
+def test_updates_that_share_only_a_number_are_one_function_in_one_launch():
+    """Each by itself is written and compiled once; made one kernel, it would be written three times."""
+    plan = planned(UPDATES)
+    (launched,) = (plan.kernels[step.kernel] for step in plan.steps)
+    updates = [part for part in launched.parts() if part.arguments[-1].instruction.shape.rank == 1]
+    assert len(updates) == 3 and len({part.body for part in updates}) == 1
+
+
+def test_where_no_launch_is_shared_updates_that_share_a_number_are_one_kernel():
+    groups, _ = schedule(Graph(optimize(parse(f"HloModule m\nENTRY main {{\n{UPDATES}\n}}")).entry))
+    assert max(len(outputs) for _, _, _, outputs, _ in groups) == 3
+
+
 def test_a_value_that_is_returned_and_reduced_is_computed_in_one_kernel():
     plan = planned("""x = f32[64,256] parameter(0)
         y = f32[64,256] tanh(x)
@@ -267,8 +293,8 @@ def test_schedules_of_random_programs_can_run(seed):
     called = {c for i in module.instructions() if i.opcode in ("while", "conditional") for c in i.called}
     for computation in [module.entry, *called]:
         graph = Graph(computation)
-        for fuse in (True, False):
-            groups, reasons = schedule(graph, None, fuse)
+        for fuse, shared in ((True, False), (True, True), (False, True)):
+            groups, reasons = schedule(graph, None, fuse, shared)
             assert_can_run(graph, groups)
             for producer, user, text, _, _ in reasons:
                 assert text and producer not in groups[user][2]
