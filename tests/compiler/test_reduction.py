@@ -429,6 +429,8 @@ def test_vectors_of_lanes_and_loops_over_them_give_the_same_bits(opcode, element
     asked = "(float8*)" if element == "f32" else "(double4*)"
     assert [asked in c.kernels[0].body for c in (vectors, loops)] == [True, False]
     assert vectors(x)[0].tobytes() == loops(x)[0].tobytes()
+    filled = f"{asked[1:-2]})(" in vectors.kernels[0].body
+    assert filled == (size >= 64)  # lanes that are used once before the last elements begin with their values
 
 
 @pytest.mark.parametrize("sizes, copied", [((5000, 320), False), ((5000, 70), True)])

@@ -99,6 +99,7 @@ class _Reduction:
         self.block = Block()
         self.workspace = f"a{len(pointers)}"
         self.columns: dict[Instruction, list[str]] = {}  # reduces of style "column": the arrays of their totals
+        self.starts: dict[Instruction, list[str]] = {}  # what accumulators begin with
         self.inits: dict[Instruction, list[str]] = {}  # of those whose initial values have not entered
         self.pointers = pointers
         self.held = Held(self)
@@ -111,6 +112,7 @@ class _Reduction:
         self.masked_reads = self.masked or masks and words and target.vector_bytes == 32
         self.filled = self._fill()
         self.together = self._together()
+        self.once = self._once()
         self.fetched = self._fetched()
         if self.filled > 1:
             self.unroll = 1
@@ -188,6 +190,14 @@ class _Reduction:
         rows = t.groups[-2].size
         wanted = max(1, min(rows, TOGETHER // max(1, t.groups[-1].size), t.units // MANY))
         return 1 if self.target.kind == "gpu" else wanted
+
+    def _once(self) -> bool:
+        """Whether all lanes of a row are used once before its last elements: their values then make the accumulators.
+        (Where clang sees what is in those that were filled just before, it takes the first lane out of the loop over
+        them, and makes no vector of the rest.)"""
+        t = self.tree
+        alone = t.style == "row" and t.leaves == 1 and sum(g.reduced for g in t.groups) == 1
+        return alone and t.lanes > 1 and t.groups[-1].size // t.lanes == 1 and self.together == 1
 
     # What depends on what.
 
@@ -339,12 +349,15 @@ class _Reduction:
             if width == 1:
                 self.block.line(f"{scalar.register_type(name)} {names[-1]} = {start};")
                 continue
+            self.starts[r] = [*self.starts[r], start] if n else [start]
             c_type = scalar.register_type(name)
             if parts and in_place(self):
                 self.block.line(f"__global {c_type}* {names[-1]} = {parts[n]} + leaf * {width};")
             else:
                 self.block.line(f"{c_type} {names[-1]}[{width}] __attribute__((aligned(64)));")
             fill = f"{names[-1]}[l] = {start};"
+            if self.once:
+                continue
             if fills is not None and self.tree.style == "column":
                 fills.append(fill)
             elif width == self.tree.lanes and vector_width(self, name):
@@ -406,7 +419,7 @@ class _Reduction:
             with self._lanes(lanes, vector) as lane:
                 for k in range(step):
                     place = {**at, inner: (chunk + k) * lanes + lane}
-                    self._take(number, phase, totals, place, self._lane_slot(lane))
+                    self._take(number, phase, totals, place, self._lane_slot(lane), first=self.once)
 
         self._turns(self._bounds(inner, chunks, leaf), chunks, turn)
         if tail:
@@ -447,6 +460,9 @@ class _Reduction:
             # Written out, so that clang can make a vector of several rows.
             for k in range(count):
                 turn(constant(k), 1)
+            return
+        if count == 1 and self.tree.leaves == 1:
+            turn(constant(0), 1)
             return
         name = e.names.fresh("c")
         steps = [self.unroll, 1] if 1 < self.unroll <= count else [1]
@@ -515,11 +531,19 @@ class _Reduction:
         return f"[{column}]" if self.first == "0" else f"[{column} - {self.first}]"
 
     def _take(
-        self, number: int, phase: Sequence[Instruction], totals: dict, at: dict, slot: str, mask: str = ""
+        self,
+        number: int,
+        phase: Sequence[Instruction],
+        totals: dict,
+        at: dict,
+        slot: str,
+        mask: str = "",
+        first: bool = False,
     ) -> None:
         """One element of the operand goes into the accumulators, and to what else this pass computes of it.
 
-        With a `mask`, a C condition, there is no such element where that does not hold: the accumulators stay.
+        With a `mask`, a C condition, there is no such element where that does not hold: the accumulators stay. The
+        `first` element of an accumulator finds nothing there.
         """
         e, block = self.elements, self.block
         full = self._indices(at)
@@ -535,7 +559,8 @@ class _Reduction:
                 self._bind_columns(at)
                 for r in phase:
                     operands = r.operands[: len(r.operands) // 2]
-                    self._combine_into(r, results[r], [e.value(o, full, block) for o in operands])
+                    values = [e.value(o, full, block) for o in operands]
+                    self._combine_into(r, results[r], values, self.starts[r] if first else results[r])
                 self.held.keep(number, at, full)
                 if number == 0:
                     self._store_full(self.early, full)
@@ -569,9 +594,12 @@ class _Reduction:
                     self._combine_into(r, places, others)
             half //= 2
 
-    def _combine_into(self, r: Instruction, places: Sequence[str], others: Sequence[str]) -> None:
+    def _combine_into(
+        self, r: Instruction, places: Sequence[str], others: Sequence[str], held: Sequence[str] = ()
+    ) -> None:
+        """What `held` (or else the places) and the others make together goes to the places."""
         reducer = r.attributes["to_apply"]
-        held = [self.elements.assign(name, place, self.block) for name, place in self._typed(r, places)]
+        held = [self.elements.assign(name, place, self.block) for name, place in self._typed(r, held or places)]
         results = combine(self.elements, reducer, (*held, *others), self.block)
         for place, value in zip(places, results, strict=True):
             self.block.line(f"{place} = {value};")
