@@ -29,6 +29,32 @@ def test_types_and_sizes(name, size):
     assert "rx_stream" in text
 
 
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("run", [17, 60, 127])
+def test_short_rows_are_gathered(name, run):
+    """Rows in another order, from elsewhere in memory, as many as fill an array and a few more."""
+    text = check_within(
+        f"x = {name}[61,43,{run}] parameter(0)\nROOT r = {name}[43,61,{run}] transpose(x), dimensions={{1,0,2}}",
+        random_array(name, (61, 43, run)),
+        offset=run % 5,
+    )
+    assert "rx_join" in text
+
+
+def test_short_rows_of_two_types(monkeypatch):
+    monkeypatch.setattr("refxla.codegen.loops.loop.FAR_BYTES", 1)
+    text = check_within(
+        """x = f32[61,43,27] parameter(0)
+        z = f32[] constant(0)
+        b = f32[43,61,27] broadcast(z), dimensions={}
+        t = f32[43,61,27] transpose(x), dimensions={1,0,2}
+        p = pred[43,61,27] compare(t, b), direction=GT
+        ROOT r = (f32[43,61,27], pred[43,61,27]) tuple(t, p)""",
+        random_array("f32", (61, 43, 27)),
+    )
+    assert "rx_fetch" in text and text.count("rx_join") >= 4
+
+
 @pytest.mark.parametrize("offset", range(16))
 def test_wherever_it_begins(offset):
     """A result that begins and ends within lines, and one that is shorter than a line's rest and a line."""

@@ -21,7 +21,7 @@ from ...plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..arguments import input_argument
 from ..block import Block
-from ..expressions import Call, Elements, Store, is_elementwise, type_name, update_starts
+from ..expressions import Access, Call, Elements, Store, is_elementwise, type_name, update_starts
 from ..indexing import Index, constant, delinearize, linearize, variable
 from ..target import LINE, Target
 from . import near, streamed
@@ -230,11 +230,8 @@ class _Nest:
         self.chunk = max(1, chunk_of(fusion, target) // self.turns)
         self.turned = self._choose_turned()
         inner = f"g{len(self.sizes) - 1}"
-        self.streamed = (
-            self.turned is None
-            and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
-            and streamed.applies(target, elements.stores, written, inner, self.sizes[-1])
-        )
+        may_stream = self.turned is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        self.streamed = may_stream and streamed.applies(target, elements.stores, written, inner, self.sizes[-1])
         self.by_rows = target.kind == "cpu" and self.turned is None and self.sizes[-1] < self.chunk
         if target.kind == "gpu":
             self.items = segment.size
@@ -245,6 +242,7 @@ class _Nest:
         else:
             self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
         self.cut = self._choose_cut(elements)
+        self.joined = self.by_rows and may_stream and self.cut is None and self._joins(written)
 
     def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
         """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
@@ -266,16 +264,37 @@ class _Nest:
         elif self.by_rows:
             count = prod(self.sizes[:-1])
             rows = Stretch(e, block, number, self._rows_per_item(), count)
-            with rows.loop() as row:
-                self._emit_fetch(e, block, row, rows)
-                self.emit_row(e, block, row)
+            if self.joined:
+                self._emit_joined(e, block, rows, count)
+            else:
+                with rows.loop() as row:
+                    self._emit_fetch(e, block, row, rows)
+                    self.emit_row(e, block, row)
         else:
             parts = -(-self.sizes[-1] // self.chunk)
             outer = delinearize(number // parts, self.sizes[:-1])
             stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
             self._emit_stretch(e, block, outer, stretch, self.cut)
-        if self.streamed:
+        if self.streamed or self.joined:
             block.line("RX_FENCE();")
+
+    def _emit_joined(self, e: Elements, block: Block, rows: Stretch, count: int) -> None:
+        """The statements of short rows that follow each other in memory."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+        first = constant(0) if rows.whole else variable(rows.first, 0, count - 1)
+        stores = self.probe_body((*delinearize(first, outer), constant(0))).stores
+        with streamed.joined(e, block, stores, run) as elements_of, rows.loop() as row:
+            self._emit_fetch(e, block, row, rows)
+            self._emit_fetch_far(e, block, row, rows)
+            with elements_of() as name:
+                self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
+
+    def _joins(self, written: int) -> bool:
+        """Whether rows are gathered until they are worth being written past the caches."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+        row, inner = variable("r", 0, prod(outer) - 1), variable("i", 0, run - 1)
+        stores = self.probe_body((*delinearize(row, outer), inner)).stores
+        return streamed.joins(self.target, stores, written, "r", "i", run)
 
     def emit_row(self, e: Elements, block: Block, row: Index) -> None:
         """The statements of one row, which is a whole innermost loop."""
@@ -296,6 +315,29 @@ class _Nest:
             block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {rows.last} ? {row} + {ROWS_AHEAD} : {row};")
             at = variable(later, 0, max(2, prod(self.sizes[:-1])) - 1)
             self.emit_body(e, block, (*delinearize(at, self.sizes[:-1]), constant(0)))
+
+    def _emit_fetch_far(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
+        """Has what a later row takes from elsewhere than behind the one before, as in a transpose, read ahead."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+
+        def accesses(at: Index) -> Sequence[Access]:
+            return self.probe_body((*delinearize(at, outer), constant(0))).accesses
+
+        here = accesses(row)
+        if rows.single or not row.variables:
+            return
+        far = [
+            n for n, a in enumerate(here)
+            if not a.conditional and a.instruction.shape.bytes >= FAR_BYTES
+            and a.position.variables == row.variables and a.position.factor(str(row)) is None
+        ]  # fmt: skip
+        if far:
+            later = e.names.fresh("n")
+            block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {rows.last} ? {row} + {ROWS_AHEAD} : {row};")
+            for n in far:
+                a = accesses(variable(later, 0, max(2, prod(outer)) - 1))[n]
+                lines = run * streamed.size_of(a.instruction) // LINE + 1
+                block.line(f"rx_fetch((ulong)({e.input(a.instruction)} + ({a.position})), {LINE}, {lines});")
 
     def _emit_stretch(
         self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, cut: Cut | None

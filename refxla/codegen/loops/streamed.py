@@ -9,6 +9,8 @@ lie in it as a whole past the caches, what is left at its ends as ever, since ot
         for (int i = b; i < e; ++i) lines[i - b] = <element i>;
         rx_stream(<the place of element b>, lines, e - b);
     }
+
+Rows that are shorter than a piece, and follow each other in memory, are gathered until they make one (`joined`).
 """
 
 from __future__ import annotations
@@ -46,12 +48,22 @@ def size_of(i: Instruction) -> int:
 def applies(target: Target, stores: Sequence[Store], count: int, inner: str, run: int) -> bool:
     """Whether `count` elements of each result are written past the caches, by loops whose innermost ones go through
     `run` of them, counted by the variable `inner`."""
+    return _may(target, stores, count, inner) and run * min(size_of(s.instruction) for s in stores) >= LEAST_RUN
+
+
+def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: str, run: int) -> bool:
+    """Whether they are so by loops over rows of `run` elements that are gathered, counted by the variable `row`."""
+    follow = all(s.position.factor(row) == run for s in stores)
+    short = all(run * size_of(s.instruction) < PIECE for s in stores)
+    return follow and short and _may(target, stores, count, inner)
+
+
+def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> bool:
     if target.kind != "cpu" or not target.clang or not 0 < len(stores) <= MOST_RESULTS:
         return False
     if any(s.position.factor(inner) != 1 for s in stores):
         return False
-    sizes = [size_of(s.instruction) for s in stores]
-    return count * sum(sizes) >= STREAMED and run * min(sizes) >= LEAST_RUN
+    return count * sum(size_of(s.instruction) for s in stores) >= STREAMED
 
 
 @contextmanager
@@ -82,20 +94,57 @@ def pieces(
             yield name
         for s in stores:
             e.gather(s.instruction, None)
-            size = size_of(s.instruction)
-            count = f"{end} - {begin}" if size <= 8 else f"{size // 8} * ({end} - {begin})"
-            block.line(
-                f"rx_stream_u{8 * min(8, size)}((ulong)({place(e, s)}), (ulong){lines[s.instruction]}, {count});"
-            )
+            count, bits = words(s.instruction, f"({end} - {begin})")
+            block.line(f"rx_stream_u{bits}((ulong)({place(e, s)}), (ulong){lines[s.instruction]}, {count});")
+
+
+@contextmanager
+def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iterator[Callable[[], Iterator[str]]]:
+    """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
+    statements of a row's element and makes the loop over them: it gives the name of the index."""
+    fresh = e.names.fresh
+    lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
+    for s in stores:
+        array, count, to = lines[s.instruction]
+        size = (PIECE + LINE) // size_of(s.instruction) + run
+        block.line(f"{storage(s.instruction)} {array}[{size}] __attribute__((aligned({LINE})));")
+        block.line(f"int {count} = 0;")
+        block.line(f"ulong {to} = (ulong)({place(e, s)});")
+
+    @contextmanager
+    def row() -> Iterator[str]:
+        name = fresh("i")
+        for output, (array, count, _) in lines.items():
+            e.gather(output, f"{array}[{count} + {name}]")
+        with block.scope(f"for (int {name} = 0; {name} < {run}; ++{name})"):
+            yield name
+        for output, (array, count, to) in lines.items():
+            e.gather(output, None)
+            moved, bits = words(output, count)
+            block.line(f"{count} += {run};")
+            with block.scope(f"if ({count} >= {PIECE // size_of(output)})"):
+                rest = fresh("n")
+                block.line(f"const int {rest} = rx_join_u{bits}({to}, (ulong){array}, {moved}) / {size_of(output)};")
+                block.line(f"{to} += ({count} - {rest}) * {size_of(output)}ul;")
+                block.line(f"{count} = {rest};")
+
+    yield row
+    for output, (array, count, to) in lines.items():
+        moved, bits = words(output, count)
+        block.line(f"rx_stream_u{bits}({to}, (ulong){array}, {moved});")
+
+
+def words(i: Instruction, count: str) -> tuple[str, int]:
+    """As how many words, and of how many bits, the prelude moves so many elements."""
+    size = size_of(i)
+    return (count if size <= 8 else f"{size // 8} * {count}"), 8 * min(8, size)
 
 
 def line(output: Instruction, to: str, gathered: str, count: str, height: int, first: str) -> str:
     """The statement that writes a strip of a result to the place `to`; its elements, and a line before them, lie at
     `gathered` (see rx_line in prelude/stream.cl)."""
-    size = size_of(output)
-    parts, bits = max(1, size // 8), 8 * min(8, size)
-    count = count if parts == 1 else f"{parts} * {count}"
-    return f"rx_line_u{bits}((ulong)({to}), (void*)({gathered}), {count}, {parts * height}, {first});"
+    count, bits = words(output, count)
+    return f"rx_line_u{bits}((ulong)({to}), (void*)({gathered}), {count}, {words(output, str(height))[0]}, {first});"
 
 
 def place(e: Elements, store: Store) -> str:

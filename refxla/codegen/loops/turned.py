@@ -3,16 +3,16 @@
 The innermost group of indices, along which results are written, counts the rows of such a read; another group, along
 which it is read, its columns. A unit of work is a panel of columns, walked down its rows a few at a time:
 
-    for each strip of `height` rows, as many as make whole cache lines of every result:
+    for each strip of `height` rows:
         for each block of `width` columns, about a line of what is read:
             turn the block of each such input in vector registers, into a private array
             for each column of the block:  for each of its rows:  compute, from there, and store
 
-What is only moved is turned into where it belongs. Where the results are larger than caches, lines are gathered in a
-private array and written past the caches: they are then not read before, and what they would drive out of the caches
-stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements behind its last whole
-line until the next strip; those before its first line and behind its last one are stored one by one, since other items
-have the rest of these lines.
+What is only moved is turned into where it belongs. Where the results are larger than caches, `deep` strips are gathered
+in a private array, and written past the caches in whole lines: these are then not read before, and what they would
+drive out of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements
+behind its last whole line until it is written again; those before its first line and behind its last one are stored one
+by one, since other items have the rest of these lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from .stretch import Stretch
 REACH = 16  # elements between a read and the next one, from which it runs across memory
 MAX_INPUTS = 4  # of which blocks are turned
 PANEL = 128  # columns of a panel whose results stay in the caches
-PANEL_BYTES = 1 << 16  # of the lines that are gathered at a time
+PANEL_BYTES = 1 << 17  # of the lines that are gathered at a time
+STREAMS = 16  # rows that are read at a time then: of more, the processor does not see where they go
+RUN = 512  # bytes of a column of results that are written at a time, since each change of the place costs
 STREAMED = 1 << 24  # bytes of results from which on they are written past the caches
 STREAMED_ITEMS = 2  # for each core then, if there is enough: few long columns are best
 AHEAD = 512  # bytes of a row that are fetched ahead of those that are turned
@@ -66,12 +68,13 @@ def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
 
 class _Block(NamedTuple):
     """C: the variables of a block's first row and column, how many it has of both, where the unit's rows and columns
-    begin and end; and the indices of its first element."""
+    begin and end, how many strips wait to be written; and the indices of its first element."""
 
     row: str
     column: str
     rows: str
     columns: str
+    strip: str
     first_row: str
     first_column: str
     last_column: str
@@ -95,9 +98,12 @@ class Turned:
         self.moved = single and _is_moved(inputs[0], probe.stores[0])
         size = prod(nest.sizes)
         self.streamed = target.clang and along and sum(written) * size >= STREAMED
+        self.deep = 1  # strips that are written at a time
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.streamed:
-            panel = PANEL_BYTES // sum(LINE + n * self.height for n in written)
+            self.height = max(STREAMS, 2 * AT_ONCE // min(read))
+            self.deep = max(1, RUN // (self.height * max(written)), LINE // (self.height * min(written)))
+            panel = PANEL_BYTES // sum(LINE + n * self.deep * self.height for n in written)
             chunk = max(chunk, size // (STREAMED_ITEMS * target.compute_units))
         parts = -(-self.columns // max(panel, self.width))
         self.panel = -(-self.columns // (parts * self.width)) * self.width
@@ -138,13 +144,16 @@ class Turned:
             head = "" if self.streamed else f"{row} < {last_row}"
             with block.scope(f"for (int {row} = {first_row}; {head}; {row} += {self.height})"):
                 rows = _least(e, block, f"{last_row} - {row}", self.height)
+                strip = fresh("s")
+                if self.streamed:
+                    block.line(f"const int {strip} = ({row} - {first_row}) / {self.height} % {self.deep};")
                 with block.scope(
                     f"for (int {column} = {first_column}; {column} < {last_column}; {column} += {self.width})"
                 ):
                     columns = _least(e, block, f"{last_column} - {column}", self.width)
                     at[self.inner] = variable(row, 0, max(self.rows, 2) - 1)
                     at[self.group] = variable(column, 0, max(self.columns, 2) - 1)
-                    here = _Block(row, column, rows, columns, first_row, first_column, last_column, tuple(at))
+                    here = _Block(row, column, rows, columns, strip, first_row, first_column, last_column, tuple(at))
                     self._emit_block(e, block, here, turned, lines)
                 if self.streamed:
                     block.line(f"if ({rows} < {self.height}) break;")
@@ -162,8 +171,8 @@ class Turned:
         return first, last
 
     def _gathered(self, output: Instruction) -> int:
-        """Elements that are kept of a column: up to a line that is not whole, and those of a strip."""
-        return LINE // size_of(output) + self.height
+        """Elements that are kept of a column: up to a line that is not whole, and those that are written at once."""
+        return LINE // size_of(output) + self.deep * self.height
 
     def _emit_block(
         self, e: Elements, block: Block, b: _Block, turned: Sequence[str], lines: dict[Instruction, str]
@@ -179,7 +188,7 @@ class Turned:
             to = f"{e.output(store.instruction)} + ({store.position})"
             if self.streamed:
                 step = self._gathered(store.instruction)
-                to = f"{self._line(b, store.instruction, lines)} + {LINE // size_of(store.instruction)}"
+                to = f"{self._line(b, store.instruction, lines)} + {self._begin(b, store.instruction)}"
         with block.scope(f"if ({b.rows} > 0)" if self.streamed else ""):
             if self.straight and self.streamed:
                 self._emit_turn(e, block, b, accesses[0], to, step)
@@ -194,16 +203,23 @@ class Turned:
         if not lines:
             return
         name = e.names.fresh("i")
-        with block.scope(f"for (int {name} = 0; {name} < {b.columns}; ++{name})"):
+        done = f"if ({b.strip} == {self.deep - 1} || {b.rows} < {self.height})" if self.deep > 1 else ""
+        before = f"{b.strip} * {self.height}"
+        with block.scope(done), block.scope(f"for (int {name} = 0; {name} < {b.columns}; ++{name})"):
             for store in probe.stores:
                 output, step = store.instruction, store.position.factor(b.column)
-                to = f"{e.output(output)} + ({store.position}) + {name} * {step}l"
+                to = f"{e.output(output)} + ({store.position}) - {before} + {name} * {step}l"
                 own = f"{self._line(b, output, lines)} + {name} * {self._gathered(output)}"
-                block.line(line(output, to, own, b.rows, self.height, f"{b.row} == {b.first_row}"))
+                rows, first = f"({before} + {b.rows})", f"{b.row} - {before} == {b.first_row}"
+                block.line(line(output, to, own, rows, self.deep * self.height, first))
 
     def _line(self, b: _Block, output: Instruction, lines: dict[Instruction, str]) -> str:
         """Where the lines of a block's first column are gathered."""
         return f"{lines[output]} + ({b.column} - {b.first_column} + {_spare(output)}) * {self._gathered(output)}"
+
+    def _begin(self, b: _Block, output: Instruction) -> str:
+        """Where a strip's elements begin among those that are gathered of a column."""
+        return f"{LINE // size_of(output)} + {b.strip} * {self.height}"
 
     def _emit_strip(
         self, e: Elements, block: Block, b: _Block, accesses: Sequence[Access], turned: Sequence[str],
@@ -230,7 +246,7 @@ class Turned:
                 e.bind(i, access.indices, e.assign(type_name(i), scalar.load(type_name(i), place), block))
             for o in lines:
                 place = f"{self._line(b, o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
-                e.gather(o, f"({place})[{LINE // size_of(o)} + {y} - {b.row}]")
+                e.gather(o, f"({place})[{self._begin(b, o)} + {y} - {b.row}]")
             self.nest.emit_body(e, block, at)
             for o in lines:
                 e.gather(o, None)
@@ -254,7 +270,7 @@ class Turned:
     def _emit_fetch(self, e: Elements, block: Block, b: _Block, access: Access) -> None:
         """Has the block read ahead that comes some blocks later, in the same rows or in the next ones."""
         size, sign, step = size_of(access.instruction), access.position.factor(b.column), access.position.factor(b.row)
-        ahead = max(self.width, AHEAD // size)
+        ahead = max(self.width, min(AHEAD // size, self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         place = f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
         source = e.address(access.instruction, access.indices)

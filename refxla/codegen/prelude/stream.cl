@@ -23,26 +23,29 @@ static inline void rx_stream_I(const ulong to, const ulong from, const int count
     for (; i < count; ++i) out[i] = lines[i];
 }
 
-// Writes the strip of a result that begins at the address `to`, and what was left of the strip before: whole lines, past
-// the caches. `gathered` has a line's elements, the last of them from the strip before, and then the strip's `height`.
-// Of the first strip, and of the last one that has fewer `rows`, single elements are written.
-static inline void rx_line_I(const ulong to, void* gathered, const int rows, const int height, const int first) {
-    typedef ulong4 block __attribute__((may_alias));
+// Writes `count` elements from the private address `from` to the address `to`, but for what does not fill the last line:
+// that is moved to where they began, behind which there is room for a line. Returns how many bytes it has.
+static inline RX_APART int rx_join_I(const ulong to, const ulong from, const int count) {
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
+    const int rest = (int)((to + count * sizeof(I)) % 64 / sizeof(I));
+    rx_stream_I(to, from, count - rest);
+    const loose* const left = (const loose*)((const I*)from + count - rest);
+    const loose a = left[0], b = left[1];
+    ((loose*)from)[0] = a;
+    ((loose*)from)[1] = b;
+    return rest * (int)sizeof(I);
+}
+
+// Writes the strips of a result that begin at the address `to`, and what was left of those before, past the caches.
+// `gathered` has a line's elements, the last of them from the strips before, and then those of `height` rows. What is no
+// whole line is left for the next time, but written of the last strips, which have fewer `rows`.
+static inline RX_APART void rx_line_I(const ulong to, void* gathered, const int rows, const int height,
+                                      const int first) {
+    typedef ulong4 block __attribute__((may_alias));
     const int part = 32 / sizeof(I), count = 2 * part, behind = (int)(to / sizeof(I) % count);
     I* const strip = (I*)gathered + count;
-    I* const out = (I*)to;
-    if (first || rows < height) {
-        const int end = rows < height ? rows : height - behind;
-        for (int i = first ? 0 : -behind; i < end; ++i) out[i] = strip[i];
-    } else {
-        for (int i = -behind; i < height - behind; i += count) {
-            // clang takes for the place's alignment that of the value.
-            const block a = *(const loose*)(strip + i), b = *(const loose*)(strip + i + part);
-            __builtin_nontemporal_store(a, (block*)(out + i));
-            __builtin_nontemporal_store(b, (block*)(out + i + part));
-        }
-    }
+    const int begin = first ? 0 : -behind, end = rows < height ? rows : height - behind;
+    rx_stream_I(to + begin * sizeof(I), (ulong)(strip + begin), end - begin);
     *(block*)gathered = *(const block*)(strip + height - count);
     *(block*)((I*)gathered + part) = *(const block*)(strip + height - part);
 }
