@@ -35,6 +35,7 @@ CHUNK = 32768  # elements that an item combines, about
 ROWS = 8  # cumulative rows that go side by side
 BLOCK = 64  # elements of each that are turned at a time: all lie in the innermost cache
 WIDEST = 4096  # lanes of a strip
+ITEMS = 2  # for each core of strips; 1 of those past the caches, where memory counts and long runs are best
 STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
 RUNNING = {"add", "multiply"}
 # accumulator type -> the type of prelude/running.cl that has its bits, and a cast to pointers to it
@@ -187,7 +188,10 @@ class _Cumulative(_Kernel):
     def _strips(self, lanes: int, others: int) -> int:
         """The statements of an item that takes a strip of lanes from each place to the next; returns the items."""
         block, inside = self.block, prod(self.after) > 1
-        width = self._strip(lanes, others) if inside else min(ROWS, lanes)
+        width = min(ROWS, lanes)
+        if inside:
+            at = self._placing(variable("n", 0, self.length - 1), constant(0), variable("i", 0, lanes - 1))
+            width = self._strip(lanes, others, 1 if self._streams(at, "i", lanes) else ITEMS)
         strips = -(-lanes // width)
         starts = self.start()
         unit, scopes, items = self.units(others * strips, self.length * width)
@@ -221,10 +225,10 @@ class _Cumulative(_Kernel):
                 block.line("RX_FENCE();")
         return items
 
-    def _strip(self, lanes: int, others: int) -> int:
-        """How many lanes lie beside each other: as many as leave all cores a few items."""
+    def _strip(self, lanes: int, others: int, items: int) -> int:
+        """How many lanes lie beside each other: as many as leave all cores so many items."""
         least = -(-lanes // WIDEST)
-        strips = max(least, min(-(-lanes // STRIP), -(-2 * self.target.compute_units // others)))
+        strips = max(least, min(-(-lanes // STRIP), -(-items * self.target.compute_units // others)))
         return min(lanes, -(-lanes // strips // 16) * 16)
 
     def _fetch(self, placing: list[Index], lane: str, count: int) -> None:
