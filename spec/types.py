@@ -217,7 +217,7 @@ class Shape:
         """The number of elements of an array."""
         return prod(self.dimensions)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Bytes in memory, dense; of a tuple, the sum over its elements."""
         if self.is_tuple:

@@ -27,7 +27,8 @@ def called_first(entry: Computation) -> list[Computation]:
         elif computation not in seen:
             seen.add(computation)
             stack.append((computation, True))
-            stack.extend((c, False) for i in reversed(computation.instructions) for c in reversed(i.called))
+            calling = (i for i in reversed(computation.instructions) if i.attributes)
+            stack.extend((c, False) for i in calling for c in reversed(i.called))
     return order
 
 

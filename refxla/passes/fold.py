@@ -50,17 +50,19 @@ def _folded(i: Instruction, users: Counter[Instruction]) -> Instruction | None:
     row = ROWS.get(i.opcode)
     if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.operands or not i.shape.is_array:
         return None
-    x = i.operands[0]
-    if i.opcode == "broadcast" or any(accuracy.max_ulp(i.opcode, s.element_type.name) for s in (i.shape, x.shape)):
+    if i.opcode == "broadcast":
         return None
     scalars = [scalar_value(o) for o in i.operands]
-    if row.group == ELEMENTWISE and _by_element(i) and all(s is not None for s in scalars):
+    uniform = row.group == ELEMENTWISE and all(s is not None for s in scalars) and _by_element(i)
+    if not uniform and any(o.opcode != "constant" for o in i.operands):
+        return None
+    if any(accuracy.max_ulp(i.opcode, s.element_type.name) for s in (i.shape, i.operands[0].shape)):
+        return None
+    if uniform:
         # All elements are equal: one is computed, and broadcast.
         one = Instruction(i.name, i.opcode, Shape(i.shape.element_type), [], i.attributes)
         value = constant(_evaluate(one, scalars), i.name)
         return make("broadcast", value, name=i.name, shape=i.shape, dimensions=()) if i.shape.rank else value
-    if any(o.opcode != "constant" for o in i.operands):
-        return None
     freed = sum(o.shape.bytes for o in set(i.operands) if users[o] == 1)
     if i.shape.size > LARGEST and i.shape.bytes > freed:
         return None

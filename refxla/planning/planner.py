@@ -263,6 +263,7 @@ class Frame:
         self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
         self.graph = Graph(computation)
         self.groups, reasons = schedule(self.graph, planner.costs, planner.fuse, planner.merging is not None)
+        self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
         self.overwritten = self._overwritten()
@@ -347,6 +348,11 @@ class Frame:
 
     def operands(self, node: int) -> list[tuple[Instruction, bool]]:
         """The array values a node reads, and whether it must find them in memory."""
+        if node not in self.read:
+            self.read[node] = self._operands(node)
+        return self.read[node]
+
+    def _operands(self, node: int) -> list[tuple[Instruction, bool]]:
         i, first = self.graph.instructions[node][0], self.graph.first[node]
         values = [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
         unread = self.overwritten.get(i, ())

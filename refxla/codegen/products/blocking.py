@@ -37,8 +37,8 @@ COPY_LEFT, COPY_RIGHT = 0.12, 0.06  # an element, from cache to cache
 # A byte, by the bytes read since it was last.
 RATES = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03), (1 << 62, 0.045))
 APART = 2.5  # times as much where memory itself is read in pieces of rows
-_MOST_BYTES, _RATES = zip(*RATES, strict=True)  # to be searched
-_IN_PIECES = tuple(rate * APART if rate > RATES[1][1] else rate for rate in _RATES)
+_MOST_BYTES = [most for most, _ in RATES]  # to be searched
+_RATES = [(rate, rate * APART if rate > RATES[1][1] else rate) for _, rate in RATES]  # read from end to end, in pieces
 ITEM = 1000.0  # to begin an item
 UNEVEN = 0.1  # of an item, by which cores come to their ends apart
 
@@ -167,6 +167,7 @@ class _Model:
         self.p, self.element = p, tile.bytes // tile.lanes
         self.left = p.groups * p.m * p.k * self.element
         self.right = p.groups // p.shared * p.k * p.n * self.element
+        self.far = _rates(self.left + self.right)
         self.columns_vary_first, self.right_known = columns_vary_first(p), p.right_known
         self.local, self.cores = p.rows.local, p.target.compute_units
 
@@ -174,35 +175,29 @@ class _Model:
         return self.p.groups * -(-self.p.m // rows) * -(-self.p.n // columns)
 
     def cost(self, rows: int, columns: int, panels: str) -> float:
-        p, left, right, total = self.p, self.left, self.right, self.left + self.right
+        p, left, right, far = self.p, self.left, self.right, self.far
         row_blocks, column_blocks = -(-p.m // rows), -(-p.n // columns)
-        # What is read between one time that a block of a side is needed and the next.
-        both = (rows + columns) * p.k * self.element
-        again_left, again_right = (both, total) if self.columns_vary_first else (total, both)
+        # Between one time that a block of a side is needed and the next, one of each side is read, or all there is.
+        near = _rates((rows + columns) * p.k * self.element)
+        again_left, again_right = (near, far) if self.columns_vary_first else (far, near)
+        pieces_left, pieces_right = self.local and row_blocks > 1, panels != "packed" and column_blocks > 1
         items = p.groups * row_blocks * column_blocks
         cost = items * rows * columns * p.k * MULTIPLY_ADD
-        cost += _reads(left, total, again_left, column_blocks, self.local and row_blocks > 1)
-        cost += _reads(right, total, again_right, row_blocks, panels != "packed" and column_blocks > 1)
+        cost += left * far[pieces_left] + (column_blocks - 1) * (left * again_left[pieces_left])
+        cost += right * far[pieces_right] + (row_blocks - 1) * (right * again_right[pieces_right])
         if self.local:
             cost += left / self.element * column_blocks * COPY_LEFT
         if panels == "local":
             cost += right / self.element * row_blocks * COPY_RIGHT
         elif panels == "packed" and not self.right_known:
-            cost += right / self.element * COPY_RIGHT + 3 * right * _rate(3 * right) + ITEM * self.cores
+            cost += right / self.element * COPY_RIGHT + 3 * right * _rates(3 * right)[0] + ITEM * self.cores
         cost += items * ITEM
         return cost * -(-items // self.cores) / items * (1 + UNEVEN * self.cores / items)
 
 
-def _reads(bytes: int, first: int, again: int, times: int, pieces: bool) -> float:
-    """To read that many bytes so often, with so many bytes read before the first time and between the times; in
-    `pieces` of rows or from end to end."""
-    once = bytes * _rate(first, pieces)
-    return once if times == 1 else once + (times - 1) * (bytes * _rate(again, pieces))
-
-
-def _rate(bytes: int, pieces: bool = False) -> float:
-    """Of a byte, with so many read since it was last."""
-    return (_IN_PIECES if pieces else _RATES)[bisect_left(_MOST_BYTES, bytes)]
+def _rates(bytes: int) -> tuple[float, float]:
+    """Of a byte, with so many read since it was last: where rows are read from end to end, and in pieces."""
+    return _RATES[bisect_left(_MOST_BYTES, bytes)]
 
 
 def columns_vary_first(p: Product) -> bool:
