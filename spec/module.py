@@ -131,9 +131,9 @@ class Instruction:
         """The computations this instruction calls, in the order of its attributes."""
         result: list[Computation] = []
         for value in self.attributes.values():
-            if isinstance(value, Computation):
+            if type(value) is Computation:
                 result.append(value)
-            elif isinstance(value, tuple) and value and isinstance(value[0], Computation):
+            elif type(value) is tuple and value and type(value[0]) is Computation:
                 result.extend(value)
         return result
 

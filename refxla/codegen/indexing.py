@@ -233,16 +233,18 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
     and what a quotient leaves of its dividend:  k * x - k * c * (x / c) = k * (x % c), also with a remainder by d
     around the quotient and one by c * d around the dividend.
     """
-    for atom in [a for a in factors if a.operation == "%"]:
+    made = [a for a in factors if a.operation]
+    for atom in made:
         k, c, x = factors[atom], atom.divisor, atom.index
-        if k == 0:
+        if k == 0 or atom.operation != "%":
             continue
         quotient = x // c
         single = _single(quotient)
-        for other, factor in factors.items():
-            if _parts(atom, k, other, factor):
+        for other in made:
+            factor = factors[other]
+            if other.operation == "%" and _parts(atom, k, other, factor):
                 joined = (x % (c // other.divisor)) * k
-            elif factor != k * c or not other.operation:
+            elif factor != k * c:
                 continue
             elif other == single:
                 joined = x * k
@@ -252,7 +254,9 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
                 continue
             rest = {a: f for a, f in factors.items() if a is not atom and a is not other}
             return _sum(rest, number) + joined
-    for atom in [a for a in factors if a.operation == "/"]:
+    for atom in made:
+        if atom.operation != "/":
+            continue
         k, rest = divmod(-factors[atom], atom.divisor)
         if rest == 0 and k and all(factors.get(a) == k * c for a, c in atom.index.terms):
             left = dict(factors)
@@ -263,9 +267,9 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
 
 
 def _parts(atom: Atom, k: int, other: Atom, factor: int) -> bool:
-    """Whether atom is x % (c * d) with factor k, and other is (x / c) % d with factor -k * c."""
-    c, rest = divmod(atom.divisor, other.divisor) if other.operation == "%" and other is not atom else (0, 1)
-    return rest == 0 and factor == -k * c and other.index == atom.index // c
+    """Whether atom is x % (c * d) with factor k, and the remainder `other` is (x / c) % d with factor -k * c."""
+    c, rest = divmod(atom.divisor, other.divisor)
+    return rest == 0 and factor == -k * c and other is not atom and other.index == atom.index // c
 
 
 def _atom(operation: str, index: Index, divisor: int) -> Atom:

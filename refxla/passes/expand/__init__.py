@@ -40,12 +40,14 @@ for family in (
 def run(module: Module, expansions: Expansions = EXPANSIONS) -> int:
     """Expand everywhere. Returns how many instructions were expanded."""
     module.computations = called_first(module.entry)
-    count = sum(_expand(c, expansions) for c in module.computations)
-    module.computations = called_first(module.entry)
-    return count
+    counts = [_expand(c, expansions) for c in module.computations]
+    if any(n is not None for n in counts):
+        module.computations = called_first(module.entry)
+    return sum(n or 0 for n in counts)
 
 
-def _expand(computation: Computation, expansions: Expansions) -> int:
+def _expand(computation: Computation, expansions: Expansions) -> int | None:
+    """How many instructions were expanded; None where all stays as it is."""
     replaced: dict[Instruction, Instruction] = {}
     count = 0
     for i in computation.instructions:
@@ -60,7 +62,8 @@ def _expand(computation: Computation, expansions: Expansions) -> int:
         for n in post_order(made):
             n.metadata = n.metadata or i.metadata
         replaced[i] = made
-    if replaced:
-        computation.root = replaced.get(computation.root, computation.root)
-        sort(computation)
+    if not replaced:
+        return None
+    computation.root = replaced.get(computation.root, computation.root)
+    sort(computation)
     return count
