@@ -280,6 +280,18 @@ def test_the_next_row_is_fetched_while_one_is_computed_with():
     assert got.tobytes() == want.tobytes()
 
 
+def test_short_rows_are_fetched_before_columns_are_summed():
+    def fetches(sizes, **other) -> int:
+        (kernel,) = emit(fusion_of(parse(reduce_text(sizes, (1,))), "reduction"), replace(DEFAULT_CPU, **other))
+        return kernel.body.count("RX_FETCH(")
+
+    assert fetches((80, 513, 127)) == -(-4 * 127 // 16)  # four rows, a line of 16 elements each
+    assert fetches((80, 51, 127)) == 0  # too little to be worth compiling
+    assert fetches((8, 513, 1027)) == 0  # long rows
+    assert fetches((80, 513, 127), kind="gpu") == 0
+    check(reduce_text((80, 513, 127), (1,)), f32(80, 513, 127), kind="reduction", exact=False)
+
+
 def test_layer_norm():
     text = entry(
         """x = f32[20,3,64] parameter(0)

@@ -30,9 +30,10 @@ from ..block import Block
 from ..elemental import accumulator_types, binary_opcode, combine, rounded
 from ..expressions import Elements
 from ..indexing import Index, constant, delinearize, linearize, variable
-from ..target import LINE, Target
+from ..target import Target
 from .accumulators import Loop, Slots, neutral, types_of, widest
-from .held import ROW_LIMIT, Held
+from .fetched import emit_fetches, fetched
+from .held import Held
 from .lanes import combine_lanes, fill_lanes, vector_width
 from .leaves import declare_parts, finish_leaves, in_place, partials
 from .rows import emit_rows
@@ -113,7 +114,7 @@ class _Reduction:
         self.filled = self._fill()
         self.together = self._together()
         self.once = self._once()
-        self.fetched = self._fetched()
+        self.fetched = fetched(self) if prod(self.dims) >= UNROLL_FROM else []
         if self.filled > 1:
             self.unroll = 1
 
@@ -152,24 +153,6 @@ class _Reduction:
         """Whether the kernel is compiled for all registers: sums of floats begin with a constant, so that those of
         masked instructions lie on a touched page (loop.py)."""
         return any(scalar.register_type(n).startswith(("float", "double")) for n in types_of(self.reduces))
-
-    def _fetched(self) -> list[tuple[Instruction, int, str]]:
-        """What the second pass over a row, which lies in a cache, fetches from memory meanwhile: the next row of what
-        is read, and this one of what is then written; with how many elements behind this row's that is, and by what."""
-        t = self.tree
-        alone = t.style == "row" and t.leaves == 1 and sum(g.reduced for g in t.groups) == 1
-        near, many = t.reduced_size <= ROW_LIMIT, prod(self.dims) >= UNROLL_FROM
-        if not (alone and near and many and len(self.phases) > 1 and self.target.clang and self.target.kind == "cpu"):
-            return []
-        read = [(i, t.reduced_size, "RX_FETCH") for i in self.inputs if i.shape.dimensions == self.dims]
-        return read + [(o, 0, "RX_FETCH_OWN") for o in self.late if o.shape.dimensions == self.dims]
-
-    def _emit_fetches(self, full: Indices, count: int) -> None:
-        """Of so many elements of a row, from these indices on."""
-        place = linearize(full, self.dims)
-        for i, behind, fetch in self.fetched:
-            for n in range(0, count, LINE * 8 // i.shape.element_type.bits):
-                self.block.line(f"{fetch}({self.pointers[i]} + ({place + behind + n}));")
 
     def _fill(self) -> int:
         """Of how many columns vectors are filled, where those of a whole strip stay in registers; else 1."""
@@ -415,7 +398,7 @@ class _Reduction:
 
         def turn(chunk: Index, step: int) -> None:
             if number == 1:
-                self._emit_fetches(self._indices({**at, inner: chunk * lanes}), step * lanes)
+                emit_fetches(self, self._indices({**at, inner: chunk * lanes}), step * lanes)
             with self._lanes(lanes, vector) as lane:
                 for k in range(step):
                     place = {**at, inner: (chunk + k) * lanes + lane}
@@ -446,6 +429,8 @@ class _Reduction:
                     column, mask = self._column(lane)
                     self._take(number, phase, totals, {**at, rows: row, inner: column}, f"[{lane}]", mask)
                 return
+            if step > 1:
+                emit_fetches(self, self._indices({**at, rows: row, inner: constant(0)}), step * t.strip)
             with self._columns() as column:
                 for k in range(step):
                     place = {**at, rows: row + k, inner: column}
