@@ -71,11 +71,10 @@ class Walk:
                 block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
             for d in (d for d, c in enumerate(self.checked) if c):
                 block.line(f"int least{d} = o{d}[0], most{d} = o{d}[0];")
-                # As vectors it is little quicker, and the compiler of Intel's runtime ends in SIGILL, or forgets sums.
-                block.line("#pragma clang loop vectorize(disable) unroll(disable)")
-                with block.scope(f"for (int i = 1; i < {t.rows}; ++i)"):
-                    block.line(f"least{d} = o{d}[i] < least{d} ? o{d}[i] : least{d};")
-                    block.line(f"most{d} = o{d}[i] > most{d} ? o{d}[i] : most{d};")
+                least, most = (
+                    f"{x}{d} = o{d}[i] {o} {x}{d} ? o{d}[i] : {x}{d};" for x, o in (("least", "<"), ("most", ">"))
+                )
+                self._each_row(block, 1, least, most)
             self._stretches(block)
             for c, place in places.items():
                 block.line(f"{place} = {c};")
@@ -91,13 +90,7 @@ class Walk:
                     return
                 scopes.enter_context(block.scope(f"for (int e{d} = low{d}; e{d} < high{d}; ++e{d})"))
                 self._open_element(block, d, base, inside)
-            if not inside:
-                self._run(block, "features", masked=False)
-                return
-            with block.scope(f"if ({' && '.join(inside)})"):
-                self._run(block, "features", masked=False)
-            with block.scope("else"):
-                self._run(block, "features", masked=True)
+            self._run(block, "features", " && ".join(inside))
 
     def _open_element(self, block: Block, d: int, base: int, inside: list[str]) -> None:
         """Declares how far element e of dimension d lies from the origins; leaves it out where no row has it."""
@@ -116,7 +109,7 @@ class Walk:
         d = len(self.bases) - 1
         if not any(self.checked):
             block.line(f"const int e{d} = low{d}, s{d} = low{d};")
-            self._run(block, f"(high{d} - low{d}) * features", masked=False)
+            self._run(block, f"(high{d} - low{d}) * features", "")
             return
         block.line(f"int e{d} = low{d}, from = low{d}, to = high{d};")
         if self.checked[d]:
@@ -126,17 +119,15 @@ class Walk:
             block.line(f"if (!({' && '.join(inside)})) to = from;")
         with block.scope(f"while (e{d} < high{d})"):
             block.line(f"const int s{d} = e{d};")
-            with block.scope(f"if (e{d} == from && from < to)"):
-                self._run(block, "(to - from) * features", masked=False)
-                block.line(f"e{d} = to;")
-            with block.scope("else"):
-                outside = f"most{d} + s{d} < 0 || least{d} + s{d} >= size{d}" if self.checked[d] else "0"
-                with block.scope(f"if (!({outside}))"):
-                    self._run(block, "features", masked=True)
-                block.line(f"++e{d};")
+            block.line(f"const int next = e{d} == from && from < to ? to : e{d} + 1;")
+            outside = f"most{d} + s{d} < 0 || least{d} + s{d} >= size{d}" if self.checked[d] else "0"
+            with block.scope(f"if (!({outside}))"):
+                self._run(block, f"(next - e{d}) * features", " && ".join([*inside, f"e{d} >= from", f"e{d} < to"]))
+            block.line(f"e{d} = next;")
 
-    def _run(self, block: Block, terms: str, masked: bool) -> None:
-        """A stretch; `masked`: rows that lie outside read the start of lhs, which is there, and keep their sums."""
+    def _run(self, block: Block, terms: str, whole: str) -> None:
+        """A stretch. Unless condition `whole` holds ("": always), rows that lie outside read the start of lhs, which is
+        there, and keep their sums: the loop is the same, and compiled once."""
         loop, t, dimensions = self.loop, self.loop.tile, range(len(self.bases))
         before = " + ".join(f"(e{d} - low{d}) * terms{d}" for d in dimensions) or "0"
         moved = " + ".join(f"s{d} * step{d}" for d in dimensions) or "0"
@@ -145,19 +136,34 @@ class Walk:
             block.line(f"const long moved = {moved};")
             block.line(f"{loop.spaces[1]}const {loop.element}* const q = right + (long)({before}) * {loop.steps[1]};")
             block.line(f"const int terms = {terms};")
+            if whole:
+                inside = " && ".join(f"(uint)(o{d}[i] + s{d}) < (uint)size{d}" for d in checks)
+                block.line(f"const int whole = {whole};")
+                block.line(f"int inside[{t.rows}];")
+                block.line(f"long place[{t.rows}];")
+                there = "place[i] = inside[i] ? at[i] + moved : base;"
+                self._each_row(block, 0, f"inside[i] = whole || ({inside});", there)
             for i in range(t.rows):
-                place = f"at[{i}] + moved"
-                if masked:
-                    inside = " && ".join(f"(uint)(o{d}[{i}] + s{d}) < (uint)size{d}" for d in checks)
-                    block.line(f"const int inside{i} = {inside};")
-                    place = f"(inside{i} ? {place} : base)"
+                place = f"place[{i}]" if whole else f"at[{i}] + moved"
                 block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
-            if masked:
-                for c in t.accumulators():
-                    block.line(f"const {t.vector} kept_{c} = {c};")
+            if not whole:
+                loop.add(block, before)
+                return
+            sums = [(i, f"c{i}_{v}", f"sums[{i * t.vectors + v}]") for i in range(t.rows) for v in range(t.vectors)]
+            with block.scope("if (!whole)"):
+                for _, c, place in sums:
+                    block.line(f"{place} = {c};")
             loop.add(block, before)
-            if masked:
-                for i in range(t.rows):
-                    with block.scope(f"if (!inside{i})"):
-                        for v in range(t.vectors):
-                            block.line(f"c{i}_{v} = kept_c{i}_{v};")
+            with block.scope("if (!whole)"):
+                for i, c, place in sums:
+                    block.line(f"if (inside[{i}]) {place} = {c};")
+                for _, c, place in sums:
+                    block.line(f"{c} = {place};")
+
+    def _each_row(self, block: Block, first: int, *lines: str) -> None:
+        """Statements for the rows i of the tile, from the first on."""
+        # As vectors it is little quicker, and the compiler of Intel's runtime ends in SIGILL, or forgets sums.
+        block.line("#pragma clang loop vectorize(disable) unroll(disable)")
+        with block.scope(f"for (int i = {first}; i < {self.loop.tile.rows}; ++i)"):
+            for line in lines:
+                block.line(line)
