@@ -7,6 +7,7 @@ with Child("torch", threads=2) as child:
 
 from __future__ import annotations
 
+import compileall
 import functools
 import importlib.metadata
 import json
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 import traceback
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -166,6 +168,13 @@ def _once() -> None:
     print(json.dumps({**found, "peak": _peak()}))
 
 
+@functools.cache
+def _compile_sources() -> None:
+    """Python's bytecode of refxla, as pip leaves it of what it installs: a checkout may have none."""
+    for package in ("refxla", "refxla_spec"):  # not imported here: a child measures its own framework's memory
+        compileall.compile_dir(Path(find_spec(package).origin).parent, quiet=2)
+
+
 def alone(
     framework: str,
     name: str,
@@ -183,6 +192,7 @@ def alone(
         limit_threads(threads)
     environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches))}
     environment.pop("POCL_CACHE_DIR", None)  # or kernels come from there
+    _compile_sources()
     environment["REFXLA_FIGURES"] = "default"  # or the device is measured while the next framework has its turn
     root = str(Path(__file__).parents[1])
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
