@@ -69,6 +69,15 @@ def test_peers_prints_a_table_and_writes_json(tmp_path):
     assert {"softmax", "x + 1 dispatch"} <= {e.text for e in ElementTree.parse(picture).iter() if e.text}
 
 
+def test_the_seconds_to_the_first_result_are_of_empty_caches_and_of_full_ones(tmp_path):
+    file = tmp_path / "figures.json"
+    command = ["bench.peers", "dispatch", "--small", "--peers", "numpy", "--compile", "--turns", "2"]
+    assert "seconds to the first result" in run(*command, "--json", str(file))
+    cells = json.loads(file.read_text())["entries"]["x + 1 dispatch"]["cells"]
+    assert cells["refxla"]["best"] <= cells["refxla"]["median"] and cells["refxla"]["cached"] > 0
+    assert "cached" not in cells["numpy"]
+
+
 def test_a_framework_that_computes_something_else_is_not_measured(tmp_path):
     import numpy as np
 
