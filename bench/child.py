@@ -190,9 +190,9 @@ def alone(
     """
     if threads:
         limit_threads(threads)
+    _compile_sources()
     environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches))}
     environment.pop("POCL_CACHE_DIR", None)  # or kernels come from there
-    _compile_sources()
     environment["REFXLA_FIGURES"] = "default"  # or the device is measured while the next framework has its turn
     root = str(Path(__file__).parents[1])
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"

@@ -6,7 +6,8 @@ The functions live in `prelude/*.cl`, one file a subject. Each is written once f
 
 says that what follows, up to the next such line, is a template, to be written out for every combination. In it:
 
-    T, I              the C type of the element type (float, char); T2 that of the complex numbers of T (float2)
+    T, I              the C type of the element type (float, char); T2 that of the complex numbers of T (float2); of
+                      f32x8, a vector of f32, float8: only the next two lines are for vectors, too
     rx_name_T         the function of that type: rx_name_f32; RX_FMA_T is the primitive RX_FMA_F32
     BITS_T UBITS_T    the signed and unsigned integer type as wide as T;  as_T, as_BITS_T, as_UBITS_T reinterpret bits
     MANTISSA_T BIAS_T SIGN_T INF_T   the bits of T's mantissa, its exponent's bias, the bits of -0 and of infinity
@@ -141,6 +142,10 @@ def _macros(word: str, name: str) -> dict[str, str]:
     """What a template word and the words derived from it stand for, when it is bound to the element type `name`."""
     if name in _EIGHT_BITS:
         return _eight_bit_macros(word, name)
+    element, _, lanes = name.partition("x")
+    if lanes:
+        of_element = _macros(word, element)
+        return {key: of_element[key] + lanes for key in (word, f"BITS_{word}", f"UBITS_{word}")}
     result = {word: _CL_TYPES[name]}
     kind, bits = name[0], int(name[1:])
     if kind == "f":

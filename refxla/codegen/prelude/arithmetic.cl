@@ -1,6 +1,6 @@
 // Floating point beyond what C's operators say: NaN and signed zero in comparisons, rounding to integers, fmod.
 
-//! T = f32 f64
+//! T = f32 f64 f32x8 f64x4
 
 // A NaN operand makes the result NaN; +0 is greater than -0. The two selections, each an instruction of its own on most
 // processors, differ where the operands are zeros of both signs, or one is a NaN.
@@ -13,6 +13,8 @@ static inline T rx_minimum_T(T a, T b) {
     T one = a < b ? a : b, other = b < a ? b : a;
     return ((a == a) & (b == b)) ? as_T(as_UBITS_T(one) | as_UBITS_T(other)) : a + b;
 }
+
+//! T = f32 f64
 
 static inline T rx_clamp_T(T low, T x, T high) {
     return rx_minimum_T(rx_maximum_T(low, x), high);

@@ -77,32 +77,6 @@ static inline RX_WIDE ulong8 rx_multiply_add_wide_T(ulong8 a, ulong8 b, ulong8 t
     return total + a * b;
 }
 
-// The maximum and the minimum of arithmetic.cl in each lane of a vector of 32 bytes.
-
-//! T = f32
-
-static inline float8 rx_maximum_vector_T(float8 a, float8 b) {
-    float8 one = a > b ? a : b, other = b > a ? b : a;
-    return ((a == a) & (b == b)) ? as_float8(as_uint8(one) & as_uint8(other)) : a + b;
-}
-
-static inline float8 rx_minimum_vector_T(float8 a, float8 b) {
-    float8 one = a < b ? a : b, other = b < a ? b : a;
-    return ((a == a) & (b == b)) ? as_float8(as_uint8(one) | as_uint8(other)) : a + b;
-}
-
-//! T = f64
-
-static inline double4 rx_maximum_vector_T(double4 a, double4 b) {
-    double4 one = a > b ? a : b, other = b > a ? b : a;
-    return ((a == a) & (b == b)) ? as_double4(as_ulong4(one) & as_ulong4(other)) : a + b;
-}
-
-static inline double4 rx_minimum_vector_T(double4 a, double4 b) {
-    double4 one = a < b ? a : b, other = b < a ? b : a;
-    return ((a == a) & (b == b)) ? as_double4(as_ulong4(one) | as_ulong4(other)) : a + b;
-}
-
 // Blocks of a matrix, transposed in registers. Before, r[i] holds a few elements of row i in its lower half and those of
 // row i + n in its upper half, where n is the number of vectors and of elements in a half; after it, r[i] is column i.
 // (Halves that come from memory by themselves cost less than vectors of whole rows, whose halves have to change places.)

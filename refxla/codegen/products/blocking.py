@@ -69,8 +69,9 @@ class Tile:
         """The C expression of total + a * b, vectors all."""
         return f"rx_multiply_add_{'wide' if self.bytes == 64 else 'vector'}_{self.name}({a}, {b}, {total})"
 
-    def accumulators(self) -> list[str]:
-        return [f"c{i}_{v}" for i in range(self.rows) for v in range(self.vectors)]
+    def places(self, sums: str) -> dict[str, str]:
+        """The C variable of each sum, row after row, and its place in an array of them."""
+        return {f"c{i}_{v}": f"{sums}[{i * self.vectors + v}]" for i in range(self.rows) for v in range(self.vectors)}
 
 
 # rows x vectors of a tile, by the number of registers: most of them hold sums.

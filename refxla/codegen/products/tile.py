@@ -69,7 +69,7 @@ class Loop:
     def text(self) -> str:
         """The function, without what says how it is compiled."""
         block, t = Block(), self.tile
-        places = {f"c{i}_{v}": f"sums[{i * t.vectors + v}]" for i in range(t.rows) for v in range(t.vectors)}
+        places = t.places("sums")
         rows = ", ".join(f"{self.spaces[0]}const {self.left}* const p{i}" for i in range(t.rows))
         right = f"{self.spaces[1]}const {self.element}* const q"
         rest = f"const int terms, {'const long step, ' if self.far else ''}{t.vector}* const sums{self.fetching}"
@@ -146,7 +146,7 @@ class Tiles:
         ):
             block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
             block.line(f"{t.vector}* const tile = sums + i * {t.vectors};")
-            places = {f"c{i}_{v}": f"tile[{i * t.vectors + v}]" for i in range(t.rows) for v in range(t.vectors)}
+            places = t.places("tile")
             for c, place in places.items():
                 block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
             for i in range(t.rows):

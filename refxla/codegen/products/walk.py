@@ -64,16 +64,15 @@ class Walk:
         numbers += ", const long step" if loop.far else ""
         rest = f"const int features, const long base, const int fresh, {t.vector}* const sums{loop.fetching}"
         head = f"void {self.function}({left}, {right}, const long* const at{origins}{numbers}, {rest})"
-        places = {f"c{i}_{v}": f"sums[{i * t.vectors + v}]" for i in range(t.rows) for v in range(t.vectors)}
+        places = t.places("sums")
         with block.scope(head):
             block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
             for c, place in places.items():
                 block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
             for d in (d for d, c in enumerate(self.checked) if c):
                 block.line(f"int least{d} = o{d}[0], most{d} = o{d}[0];")
-                least, most = (
-                    f"{x}{d} = o{d}[i] {o} {x}{d} ? o{d}[i] : {x}{d};" for x, o in (("least", "<"), ("most", ">"))
-                )
+                least = f"least{d} = o{d}[i] < least{d} ? o{d}[i] : least{d};"
+                most = f"most{d} = o{d}[i] > most{d} ? o{d}[i] : most{d};"
                 self._each_row(block, 1, least, most)
             self._stretches(block)
             for c, place in places.items():
@@ -149,15 +148,15 @@ class Walk:
             if not whole:
                 loop.add(block, before)
                 return
-            sums = [(i, f"c{i}_{v}", f"sums[{i * t.vectors + v}]") for i in range(t.rows) for v in range(t.vectors)]
+            sums = list(t.places("sums").items())
             with block.scope("if (!whole)"):
-                for _, c, place in sums:
+                for c, place in sums:
                     block.line(f"{place} = {c};")
             loop.add(block, before)
             with block.scope("if (!whole)"):
-                for i, c, place in sums:
-                    block.line(f"if (inside[{i}]) {place} = {c};")
-                for _, c, place in sums:
+                for n, (c, place) in enumerate(sums):
+                    block.line(f"if (inside[{n // t.vectors}]) {place} = {c};")
+                for c, place in sums:
                     block.line(f"{c} = {place};")
 
     def _each_row(self, block: Block, first: int, *lines: str) -> None:

@@ -29,8 +29,7 @@ def fetched(owner: _Reduction) -> list[tuple[Instruction, int, str]]:
         return []
     if t.style == "column":
         return [(i, AHEAD, "RX_FETCH") for i in inputs if t.strip == t.groups[-1].size <= SHORT]
-    alone = t.leaves == 1 and sum(g.reduced for g in t.groups) == 1
-    if not alone or t.reduced_size > ROW_LIMIT or len(owner.phases) == 1:
+    if t.leaves > 1 or not t.single or t.reduced_size > ROW_LIMIT or len(owner.phases) == 1:
         return []
     read = [(i, t.reduced_size, "RX_FETCH") for i in inputs]
     return read + [(o, 0, "RX_FETCH_OWN") for o in owner.late if o.shape.dimensions == owner.dims]

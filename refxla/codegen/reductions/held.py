@@ -66,7 +66,7 @@ class Held:
             for i in seen:
                 computed.setdefault(i, number)
         t, free = owner.tree, [o for o in owner.late if o.shape.dimensions == owner.dims]
-        if t.style == "row" and sum(g.reduced for g in t.groups) == 1 and t.reduced_size <= ROW_LIMIT:
+        if t.style == "row" and t.single and t.reduced_size <= ROW_LIMIT:
             return held
         for i in list(held):
             name = type_name(i)

@@ -15,13 +15,13 @@ from ..elemental import accumulator_types, binary_opcode
 if TYPE_CHECKING:
     from .reduction import _Reduction
 
-_BYTES = 32  # of the vectors of prelude/vector.cl
+_BYTES = 32  # of the vectors that the prelude has functions for
 _ELEMENTS = {"f32": _BYTES // 4, "f64": _BYTES // 8}
 _COMBINED = {
     "add": "({a} + {b})",
     "multiply": "({a} * {b})",
-    "maximum": "rx_maximum_vector_{name}({a}, {b})",
-    "minimum": "rx_minimum_vector_{name}({a}, {b})",
+    "maximum": "rx_maximum_{vector}({a}, {b})",
+    "minimum": "rx_minimum_{vector}({a}, {b})",
 }
 
 
@@ -49,7 +49,7 @@ def combine_lanes(owner: _Reduction, r: Instruction, accumulators: str) -> bool:
 
     def assign(a: str, b: str) -> str:
         vector = owner.elements.names.fresh()
-        owner.block.line(f"const {c_type} {vector} = {combined.format(a=a, b=b, name=name)};")
+        owner.block.line(f"const {c_type} {vector} = {combined.format(a=a, b=b, vector=f'{name}x{own}')};")
         return vector
 
     vectors = [f"(*({c_type}*)({accumulators} + {k}))" for k in range(0, owner.tree.lanes, own)]

@@ -179,7 +179,7 @@ class _Reduction:
         (Where clang sees what is in those that were filled just before, it takes the first lane out of the loop over
         them, and makes no vector of the rest.)"""
         t = self.tree
-        alone = t.style == "row" and t.leaves == 1 and sum(g.reduced for g in t.groups) == 1
+        alone = t.style == "row" and t.leaves == 1 and t.single
         return alone and t.lanes > 1 and t.groups[-1].size // t.lanes == 1 and self.together == 1
 
     # What depends on what.
@@ -323,6 +323,7 @@ class _Reduction:
         for all reduces, since each takes a compiler milliseconds.
         """
         width, names = width or self._width(), []
+        self.starts[r] = []
         reducer = r.attributes["to_apply"]
         for n, name in enumerate(accumulator_types(reducer)):
             start = neutral(binary_opcode(reducer), name)
@@ -332,7 +333,7 @@ class _Reduction:
             if width == 1:
                 self.block.line(f"{scalar.register_type(name)} {names[-1]} = {start};")
                 continue
-            self.starts[r] = [*self.starts[r], start] if n else [start]
+            self.starts[r].append(start)
             c_type = scalar.register_type(name)
             if parts and in_place(self):
                 self.block.line(f"__global {c_type}* {names[-1]} = {parts[n]} + leaf * {width};")
@@ -545,7 +546,7 @@ class _Reduction:
                 for r in phase:
                     operands = r.operands[: len(r.operands) // 2]
                     values = [e.value(o, full, block) for o in operands]
-                    self._combine_into(r, results[r], values, self.starts[r] if first else results[r])
+                    self._combine_into(r, results[r], values, self.starts[r] if first else ())
                 self.held.keep(number, at, full)
                 if number == 0:
                     self._store_full(self.early, full)

@@ -66,6 +66,11 @@ class Tree:
         """How many elements make one result."""
         return prod(g.size for g in self.groups if g.reduced)
 
+    @property
+    def single(self) -> bool:
+        """Whether one group has all that makes a result."""
+        return sum(g.reduced for g in self.groups) == 1
+
 
 def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
     """The tree of a reduce of an operand with these dimensions over the dimensions `reduced`."""
