@@ -16,7 +16,7 @@ def past_caches(request, monkeypatch):
     return request.param == "past caches"
 
 
-SIZES = [(100, 203), (65, 64), (17, 300), (130, 5), (4, 70), (300, 17), (256, 40)]
+SIZES = [(100, 203), (65, 64), (17, 300), (130, 5), (4, 70), (300, 17), (256, 40), (777, 33)]
 SOME = [
     *((t, s) for t in ("s8", "f32") for s in SIZES),
     *((t, SIZES[0]) for t in ("bf16", "s64", "c64", "c128", "pred", "s4")),
@@ -110,7 +110,7 @@ def test_units_and_items(chunk, past_caches, monkeypatch):
     """Panels, stretches of rows and several matrices to an item, or several items to a matrix."""
     monkeypatch.setattr("refxla.codegen.loops.loop.CHUNK", chunk)
     monkeypatch.setattr(turned, "PANEL", 32)
-    monkeypatch.setattr(turned, "PANEL_BYTES", 32 * 128)
+    monkeypatch.setattr(turned, "PAGES", 32)
     monkeypatch.setattr(turned, "STREAMED_ITEMS", 9)
     x = random_array("f32", (5, 150, 101))
     program = "x = f32[{}] parameter(0)\nROOT r = f32[{}] transpose(x), dimensions={}"

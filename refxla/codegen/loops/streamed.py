@@ -140,11 +140,14 @@ def words(i: Instruction, count: str) -> tuple[str, int]:
     return (count if size <= 8 else f"{size // 8} * {count}"), 8 * min(8, size)
 
 
-def line(output: Instruction, to: str, gathered: str, count: str, height: int, first: str) -> str:
-    """The statement that writes a strip of a result to the place `to`; its elements, and a line before them, lie at
-    `gathered` (see rx_line in prelude/stream.cl)."""
-    count, bits = words(output, count)
-    return f"rx_line_u{bits}((ulong)({to}), (void*)({gathered}), {count}, {words(output, str(height))[0]}, {first});"
+def lines_of(
+    output: Instruction, to: str, step: int, gathered: str, left: str, columns: str, rows: str, height: int, first: str
+) -> str:
+    """The statement that writes a block of a result, whose first column begins at the place `to`; its elements, and a
+    line before those of each column, lie at `gathered` (see rx_lines in prelude/stream.cl)."""
+    (rows, bits), (strip, _), (stride, _) = words(output, rows), words(output, str(height)), words(output, f"{step}l")
+    to, gathered, left = f"(ulong)({to})", f"(ulong)({gathered})", f"(ulong)({left})"
+    return f"rx_lines_u{bits}({to}, {stride}, {gathered}, {left}, {columns}, {rows}, {strip}, {first});"
 
 
 def place(e: Elements, store: Store) -> str:

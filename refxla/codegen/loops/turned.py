@@ -8,11 +8,14 @@ which it is read, its columns. A unit of work is a panel of columns, walked down
             turn the block of each such input in vector registers, into a private array
             for each column of the block:  for each of its rows:  compute, from there, and store
 
-What is only moved is turned into where it belongs. Where the results are larger than caches, `deep` strips are gathered
-in a private array, and written past the caches in whole lines: these are then not read before, and what they would
-drive out of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements
-behind its last whole line until it is written again; those before its first line and behind its last one are stored one
-by one, since other items have the rest of these lines.
+What is only moved is turned into where it belongs. Where the results are larger than caches, a block is gathered in a
+private array, and written past the caches in whole lines: these are then not read before, and what they would drive out
+of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements behind its
+last whole line until it is written again; those before its first line and behind its last one are stored one by one,
+since other items have the rest of these lines.
+
+Lines are written while others are read, so each block is small, and has what comes some blocks later read ahead. Panels
+are as wide as the processor remembers places of pages for.
 """
 
 from __future__ import annotations
@@ -28,18 +31,18 @@ from ..block import Block
 from ..expressions import Access, Elements, Store, type_name
 from ..indexing import Index, delinearize, variable
 from ..target import LINE, Target
-from .streamed import line, size_of, storage
+from .streamed import lines_of, size_of, storage
 from .stretch import Stretch
 
 REACH = 16  # elements between a read and the next one, from which it runs across memory
 MAX_INPUTS = 4  # of which blocks are turned
 PANEL = 128  # columns of a panel whose results stay in the caches
-PANEL_BYTES = 1 << 17  # of the lines that are gathered at a time
-STREAMS = 16  # rows that are read at a time then: of more, the processor does not see where they go
-RUN = 512  # bytes of a column of results that are written at a time, since each change of the place costs
+PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
+RUN = 256  # bytes of a column of results that are written at a time
+MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
 STREAMED = 1 << 24  # bytes of results from which on they are written past the caches
 STREAMED_ITEMS = 2  # for each core then, if there is enough: few long columns are best
-AHEAD = 512  # bytes of a row that are fetched ahead of those that are turned
+AHEAD = 1024  # bytes of a row that are fetched ahead of those that are turned
 AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
 
@@ -68,13 +71,12 @@ def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
 
 class _Block(NamedTuple):
     """C: the variables of a block's first row and column, how many it has of both, where the unit's rows and columns
-    begin and end, how many strips wait to be written; and the indices of its first element."""
+    begin and end; and the indices of its first element."""
 
     row: str
     column: str
     rows: str
     columns: str
-    strip: str
     first_row: str
     first_column: str
     last_column: str
@@ -98,12 +100,10 @@ class Turned:
         self.moved = single and _is_moved(inputs[0], probe.stores[0])
         size = prod(nest.sizes)
         self.streamed = target.clang and along and sum(written) * size >= STREAMED
-        self.deep = 1  # strips that are written at a time
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.streamed:
-            self.height = max(STREAMS, 2 * AT_ONCE // min(read))
-            self.deep = max(1, RUN // (self.height * max(written)), LINE // (self.height * min(written)))
-            panel = PANEL_BYTES // sum(LINE + n * self.deep * self.height for n in written)
+            self.height = max(min(RUN // max(written), MOST_ROWS), LINE // min(written), 2 * AT_ONCE // min(read))
+            panel = PAGES // len(written)
             chunk = max(chunk, size // (STREAMED_ITEMS * target.compute_units))
         parts = -(-self.columns // max(panel, self.width))
         self.panel = -(-self.columns // (parts * self.width)) * self.width
@@ -132,9 +132,10 @@ class Turned:
         if not (self.straight and self.streamed):
             for name, i in zip(turned, self.inputs, strict=True):
                 _declare(block, name, i, (self.width + _spare(i)) * self.height)
-        lines = {o: fresh("lines") for o in self.outputs if self.streamed}
-        for o, name in lines.items():
-            _declare(block, name, o, (self.panel + _spare(o)) * self._gathered(o))
+        lines = {o: (fresh("lines"), fresh("left")) for o in self.outputs if self.streamed}
+        for o, (name, left) in lines.items():
+            _declare(block, name, o, (self.width + _spare(o)) * self._gathered(o))
+            _declare(block, left, o, self.panel * (LINE // size_of(o)))
         with Stretch(e, block, number, self.per_item, self.units).loop() as unit:
             at = list(delinearize(unit, counts))
             first_row, last_row = self._bounds(e, block, at[self.inner], self.stretch, self.rows)
@@ -144,16 +145,13 @@ class Turned:
             head = "" if self.streamed else f"{row} < {last_row}"
             with block.scope(f"for (int {row} = {first_row}; {head}; {row} += {self.height})"):
                 rows = _least(e, block, f"{last_row} - {row}", self.height)
-                strip = fresh("s")
-                if self.streamed:
-                    block.line(f"const int {strip} = ({row} - {first_row}) / {self.height} % {self.deep};")
                 with block.scope(
                     f"for (int {column} = {first_column}; {column} < {last_column}; {column} += {self.width})"
                 ):
                     columns = _least(e, block, f"{last_column} - {column}", self.width)
                     at[self.inner] = variable(row, 0, max(self.rows, 2) - 1)
                     at[self.group] = variable(column, 0, max(self.columns, 2) - 1)
-                    here = _Block(row, column, rows, columns, strip, first_row, first_column, last_column, tuple(at))
+                    here = _Block(row, column, rows, columns, first_row, first_column, last_column, tuple(at))
                     self._emit_block(e, block, here, turned, lines)
                 if self.streamed:
                     block.line(f"if ({rows} < {self.height}) break;")
@@ -171,24 +169,22 @@ class Turned:
         return first, last
 
     def _gathered(self, output: Instruction) -> int:
-        """Elements that are kept of a column: up to a line that is not whole, and those that are written at once."""
-        return LINE // size_of(output) + self.deep * self.height
+        """Elements that are gathered of a column: up to a line that is not whole, and those of a strip."""
+        return LINE // size_of(output) + self.height
 
     def _emit_block(
-        self, e: Elements, block: Block, b: _Block, turned: Sequence[str], lines: dict[Instruction, str]
-    ) -> None:
+        self, e: Elements, block: Block, b: _Block, turned: Sequence[str],
+        lines: dict[Instruction, tuple[str, str]],
+    ) -> None:  # fmt: skip
         probe = self.nest.probe_body(b.at)
         accesses = across(probe.accesses, b.row, b.column)
-        if self.streamed:
-            for access in accesses:
-                self._emit_fetch(e, block, b, access)
         if self.straight:
             store = probe.stores[0]
             step = store.position.factor(b.column)
             to = f"{e.output(store.instruction)} + ({store.position})"
             if self.streamed:
                 step = self._gathered(store.instruction)
-                to = f"{self._line(b, store.instruction, lines)} + {self._begin(b, store.instruction)}"
+                to = self._strip(store.instruction, lines)
         with block.scope(f"if ({b.rows} > 0)" if self.streamed else ""):
             if self.straight and self.streamed:
                 self._emit_turn(e, block, b, accesses[0], to, step)
@@ -200,30 +196,22 @@ class Turned:
                     self._emit_strip(e, block, whole, accesses, turned, lines, (to, step) if self.straight else None)
                 with block.scope("else"):
                     self._emit_strip(e, block, b, accesses, turned, lines, None)
-        if not lines:
-            return
-        name = e.names.fresh("i")
-        done = f"if ({b.strip} == {self.deep - 1} || {b.rows} < {self.height})" if self.deep > 1 else ""
-        before = f"{b.strip} * {self.height}"
-        with block.scope(done), block.scope(f"for (int {name} = 0; {name} < {b.columns}; ++{name})"):
-            for store in probe.stores:
-                output, step = store.instruction, store.position.factor(b.column)
-                to = f"{e.output(output)} + ({store.position}) - {before} + {name} * {step}l"
-                own = f"{self._line(b, output, lines)} + {name} * {self._gathered(output)}"
-                rows, first = f"({before} + {b.rows})", f"{b.row} - {before} == {b.first_row}"
-                block.line(line(output, to, own, rows, self.deep * self.height, first))
+        for store in probe.stores if lines else ():
+            output, (name, left) = store.instruction, lines[store.instruction]
+            to = f"{e.output(output)} + ({store.position})"
+            kept = f"{left} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
+            own = f"{name} + {_spare(output) * self._gathered(output)}"
+            first = f"{b.row} == {b.first_row}"
+            step = store.position.factor(b.column)
+            block.line(lines_of(output, to, step, own, kept, b.columns, b.rows, self.height, first))
 
-    def _line(self, b: _Block, output: Instruction, lines: dict[Instruction, str]) -> str:
-        """Where the lines of a block's first column are gathered."""
-        return f"{lines[output]} + ({b.column} - {b.first_column} + {_spare(output)}) * {self._gathered(output)}"
-
-    def _begin(self, b: _Block, output: Instruction) -> str:
-        """Where a strip's elements begin among those that are gathered of a column."""
-        return f"{LINE // size_of(output)} + {b.strip} * {self.height}"
+    def _strip(self, output: Instruction, lines: dict[Instruction, tuple[str, str]]) -> str:
+        """Where a block's elements begin among those that are gathered, behind a line for those before."""
+        return f"{lines[output][0]} + {_spare(output) * self._gathered(output) + LINE // size_of(output)}"
 
     def _emit_strip(
         self, e: Elements, block: Block, b: _Block, accesses: Sequence[Access], turned: Sequence[str],
-        lines: dict[Instruction, str], to: tuple[str, int] | None,
+        lines: dict[Instruction, tuple[str, str]], to: tuple[str, int] | None,
     ) -> None:  # fmt: skip
         """What a block computes; what is only moved goes straight to a place with a step between its columns."""
         if to is not None:
@@ -245,8 +233,8 @@ class Turned:
                 place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
                 e.bind(i, access.indices, e.assign(type_name(i), scalar.load(type_name(i), place), block))
             for o in lines:
-                place = f"{self._line(b, o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
-                e.gather(o, f"({place})[{self._begin(b, o)} + {y} - {b.row}]")
+                place = f"{self._strip(o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
+                e.gather(o, f"({place})[{y} - {b.row}]")
             self.nest.emit_body(e, block, at)
             for o in lines:
                 e.gather(o, None)
@@ -258,7 +246,7 @@ class Turned:
         if self.in_registers:
             bits = 8 * size_of(access.instruction)
             block.line(f"rx_turn_u{bits}((ulong)({source}), {step}l, {b.rows}, {self.height}, {b.columns}, {sign}, "
-                       f"(ulong)({to}), {stride}l);")  # fmt: skip
+                       f"{self._ahead(b, access)}, (ulong)({to}), {stride}l);")  # fmt: skip
             return
         c, r = e.names.fresh("i"), e.names.fresh("i")
         with (
@@ -267,14 +255,15 @@ class Turned:
         ):
             block.line(f"({to})[{c} * {stride} + {r}] = ({source})[{r} * {step}l + {c} * {sign}];")
 
-    def _emit_fetch(self, e: Elements, block: Block, b: _Block, access: Access) -> None:
-        """Has the block read ahead that comes some blocks later, in the same rows or in the next ones."""
-        size, sign, step = size_of(access.instruction), access.position.factor(b.column), access.position.factor(b.row)
-        ahead = max(self.width, min(AHEAD // size, self.panel))
+    def _ahead(self, b: _Block, access: Access) -> str:
+        """How many elements behind a block those lie that come some blocks later, in the same rows or in the next ones;
+        0 where nothing is read ahead."""
+        if not self.streamed:
+            return "0l"
+        sign, step = access.position.factor(b.column), access.position.factor(b.row)
+        ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
-        place = f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
-        source = e.address(access.instruction, access.indices)
-        block.line(f"rx_fetch((ulong)({source} + {place}), {step * size}l, {self.height});")
+        return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
 
 
 def _is_moved(access: Access, store: Store) -> bool:

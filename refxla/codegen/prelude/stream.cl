@@ -36,18 +36,36 @@ static inline RX_APART int rx_join_I(const ulong to, const ulong from, const int
     return rest * (int)sizeof(I);
 }
 
-// Writes the strips of a result that begin at the address `to`, and what was left of those before, past the caches.
-// `gathered` has a line's elements, the last of them from the strips before, and then those of `height` rows. What is no
-// whole line is left for the next time, but written of the last strips, which have fewer `rows`.
-static inline RX_APART void rx_line_I(const ulong to, void* gathered, const int rows, const int height,
-                                      const int first) {
+// Writes a block of a result past the caches: `columns` of them, the first at the address `to`, `step` elements apart.
+// `gathered` has room for a line and then `height` rows of each; the line is filled with what is `left` of the strip
+// before. What is no whole line is left for the next time, but written of the last strip, which has fewer `rows`.
+static inline RX_APART void rx_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
+                                       const int columns, const int rows, const int height, const int first) {
     typedef ulong4 block __attribute__((may_alias));
-    const int part = 32 / sizeof(I), count = 2 * part, behind = (int)(to / sizeof(I) % count);
-    I* const strip = (I*)gathered + count;
-    const int begin = first ? 0 : -behind, end = rows < height ? rows : height - behind;
-    rx_stream_I(to + begin * sizeof(I), (ulong)(strip + begin), end - begin);
-    *(block*)gathered = *(const block*)(strip + height - count);
-    *(block*)((I*)gathered + part) = *(const block*)(strip + height - part);
+    typedef ulong4 loose __attribute__((aligned(1), may_alias));
+    const int count = 64 / sizeof(I), whole = height / count * 2;
+    for (int c = 0; c < columns; ++c) {
+        I* const out = (I*)to + c * step;
+        I* const strip = (I*)gathered + c * (count + height) + count;
+        const int behind = (int)((ulong)out / sizeof(I) % count);
+        block* const line = (block*)(strip - count);
+        block* const own = (block*)left + 2 * c;
+        line[0] = own[0];
+        line[1] = own[1];
+        if (first || rows < height) {
+            const int begin = first ? 0 : -behind, end = rows < height ? rows : height - behind;
+            rx_stream_I((ulong)(out + begin), (ulong)(strip + begin), end - begin);
+        } else {
+#pragma clang loop unroll(disable)
+            for (int i = 0; i < whole; i += 2) {
+                const block a = ((const loose*)(strip - behind))[i], b = ((const loose*)(strip - behind))[i + 1];
+                __builtin_nontemporal_store(a, (block*)(out - behind) + i);
+                __builtin_nontemporal_store(b, (block*)(out - behind) + i + 1);
+            }
+        }
+        own[0] = *(const block*)(strip + height - count);
+        own[1] = *(const block*)(strip + height - count / 2);
+    }
 }
 
 //! I = u8
