@@ -12,13 +12,28 @@ cdef enum Access:
     BUFFER = 2  # cl_mem objects, and sub-buffers for what lies inside a space; arguments and results are copied
 
 
-# One launch step. A step owns a kernel object of its own, so that an argument is set again only when it has changed.
+# What all launch steps of an executor have in common.
+cdef struct Machine:
+    Access access
+    size_t local  # work items in a group; 0 leaves it to the device
+    int members  # threads that share a launch, each with a queue and kernels of its own
+    Handle* queues
+    void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
+
+
+# One launch step. A step owns a kernel object for each thread, so that an argument is set again only when it has
+# changed.
 cdef struct Launch:
-    Handle kernel
+    Machine* machine
+    Handle program
+    const char* function
+    Handle* kernels  # NULL until a thread needs its own
     size_t items
+    int32_t which
+    int32_t* bases  # the item that each thread's kernel was last to begin with
     int32_t count  # pointer arguments
     int32_t* buffers  # the number of each argument's buffer
-    void** current  # the pointer that each argument was last set to
+    void** current  # the pointer that each argument of each thread's kernel was last set to
     int32_t number  # the kernel's number in the plan, for messages
 
 
@@ -40,8 +55,8 @@ cdef class Executor:
     cdef void* lock
     cdef long owner  # the thread that holds the lock, or 0
     cdef Access access
+    cdef Machine machine
     cdef Handle context, queue
-    cdef size_t local  # work items in a group; 0 leaves it to the device
     cdef int64_t* code
     cdef Launch* launches
     cdef int32_t launch_count

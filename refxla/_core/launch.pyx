@@ -13,7 +13,8 @@ the table of buffer addresses, and the turn that each counted loop is in:
     END
 
 No Python object is touched while it runs, and the GIL is free. The host waits for the device at the end of a call, and
-before that only to read a predicate.
+before that only to read a predicate. Where there are several queues, which then run what they are given in the calling
+thread, the items of a launch are shared out among threads (crew.pyx), and a launch ends before the next begins.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -33,6 +34,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cimport numpy as np
 
+from refxla._core.crew cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
 from refxla._core.arguments cimport Signature
 from refxla._core.pool cimport Block, take
@@ -69,7 +71,7 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
-    (see Access), `local` the size of a work group, or 0. `pointers` says how many pointers a function takes, where that is more than its kernels use. Raises DeviceError when the device refuses something.
+    (see Access), `local` the size of a work group, or 0. `pointers` says how many pointers a function takes, where that is more than its kernels use. `others` are more queues of the same device, one for each thread beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises DeviceError when the device refuses something.
 
     Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from several threads run one at a time.
     """
@@ -82,17 +84,20 @@ cdef class Executor:
         if self.lock == NULL:
             raise MemoryError
 
-    def __init__(self, plan, entries, programs, queue, context, access="host", local=1, pointers=None):
+    def __init__(self, plan, entries, programs, queue, context, access="host", local=1, pointers=None, others=()):
         bind()
         if self.code != NULL:
             raise TypeError("an executor is initialised once")
         self.plan = plan
         self.single = plan.single
-        self.keep = (programs, queue, context)
+        self.keep = (programs, queue, context, others)
         self.access = _ACCESS[access]
         self.queue = <Handle> <uintptr_t> queue.int_ptr
         self.context = <Handle> <uintptr_t> context.int_ptr
-        self.local = local
+        self.machine.access, self.machine.local, self.machine.members = self.access, local, 1 + len(others)
+        self.machine.queues = <Handle*> table(1 + len(others), sizeof(Handle))
+        for n, each in enumerate((queue, *others)):
+            self.machine.queues[n] = <Handle> <uintptr_t> each.int_ptr
         names = [f"argument {n}" for n in range(len(plan.parameters))]
         for buffer in plan.buffers:
             if buffer.space == plans.PARAMETER and buffer.offset == 0:
@@ -102,11 +107,14 @@ cdef class Executor:
         self.assemble(entries, programs, pointers or {})
 
     def __dealloc__(self):
-        cdef int32_t n
+        cdef int32_t n, who
         if self.launches != NULL:
             for n in range(self.launch_count):
-                if self.launches[n].kernel != NULL:
-                    api.release_kernel(self.launches[n].kernel)
+                for who in range(self.machine.members if self.launches[n].kernels != NULL else 0):
+                    if self.launches[n].kernels[who] != NULL:
+                        api.release_kernel(self.launches[n].kernels[who])
+                free(self.launches[n].kernels)
+                free(self.launches[n].bases)
                 free(self.launches[n].buffers)
                 free(self.launches[n].current)
         for is_buffer, pointer in reversed(self.owned or ()):
@@ -118,6 +126,7 @@ cdef class Executor:
         free(self.code)
         free(self.turn)
         free(self.address)
+        free(self.machine.queues)
         free(self.size)
         free(self.moving)
         free(self.inputs)
@@ -134,7 +143,7 @@ cdef class Executor:
         cdef int32_t n
         plan = self.plan
         count = len(plan.buffers)
-        self.address = <void**> table(count, sizeof(void*))
+        self.address = self.machine.address = <void**> table(count, sizeof(void*))
         self.size = <int64_t*> table(count, sizeof(int64_t))
         self.moving = <Moving*> table(count, sizeof(Moving))
         self.inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
@@ -226,8 +235,11 @@ cdef class Executor:
 
     def assemble(self, entries, programs, pointers):
         """Make the launch steps and the code."""
-        cdef int32_t n, a, status, which, base
+        cdef int32_t n, a, status
+        cdef int members = self.machine.members
         cdef Launch* launch
+        names = {function: function.encode() for function in programs}
+        self.keep += (names,)
         code = []
         steps = []
         repeats = assemble(self.plan, self.plan.steps, code, steps, 0)
@@ -241,8 +253,7 @@ cdef class Executor:
         for n, step in enumerate(steps):
             kernel = self.plan.kernels[step.kernel]
             launch = &self.launches[n]
-            function, which = entries[step.kernel]
-            base = 0
+            function, launch.which = entries[step.kernel]
             if len(step.buffers) != len(kernel.arguments):
                 raise ValueError(f"kernel {kernel.name} takes {len(kernel.arguments)} buffers, not {len(step.buffers)}")
             launch.number = step.kernel
@@ -250,15 +261,15 @@ cdef class Executor:
             # What the function takes beside the kernel's own arguments is never read: the first one again.
             launch.count = max(len(step.buffers), pointers.get(function, 0)) if step.buffers else 0
             launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))
-            launch.current = <void**> table(launch.count, sizeof(void*))
+            launch.machine = &self.machine
+            launch.kernels = <Handle*> table(members, sizeof(Handle))
+            launch.bases = <int32_t*> table(members, sizeof(int32_t))
+            launch.current = <void**> table(members * launch.count, sizeof(void*))
             for a in range(launch.count):
                 launch.buffers[a] = step.buffers[a if a < len(step.buffers) else 0]
-            status = SUCCESS
-            launch.kernel = api.create_kernel(<Handle> <uintptr_t> programs[function].int_ptr, function.encode(), &status)
-            if status == SUCCESS:
-                status = api.set_kernel_arg(launch.kernel, 0, sizeof(int32_t), &which)
-            if status == SUCCESS:
-                status = api.set_kernel_arg(launch.kernel, 1, sizeof(int32_t), &base)
+            launch.program = <Handle> <uintptr_t> programs[function].int_ptr
+            launch.function = <bytes> names[function]
+            status = made(launch, 0)
             if status != SUCCESS:
                 raise DeviceError(f"kernel {kernel.name} ({function}) cannot be made: {status_name(status)}")
 
@@ -419,23 +430,8 @@ cdef class Executor:
                 return SUCCESS
 
     cdef int launch(self, Launch* step) noexcept nogil:
-        cdef int32_t n
-        cdef int status
-        cdef void* pointer
         self.pending += 1
-        for n in range(step.count):
-            pointer = self.address[step.buffers[n]]
-            if pointer != step.current[n]:
-                if self.access == BUFFER:
-                    status = api.set_kernel_arg(step.kernel, n + 2, sizeof(Handle), &pointer)
-                else:
-                    status = api.set_kernel_arg_svm(step.kernel, n + 2, pointer)
-                if status != SUCCESS:
-                    return status
-                step.current[n] = pointer
-        return api.enqueue_kernel(
-            self.queue, step.kernel, 1, NULL, &step.items, &self.local if self.local else NULL, 0, NULL, NULL
-        )
+        return share_out(run_items, step, <int> step.items, self.machine.members)
 
     cdef int count(self, int64_t* repeat) noexcept nogil:
         """Give the counter of a REPEAT or NEXT its value in this turn: an element of a table of constants."""
@@ -518,6 +514,58 @@ cdef class Executor:
                 self.error = error
                 return 1
             return 0
+
+
+cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
+    """Run so many items of a launch step in this thread, which is that member of the crew; OpenCL's status."""
+    cdef Launch* launch = <Launch*> step
+    cdef int status = SUCCESS
+    if launch.kernels[who] == NULL:
+        status = made(launch, who)
+    if status == SUCCESS:
+        status = enqueue(launch, who, begin, count)
+    if status == SUCCESS and launch.machine.members > 1:
+        status = api.finish(launch.machine.queues[who])
+    return status
+
+
+cdef int made(Launch* step, int who) noexcept nogil:
+    """Make the kernel object of a thread; OpenCL's status."""
+    cdef int32_t status = SUCCESS
+    cdef Handle kernel = api.create_kernel(step.program, step.function, &status)
+    if status != SUCCESS:
+        return status
+    step.kernels[who] = kernel
+    status = api.set_kernel_arg(kernel, 0, sizeof(int32_t), &step.which)
+    return status if status != SUCCESS else api.set_kernel_arg(kernel, 1, sizeof(int32_t), &step.bases[who])
+
+
+cdef int enqueue(Launch* step, int who, int32_t begin, size_t items) noexcept nogil:
+    """Enqueue so many items of a step, from number `begin` on, on a thread's queue; OpenCL's status."""
+    cdef Machine* machine = step.machine
+    cdef Handle kernel = step.kernels[who]
+    cdef void** current = step.current + who * step.count
+    cdef int32_t n
+    cdef int status
+    cdef void* pointer
+    if begin != step.bases[who]:
+        status = api.set_kernel_arg(kernel, 1, sizeof(int32_t), &begin)
+        if status != SUCCESS:
+            return status
+        step.bases[who] = begin
+    for n in range(step.count):
+        pointer = machine.address[step.buffers[n]]
+        if pointer != current[n]:
+            if machine.access == BUFFER:
+                status = api.set_kernel_arg(kernel, n + 2, sizeof(Handle), &pointer)
+            else:
+                status = api.set_kernel_arg_svm(kernel, n + 2, pointer)
+            if status != SUCCESS:
+                return status
+            current[n] = pointer
+    return api.enqueue_kernel(
+        machine.queues[who], kernel, 1, NULL, &items, &machine.local if machine.local else NULL, 0, NULL, NULL
+    )
 
 
 cdef void* table(size_t count, size_t size) except NULL:

@@ -56,12 +56,12 @@ class Program:
 
 
 class _Dispatcher:
-    """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, whether it
-    is a team's, which takes the number of items and where it is in its phases, too)."""
+    """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, the
+    items of a team's, which takes their number and where it is in its phases, too; else 0)."""
 
     def __init__(self, name: str) -> None:
         self.name, self.items = name, 1
-        self.functions: list[tuple[str, list[str], bool]] = []
+        self.functions: list[tuple[str, list[str], int]] = []
         self.texts: dict[str, int] = {}  # the functions and those that they call, with their sizes
 
     @property
@@ -86,10 +86,9 @@ class _Dispatcher:
                 continue
             lines += [
                 f"    case {which}: {{",
-                "        const int team = (int)get_global_size(0);",
                 "        int phase[3] = {0, 0, 0};",
-                f"        {name}(item, team, phase{args});",
-                "        rx_leave_s32((__global long*)p0, team);",
+                f"        {name}(item, {team}, phase{args});",
+                f"        rx_leave_s32((__global long*)p0, {team});",
                 "        break;",
                 "    }",
             ]
@@ -158,7 +157,7 @@ class Builder:
             texts |= {h: len(h) for n, _ in called for h in self._functions.helpers[n]}
             dispatcher = self._dispatcher(len(types), texts)
             self._launched[name] = (dispatcher, len(dispatcher.functions))
-            dispatcher.functions.append((name, types, kernel.team))
+            dispatcher.functions.append((name, types, kernel.items if kernel.team else 0))
             dispatcher.texts |= texts
             dispatcher.items = max(dispatcher.items, kernel.items)
         return self._launched[name]

@@ -34,7 +34,6 @@ LINE = 64  # bytes of a line of a cache
 # clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
 BARE = "-D_OPENCL_H_"
 GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
-GET_GLOBAL_SIZE = "size_t __attribute__((overloadable, const)) get_global_size(uint);"
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Target:
         """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
         lines = ["#pragma OPENCL FP_CONTRACT OFF"]
         if self.bare:
-            lines += [GET_GLOBAL_ID, GET_GLOBAL_SIZE]
+            lines.append(GET_GLOBAL_ID)
         if self.features:
             lines.append(f'#define RX_WIDE __attribute__((target("{self.features}")))')
         if self.fp64:

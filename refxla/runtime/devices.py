@@ -3,7 +3,8 @@
 Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, five things are seen to, each
 only where the user's environment has not decided it already:
 
-- PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread) side by side in one context;
+- PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread, and so any thread of refxla's
+  own crew) side by side in one context;
 - Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
 - PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (cache.py);
 - PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
@@ -45,8 +46,8 @@ class Device:
     """An OpenCL device, or PoCL's two devices for one CPU, under a short and stable name.
 
     `kind` is "cpu", "gpu", "accelerator" or "simulator" (Oclgrind). `raw` is the pyopencl device; `small`, where there
-    is one, another device of the same context that starts small programs sooner. `driver` tells one version of the
-    driver from another. `why` says how the device came to be chosen, once it was.
+    is one, another device of the same context, which runs what it is given in the thread that gives it. `driver` tells
+    one version of the driver from another. `why` says how the device came to be chosen, once it was.
     """
 
     name: str
@@ -63,6 +64,11 @@ class Device:
     def raws(self) -> tuple[Any, ...]:
         """The pyopencl devices: one, or two."""
         return (self.raw,) if self.small is None else (self.raw, self.small)
+
+    @property
+    def runner(self) -> Any:
+        """The pyopencl device that programs run on: threads of refxla's own start sooner than those of a device."""
+        return self.raw if self.small is None else self.small
 
     @cached_property
     def properties(self) -> Properties:

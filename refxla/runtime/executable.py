@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .._core.launch import Executor
 from ..codegen.program import Program
 from ..plan import Branch, Launch, Loop, Plan, Repeat, Step
@@ -31,11 +29,12 @@ class Executable(Executor):
         `ahead` is what began to compile the program."""
         self.program = program
         self.device = device
-        raw, self._raw_reason = choose_raw(plan, device, operations)
+        cores, self._cores_reason = choose_cores(plan, device, operations)
+        raw = device.runner
         built = build(device, raw, program, ahead)
-        local, queue = 0 if device.kind == "gpu" else 1, device.queue(raw)
+        local, (queue, *others) = 0 if device.kind == "gpu" else 1, [device.queue(raw) for _ in range(cores)]
         pointers = program.pointers
-        super().__init__(plan, program.entries, built, queue, device.context, device.access, local, pointers)
+        super().__init__(plan, program.entries, built, queue, device.context, device.access, local, pointers, others)
 
     @property
     def opencl(self) -> str:
@@ -50,38 +49,36 @@ class Executable(Executor):
     @property
     def device_reason(self) -> str:
         """Why the program runs where it does."""
-        return "; ".join(reason for reason in (self.device.why, self._raw_reason) if reason)
+        return "; ".join(reason for reason in (self.device.why, self._cores_reason) if reason)
 
     def __repr__(self) -> str:
         return f"<Executable {self.plan.name}: {len(self.plan.kernels)} kernels on {self.device.name}>"
 
 
 # What a launch costs and what a core does, as measured on two cores with PoCL 3.0.
-_START_US = 20.0  # to wake the threads and to hear from them, for each wait
-_LAUNCH_US = 3.0  # for each launch
+_START_US = 5.0  # to share out a call's work: threads that wait busily take one, those that sleep some 20
+_LAUNCH_US = 1.0  # for each launch
 _BYTES_PER_US = 30e3  # what one core reads and writes
 _OPERATIONS_PER_US = 60e3  # what one core computes
 _ITEM_US = 2.0  # what an item of a kernel with several takes at least: emitters make them of some 20 us
 
 
-def choose_raw(plan: Plan, device: Device, operations: int = 0) -> tuple[Any, str]:
-    """Which of the device's pyopencl devices runs a plan, and why.
+def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, str]:
+    """How many threads of refxla's share the work of a plan, and why; 1, too, for a device that has its own.
 
-    PoCL has one that uses all cores and one that runs in the calling thread and so starts in a tenth of the time. The
-    second is taken when splitting the work would save less than starting it costs. A loop whose turns are not
-    known counts as one.
-    `operations` is an estimate of the arithmetic in a call.
+    It is done in the calling thread alone when splitting it would save less than it costs. A loop whose turns are not
+    known counts as one. `operations` is an estimate of the arithmetic in a call.
     """
     if device.small is None:
-        return device.raw, ""
+        return 1, ""
     share = 1 - 1 / max(1, device.compute_units)  # what all cores but one do
     saved, cost = _gain(plan, plan.steps, share)
     if saved:  # something can be split
         saved = max(saved, share * operations / _OPERATIONS_PER_US)
     cost += _START_US
     if saved > cost:
-        return device.raw, f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
-    return device.small, f"in the calling thread: more cores would save {saved:.0f} us a call and cost {cost:.0f} us"
+        return device.compute_units, f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
+    return 1, f"in the calling thread: more cores would save {saved:.0f} us a call and cost {cost:.0f} us"
 
 
 def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, float]:
@@ -103,12 +100,10 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
                 cost += _LAUNCH_US
             case Loop(condition, _, body):
                 parts = (condition, body)
-                cost += _START_US
             case Repeat(turns, body):
                 parts, times = (body,), turns
             case Branch(_, branches):
                 parts = branches
-                cost += _START_US
         for part in parts:
             more_saved, more_cost = _gain(plan, part, share)
             saved, cost = saved + times * more_saved, cost + times * more_cost

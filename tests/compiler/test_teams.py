@@ -16,7 +16,7 @@ from refxla import plan as p
 from refxla.codegen.target import DEFAULT_CPU
 from refxla.compiler import plan_module
 from refxla.planning.together import MOST_ARGUMENTS
-from refxla.runtime.executable import choose_raw
+from refxla.runtime.executable import choose_cores
 
 TEAM = replace(DEFAULT_CPU, team=True)
 
@@ -213,7 +213,7 @@ def test_where_a_team_runs_is_weighed():
     """By what it saves: a chain of small products is not worth waking other threads for."""
 
     class Two:
-        compute_units, raw, small = 2, "all", "one"
+        compute_units, small = 2, "one"
 
-    where = [choose_raw(plan_module(parse(CHAIN.format(n=n)), TEAM)[1].plan, Two)[0] for n in (8, 300)]
-    assert where == ["one", "all"]
+    cores = [choose_cores(plan_module(parse(CHAIN.format(n=n)), TEAM)[1].plan, Two)[0] for n in (8, 300)]
+    assert cores == [1, 2]

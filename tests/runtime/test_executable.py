@@ -1,4 +1,4 @@
-"""The executable: which of PoCL's devices it takes, and what it tells."""
+"""The executable: how many threads share its work, and what it tells."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from refxla.plan import Loop
 from refxla.runtime.devices import find
-from refxla.runtime.executable import choose_raw
+from refxla.runtime.executable import choose_cores
 
 
 def elementwise(maker, size: int, items: int):
@@ -17,21 +17,21 @@ def elementwise(maker, size: int, items: int):
 
 
 def test_large_programs_use_all_cores_and_small_ones_the_calling_thread(device, maker):
-    raw, reason = choose_raw(elementwise(maker, 64, 1), device)
-    assert raw is device.small and "calling thread" in reason
-    raw, reason = choose_raw(elementwise(type(maker)(), 1 << 20, 64), device)
-    assert raw is device.raw and "all" in reason
-    raw, _ = choose_raw(elementwise(type(maker)(), 1 << 20, 1), device)  # one item cannot be split
-    assert raw is device.small
-    only = find("pocl:pthread")
-    assert choose_raw(elementwise(type(maker)(), 64, 1), only) == (only.raw, "")
+    cores, reason = choose_cores(elementwise(maker, 64, 1), device)
+    assert cores == 1 and "calling thread" in reason
+    cores, reason = choose_cores(elementwise(type(maker)(), 1 << 20, 64), device)
+    assert cores == device.compute_units and "all" in reason
+    cores, _ = choose_cores(elementwise(type(maker)(), 1 << 20, 1), device)  # one item cannot be split
+    assert cores == 1
+    only = find("pocl:pthread")  # has threads of its own
+    assert choose_cores(elementwise(type(maker)(), 1 << 20, 64), only) == (1, "")
 
 
 def test_a_loop_is_weighed_by_one_iteration(device, maker):
     x, more = maker.inside("arena", "f32", 1 << 20), maker.inside("arena", "pred")
     step = maker.launch("a0[item] += 1.0f;", [], [x], items=64)
     plan = maker.plan(Loop((maker.launch("a0[0] = 0;", [], [more]),), more, (step,)))
-    assert choose_raw(plan, device)[0] is device.raw
+    assert choose_cores(plan, device)[0] == device.compute_units
 
 
 def test_both_give_the_same(device, maker, executable):

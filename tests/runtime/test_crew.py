@@ -1,0 +1,119 @@
+"""The threads that share out the items of a launch."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from refxla._core.launch import Executor
+from refxla_spec.errors import DeviceError
+
+from refxla.codegen.program import program
+from refxla.runtime.build import build
+
+# Item 0 and item 1 wait for each other, though not for ever; the result says of each whether the other came.
+MEET = """
+    __atomic_store_n(a1 + item, *a0, __ATOMIC_SEQ_CST);
+    int met = 0;
+    for (long n = 0; n < 200000000 && !met; ++n) met = __atomic_load_n(a1 + 1 - item, __ATOMIC_SEQ_CST) == *a0;
+    a2[item] = met;
+"""
+COUNT = "a1[item] = a0[item] + 1;"
+LARGE = """
+    volatile int own[100000];
+    for (int n = 0; n < 100000; ++n) own[n] = n + item;
+    int sum = 0;
+    for (int n = 0; n < 100000; ++n) sum += own[n] & 1;
+    a0[item] = sum;
+"""
+
+
+@pytest.fixture
+def crew(device):
+    """(plan, how many members) -> Executor; more arguments are the Executor's."""
+
+    def make(plan, members: int = 2, **arguments) -> Executor:
+        text = program(plan.kernels, device.target)
+        built = build(device, device.small, text)
+        queue, *others = (device.queue(device.small) for _ in range(members))
+        return Executor(plan, text.entries, built, queue, device.context, others=others, **arguments)
+
+    return make
+
+
+def counting(maker, items: int):
+    x, y = maker.parameter("s32", items), maker.result("s32", items)
+    return maker.plan(maker.launch(COUNT, [x], [y], items))
+
+
+def test_two_members_work_at_the_same_time(maker, crew):
+    now, flags, met = maker.parameter("s32"), maker.inside("workspace", "s32", 2), maker.result("s32", 2)
+    run = crew(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
+    for n in range(1, 20):
+        np.testing.assert_array_equal(run(np.int32(n)), [[1, 1]])
+        if n % 5 == 0:
+            time.sleep(0.02)  # the helper goes to sleep
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 7])
+def test_each_item_is_done_once(crew, maker, members):
+    for items in (1, 2, 3, 5, 16, 63, 1000):
+        plan = counting(type(maker)(), items)
+        run, x = crew(plan, members), np.zeros(items, np.int32)
+        for n in range(50):
+            (x,) = run(x)
+            np.testing.assert_array_equal(x, n + 1)
+
+
+def test_who_finds_the_crew_at_work_does_all_alone(maker, crew):
+    runs = [crew(counting(type(maker)(), items)) for items in (64, 100, 128, 2)]
+    wrong = []
+
+    def work(run, items):
+        x = np.zeros(items, np.int32)
+        for n in range(3000):
+            (x,) = run(x)
+            if (x != n + 1).any():
+                wrong.append((items, n))
+
+    threads = [threading.Thread(target=work, args=a, daemon=True) for a in zip(runs, (64, 100, 128, 2), strict=True)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(300)
+    assert not any(t.is_alive() for t in threads) and not wrong
+
+
+def test_a_launch_that_a_member_is_refused(maker, crew):
+    run = crew(counting(maker, 8), local=1 << 20)
+    for _ in range(3):
+        with pytest.raises(DeviceError, match="kernel0 of handmade failed on the device: INVALID_WORK_GROUP_SIZE"):
+            run(np.zeros(8, np.int32))
+
+
+def test_a_forked_process_has_helpers_of_its_own(maker, crew):
+    now, flags, met = maker.parameter("s32"), maker.inside("workspace", "s32", 2), maker.result("s32", 2)
+    run = crew(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
+    run(np.int32(1))
+    child = os.fork()
+    if child == 0:
+        os._exit(int(run(np.int32(2))[0].sum()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_thread_with_a_small_stack(maker, crew, members):
+    """What items keep to themselves, more than such a thread has room for, lies in others."""
+    run = crew(maker.plan(maker.launch(LARGE, [], [maker.result("s32", 4)], 4)), members)
+    found = []
+    before = threading.stack_size(128 << 10)
+    try:
+        thread = threading.Thread(target=lambda: found.extend(run()))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    np.testing.assert_array_equal(found, [[50000] * 4])
