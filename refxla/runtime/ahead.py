@@ -1,28 +1,28 @@
-"""A program compiled by PoCL while it is still being made: here, and by a process beside this one (beside.py).
+"""A program compiled by PoCL while it is still being made, by processes beside this one (beside.py).
 
-PoCL compiles for seconds what takes Python as long to write. So the process beside this one starts when a large program
-begins to be compiled, and takes each part when it is full; this one joins it when all parts are there.
+PoCL compiles for seconds what takes Python as long to write. So helpers start when a program begins to be compiled, and
+take each part when it is full; this process then only opens what they made.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
-
-from refxla_spec.errors import DeviceError
 
 from ..codegen.program import Part
 from ..progress import stage
-from .beside import Helper, Parts, libraries
+from . import pocl_builtins
+from .beside import HELPERS, Helper, Parts, libraries
 from .devices import Device, pocl_directory
 
 LARGE = 250  # instructions of a program that has several parts, most likely
-_HELPED = 3  # so many parts are worth a process beside this one, which takes half a second to start
-_PATIENCE = 2.0  # seconds that a helper is waited for at least
+_MOST = 4  # processes at a time: few programs have more parts
+_LOOK_S = 0.05  # between two looks at what a helper does
+_PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
 
 
 class Ahead:
@@ -34,13 +34,16 @@ class Ahead:
     def __init__(self, device: Device, raw: Any = None) -> None:
         """`raw` is the one of the device's `raws` that the program will run on: by default that of large programs."""
         self.device, self.raw = device, device.raw if raw is None else raw
-        self.directory = pocl_directory() if device.platform == "Portable Computing Language" else None
+        self._directory = pocl_directory() if device.platform == "Portable Computing Language" else None
         self._options = " ".join(device.target.build_options)
-        self._able = self.directory is not None and processors() > 1
+        paths = libraries() if self._directory is not None else None
+        self._most = 0 if paths is None or processors() < 2 else min(processors(), _MOST)
+        if self._most:
+            self._paths = (paths[0], self._pocl(paths[1]))
+            self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = Parts()
         self._put: set[str] = set()
-        self._helper: Helper | None = None
-        self._warming: threading.Thread | None = None
+        self._helpers: list[Helper] = []
 
     def __enter__(self) -> Ahead:
         return self
@@ -49,76 +52,62 @@ class Ahead:
         self.end()
 
     def expect(self, instructions: int) -> None:
-        """A program of about so many instructions will come: if it is large, the compilers are made ready here and in
-        the process beside, which takes them half a second."""
-        if instructions >= LARGE and self._start():
-            self._warming = threading.Thread(target=self._warm, name="refxla-warm", daemon=True)
-            self._warming.start()
+        """A program of about so many instructions will come: helpers are made ready while it is planned."""
+        self._start(self._most if instructions >= LARGE else 1)
 
     def take(self, part: Part) -> None:
         """A part that is ready to be compiled."""
         if part.source not in self._put:
             self._put.add(part.source)
             self._parts.put(part)
-            if len(self._put) == _HELPED:
-                self._start()
+            self._start(len(self._put))
 
     def finish(self, parts: Sequence[Part]) -> list[Any]:
         """The pyopencl programs of all parts of the program, each built and its kernels compiled.
 
-        What the other process has not done when this one is ready, and has waited as long as its own share took, this
-        one does, too. Raises DeviceError with the compiler's log.
+        What the helpers have done is opened here while they work; what they have not, this process compiles. Raises
+        DeviceError with the compiler's log.
         """
         from .build import compiled
 
-        made: dict[str, Any] = {}
         for part in parts:
             self.take(part)
         self._parts.close()
-        begin = time.monotonic()
-        try:
-            while self._helper is not None and (part := self._parts.take()) is not None:
-                stage(f"part {len(made) + 1} of {len(parts)} of the OpenCL C")
+        made: dict[str, Any] = {}
+        moved = time.monotonic()
+        while busy := [h for h in self._helpers if h.busy]:
+            stage(f"{len(self._parts.done)} of {len(parts)} parts of the OpenCL C compiled")
+            ready = [p for p in parts if p.source in self._parts.done and p.source not in made]
+            for part in ready:
                 made[part.source] = compiled(self.device, self.raw, part)
-            if self._helper is not None:
-                for part in parts:  # what is there to be opened, while the other process is at its last
-                    if part.source in self._helper.done and part.source not in made:
-                        made[part.source] = compiled(self.device, self.raw, part)
-                self._helper.wait(max(_PATIENCE, time.monotonic() - begin))
-        finally:
-            self.end()
+            busy[0].wait(_LOOK_S)
+            if ready or any([h.moves() for h in busy]):
+                moved = time.monotonic()
+            elif time.monotonic() > moved + _PATIENCE_S:
+                break
+        self.end()
         return [made.get(p.source) or compiled(self.device, self.raw, p) for p in parts]
 
     def end(self) -> None:
-        """End the process beside this one."""
-        if self._helper is not None:
-            self._helper.end()
-            self._helper = None
-        if self._warming is not None:
-            self._warming.join()
-            self._warming = None
+        """Let the helpers go; those that are at work are ended."""
+        self._parts.drop()
+        while self._helpers:
+            HELPERS.give_back(self._helpers.pop())
 
-    def _start(self) -> bool:
-        """Start the process beside this one, if there is none and one can be started. Whether it is there."""
-        if self._able and self._helper is None:
-            paths = libraries()
-            if paths is not None:
-                number = self.raw.platform.get_devices().index(self.raw)
-                with contextlib.suppress(OSError):  # no process can be started
-                    first = Part(_nothing(self.device, "beside"), ())
-                    self._helper = Helper(self._parts, self._options, first, *paths, number, self.directory)
-        return self._helper is not None
+    def _start(self, count: int) -> None:
+        """Have so many helpers at work, as far as they are allowed and can be started."""
+        with contextlib.suppress(OSError):  # no process can be started
+            while len(self._helpers) < min(count, self._most):
+                self._helpers.append(HELPERS.take(*self._paths, self._directory))
+                self._helpers[-1].work(self._parts, self._number, self._options)
 
-    def _warm(self) -> None:
-        from .build import compile_source
-
-        with contextlib.suppress(DeviceError):  # which the program itself will meet
-            compile_source(self.device.context, self.raw, _nothing(self.device, "here"), self._options)
-
-
-def _nothing(device: Device, name: str) -> str:
-    """A program that does nothing: to build it loads a compiler. Two that are built at once have different names."""
-    return device.target.primitives() + f"__kernel void refxla_{name}(__global int* a) {{ a[get_global_id(0)] = 0; }}\n"
+    def _pocl(self, pocl: Path) -> Path:
+        """By which path helpers load PoCL."""
+        library = self.device.properties.builtins
+        if library and self.device.target.bare:
+            with contextlib.suppress(OSError):  # no room: it is as quick as it was
+                return pocl_builtins.folder(self._directory.with_name("beside"), pocl, library) or pocl
+        return pocl
 
 
 def processors() -> int:

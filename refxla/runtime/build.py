@@ -21,7 +21,7 @@ from ..codegen.program import Part, Program
 from . import cache, pocl_files
 from .ahead import Ahead, processors
 from .beside import sizes
-from .devices import Device
+from .devices import Device, pocl_directory
 
 _pocl_lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
 _ROOM = 16 << 20  # more than any program was seen to take
@@ -41,20 +41,16 @@ def build(device: Device, raw: Any, program: Program, ahead: Ahead | None = None
             program, [_with_binary(device, raw, source, build_options(device), store) for source in sources]
         )
     name = _key([part.source for part in program.parts], build_options(device), raw)
-    if ahead is None or ahead.raw != raw:
-        ahead = Ahead(device, raw)
-    directory = ahead.directory
-    if directory is None:
-        return _by_function(program, ahead.finish(program.parts))
-    kept, built = store.get(name), None
-    with _pocl_lock, ahead:
-        _room(directory)
-        if kept is not None:
-            ahead.end()
-            built = _restored(device, raw, program.parts, kept, directory)
+    directory = pocl_directory()
+    with _pocl_lock:
+        kept = None
+        if directory is not None:
+            _room(directory)
+            kept = store.get(name)
+        built = None if kept is None else _restored(device, raw, program.parts, kept, directory)
         if built is None:
-            built = ahead.finish(program.parts)
-            packed = pocl_files.pack(directory, program.parts)
+            built = _compiled_ahead(device, raw, program.parts, ahead)
+            packed = None if directory is None else pocl_files.pack(directory, program.parts)
             if packed is not None:
                 store.put(name, packed)
     return _by_function(program, built)
@@ -132,6 +128,16 @@ def _with_binary(device: Device, raw: Any, source: str, options: str, store: cac
 
 
 # PoCL ----------------------------------------------------------------------------------------------------------------
+
+
+def _compiled_ahead(device: Device, raw: Any, parts: Sequence[Part], ahead: Ahead | None) -> list[Any]:
+    """The parts as `ahead` has them compiled, if it is for `raw`."""
+    if ahead is None or ahead.raw != raw:
+        if ahead is not None:
+            ahead.end()
+        ahead = Ahead(device, raw)
+    with ahead:
+        return ahead.finish(parts)
 
 
 def compiled(device: Device, raw: Any, part: Part) -> Any:

@@ -5,17 +5,20 @@ POCL_CACHE_DIR, device and options lies in files from which the first one goes o
 
 This file is run as a script by `beside.py`, and imports next to nothing, to start in a few hundredths of a second:
 
-    python -I helper.py LIBRARY DEVICE      the path of an OpenCL loader; the number of the device among PoCL's
+    python -I -S helper.py LIBRARY      the path of an OpenCL loader
 
-Each line of its input is a JSON object: source, options, functions, sizes. It builds the program, launches each
-function with a `which` that no case has, once for each size, and answers with a line: "done", or what went wrong.
+Each line of its input is a JSON object: number (of the device among PoCL's), source, options, functions, sizes. It
+builds the program, launches each function with a `which` that no case has, once for each size, and answers with a line:
+"done", or what went wrong. It ends with its input, or when no line comes for IDLE_S seconds.
 """
 
 import ctypes
 import json
+import select
 import sys
 from ctypes import byref, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
 
+IDLE_S = 30.0
 _PLATFORM_NAME, _KERNEL_NUM_ARGS, _DEVICE_TYPE_ALL = 0x0902, 0x1191, 0xFFFFFFFF
 
 
@@ -51,14 +54,22 @@ class OpenCL:
 
 
 class Compiler:
-    """A device of PoCL's with a context and a queue."""
+    """PoCL's devices, each with a context and a queue once it is compiled for."""
 
-    def __init__(self, library: str, number: int) -> None:
-        self.cl = cl = OpenCL(library)
-        self.device = self._devices()[number]
-        self.context = cl.make("clCreateContext", None, c_uint32(1), byref(self.device), None, None)
-        self.queue = cl.make("clCreateCommandQueue", self.context, self.device, ctypes.c_uint64(0))
+    def __init__(self, library: str) -> None:
+        self.cl = OpenCL(library)
+        self.devices = self._devices()
+        self.opened: dict[int, tuple[c_void_p, c_void_p]] = {}
         self.nothing = ctypes.create_string_buffer(64)
+
+    def _open(self, number: int) -> tuple[c_void_p, c_void_p]:
+        """The context and the queue of a device."""
+        if number not in self.opened:
+            device = self.devices[number]
+            context = self.cl.make("clCreateContext", None, c_uint32(1), byref(device), None, None)
+            queue = self.cl.make("clCreateCommandQueue", context, device, ctypes.c_uint64(0))
+            self.opened[number] = context, queue
+        return self.opened[number]
 
     def _devices(self) -> list[c_void_p]:
         cl, count = self.cl, c_uint32(0)
@@ -76,12 +87,14 @@ class Compiler:
                 return [c_void_p(d) for d in devices]
         raise Failed("PoCL is not there")
 
-    def compile(self, source: str, options: str, functions: list[str], sizes: list[int]) -> None:
-        """Build a program and have its kernels compiled. Raises Failed."""
+    def compile(self, number: int, source: str, options: str, functions: list[str], sizes: list[int]) -> None:
+        """Build a program for a device and have its kernels compiled. Raises Failed."""
         cl = self.cl
+        context, queue = self._open(number)
         text = (c_char_p * 1)(source.encode())
-        program = cl.make("clCreateProgramWithSource", self.context, c_uint32(1), text, None)
-        cl.call("clBuildProgram", program, c_uint32(1), byref(self.device), options.encode(), None, None)
+        program = cl.make("clCreateProgramWithSource", context, c_uint32(1), text, None)
+        device = byref(self.devices[number])
+        cl.call("clBuildProgram", program, c_uint32(1), device, options.encode(), None, None)
         for function in functions:
             kernel = cl.make("clCreateKernel", program, function.encode())
             count = c_uint32(0)
@@ -92,16 +105,16 @@ class Compiler:
                 cl.call("clSetKernelArgSVMPointer", kernel, c_uint32(n), self.nothing)
             for size in sizes:
                 whole, group = (c_size_t * 1)(size), (c_size_t * 1)(1)
-                launch = (self.queue, kernel, c_uint32(1), None, whole, group, c_uint32(0), None, None)
+                launch = (queue, kernel, c_uint32(1), None, whole, group, c_uint32(0), None, None)
                 cl.call("clEnqueueNDRangeKernel", *launch)
-        cl.call("clFinish", self.queue)
+        cl.call("clFinish", queue)
 
 
-def main(library: str, number: str) -> None:
+def main(library: str) -> None:
     compiler = None
-    for line in sys.stdin:
+    while select.select([sys.stdin], [], [], IDLE_S)[0] and (line := sys.stdin.readline()):
         try:
-            compiler = compiler or Compiler(library, int(number))
+            compiler = compiler or Compiler(library)
             compiler.compile(**json.loads(line))
             print("done", flush=True)
         except (Failed, OSError, AttributeError, IndexError) as problem:

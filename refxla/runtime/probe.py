@@ -42,7 +42,8 @@ class Properties:
     square root are correctly rounded. `vector_bytes`: the width of a register.
     `team`: items can go through phases together (teams.py).
     `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
-    a function may ask for (see Target), "" if it may not.
+    a function may ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
+    (pocl_builtins.py), "" if there is none.
     """
 
     works: bool = False
@@ -59,6 +60,7 @@ class Properties:
     alignment: int = 128
     features: str = ""
     team: bool = False
+    builtins: str = ""
 
 
 def properties(device: Device) -> Properties:
@@ -84,9 +86,8 @@ def entry(device: Device) -> str:
 
 def _self() -> str:
     """What changes whenever the answers may change on our side."""
-    with open(__file__, encoding="utf-8") as file:
-        text = file.read()
-    return f"{importlib.metadata.version('pyopencl')} {disk.key(text)}"
+    texts = [Path(__file__).with_name(name).read_text("utf-8") for name in ("probe.py", "pocl_builtins.py")]
+    return f"{importlib.metadata.version('pyopencl')} {disk.key(*texts)}"
 
 
 def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
@@ -504,6 +505,32 @@ def _team(bench: Bench) -> dict[str, Any]:
     return {"team": bool((x[:5] == want).all() and not sync.any())}
 
 
+def _builtins(bench: Bench) -> dict[str, Any]:
+    """What stands in the place of PoCL's library, if a process that has it compiles a kernel with it."""
+    from ..codegen.target import BARE
+    from . import pocl_builtins
+    from .beside import Helper, Part, Parts, libraries
+    from .devices import pocl_directory
+
+    directory, paths = pocl_directory(), libraries()
+    if bench.device.platform != "Portable Computing Language" or directory is None or paths is None:
+        return {}
+    library = pocl_builtins.made_by(bench.build, directory)
+    pocl = pocl_builtins.folder(directory.with_name("beside"), paths[1], library) if library else None
+    if pocl is None:
+        return {}
+    parts = Parts()
+    parts.put(Part(pocl_builtins.SOURCE.replace("refxla_builtins", "refxla_again"), ("refxla_again",)))
+    parts.close()
+    helper = Helper(paths[0], pocl, directory)
+    try:
+        helper.work(parts, bench.raw.platform.get_devices().index(bench.raw), BARE)
+        helper.wait(LIMIT_SECONDS)
+    finally:
+        helper.end()
+    return {"builtins": library} if parts.done else {}
+
+
 CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "runs": _runs,
     "memory": _memory,
@@ -517,6 +544,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "float16": _vectors(16),
     "avx512": _avx512,
     "team": _team,
+    "builtins": _builtins,
 }
 
 

@@ -1,7 +1,8 @@
-"""Programs in parts, compiled by this process and by one beside it."""
+"""Programs in parts, compiled by processes beside this one."""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -12,9 +13,9 @@ import pytest
 from refxla_spec.errors import DeviceError
 
 from refxla.codegen.program import Builder, Part, program
-from refxla.runtime import ahead, beside, build
+from refxla.runtime import ahead, beside, build, pocl_builtins
 from refxla.runtime.ahead import Ahead
-from refxla.runtime.beside import Helper, Parts, libraries
+from refxla.runtime.beside import HELPERS, Helper, Helpers, Parts, libraries
 from refxla.runtime.devices import pocl_directory
 from refxla.runtime.executable import Executable
 
@@ -116,24 +117,53 @@ def parts_of(program):
     return parts
 
 
-def test_the_process_beside_compiles_into_the_directory(maker, device):
+@pytest.fixture
+def helper(device):
+    found = Helper(*libraries(), pocl_directory())
+    yield found
+    found.end()
+
+
+def number_of(device, raw) -> int:
+    return device.raw.platform.get_devices().index(raw)
+
+
+def test_a_helper_compiles_into_the_directory(maker, device, helper):
     _, four = four_steps(maker, device, 2)
-    directory = pocl_directory()
-    before = set(directory.rglob("*.so"))
-    options, first = " ".join(device.target.build_options), Part(ahead._nothing(device, "beside"), ())
-    number = device.raw.platform.get_devices().index(device.small)
+    before = kernels_made()
     parts = parts_of(four)
-    helper = Helper(parts, options, first, *libraries(), number, directory)
-    try:
+    helper.work(parts, number_of(device, device.small), " ".join(device.target.build_options))
+    parts.close()
+    assert helper.wait(300) and helper.moves() and not helper.moves()
+    made = {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
+    assert set(made) == {name for name, _ in four.entries}
+    assert parts.done == {part.source for part in four.parts}
+    for part in four.parts:  # and this process compiles none of it again
+        build.compiled(device, device.small, part)
+    assert made == {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
+
+
+def test_a_helper_compiles_for_several_devices(maker, device, helper):
+    _, four = four_steps(maker, device, 14)
+    for raw in device.raws:
+        parts = parts_of(four)
         parts.close()
-        helper.wait(300)
-        made = {path.stem: path.stat().st_mtime_ns for path in set(directory.rglob("*.so")) - before}
-        assert set(made) == {name for name, _ in four.entries}
-        for part in four.parts:  # and this process compiles none of it again
-            build.compiled(device, device.small, part)
-        assert made == {path.stem: path.stat().st_mtime_ns for path in set(directory.rglob("*.so")) - before}
-    finally:
-        helper.end()
+        helper.work(parts, number_of(device, raw), " ".join(device.target.build_options))
+        assert helper.wait(300) and parts.done == {part.source for part in four.parts}
+
+
+def test_the_library_of_built_in_functions_is_cut_down(maker, device, tmp_path):
+    library = device.properties.builtins
+    pocl = libraries()[1]
+    if pocl_builtins.folder(tmp_path / "links", pocl, library) is None:
+        pytest.skip("this PoCL is not that of the wheel")
+    assert 0 < len(library) < 100_000
+    with Ahead(device) as begun:
+        path = begun._paths[1]
+    assert path != pocl and path.resolve() == pocl.resolve()
+    (kept, *_) = (path.parent / pocl_builtins._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
+    (whole, *_) = (pocl.parent / pocl_builtins._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
+    assert kept.stat().st_size < whole.stat().st_size / 100
 
 
 def test_parts_come_while_others_are_taken():
@@ -155,7 +185,7 @@ def test_parts_compiled_ahead(maker, device):
     (salted,) = (part for part in four.parts if part.functions == (four.entries[0][0],))  # which no other test has
     with Ahead(device, device.small) as begun:
         begun.expect(ahead.LARGE)
-        helper = begun._helper
+        assert len(begun._helpers) == 2
         begun.take(salted)
         begun.take(salted)
         limit = time.monotonic() + 300
@@ -164,7 +194,6 @@ def test_parts_compiled_ahead(maker, device):
         made = {path.stem for path in kernels_made() - before}
         assert made == set(salted.functions)  # and nothing else was asked for
         executable = Executable(plan, four, device, ahead=begun)
-    assert helper._child.returncode is not None
     given = np.arange(8, dtype=np.float32)
     assert np.array_equal(executable(given)[0], ((given + 7) * 2 - 1) / 4)
 
@@ -174,70 +203,99 @@ def kernels_made() -> set[Path]:
     return set(pocl_directory().glob("??/*/*/*/*.so"))
 
 
-def test_what_was_begun_is_ended(maker, device):
+def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
+    never_done(monkeypatch, tmp_path)
     _, four = four_steps(maker, device, 8)
     with pytest.raises(KeyboardInterrupt), Ahead(device) as begun:
         begun.expect(ahead.LARGE)
-        helper, thread = begun._helper, begun._helper._thread
+        helper, thread = begun._helpers[0], begun._helpers[0]._thread
         begun.take(four.parts[0])
         raise KeyboardInterrupt
-    assert helper._child.returncode is not None and not thread.is_alive() and begun._helper is None
+    assert helper._child.returncode is not None and not thread.is_alive() and not begun._helpers
 
 
-def test_small_programs_start_no_process(device, monkeypatch):
-    monkeypatch.setattr(ahead, "Helper", None)
-    with Ahead(device) as begun:
-        begun.expect(ahead.LARGE - 1)
-        begun.take(Part("1", ()))
-        begun.take(Part("2", ()))
+def test_where_no_helper_can_be_had_none_is_started(device, monkeypatch):
+    monkeypatch.setattr(Helpers, "take", None)
     monkeypatch.setattr(ahead, "processors", lambda: 1)
     with Ahead(device) as begun:
         begun.expect(ahead.LARGE)
+        begun.take(Part("1", ()))
 
 
-def test_both_together(maker, device, monkeypatch):
+def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
+    HELPERS.end()
     started = []
-    monkeypatch.setattr(ahead, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
-    plan, parts = four_steps(maker, device, 3)
-    assert right(plan, parts, device, 3)
-    assert len(started) == 1 and started[0]._child.returncode is not None
-    assert right(plan, parts, device, 3) and len(started) == 1  # from the cache
+    monkeypatch.setattr(beside, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
+    assert right(*four_steps(type(maker)(), device, 3), device, 3) and len(started) == 2  # there are several parts
+    assert right(*four_steps(type(maker)(), device, 13), device, 13) and len(started) == 2
+    assert all(helper.alive and not helper.busy for helper in started)
+    started[-1].end()  # as one does for which nothing came for long
+    assert right(*four_steps(type(maker)(), device, 15), device, 15) and len(started) == 3
+    HELPERS.end()
+    assert not any(helper.alive for helper in started)
 
 
-def test_what_the_other_process_has_done_is_opened_while_it_works(maker, device, monkeypatch):
+def test_a_helper_ends_when_nothing_comes(monkeypatch, tmp_path):
+    path = tmp_path / "helper.py"
+    path.write_text(beside._SCRIPT.read_text().replace("IDLE_S = 30.0", "IDLE_S = 0.1"))
+    monkeypatch.setattr(beside, "_SCRIPT", path)
+    helper = Helper(*libraries(), pocl_directory())
+    assert helper._child.wait(300) == 0 and not helper.alive
+    helper.end()
+
+
+def test_a_process_that_was_forked_has_no_helpers(device):
+    HELPERS.give_back(Helper(*libraries(), pocl_directory()))
+    child = os.fork()
+    if not child:
+        os._exit(len(HELPERS._idle))
+    assert os.waitpid(child, 0)[1] == 0 and HELPERS._idle
+
+
+def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypatch):
     _, parts = four_steps(maker, device, 12)
     sources = [part.source for part in parts.parts]
     compiled, opened, before = build.compiled, [], []
 
     class Other:
-        done = set(sources[:2])
+        busy = True
 
         def wait(self, seconds):
             before.extend(opened)
+            self.busy = False
 
-        def end(self):
-            pass
+        def rest(self):
+            return True
 
     monkeypatch.setattr(build, "compiled", lambda d, r, part: opened.append(part.source) or compiled(d, r, part))
     with Ahead(device) as work:
-        work._helper, work._put = Other(), set(sources[:2])
+        work._helpers, work._most = [Other()], 0
+        work._parts.done.update(sources[:2])
         made = work.finish(parts.parts)
-    assert before == opened == [*sources[2:], *sources[:2]] and len(made) == 4
+    HELPERS._idle.clear()
+    assert before == sources[:2] and opened == sources and len(made) == 4
+
+
+def never_done(monkeypatch, place: Path, script: str = "import time; time.sleep(1000)") -> None:
+    """Helpers read a line and then do what `script` says."""
+    path = place / "helper.py"
+    path.write_text(f"import sys\nsys.stdin.readline()\n{script}\n")
+    monkeypatch.setattr(beside, "_SCRIPT", path)
+    HELPERS.end()
 
 
 @pytest.mark.parametrize(
     "script", ["import time; time.sleep(1000)", "print('failed: no')", "raise SystemExit", "import os; os.abort()"]
 )
 def test_a_process_that_does_not_help(maker, device, monkeypatch, tmp_path, script):
-    path = tmp_path / "helper.py"
-    path.write_text(f"import sys\nsys.stdin.readline()\n{script}\n")
-    monkeypatch.setattr(beside, "_SCRIPT", path)
-    monkeypatch.setattr(ahead, "_PATIENCE", 0.1)
+    never_done(monkeypatch, tmp_path, script)
+    monkeypatch.setattr(ahead, "_PATIENCE_S", 0.1)
     salt = 4 + len(script)
     assert right(*four_steps(maker, device, salt), device, salt)
 
 
 def test_no_process_can_be_started(maker, device, monkeypatch):
+    HELPERS.end()
     monkeypatch.setattr(sys, "executable", str(Path("/nowhere/python")))
     assert right(*four_steps(maker, device, 5), device, 5)
 
