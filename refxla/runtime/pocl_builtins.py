@@ -1,9 +1,9 @@
-"""PoCL's library of built-in functions, cut down to those that refxla's kernels call.
+"""PoCL's library of built-in functions, cut down to the one that refxla's kernels call.
 
 PoCL reads its library, 7 MB of bitcode, before the first program of a process, which takes 0.3 s; the program itself
-takes 0.02. refxla's kernels call two of its functions (target.py). The bitcode that PoCL makes of a program which calls
-both holds them, and what PoCL itself needs beside them: it can stand in the library's place. It does so for processes
-that compile for refxla and for nobody else (beside.py). They load PoCL through a folder of links, in which the library
+takes 0.02. refxla's kernels call one of its functions (target.py). The bitcode that PoCL makes of a program which calls
+it holds that, and what PoCL itself needs beside it: it can stand in the library's place. It does so for processes that
+compile for refxla and for nobody else (beside.py). They load PoCL through a folder of links, in which the library
 alone is another file: the PoCL of the wheel pocl-binary-distribution finds its files from where it was loaded.
 """
 
@@ -14,16 +14,15 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from ..codegen.target import GET_GLOBAL_ID, GET_GLOBAL_SIZE
+from ..codegen.target import GET_GLOBAL_ID
 
 _FILES = Path("..", "..", "pocl_binary_distribution", ".libs")  # seen from the folder that libpocl lies in
 _DATA = Path("share", "pocl")
 _HEADER = "opencl-c.h"  # a megabyte of declarations, which programs compiled with BARE (target.py) leave out
 
 SOURCE = f"""{GET_GLOBAL_ID}
-{GET_GLOBAL_SIZE}
 __kernel void refxla_builtins(int which, int offset, __global ulong* a) {{
-    if (which >= 0) a[which] = get_global_id(0) + get_global_size(0);
+    if (which >= 0) a[which] = get_global_id(0);
 }}
 """
 
