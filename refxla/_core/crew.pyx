@@ -8,6 +8,9 @@ the next launch is likely to come soon; only then it sleeps.
 Each member has a share of the things to do, takes half of what is left of it until nothing is, and then goes on with
 others' shares in the same way. Nobody waits for a helper that is not there: who comes late finds less to do. There is
 one crew; who calls while it works for another thread does all things alone.
+
+Where a crew has a member for each core that the process may use, its helpers keep to a core each, and out of the way of
+the calling thread: two that share a core may otherwise do so for long while another idles.
 """
 
 from libc.stdint cimport int64_t, intptr_t
@@ -25,6 +28,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <time.h>
 
+    enum { RX_MOST = 1024 };  /* members */
     static pthread_mutex_t rx_door = PTHREAD_MUTEX_INITIALIZER;
     static pthread_cond_t rx_bell = PTHREAD_COND_INITIALIZER;
 
@@ -54,16 +58,60 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
-    /* A thread that no signal interrupts and nobody waits for; whether there is one. */
-    static int rx_begin(void* (*run)(void*), void* argument) {
+    static pthread_t rx_threads[RX_MOST];  /* of each helper */
+    static int rx_core = -1;  /* of the thread that called last, where helpers keep to theirs; else -1 */
+    static int rx_cores[RX_MOST];  /* of each helper, or -1 */
+
+    static void rx_keep(int who, int core) {
+        rx_cores[who] = core;
+    #if defined(__linux__)
+        cpu_set_t only;
+        CPU_ZERO(&only);
+        CPU_SET(core, &only);
+        pthread_setaffinity_np(rx_threads[who], sizeof only, &only);
+    #endif
+    }
+
+    /* Gives helpers cores of their own, if there are not more cores than members. */
+    static void rx_spread(int members) {
+        for (int who = 1; who < members; ++who) rx_cores[who] = -1;
+    #if defined(__linux__)
+        cpu_set_t all;
+        const int here = sched_getcpu();
+        if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) > members || here < 0) return;
+        rx_core = here;
+        for (int core = 0, who = 1; core < CPU_SETSIZE && who < members; ++core) {
+            if (CPU_ISSET(core, &all) && core != here) rx_keep(who++, core);
+        }
+    #endif
+    }
+
+    /* The calling thread may have come to a helper's core: they change places. */
+    static inline void rx_follow(int members) {
+    #if defined(__linux__)
+        const int here = rx_core < 0 ? -1 : sched_getcpu();
+        if (here == rx_core) return;
+        for (int who = 1; who < members; ++who) {
+            if (rx_cores[who] == here) rx_keep(who, rx_core);
+        }
+        rx_core = here;
+    #endif
+    }
+
+    /* Begins a helper, whom no signal interrupts and nobody waits for; whether there is one. */
+    static int rx_begin(void* (*run)(void*), int64_t who) {
         pthread_t thread;
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        int begun = pthread_create(&thread, NULL, run, argument) == 0;
+        int begun = pthread_create(&thread, NULL, run, (void*)(intptr_t)who) == 0;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (begun) pthread_detach(thread);
-        return begun;
+        if (!begun) return 0;
+        rx_threads[who] = thread;
+    #if defined(__linux__)
+        pthread_setname_np(thread, "refxla");
+    #endif
+        return pthread_detach(thread) == 0;
     }
 
     /* The same in a thread with room for what kernels keep to themselves, while this one waits; whether there is one. */
@@ -98,8 +146,11 @@ cdef extern from *:
     static void rx_fresh(void) {
         pthread_mutex_init(&rx_door, NULL);
         pthread_cond_init(&rx_bell, NULL);
+        rx_core = -1;
     }
     """
+    enum:
+        MOST "RX_MOST"
     ctypedef struct pthread_mutex_t:
         pass
     ctypedef struct pthread_cond_t:
@@ -117,13 +168,14 @@ cdef extern from *:
     bint rx_swap(int64_t*, int64_t*, int64_t) nogil
     void rx_rest(int64_t) nogil
     int64_t rx_now() nogil
-    bint rx_begin(void* (*)(void*) noexcept nogil, void*) nogil
+    bint rx_begin(void* (*)(void*) noexcept nogil, int64_t) nogil
+    void rx_spread(int) nogil
+    void rx_follow(int) nogil
     bint rx_apart(void* (*)(void*) noexcept nogil, void*, size_t) nogil
     bint rx_has(size_t) nogil
     void rx_fresh() nogil
 
 cdef enum:
-    MOST = 1024  # members
     LINE = 8  # longs in a line of the cache
     LOOKS = 64  # at what is new, between two at the clock
     PATIENCE_NS = 200_000  # that a helper waits busily
@@ -252,10 +304,13 @@ cdef void wait_for_more(int64_t seen) noexcept nogil:
 
 
 cdef int complete(int members) noexcept nogil:
-    """Begin helpers until there are so many members; how many of them there are."""
+    """Begin helpers until there are so many members; how many of them there are. All are out of this thread's way."""
     global begun
-    while begun < members and rx_begin(help, <void*> <intptr_t> begun):
-        begun += 1
+    if begun < members:
+        while begun < members and rx_begin(help, begun):
+            begun += 1
+        rx_spread(<int> begun)
+    rx_follow(<int> begun)
     return min(members, <int> begun)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +93,24 @@ def test_a_launch_that_a_member_is_refused(maker, crew):
     for _ in range(3):
         with pytest.raises(DeviceError, match="kernel0 of handmade failed on the device: INVALID_WORK_GROUP_SIZE"):
             run(np.zeros(8, np.int32))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not say which cores threads use")
+def test_helpers_keep_out_of_the_callers_way(maker, crew):
+    cores = os.sched_getaffinity(0)
+    if len(cores) == 1:
+        pytest.skip("there is one core")
+    run = crew(counting(maker, 64), len(cores))
+    run(np.zeros(64, np.int32))
+    try:
+        for core in (*cores, *cores):
+            os.sched_setaffinity(0, {core})
+            run(np.zeros(64, np.int32))
+            tasks = [t for t in Path("/proc/self/task").iterdir() if (t / "comm").read_text() == "refxla\n"]
+            kept = [c for c in (os.sched_getaffinity(int(t.name)) for t in tasks) if len(c) == 1]
+            assert len(kept) >= len(cores) - 1 and {core} not in kept
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def test_a_forked_process_has_helpers_of_its_own(maker, crew):
