@@ -245,7 +245,7 @@ class Turned:
         source = e.address(access.instruction, access.indices)
         if self.in_registers:
             bits = 8 * size_of(access.instruction)
-            block.line(f"rx_turn_u{bits}((ulong)({source}), {step}l, {b.rows}, {self.height}, {b.columns}, {sign}, "
+            block.line(f"rx_turn_u{bits}((ulong)({source}), {step}l, {b.rows}, {b.columns}, {sign}, "
                        f"{self._ahead(b, access)}, (ulong)({to}), {stride}l);")  # fmt: skip
             return
         c, r = e.names.fresh("i"), e.names.fresh("i")

@@ -38,12 +38,18 @@ static inline RX_APART int rx_join_I(const ulong to, const ulong from, const int
 
 // Writes a block of a result past the caches: `columns` of them, the first at the address `to`, `step` elements apart.
 // `gathered` has room for a line and then `height` rows of each; the line is filled with what is `left` of the strip
-// before. What is no whole line is left for the next time, but written of the last strip, which has fewer `rows`.
+// before. What is no whole line is left for the next time, but written of the last strip, which has fewer `rows`. A line
+// of which others have a part comes from memory first: it is fetched in the turn of the block before.
 static inline RX_APART void rx_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
                                        const int columns, const int rows, const int height, const int first) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
     const int count = 64 / sizeof(I), whole = height / count * 2;
+    if (first || rows < height) {
+        const I* const next = (const I*)to + columns * step + (first ? 0 : rows);
+        for (int c = 0; c < columns; ++c)
+            if ((ulong)(next + c * step) % 64) RX_FETCH_OWN(next + c * step);
+    }
     for (int c = 0; c < columns; ++c) {
         I* const out = (I*)to + c * step;
         I* const strip = (I*)gathered + c * (count + height) + count;

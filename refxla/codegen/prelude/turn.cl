@@ -1,6 +1,7 @@
 // Transposing blocks in vector registers (of clang's compilers only).
 
-// turned[c * stride + r] = element c of row r, for `height` rows of `columns` elements; `from` and `turned` are addresses.
+// turned[c * stride + r] = element c of row r, for `rows` of `columns` elements; `from` and `turned` are addresses, and
+// there is room for whole blocks of 32 bytes of rows.
 // Row r lies r * step elements behind the first one; rows from number `rows` on are read as the one before. Columns
 // follow each other in memory forward (sign 1) or backward (-1). Sixteen bytes are read at once: where the columns are
 // no multiple of them, some before the last ones are turned again, or columns before the first one, if there are too
@@ -9,12 +10,11 @@
 
 //! I = u8
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int height,
-                                        const int columns, const int sign, const long ahead, const ulong turned,
-                                        const long stride) {
+static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+                                        const int sign, const long ahead, const ulong turned, const long stride) {
     typedef uchar part __attribute__((ext_vector_type(16), aligned(1), may_alias));
     typedef uchar block __attribute__((ext_vector_type(32), aligned(1), may_alias));
-    for (int r = 0; r < height; r += 32) {
+    for (int r = 0; r < rows; r += 32) {
         long at[32];
         for (int i = 0; i < 32; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
         for (int i = 0; ahead && i < 32; ++i) RX_FETCH((const I*)from + at[i] + ahead);
@@ -51,12 +51,11 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
 
 //! I = u16
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int height,
-                                        const int columns, const int sign, const long ahead, const ulong turned,
-                                        const long stride) {
+static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+                                        const int sign, const long ahead, const ulong turned, const long stride) {
     typedef ushort part __attribute__((ext_vector_type(8), aligned(2), may_alias));
     typedef ushort block __attribute__((ext_vector_type(16), aligned(2), may_alias));
-    for (int r = 0; r < height; r += 16) {
+    for (int r = 0; r < rows; r += 16) {
         long at[16];
         for (int i = 0; i < 16; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
         for (int i = 0; ahead && i < 16; ++i) RX_FETCH((const I*)from + at[i] + ahead);
@@ -90,12 +89,11 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
 
 //! I = u32
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int height,
-                                        const int columns, const int sign, const long ahead, const ulong turned,
-                                        const long stride) {
+static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+                                        const int sign, const long ahead, const ulong turned, const long stride) {
     typedef uint part __attribute__((ext_vector_type(4), aligned(4), may_alias));
     typedef uint block __attribute__((ext_vector_type(8), aligned(4), may_alias));
-    for (int r = 0; r < height; r += 8) {
+    for (int r = 0; r < rows; r += 8) {
         long at[8];
         for (int i = 0; i < 8; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
         for (int i = 0; ahead && i < 8; ++i) RX_FETCH((const I*)from + at[i] + ahead);
@@ -127,12 +125,11 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
 
 //! I = u64
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int height,
-                                        const int columns, const int sign, const long ahead, const ulong turned,
-                                        const long stride) {
+static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+                                        const int sign, const long ahead, const ulong turned, const long stride) {
     typedef ulong part __attribute__((ext_vector_type(2), aligned(8), may_alias));
     typedef ulong block __attribute__((ext_vector_type(4), aligned(8), may_alias));
-    for (int r = 0; r < height; r += 4) {
+    for (int r = 0; r < rows; r += 4) {
         long at[4];
         for (int i = 0; i < 4; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
         for (int i = 0; ahead && i < 4; ++i) RX_FETCH((const I*)from + at[i] + ahead);
