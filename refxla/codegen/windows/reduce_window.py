@@ -281,7 +281,7 @@ class _Cumulative(_Kernel):
                 address, step = source, BLOCK
                 block.line(f"{c_type} {source}[{ROWS * BLOCK}];")
             if lines and self.fusion.outputs == (self.hero,) and type_name(self.hero) == name:
-                ((array, room),) = lines.values()
+                ((array, room, _),) = lines.values()
                 done = f"{array} + {room - BLOCK}"
             else:
                 block.line(f"{c_type} {result}[{ROWS * BLOCK}];")
@@ -300,7 +300,7 @@ class _Cumulative(_Kernel):
                            f"{cast}({done}), {room}l);")  # fmt: skip
                 if done == result:
                     with self._each(rows, first) as place:
-                        for o, (array, wide) in lines.items():
+                        for o, (array, wide, _) in lines.items():
                             e.gather(o, f"{array}[{wide} * u + k + {wide - BLOCK}]")
                         self.store([f"{result}[{place}]"], self._placing(at, row, constant(0)))
                         for o in lines:
@@ -309,9 +309,12 @@ class _Cumulative(_Kernel):
                     with block.scope(f"for (int u = 0; u < {rows}; ++u)"):
                         block.line(f"const int lane = {first} + u;")
                         for s in self._stores(self._placing(n, row, constant(0))):
-                            array, wide = lines[s.instruction]
+                            array, wide, left = lines[s.instruction]
                             to, own = streamed.place(e, s), f"{array} + {wide} * u"
-                            block.line(streamed.line(s.instruction, to, own, "count", BLOCK, "n == 0"))
+                            kept = f"{left} + {wide - BLOCK} * u"
+                            block.line(
+                                streamed.lines_of(s.instruction, to, 0, own, kept, "1", "count", BLOCK, "n == 0")
+                            )
                     block.line(f"if (count < {BLOCK}) break;")
             if lines:
                 block.line("RX_FENCE();")
@@ -333,13 +336,15 @@ class _Cumulative(_Kernel):
                 self.block.line("const int at = n + k;")
                 yield f"{BLOCK} * u + k"
 
-    def _lines(self, placing: list[Index]) -> dict[Instruction, tuple[str, int]]:
-        """Where the results of a block go that are written past the caches: an array, and its elements for a row."""
+    def _lines(self, placing: list[Index]) -> dict[Instruction, tuple[str, int, str]]:
+        """Where the results of a block go that are written past the caches: an array, its elements for a row, and one for
+        what is left of each row's last line."""
         if self.descending or not self._streams(placing, "n", self.length):
             return {}
         found = {}
         for output in self.fusion.outputs:
             room = LINE // streamed.size_of(output) + BLOCK
-            found[output] = name, _ = self.e.names.fresh("lines"), room
-            self.block.line(f"{streamed.storage(output)} {name}[{ROWS * room}] __attribute__((aligned({LINE})));")
+            found[output] = name, _, left = self.e.names.fresh("lines"), room, self.e.names.fresh("left")
+            for array, count in ((name, room), (left, room - BLOCK)):
+                self.block.line(f"{streamed.storage(output)} {array}[{ROWS * count}] __attribute__((aligned({LINE})));")
         return found
