@@ -83,6 +83,7 @@ class Elements:
         self._gathered: dict[Instruction, str] = {}
         self.starts: set[str] = set()
         self.lines_ahead = 0
+        self._writes = True
         self.tests: list[tuple[Index, int]] = []
         self.calls: list[Call] = []
         self.turns = 1  # of the loops inside one element, about: what it costs
@@ -131,6 +132,8 @@ class Elements:
             return
         position = linearize(indices, instruction.shape.dimensions)
         self.stores.append(Store(instruction, position, value))
+        if not self._writes:
+            return
         place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{position}]"
         block.line(f"{place} = {scalar.store(type_name(instruction), value)};")
 
@@ -150,6 +153,15 @@ class Elements:
             yield
         finally:
             self.lines_ahead = 0
+
+    @contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Inside, what is stored is noted in `stores`, but not written."""
+        self._writes = False
+        try:
+            yield
+        finally:
+            self._writes = True
 
     def output(self, instruction: Instruction) -> str:
         """The C pointer to that output."""

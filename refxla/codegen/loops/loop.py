@@ -38,7 +38,7 @@ WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
 MAX_SEGMENTS = 64
-ROWS_AHEAD = 4  # of those that are taken from anywhere, one is fetched
+ROWS_AHEAD = 8  # of those that are taken from anywhere, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
@@ -242,7 +242,9 @@ class _Nest:
         else:
             self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
         self.cut = self._choose_cut(elements)
-        self.joined = self.by_rows and may_stream and self.cut is None and self._joins(written)
+        self.appended = self.joined = False
+        if self.by_rows and may_stream and self.cut is None:
+            self.appended, self.joined = self._joins(written)
 
     def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
         """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
@@ -264,7 +266,7 @@ class _Nest:
         elif self.by_rows:
             count = prod(self.sizes[:-1])
             rows = Stretch(e, block, number, self._rows_per_item(), count)
-            if self.joined:
+            if self.joined or self.appended:
                 self._emit_joined(e, block, rows, count)
             else:
                 with rows.loop() as row:
@@ -275,26 +277,43 @@ class _Nest:
             outer = delinearize(number // parts, self.sizes[:-1])
             stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
             self._emit_stretch(e, block, outer, stretch, self.cut)
-        if self.streamed or self.joined:
+        if self.streamed or self.joined or self.appended:
             block.line("RX_FENCE();")
 
     def _emit_joined(self, e: Elements, block: Block, rows: Stretch, count: int) -> None:
-        """The statements of short rows that follow each other in memory."""
+        """The statements of rows that follow each other in memory."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         first = constant(0) if rows.whole else variable(rows.first, 0, count - 1)
         stores = self.probe_body((*delinearize(first, outer), constant(0))).stores
+        if self.appended:
+            with streamed.appended(e, block, stores[0], run) as append, rows.loop() as row:
+                self._emit_fetch(e, block, row, rows)
+                self._emit_fetch_far(e, block, row, rows)
+                _, source = self._emit_moved(e, block, (*delinearize(row, outer), constant(0)))
+                append(source, f"{row} == {rows.first}")
+            return
         with streamed.joined(e, block, stores, run) as elements_of, rows.loop() as row:
             self._emit_fetch(e, block, row, rows)
             self._emit_fetch_far(e, block, row, rows)
             with elements_of() as name:
                 self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
 
-    def _joins(self, written: int) -> bool:
-        """Whether rows are gathered until they are worth being written past the caches."""
+    def _emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]:
+        """What comes before an element that is only moved: where it goes, and where it lies."""
+        with e.unwritten():
+            self.emit_body(e, block, at)
+        store = e.stores[-1]
+        access = next(a for a in reversed(e.accesses) if a.name == store.value)
+        return streamed.place(e, store), f"{e.input(access.instruction)} + ({access.position})"
+
+    def _joins(self, written: int) -> tuple[bool, bool]:
+        """Whether rows follow each other past the caches as they lie, or are gathered until they are worth it."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         row, inner = variable("r", 0, prod(outer) - 1), variable("i", 0, run - 1)
-        stores = self.probe_body((*delinearize(row, outer), inner)).stores
-        return streamed.joins(self.target, stores, written, "r", "i", run)
+        probe = self.probe_body((*delinearize(row, outer), inner))
+        if streamed.appends(self.target, probe, written, "r", "i", run):
+            return True, False
+        return False, streamed.joins(self.target, probe.stores, written, "r", "i", run)
 
     def emit_row(self, e: Elements, block: Block, row: Index) -> None:
         """The statements of one row, which is a whole innermost loop."""
@@ -388,6 +407,17 @@ class _Nest:
         self, e: Elements, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
         index: Callable[[str], Index],
     ) -> None:  # fmt: skip
+        if streamed.moved(self.probe_body((*outer, index("i"))), "i"):
+            c_type, first, last = bounds
+            with block.scope():
+                name = e.names.fresh("b")
+                block.line(f"const {c_type} {name} = {first};")
+                to, source = self._emit_moved(e, block, (*outer, index(name)))
+                output = e.stores[-1].instruction
+                count, bits = streamed.words(output, f"({last} - {name})")
+                block.line(f"rx_stream_u{bits}((ulong)({to}), (ulong)({source}), {count});")
+            return
+
         def stores(name: str) -> Sequence[Store]:
             return self.probe_body((*outer, index(name))).stores
 

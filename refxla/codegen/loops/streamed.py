@@ -11,6 +11,9 @@ lie in it as a whole past the caches, what is left at its ends as ever, since ot
     }
 
 Rows that are shorter than a piece, and follow each other in memory, are gathered until they make one (`joined`).
+
+What is only moved is not computed first: it goes from where it lies, a stretch of it at a time (rx_stream), or row
+behind row (`appended`), so that but a line that two rows share is put together.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ from refxla_spec.module import Instruction
 
 from .. import scalar
 from ..block import Block
-from ..expressions import Elements, Store, type_name
+from ..expressions import Access, Elements, Store, type_name
 from ..target import LINE, Target
 
 STREAMED = 1 << 25  # bytes of results from which on they are written past the caches
 PIECE = 1 << 11  # bytes of a piece of a result
 LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
+LEAST_APPENDED = 2 * LINE  # bytes of a row that is moved, so that there is a line in it wherever it begins
 SHORT = 64  # elements of a range of a loop, below which they are stored as ever
 MOST_RESULTS = 4
 _BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4}
@@ -53,9 +57,41 @@ def applies(target: Target, stores: Sequence[Store], count: int, inner: str, run
 
 def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: str, run: int) -> bool:
     """Whether they are so by loops over rows of `run` elements that are gathered, counted by the variable `row`."""
-    follow = all(s.position.factor(row) == run for s in stores)
     short = all(run * size_of(s.instruction) < PIECE for s in stores)
-    return follow and short and _may(target, stores, count, inner)
+    return short and _follow(stores, row, run) and _may(target, stores, count, inner)
+
+
+def appends(target: Target, probe: Elements, count: int, row: str, inner: str, run: int) -> bool:
+    """Whether they are so by loops over rows of `run` elements that are only moved, from one place each."""
+    stores = probe.stores
+    if moved(probe, inner) is None or not _follow(stores, row, run) or not _may(target, stores, count, inner):
+        return False
+    return run * size_of(stores[0].instruction) >= LEAST_APPENDED
+
+
+def moved(probe: Elements, inner: str) -> Access | None:
+    """Where in memory that lies which the emitted statements store, if they but move what follows there element by
+    element, counted by the variable `inner`."""
+    if len(probe.stores) != 1 or probe.stores[0].position.factor(inner) != 1:
+        return None
+    found = None
+    for access in probe.accesses:
+        if is_moved(access, probe.stores[0]) and access.position.factor(inner) == 1 and not access.conditional:
+            found = access
+        elif inner in access.position.variables:
+            return None
+    return found
+
+
+def is_moved(access: Access, store: Store) -> bool:
+    """Whether what is stored are the bits that were read; of types with a bit pattern for each of their bytes."""
+    name = type_name(store.instruction)
+    whole = name != "pred" and store.instruction.shape.element_type.bits >= 8
+    return access.name == store.value and type_name(access.instruction) == name and whole
+
+
+def _follow(stores: Sequence[Store], row: str, run: int) -> bool:
+    return all(s.position.factor(row) == run for s in stores)
 
 
 def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> bool:
@@ -132,6 +168,23 @@ def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iter
     for output, (array, count, to) in lines.items():
         moved, bits = words(output, count)
         block.line(f"rx_stream_u{bits}({to}, (ulong){array}, {moved});")
+
+
+@contextmanager
+def appended(e: Elements, block: Block, store: Store, run: int) -> Iterator[Callable[[str, str], None]]:
+    """Around a loop over rows of `run` elements, the first of which goes where `store` says; gives what emits the
+    statements of a row that lies at a place in memory, with a C condition: whether it is the first one."""
+    line, to = e.names.fresh("line"), e.names.fresh("to")
+    bytes_of_row = run * size_of(store.instruction)
+    block.line(f"uchar {line}[{3 * LINE}] __attribute__((aligned({LINE})));")
+    block.line(f"ulong {to} = (ulong)({place(e, store)});")
+
+    def append(source: str, first: str) -> None:
+        block.line(f"rx_append({to}, (ulong)({source}), {bytes_of_row}, (ulong)({line} + {LINE}), {first});")
+        block.line(f"{to} += {bytes_of_row};")
+
+    yield append
+    block.line(f"rx_append_rest({to}, (ulong)({line} + {LINE}));")
 
 
 def words(i: Instruction, count: str) -> tuple[str, int]:

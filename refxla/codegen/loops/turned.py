@@ -31,7 +31,7 @@ from ..block import Block
 from ..expressions import Access, Elements, Store, type_name
 from ..indexing import Index, delinearize, variable
 from ..target import LINE, Target
-from .streamed import lines_of, size_of, storage
+from .streamed import is_moved, lines_of, size_of, storage
 from .stretch import Stretch
 
 REACH = 16  # elements between a read and the next one, from which it runs across memory
@@ -97,7 +97,7 @@ class Turned:
         along = all(s.position.factor(f"g{self.inner}") == 1 for s in probe.stores)
         self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in read)
         single = self.in_registers and along and len(inputs) == len(probe.stores) == 1
-        self.moved = single and _is_moved(inputs[0], probe.stores[0])
+        self.moved = single and is_moved(inputs[0], probe.stores[0])
         size = prod(nest.sizes)
         self.streamed = target.clang and along and sum(written) * size >= STREAMED
         panel, chunk = PANEL, max(chunk, self.height * self.width)
@@ -264,13 +264,6 @@ class Turned:
         ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
-
-
-def _is_moved(access: Access, store: Store) -> bool:
-    """Whether what is stored are the bits that were read; of types with a bit pattern for each of their bytes."""
-    name = type_name(store.instruction)
-    whole = name != "pred" and store.instruction.shape.element_type.bits >= 8
-    return access.name == store.value and type_name(access.instruction) == name and whole
 
 
 def _least(e: Elements, block: Block, value: str, bound: int) -> str:

@@ -76,7 +76,49 @@ static inline RX_APART void rx_lines_I(const ulong to, const long step, const ul
 
 //! I = u8
 
+// Copies `count` bytes, few of them, between addresses.
+static inline RX_APART void rx_copy_few(const ulong to, const ulong from, const int count) {
+#pragma clang loop vectorize(disable) unroll(disable)
+    for (int i = 0; i < count; ++i) ((uchar*)to)[i] = ((const uchar*)from)[i];
+}
+
+// Writes the `count` bytes, two lines or more, from the address `from` to the address `to`, past the caches: behind those
+// before, of which the private `line` has what did not fill one, unless these are the first. It is left with what of
+// these fills none. There is room for a line before it and behind it.
+static inline RX_APART void rx_append(const ulong to, const ulong from, const int count, const ulong line,
+                                      const int first) {
+    typedef ulong4 block __attribute__((may_alias));
+    typedef ulong4 loose __attribute__((aligned(1), may_alias));
+    const int behind = (int)(to % 64);
+    int i = (64 - behind) % 64;
+    if (first) {
+        rx_copy_few(to, from, i);
+    } else {
+        const block a = *(const loose*)from, b = *(const loose*)(from + 32);
+        *(loose*)(line + behind) = a;
+        *(loose*)(line + behind + 32) = b;
+        __builtin_nontemporal_store(*(const block*)line, (block*)(to - behind));
+        __builtin_nontemporal_store(*(const block*)(line + 32), (block*)(to - behind + 32));
+        i = 64 - behind;
+    }
+#pragma clang loop unroll(disable)
+    for (; i <= count - 64; i += 64) {
+        const block a = *(const loose*)(from + i), b = *(const loose*)(from + i + 32);
+        __builtin_nontemporal_store(a, (block*)(to + i));
+        __builtin_nontemporal_store(b, (block*)(to + i + 32));
+    }
+    const loose* const last = (const loose*)(from + count - 64);
+    const block a = last[0], b = last[1];
+    *(loose*)(line + count - i - 64) = a;
+    *(loose*)(line + count - i - 32) = b;
+}
+
+// Writes what fills no line: the bytes of the last one up to the address `to`.
+static inline void rx_append_rest(const ulong to, const ulong line) {
+    rx_copy_few(to / 64 * 64, line, (int)(to % 64));
+}
+
 // Has a line of each of so many rows read ahead: those at address + r * step.
 static inline void rx_fetch(const ulong address, const long step, const int rows) {
-    for (int r = 0; r < rows; ++r) __builtin_prefetch((const void*)(address + r * step));
+    for (int r = 0; r < rows; ++r) RX_FETCH(address + r * step);
 }

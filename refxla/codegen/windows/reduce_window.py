@@ -309,12 +309,10 @@ class _Cumulative(_Kernel):
                     with block.scope(f"for (int u = 0; u < {rows}; ++u)"):
                         block.line(f"const int lane = {first} + u;")
                         for s in self._stores(self._placing(n, row, constant(0))):
-                            array, wide, left = lines[s.instruction]
-                            to, own = streamed.place(e, s), f"{array} + {wide} * u"
-                            kept = f"{left} + {wide - BLOCK} * u"
-                            block.line(
-                                streamed.lines_of(s.instruction, to, 0, own, kept, "1", "count", BLOCK, "n == 0")
-                            )
+                            o, to = s.instruction, streamed.place(e, s)
+                            array, wide, left = lines[o]
+                            own, kept = f"{array} + {wide} * u", f"{left} + {wide - BLOCK} * u"
+                            block.line(streamed.lines_of(o, to, 0, own, kept, "1", "count", BLOCK, "n == 0"))
                     block.line(f"if (count < {BLOCK}) break;")
             if lines:
                 block.line("RX_FENCE();")
@@ -337,8 +335,8 @@ class _Cumulative(_Kernel):
                 yield f"{BLOCK} * u + k"
 
     def _lines(self, placing: list[Index]) -> dict[Instruction, tuple[str, int, str]]:
-        """Where the results of a block go that are written past the caches: an array, its elements for a row, and one for
-        what is left of each row's last line."""
+        """Where the results of a block go that are written past the caches: an array, its elements for a row, and an
+        array for what is left of each row's last line."""
         if self.descending or not self._streams(placing, "n", self.length):
             return {}
         found = {}
