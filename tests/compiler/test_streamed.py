@@ -154,3 +154,10 @@ def test_rows_of_which_columns_are_taken_are_read_ahead():
         random_array("u8", (700,)),
     )
     assert "rx_fetch" in text
+
+
+@pytest.mark.parametrize("name, sizes", [("f32", (60, 700)), ("s8", (9, 2053)), ("c128", (31, 150))])
+def test_reversed_rows_are_read_ahead(name, sizes):
+    dims = ",".join(map(str, sizes))
+    program = f"x = {name}[{dims}] parameter(0)\nROOT r = {name}[{dims}] reverse(x), dimensions={{1}}"
+    assert "rx_fetch" in check_within(program, random_array(name, sizes), offset=3)

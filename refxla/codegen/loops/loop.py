@@ -428,20 +428,21 @@ class _Nest:
             self.emit_body(e, block, (*outer, index(name)))
 
     def _fetch_row(self, e: Elements, block: Block, at: Indices, piece: int) -> None:
-        """Where elements come from anywhere in a row, as columns of a gather do, has the next row read ahead: with each
-        piece as large a part of it, so that memory is read from one end to the other."""
+        """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
+        ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
         *outer, inner = map(str, at)
         probe, seen = self.probe_body(at), set()
         for a in probe.accesses if outer and outer[-1].isidentifier() else ():
             step = a.position.factor(outer[-1])
-            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in probe.starts), 0)
-            span = anywhere.high - anywhere.low + 1
-            if not step or not anywhere.terms or inner in a.position.variables or a.instruction in seen:
+            found = {inner} if a.position.factor(inner) == -1 else probe.starts
+            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in found), 0)
+            span, others = anywhere.high - anywhere.low + 1, a.position - anywhere
+            if not step or not anywhere.terms or inner in others.variables or a.instruction in seen:
                 continue
             if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
                 seen.add(a.instruction)
                 size = streamed.size_of(a.instruction)
-                begin = f"{a.position - anywhere + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
+                begin = f"{others + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
                 lines = -(-piece * span * size // self.sizes[-1] // LINE)
                 place = f"{e.input(a.instruction)} + ({begin})"
                 block.line(f"rx_fetch((ulong)({place}), {LINE}, {lines});")

@@ -10,7 +10,7 @@ lie in it as a whole past the caches, what is left at its ends as ever, since ot
         rx_stream(<the place of element b>, lines, e - b);
     }
 
-Rows that are shorter than a piece, and follow each other in memory, are gathered until they make one (`joined`).
+Short rows that follow each other in memory are gathered until there are enough of them (`joined`).
 
 What is only moved is not computed first: it goes from where it lies, a stretch of it at a time (rx_stream), or row
 behind row (`appended`), so that but a line that two rows share is put together.
@@ -29,7 +29,8 @@ from ..expressions import Access, Elements, Store, type_name
 from ..target import LINE, Target
 
 STREAMED = 1 << 25  # bytes of results from which on they are written past the caches
-PIECE = 1 << 11  # bytes of a piece of a result
+PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
+JOINED = 1 << 11  # bytes of short rows that are gathered
 LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
 LEAST_APPENDED = 2 * LINE  # bytes of a row that is moved, so that there is a line in it wherever it begins
 SHORT = 64  # elements of a range of a loop, below which they are stored as ever
@@ -57,7 +58,7 @@ def applies(target: Target, stores: Sequence[Store], count: int, inner: str, run
 
 def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: str, run: int) -> bool:
     """Whether they are so by loops over rows of `run` elements that are gathered, counted by the variable `row`."""
-    short = all(run * size_of(s.instruction) < PIECE for s in stores)
+    short = all(run * size_of(s.instruction) < JOINED for s in stores)
     return short and _follow(stores, row, run) and _may(target, stores, count, inner)
 
 
@@ -142,7 +143,7 @@ def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iter
     lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
     for s in stores:
         array, count, to = lines[s.instruction]
-        size = (PIECE + LINE) // size_of(s.instruction) + run
+        size = (JOINED + LINE) // size_of(s.instruction) + run
         block.line(f"{storage(s.instruction)} {array}[{size}] __attribute__((aligned({LINE})));")
         block.line(f"int {count} = 0;")
         block.line(f"ulong {to} = (ulong)({place(e, s)});")
@@ -158,7 +159,7 @@ def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iter
             e.gather(output, None)
             moved, bits = words(output, count)
             block.line(f"{count} += {run};")
-            with block.scope(f"if ({count} >= {PIECE // size_of(output)})"):
+            with block.scope(f"if ({count} >= {JOINED // size_of(output)})"):
                 rest = fresh("n")
                 block.line(f"const int {rest} = rx_join_u{bits}({to}, (ulong){array}, {moved}) / {size_of(output)};")
                 block.line(f"{to} += ({count} - {rest}) * {size_of(output)}ul;")
