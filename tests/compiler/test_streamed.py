@@ -1,10 +1,12 @@
 """Results that are written past the caches: of any type, wherever in a line they begin, in ranges, rows and pieces."""
 
+import re
+
 import pytest
 from kernel_driver import check_within, fusion_of, random_array
 from refxla_spec.text import parse
 
-from refxla.codegen.loops import streamed
+from refxla.codegen.loops import abreast, streamed
 from refxla.codegen.loops.loop import emit_update
 from refxla.codegen.target import DEFAULT_CPU
 
@@ -161,3 +163,19 @@ def test_reversed_rows_are_read_ahead(name, sizes):
     dims = ",".join(map(str, sizes))
     program = f"x = {name}[{dims}] parameter(0)\nROOT r = {name}[{dims}] reverse(x), dimensions={{1}}"
     assert "rx_fetch" in check_within(program, random_array(name, sizes), offset=3)
+
+
+@pytest.mark.parametrize("name, sizes, permutation", [
+    ("f32", (61, 43, 127), (1, 0, 2)), ("s8", (40, 50, 333), (1, 0, 2)), ("bf16", (3, 50, 17, 100), (0, 2, 1, 3)),
+    ("c128", (60, 5, 40), (1, 0, 2)), ("f32", (300, 9, 50), (1, 0, 2)),
+])  # fmt: skip
+def test_rows_beside_each_other_are_written_abreast(name, sizes, permutation, monkeypatch):
+    monkeypatch.setattr(abreast, "FAR_BYTES", 1)
+    dims, to = ",".join(map(str, sizes)), ",".join(str(sizes[d]) for d in permutation)
+    text = check_within(
+        f"x = {name}[{dims}] parameter(0)\n"
+        f"ROOT r = {name}[{to}] transpose(x), dimensions={{{','.join(map(str, permutation))}}}",
+        random_array(name, sizes),
+        offset=3,
+    )
+    assert re.search(r"\+ \(i\d+ - \w+\) \* 192 \+ 64", text)

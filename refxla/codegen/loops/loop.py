@@ -24,7 +24,7 @@ from ..block import Block
 from ..expressions import Access, Call, Elements, Store, is_elementwise, type_name, update_starts
 from ..indexing import Index, constant, delinearize, linearize, variable
 from ..target import LINE, Target
-from . import near, streamed
+from . import abreast, near, streamed
 from .ranges import Cut, Range, cut
 from .stretch import Stretch
 from .turned import Turned, across
@@ -245,6 +245,9 @@ class _Nest:
         self.appended = self.joined = False
         if self.by_rows and may_stream and self.cut is None:
             self.appended, self.joined = self._joins(written)
+        self.abreast = abreast.choose(self, target) if self.appended else None
+        if self.abreast is not None:
+            self.items = self.abreast.items
 
     def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
         """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
@@ -263,6 +266,8 @@ class _Nest:
             self.emit_body(e, block, delinearize(number, self.sizes))
         elif self.turned is not None:
             self.turned.emit(e, block, number)
+        elif self.abreast is not None:
+            self.abreast.emit(e, block, number)
         elif self.by_rows:
             count = prod(self.sizes[:-1])
             rows = Stretch(e, block, number, self._rows_per_item(), count)
@@ -289,7 +294,7 @@ class _Nest:
             with streamed.appended(e, block, stores[0], run) as append, rows.loop() as row:
                 self._emit_fetch(e, block, row, rows)
                 self._emit_fetch_far(e, block, row, rows)
-                _, source = self._emit_moved(e, block, (*delinearize(row, outer), constant(0)))
+                _, source = self.emit_moved(e, block, (*delinearize(row, outer), constant(0)))
                 append(source, f"{row} == {rows.first}")
             return
         with streamed.joined(e, block, stores, run) as elements_of, rows.loop() as row:
@@ -298,7 +303,7 @@ class _Nest:
             with elements_of() as name:
                 self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
 
-    def _emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]:
+    def emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]:
         """What comes before an element that is only moved: where it goes, and where it lies."""
         with e.unwritten():
             self.emit_body(e, block, at)
@@ -412,7 +417,7 @@ class _Nest:
             with block.scope():
                 name = e.names.fresh("b")
                 block.line(f"const {c_type} {name} = {first};")
-                to, source = self._emit_moved(e, block, (*outer, index(name)))
+                to, source = self.emit_moved(e, block, (*outer, index(name)))
                 output = e.stores[-1].instruction
                 count, bits = streamed.words(output, f"({last} - {name})")
                 block.line(f"rx_stream_u{bits}((ulong)({to}), (ulong)({source}), {count});")

@@ -180,12 +180,23 @@ def appended(e: Elements, block: Block, store: Store, run: int) -> Iterator[Call
     block.line(f"uchar {line}[{3 * LINE}] __attribute__((aligned({LINE})));")
     block.line(f"ulong {to} = (ulong)({place(e, store)});")
 
-    def append(source: str, first: str) -> None:
-        block.line(f"rx_append({to}, (ulong)({source}), {bytes_of_row}, (ulong)({line} + {LINE}), {first});")
+    def emit(source: str, first: str) -> None:
+        block.line(append(to, source, bytes_of_row, line, first))
         block.line(f"{to} += {bytes_of_row};")
 
-    yield append
-    block.line(f"rx_append_rest({to}, (ulong)({line} + {LINE}));")
+    yield emit
+    block.line(append_rest(to, line))
+
+
+def append(to: str, source: str, count: int, line: str, first: str) -> str:
+    """The statement that moves so many bytes to an address, behind those of which a part waits at `line`, where there
+    is room for three lines (see rx_append in prelude/stream.cl)."""
+    return f"rx_append({to}, (ulong)({source}), {count}, (ulong)({line} + {LINE}), {first});"
+
+
+def append_rest(to: str, line: str) -> str:
+    """The statement that writes what waits there, up to the address `to`."""
+    return f"rx_append_rest({to}, (ulong)({line} + {LINE}));"
 
 
 def words(i: Instruction, count: str) -> tuple[str, int]:
