@@ -98,32 +98,33 @@ cdef extern from *:
     #endif
     }
 
-    /* Begins a helper, whom no signal interrupts and nobody waits for; whether there is one. */
-    static int rx_begin(void* (*run)(void*), int64_t who) {
-        pthread_t thread;
+    /* Begins a thread with so much of a stack, which no signal interrupts; whether there is one. */
+    static int rx_begin(pthread_t* thread, void* (*run)(void*), void* argument, size_t stack) {
+        pthread_attr_t with;
         sigset_t all, before;
+        if (pthread_attr_init(&with) != 0) return 0;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        int begun = pthread_create(&thread, NULL, run, (void*)(intptr_t)who) == 0;
+        const int begun =
+            pthread_attr_setstacksize(&with, stack) == 0 && pthread_create(thread, &with, run, argument) == 0;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (!begun) return 0;
-        rx_threads[who] = thread;
-    #if defined(__linux__)
-        pthread_setname_np(thread, "refxla");
-    #endif
-        return pthread_detach(thread) == 0;
+        pthread_attr_destroy(&with);
+        return begun;
     }
 
-    /* The same in a thread with room for what kernels keep to themselves, while this one waits; whether there is one. */
-    static int rx_apart(void* (*run)(void*), void* argument, size_t room) {
+    /* Begins a helper, for whom nobody waits; whether there is one. */
+    static int rx_hire(void* (*run)(void*), int64_t who, size_t stack) {
+        if (!rx_begin(&rx_threads[who], run, (void*)(intptr_t)who, stack)) return 0;
+    #if defined(__linux__)
+        pthread_setname_np(rx_threads[who], "refxla");
+    #endif
+        return pthread_detach(rx_threads[who]) == 0;
+    }
+
+    /* Runs it in another thread while this one waits; whether there is one. */
+    static int rx_apart(void* (*run)(void*), void* argument, size_t stack) {
         pthread_t thread;
-        pthread_attr_t with;
-        int begun = pthread_attr_init(&with) == 0;
-        if (!begun) return 0;
-        begun = pthread_attr_setstacksize(&with, room) == 0 && pthread_create(&thread, &with, run, argument) == 0;
-        pthread_attr_destroy(&with);
-        if (begun) pthread_join(thread, NULL);
-        return begun;
+        return rx_begin(&thread, run, argument, stack) && pthread_join(thread, NULL) == 0;
     }
 
     /* Whether so many bytes of this thread's stack are left, where the system tells. */
@@ -168,7 +169,7 @@ cdef extern from *:
     bint rx_swap(int64_t*, int64_t*, int64_t) nogil
     void rx_rest(int64_t) nogil
     int64_t rx_now() nogil
-    bint rx_begin(void* (*)(void*) noexcept nogil, int64_t) nogil
+    bint rx_hire(void* (*)(void*) noexcept nogil, int64_t, size_t) nogil
     void rx_spread(int) nogil
     void rx_follow(int) nogil
     bint rx_apart(void* (*)(void*) noexcept nogil, void*, size_t) nogil
@@ -179,7 +180,8 @@ cdef enum:
     LINE = 8  # longs in a line of the cache
     LOOKS = 64  # at what is new, between two at the clock
     PATIENCE_NS = 200_000  # that a helper waits busily
-    ROOM = 3 << 19  # bytes of a stack, of which an item takes half at most: sums, panels and the like
+    ROOM = 1 << 21  # bytes of a stack that there should be: an item's sums, panels and the like take 1.3 MB at most
+    STACK = 1 << 22  # bytes of the stacks of helpers
 
 cdef struct Job:
     Work work
@@ -212,7 +214,7 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
     cdef Call call
     if not rx_has(ROOM):
         call = Call(work, what, things, members, -1)
-        if rx_apart(answer, &call, 2 * ROOM):
+        if rx_apart(answer, &call, STACK):
             return call.status
     if members < 2 or things < 2 or not rx_swap(&busy[0], &free, 1):
         return work(what, 0, 0, things)
@@ -307,7 +309,7 @@ cdef int complete(int members) noexcept nogil:
     """Begin helpers until there are so many members; how many of them there are. All are out of this thread's way."""
     global begun
     if begun < members:
-        while begun < members and rx_begin(help, begun):
+        while begun < members and rx_hire(help, begun, STACK):
             begun += 1
         rx_spread(<int> begun)
     rx_follow(<int> begun)

@@ -92,6 +92,31 @@ def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
     assert ("panels[" in code) == (panels == "local")  # an array of the item's own
 
 
+def chosen(text: str, target, monkeypatch) -> Blocking:
+    """The blocks of a program's product."""
+    found = []
+    monkeypatch.setattr(matmul, "choose_blocking", lambda p: found.append(blocking.choose_blocking(p)) or found[-1])
+    emit(fusion_of(parse(text), "dot"), target)
+    return found[-1]
+
+
+def test_a_deep_product_is_a_block_for_each_core(monkeypatch):
+    """What is read of its sides outweighs its sums, so they are read as rarely as can be."""
+    deep, flat = (chosen(dot_text("tn", 512, k, 512), WIDE, monkeypatch) for k in (8192, 1024))
+    assert (deep.rows, deep.columns, deep.panels) == (512, 256, "local")
+    assert flat.rows * flat.columns * 4 <= blocking.MAX_SUMS
+
+
+def test_a_tile_takes_a_strip_of_rows_side_by_side(monkeypatch):
+    tiles = [chosen(dot_text(stored, 512, 8192, 512), WIDE, monkeypatch).tile for stored in ("tn", "nn")]
+    assert [(tile.rows, tile.vectors) for tile in tiles] == [(8, 2), (6, 4)]
+
+
+@pytest.mark.parametrize("target", [DEFAULT_CPU, WIDE])
+def test_deep_products_have_the_same_bits(target):
+    agrees(dot_text("tn", 40, 1300, 70), wide() if target is WIDE else target)
+
+
 @pytest.mark.parametrize("panels", ["packed", "local"])
 def test_the_gradient_of_a_filter_of_one_element_copies_in_the_order_of_memory(panels, monkeypatch):
     monkeypatch.setattr(dot, "COPIED_TERMS", 40)

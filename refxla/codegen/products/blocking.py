@@ -26,6 +26,8 @@ STRETCH = 128  # elements of a row of memory that are read at a time, where ther
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
 MAX_COPIES = 5 << 17  # bytes that an item copies for itself at a time: most of a second cache
+DEEP = 4  # times as many terms as rows and as columns: reading then outweighs the sums, of which more are held:
+DEEP_ROWS, DEEP_SUMS, DEEP_COPIES = 512, 1 << 19, 3 << 18
 FEW_ROWS = 256  # of the left side, up to which an item may have all of them, and packs the columns that it has once
 STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
@@ -40,7 +42,7 @@ APART = 2.5  # times as much where memory itself is read in pieces of rows
 _MOST_BYTES = [most for most, _ in RATES]  # to be searched
 _RATES = [(rate, rate * APART if rate > RATES[1][1] else rate) for _, rate in RATES]  # read from end to end, in pieces
 ITEM = 1000.0  # to begin an item
-UNEVEN = 0.1  # of an item, by which cores come to their ends apart
+UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,9 @@ TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 
 NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors of 64
 
 
-def choose_tile(m: int, n: int, name: str, target: Target) -> Tile:
+def choose_tile(m: int, n: int, name: str, target: Target, strip: int = 1) -> Tile:
     """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
-    of those that are alike, the first."""
+    of those that are alike, the first. Where `strip` rows of the left side lie side by side, a tile may be one strip."""
 
     def waste(tile: Tile) -> float:
         rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
@@ -92,6 +94,7 @@ def choose_tile(m: int, n: int, name: str, target: Target) -> Tile:
     for bytes in sorted({target.widest, 32}, reverse=True):
         lanes = VECTORS[name][1] * bytes // 32
         shapes = TILES[target.registers] if n > lanes else ((12, 1),)
+        shapes += ((strip, 2),) if strip > 1 and n > lanes and target.registers == 32 else ()
         tiles += [Tile(min(m, rows), min(vectors, -(-n // lanes)), name, bytes) for rows, vectors in shapes]
     return min(tiles, key=waste)
 
@@ -110,7 +113,7 @@ def choose_blocking(p: Product) -> Blocking:
     """The blocks for a product: those that cost least by the model, or as the target's choices say."""
     choice = choice_for(p.fusion, p.target)
     access = p.right_access()
-    tile = choose_tile(p.m, p.n, p.name, p.target)
+    tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1)
     if choice.tile is not None:
         rows, vectors = choice.tile
         tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name, tile.bytes)
@@ -145,12 +148,15 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
     """Rows and columns that blocks may have, where panels come from there."""
     element = tile.bytes // tile.lanes
     terms = min(p.rows.most_terms, p.k)
-    for rows in _shares(p.m, tile.rows, MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS):
+    most, most_sums, most_copies = MAX_ROWS if p.m > FEW_ROWS else FEW_ROWS, MAX_SUMS, MAX_COPIES
+    if is_deep(p.m, p.n, p.k):
+        most, most_sums, most_copies = DEEP_ROWS, DEEP_SUMS, DEEP_COPIES
+    for rows in _shares(p.m, tile.rows, most):
         for columns in _shares(p.n, tile.columns, MAX_COLUMNS):
             sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element
             copies = (rows * p.rows.local + columns * (panels == "local")) * terms * element
             least = rows == tile.rows and columns == tile.columns and panels != "local"
-            if least or (sums <= MAX_SUMS and copies <= MAX_COPIES):
+            if least or (sums <= most_sums and copies <= most_copies):
                 yield rows, columns
 
 
@@ -199,6 +205,11 @@ class _Model:
 def _rates(bytes: int) -> tuple[float, float]:
     """Of a byte, with so many read since it was last: where rows are read from end to end, and in pieces."""
     return _RATES[bisect_left(_MOST_BYTES, bytes)]
+
+
+def is_deep(m: int, n: int, k: int) -> bool:
+    """Whether a product has so many terms that its sums are little beside what is read."""
+    return k >= DEEP * max(m, n)
 
 
 def columns_vary_first(p: Product) -> bool:

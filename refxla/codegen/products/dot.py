@@ -24,7 +24,7 @@ from ..indexing import Index, constant, delinearize, variable
 from ..loops import loop
 from ..target import Target
 from . import complex_dot
-from .blocking import STREAMED_ROWS, reads_as_vectors
+from .blocking import STREAMED_ROWS, is_deep, reads_as_vectors
 from .copies import ColumnsToStrips
 from .known import is_known, known_argument, known_value, strips_of
 from .matmul import LOCAL_ROWS, LOCAL_TERMS, STREAMED_TERMS, Indices, Lines, Product, kernels
@@ -210,7 +210,9 @@ class DotRows:
                 direct_access(self.fusion, self.target, self.fusion.hero.operands[1], right, self.name)
             ):
                 return STREAMED_TERMS
-        # An item that packs for itself should hold little at a time.
+        # An item that packs for itself should hold little at a time, and one that holds many sums, too.
+        if is_deep(n.m, n.n, n.k):
+            return LOCAL_TERMS
         return COPIED_TERMS if self.local else MAX_TERMS if n.m > LOCAL_ROWS else LOCAL_TERMS
 
     def _indices(self, g: str, m: str, k: str) -> Indices:
