@@ -38,7 +38,7 @@ WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
 MAX_SEGMENTS = 64
-ROWS_AHEAD = 8  # of those that are taken from anywhere, one is fetched
+ROWS_AHEAD = 12  # of those that are taken from anywhere, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
@@ -335,7 +335,7 @@ class _Nest:
             return
         most = max(a.instruction.shape.element_type.bits for a in taken) // 8 * self.sizes[-1]
         with block.scope(), e.ahead(min(most, MOST_AHEAD) // 64 + 1):
-            later = self._later(e, block, row, rows)
+            later = self._later(e, block, row)
             self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
 
     def _emit_fetch_far(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
@@ -354,16 +354,16 @@ class _Nest:
             and a.position.variables == row.variables and a.position.factor(str(row)) is None
         ]  # fmt: skip
         if far:
-            read = accesses(self._later(e, block, row, rows))
+            read = accesses(self._later(e, block, row))
             for a in (read[n] for n in far):
                 lines = run * streamed.size_of(a.instruction) // LINE + 1
                 block.line(f"rx_fetch((ulong)({e.input(a.instruction)} + ({a.position})), {LINE}, {lines});")
 
-    def _later(self, e: Elements, block: Block, row: Index, rows: Stretch) -> Index:
-        """Declares the row that is read ahead in the turn of this one."""
-        later = e.names.fresh("n")
-        block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {rows.last} ? {row} + {ROWS_AHEAD} : {row};")
-        return variable(later, 0, max(2, prod(self.sizes[:-1])) - 1)
+    def _later(self, e: Elements, block: Block, row: Index) -> Index:
+        """Declares the row that is read ahead in the turn of this one, be it the next item's."""
+        later, count = e.names.fresh("n"), prod(self.sizes[:-1])
+        block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {count} ? {row} + {ROWS_AHEAD} : {row};")
+        return variable(later, 0, max(2, count) - 1)
 
     def _emit_stretch(
         self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, cut: Cut | None
