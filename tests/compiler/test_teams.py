@@ -138,6 +138,39 @@ def test_small_kernels_are_cut_for_all_cores_of_a_team():
     assert plan_module(parse(product), TEAM)[1].plan.kernels[-1].items % TEAM.compute_units == 0
 
 
+SUMS = """HloModule m
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}
+    body {{ s = (s32[], f32[{n}], f32[]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[{n}] get-tuple-element(s), index=1
+        one = s32[] constant(1)
+        zero = f32[] constant(0)
+        next = s32[] add(i, one)
+        y = f32[{n}] add(x, x)
+        sum = f32[] reduce(y, zero), dimensions={{0}}, to_apply=add
+        ROOT r = (s32[], f32[{n}], f32[]) tuple(next, y, sum) }}
+    test {{ s = (s32[], f32[{n}], f32[]) parameter(0)
+        sum = f32[] get-tuple-element(s), index=2
+        most = f32[] constant(1e30)
+        ROOT p = pred[] compare(sum, most), direction=LT }}
+    ENTRY e {{ x = f32[{n}] parameter(0)
+        i = s32[] constant(0)
+        zero = f32[] constant(0)
+        begin = (s32[], f32[{n}], f32[]) tuple(i, x, zero)
+        ROOT loop = (s32[], f32[{n}], f32[]) while(begin), condition=test, body=body }}"""
+
+
+def test_what_takes_long_comes_first_in_a_phase():
+    """So a thing of little work does not shift what a core takes, turn after turn, to another."""
+    plan = plan_module(parse(SUMS.format(n=1 << 18)), TEAM)[1].plan
+    teams = [c for k in plan.kernels for c in (k, *k.calls) if c.team]
+    shared = [lanes for k in teams for lanes in phases_of(k) if len(lanes) > 1]
+    assert shared
+    for lanes in shared:
+        each = [sum(k.us for k, _ in lane) / lane[0][0].items for lane in lanes]
+        assert each == sorted(each, reverse=True)
+
+
 def test_a_large_part_does_not_follow_what_it_does_not_need():
     """Two updates of large arrays, after a kernel that neither needs."""
     lines = [

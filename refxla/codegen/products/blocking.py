@@ -83,7 +83,7 @@ NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors
 
 def choose_tile(m: int, n: int, name: str, target: Target, strip: int = 1) -> Tile:
     """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
-    of those that are alike, the first. Where `strip` rows of the left side lie side by side, a tile may be one strip."""
+    of those that are alike, the first. Where `strip` rows of the left side lie side by side, a tile may be those."""
 
     def waste(tile: Tile) -> float:
         rows, columns = -(-m // tile.rows) * tile.rows, -(-n // tile.columns) * tile.columns
