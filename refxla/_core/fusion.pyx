@@ -359,14 +359,14 @@ cdef class Scheduler:
     cdef bint rows_fit(self, int p):
         """Whether one kernel may go over rows again once hero p is known.
 
-        A long row is then one item's work. That pays where it saves several kernels: where p itself needs another
-        reduction of the same rows, as the sum of a softmax needs the maximum.
+        A long row is then one item's work, and short pieces of columns are read slowly. That pays where it saves several
+        kernels: where p itself needs another reduction of the same rows, as the sum of a softmax needs the maximum.
         """
         cdef Graph g = self.g
         cdef int n, e, o
-        if g.is_column[p]:
+        if g.is_column[p] == 2:
             return True
-        if not g.is_row[p] or g.row_length[p] <= LONGEST_ROW:
+        if not g.is_column[p] and (not g.is_row[p] or g.row_length[p] <= LONGEST_ROW):
             return g.is_row[p]
         stack, seen = [p], {p}
         while stack and len(seen) < 64:

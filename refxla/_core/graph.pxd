@@ -34,7 +34,7 @@ cdef class Graph:
     cdef public int[::1] feeds      # a hero whose result can feed elementwise users in its kernel
     cdef public int[::1] light      # costs nothing but a change of index or type
     cdef public int[::1] is_row     # a reduce over the innermost dimensions
-    cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again (columns_fit)
+    cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again: 1 or 2 (columns_fit)
     cdef public long long[::1] elements, bytes
     cdef public long long[::1] read        # bytes behind it: of a broadcast, those of what it repeats
     cdef public long long[::1] window      # elements combined for one element of the result

@@ -144,7 +144,7 @@ cdef class Graph:
             self.window[k] = max(1, full.size) // max(1, self.elements[k])
             self.row_length[k] = self.window[k]
             self.is_row[k] = kept == tuple(range(len(kept)))
-            self.is_column[k] = columns_fit(full.dimensions, kept)
+            self.is_column[k] = columns_fit(full.dimensions, kept, full.element_type.bytes)
         elif i.opcode == "reduce-window":
             size = 1
             for w in i.window:

@@ -60,6 +60,32 @@ def test_what_is_summed_by_columns_is_written_beside_where_it_is_large(rows, cou
     assert len(plan.fusions) == count
 
 
+def of_columns(rows: int, columns: int, result: str) -> str:
+    full = f"f32[{rows},{columns}]"
+    return f"""x = {full} parameter(0)
+        low = f32[] constant(-inf)
+        m = f32[{columns}] reduce(x, low), dimensions={{0}}, to_apply=max
+        mm = {full} broadcast(m), dimensions={{1}}
+        e = {full} subtract(x, mm)
+        zero = f32[] constant(0)
+        s = f32[{columns}] reduce(e, zero), dimensions={{0}}, to_apply=add
+        ss = {full} broadcast(s), dimensions={{1}}
+        ROOT r = {full} {result}"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "result", "count"),
+    [
+        (4099, "divide(e, ss)", 1),  # three kernels otherwise
+        (4099, "divide(x, mm)", 2),  # which read all again as fast as one goes over short pieces of columns again
+        (256, "divide(x, mm)", 1),
+        (8191, "divide(e, ss)", 3),
+    ],
+)
+def test_columns_are_gone_over_again_where_that_pays(rows, result, count):
+    assert len(planned(of_columns(rows, 20_001, result)).fusions) == count
+
+
 def softmax(rows: int, columns: int) -> str:
     full = f"f32[{rows},{columns}]"
     return f"""x = {full} parameter(0)

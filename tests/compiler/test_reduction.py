@@ -495,12 +495,16 @@ def test_what_is_needed_again_waits_in_the_memory_of_the_result(sizes, axis):
 
 
 def test_panels_of_columns_are_gone_over_again_where_they_fit():
-    assert columns_fit((257, 513, 127), (0, 2))
-    assert columns_fit((9, 16, 100_000), (0, 2))
-    assert not columns_fit((4099, 4001), (1,))  # short pieces of far rows
-    assert not columns_fit((61, 59, 37, 127), (3,))
-    assert not columns_fit((5, 6, 7), (0, 1))
-    assert panel(tree((9, 16, 100_000), (1,))) == 4096
+    assert columns_fit((257, 513, 127), (0, 2), 4) == 2
+    assert columns_fit((9, 16, 100_000), (0, 2), 4) == 2
+    assert columns_fit((1500, 8001), (1,), 4) == 1  # short pieces of far rows
+    assert columns_fit((4099, 4001), (1,), 4) == 1
+    assert columns_fit((4099, 4001), (1,), 8) == 0
+    assert columns_fit((8191, 4001), (1,), 4) == 0
+    assert columns_fit((61, 59, 37, 127), (3,), 4) == 0
+    assert columns_fit((5, 6, 7), (0, 1), 4) == 0
+    assert panel(tree((9, 16, 100_000), (1,)), 4) == 4096
+    assert panel(tree((4099, 4001), (0,)), 4) == 64
     check(softmax((2, 200, 1000), 1), f32(2, 200, 1000), kind="reduction", exact=False)
 
 

@@ -74,6 +74,21 @@ static inline RX_APART void rx_lines_I(const ulong to, const long step, const ul
     }
 }
 
+// Writes the `count` elements behind the line at the address `lines` to the address `to`, past the caches, after what was
+// left in that line, unless they are where it `starts`. What fills no line is left to what comes next in memory, at the end
+// of the line at the address `left`, unless it `ends`.
+static inline RX_APART void rx_strip_I(const ulong to, const ulong lines, const ulong left, const int count,
+                                       const int starts, const int ends) {
+    typedef ulong4 block __attribute__((may_alias));
+    typedef ulong4 loose __attribute__((aligned(1), may_alias));
+    const int line = 64 / sizeof(I), place = (int)(to / sizeof(I) % line);
+    const int begin = starts ? 0 : -place, end = ends ? count : count - (place + count) % line;
+    rx_stream_I(to + begin * sizeof(I), lines + (line + begin) * sizeof(I), end - begin);
+    const loose* const last = (const loose*)(lines + count * sizeof(I));
+    ((block*)left)[0] = last[0];
+    ((block*)left)[1] = last[1];
+}
+
 //! I = u8
 
 // Copies `count` bytes, few of them, between addresses.

@@ -9,6 +9,7 @@ from refxla_spec.module import Instruction
 from .. import scalar
 from ..expressions import is_elementwise, type_name
 from ..indexing import Index, linearize
+from .late import gathered_place
 
 if TYPE_CHECKING:
     from .reduction import _Reduction
@@ -81,6 +82,8 @@ class Held:
     def _place(self, i: Instruction, at: dict[int, Index], full: tuple[Index, ...]) -> str:
         """Where the element of a held value is, as C."""
         owner, row = self.owner, self.rows[i]
+        if row in owner.gathered:
+            return gathered_place(owner, row, at)
         if isinstance(row, str):
             return f"{row}[{at[len(owner.tree.groups) - 1]}]"
         return f"{owner.pointers[row]}[{linearize(full, owner.dims)}]"

@@ -35,11 +35,13 @@ from .accumulators import Loop, Slots, neutral, types_of, widest
 from .fetched import emit_fetches, fetched
 from .held import Held
 from .lanes import combine_lanes, fill_lanes, vector_width
+from .late import declare_gathered, emit_late, is_streamed, is_strip
 from .leaves import declare_parts, finish_leaves, in_place, partials
 from .rows import emit_rows
 from .tree import MANY, Tree, panel, tree
 
 CHUNK = 16384  # elements of the operand that one item goes over, about
+ITEMS = 4  # strips beside each other are shared out among: of a core
 TOGETHER = 2048  # elements of rows that are gone through at a time
 UNROLL = 4  # elements that one accumulator takes in a turn, where they are cheap
 TINY = 8  # elements of a row that are written out one by one
@@ -89,7 +91,8 @@ class _Reduction:
         ]
         self._split_outputs()
         again = len(self.phases) > 1 or bool(self.late)
-        if again and self.tree.style == "column" and (columns := panel(self.tree)):
+        columns = panel(self.tree, first.operands[0].shape.element_type.bytes)
+        if again and self.tree.style == "column" and columns:
             self.tree = replace(self.tree, strip=columns)
         elif again and self.tree.style == "column" and self.tree.leaves > 1:
             raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
@@ -103,7 +106,11 @@ class _Reduction:
         self.starts: dict[Instruction, list[str]] = {}  # what accumulators begin with
         self.inits: dict[Instruction, list[str]] = {}  # of those whose initial values have not entered
         self.pointers = pointers
+        self.gathered: dict[Instruction, str] = {}  # outputs of columns that are streamed: the arrays they go through
+        self.streamed = is_streamed(self)
         self.held = Held(self)
+        # In memory, a row's held values would be read from what was written past the caches.
+        self.streamed &= self.tree.style == "column" or all(isinstance(row, str) for row in self.held.rows.values())
         cheap = len(fusion.instructions) <= CHEAP_MEMBERS and not self.expensive()
         self.unroll = UNROLL if cheap and prod(self.dims) >= UNROLL_FROM else 1
         # The processor's masks let a loop's last vector have fewer elements; those of 32 bytes only read, whole words.
@@ -114,7 +121,7 @@ class _Reduction:
         self.filled = self._fill()
         self.together = self._together()
         self.once = self._once()
-        self.fetched = fetched(self) if prod(self.dims) >= UNROLL_FROM else []
+        self.fetched = fetched(self) if prod(self.dims) >= UNROLL_FROM else {}
         if self.filled > 1:
             self.unroll = 1
 
@@ -128,9 +135,13 @@ class _Reduction:
         per_item = 1 if self.target.kind == "gpu" or leaves > 1 else max(1, min(CHUNK // behind, units))
         if prod(self.dims) <= CHUNK and leaves == 1 and self.target.kind == "cpu":
             per_item = max(1, units)
+        if self.streamed and t.style == "column" and (strips := -(-t.groups[-1].size // t.strip)) > 1:
+            per_item = min(strips, -(-units // (ITEMS * self.target.compute_units)))
+        self.per_item, self.last = per_item, f"item * {per_item} + {per_item}"
         items = -(-units // per_item) * leaves
         arguments = [input_argument(i) for i in self.inputs] + [output_argument(o) for o in self.fusion.outputs]
         if units:
+            declare_gathered(self)
             self.held.declare()
             if leaves > 1:
                 leaf = variable("leaf", 0, leaves - 1)
@@ -142,11 +153,12 @@ class _Reduction:
                 block.line("const int unit = item;")
                 self._emit_unit(variable("unit", 0, units - 1), constant(0))
             else:
-                last = f"item * {per_item} + {per_item}"
                 if units % per_item:
-                    last = f"({last} < {units} ? {last} : {units})"
-                with block.scope(f"for (int unit = item * {per_item}; unit < {last}; ++unit)"):
+                    self.last = f"({self.last} < {units} ? {self.last} : {units})"
+                with block.scope(f"for (int unit = item * {per_item}; unit < {self.last}; ++unit)"):
                     self._emit_unit(variable("unit", 0, units - 1), constant(0))
+            if self.streamed:
+                block.line("RX_FENCE();")
         return Kernel(self.fusion.name, block.text(), tuple(arguments), items, registers=self._registers())
 
     def _registers(self) -> bool:
@@ -236,7 +248,7 @@ class _Reduction:
 
     # Indices.
 
-    def _indices(self, at: dict[int, Index]) -> Indices:
+    def indices(self, at: dict[int, Index]) -> Indices:
         """The indices in the operand, given those in each group."""
         result: list[Index] = [constant(0)] * len(self.dims)
         for n, group in enumerate(self.tree.groups):
@@ -247,7 +259,7 @@ class _Reduction:
 
     def _kept_indices(self, at: dict[int, Index]) -> Indices:
         kept = {n: at[n] if not g.reduced else constant(0) for n, g in enumerate(self.tree.groups)}
-        full = self._indices(kept)
+        full = self.indices(kept)
         return tuple(full[d] for d in self.kept)
 
     # One unit of work.
@@ -266,10 +278,16 @@ class _Reduction:
             self.at.update(zip(kept[:-1], outer, strict=True))
             self.first, self.end = "0", str(size)
             if strips > 1:
-                block.line(f"const int begin = {(unit % strips) * t.strip};")
+                block.line(f"int begin = {(unit % strips) * t.strip};")
                 last = f"begin + {t.strip}"
-                block.line(f"const int end = {last if size % t.strip == 0 else f'{last} < {size} ? {last} : {size}'};")
+                if self.streamed:  # whose last strip overlaps the one before: then none has fewer columns
+                    block.line(f"begin = begin < {size - t.strip} ? begin : {size - t.strip};")
+                elif size % t.strip:
+                    last = f"{last} < {size} ? {last} : {size}"
+                block.line(f"const int end = {last};")
                 self.first, self.end = "begin", "end"
+                if self.streamed:
+                    self._emit_ends(unit, strips)
         else:
             self.at.update(zip(kept, delinearize(unit, [t.groups[n].size for n in kept]), strict=True))
         self._evaluate_invariants(0)
@@ -294,6 +312,14 @@ class _Reduction:
             self._evaluate_invariants(number + 1)
         self._store()
 
+    def _emit_ends(self, unit: Index, strips: int) -> None:
+        """Whether the item has no strip before the one at hand in the same rows, and whether none comes after it."""
+        first, last = ("unit", "unit + 1") if self.per_item == 1 else (f"item * {self.per_item}", self.last)
+        strip, cut = unit % strips, self.tree.groups[-1].size % self.tree.strip > 0
+        overlaps = f" || {strip} == {strips - 1}" if cut else ""
+        self.block.line(f"const int starts = unit == {first} || {strip} == 0{overlaps};")
+        self.block.line(f"const int ends = unit + 1 == {last} || {strip} >= {strips - 1 - cut};")
+
     def _evaluate_invariants(self, level: int) -> None:
         """What is broadcast along a row is computed outside the row's loops, as soon as it is known."""
         if self.tree.style == "row":
@@ -303,7 +329,7 @@ class _Reduction:
         """The operands of broadcasts on the operand's space that the indices in `at` alone decide."""
         known = set().union(*(x.variables for x in at.values())) if at else set()
         inside = {n: at.get(n, variable(f"?{n}", 0, g.size - 1)) for n, g in enumerate(self.tree.groups)}
-        full = self._indices(inside)
+        full = self.indices(inside)
         for i in self.fusion.instructions:
             if i.opcode != "broadcast" or i.shape.dimensions != self.dims or self.levels[i] != level:
                 continue
@@ -398,8 +424,7 @@ class _Reduction:
         vector = self._vector(phase)
 
         def turn(chunk: Index, step: int) -> None:
-            if number == 1:
-                emit_fetches(self, self._indices({**at, inner: chunk * lanes}), step * lanes)
+            emit_fetches(self, number, self.indices({**at, inner: chunk * lanes}), step * lanes)
             with self._lanes(lanes, vector) as lane:
                 for k in range(step):
                     place = {**at, inner: (chunk + k) * lanes + lane}
@@ -424,15 +449,17 @@ class _Reduction:
         def turn(row: Index, step: int) -> None:
             for k in range(step):  # what is broadcast along the columns, once for a strip
                 self._evaluate_broadcasts(0, {**at, rows: row + k})
+            apart = is_strip(self)
+            for k in range(step if apart else 1) if self.streamed or step > 1 else ():
+                here = self.indices({**at, rows: row + k, inner: self.first_column()})
+                emit_fetches(self, number, here, t.strip if apart else step * t.strip)
             if self.filled > 1:
                 with ExitStack() as scopes:
                     lane = scopes.enter_context(self._masked(t.strip, self._vector(phase)))
                     column, mask = self._column(lane)
                     self._take(number, phase, totals, {**at, rows: row, inner: column}, f"[{lane}]", mask)
                 return
-            if step > 1:
-                emit_fetches(self, self._indices({**at, rows: row, inner: constant(0)}), step * t.strip)
-            with self._columns() as column:
+            with self.each_column() as column:
                 for k in range(step):
                     place = {**at, rows: row + k, inner: column}
                     self._take(number, phase, totals, place, self._slot(column))
@@ -494,19 +521,22 @@ class _Reduction:
             return lane, f"{lane} < {t.strip}" if self._width() > t.strip else ""
         name = self.elements.names.fresh("column")
         self.block.line(f"const long {name} = {self.first} + {lane};")
-        some = size % t.strip or self._width() > t.strip
+        some = size % t.strip and not self.streamed or self._width() > t.strip
         return variable(name, 0, size - 1), f"{name} < {self.end}" if some else ""
 
-    def _enter_columns(self, scopes: ExitStack) -> Index:
+    def first_column(self) -> Index:
+        return constant(0) if self.first == "0" else variable(self.first, 0, self.tree.groups[-1].size - 1)
+
+    def enter_columns(self, scopes: ExitStack) -> Index:
         """Enters a loop over the columns of a strip, in whole vectors where those are filled."""
         if self.filled == 1:
-            return scopes.enter_context(self._columns())
+            return scopes.enter_context(self.each_column())
         column, mask = self._column(scopes.enter_context(self._masked(self.tree.strip, (0, 0))))
         if mask:
             scopes.enter_context(self.block.scope(f"if ({mask})"))
         return column
 
-    def _columns(self):
+    def each_column(self):
         return Loop(self, self.first, self.end, self.tree.groups[-1].size)
 
     def _lane_slot(self, lane: Index) -> str:
@@ -532,7 +562,7 @@ class _Reduction:
         `first` element of an accumulator finds nothing there.
         """
         e, block = self.elements, self.block
-        full = self._indices(at)
+        full = self.indices(at)
         with block.scope():
             places = {r: [f"{name}{slot}" for name in totals[r]] for r in phase}
             results = places
@@ -542,14 +572,14 @@ class _Reduction:
                 }
             with block.scope(f"if ({mask})") if mask else ExitStack():
                 self.held.bind(number, at, full)
-                self._bind_columns(at)
+                self.bind_columns(at)
                 for r in phase:
                     operands = r.operands[: len(r.operands) // 2]
                     values = [e.value(o, full, block) for o in operands]
                     self._combine_into(r, results[r], values, self.starts[r] if first else ())
                 self.held.keep(number, at, full)
                 if number == 0:
-                    self._store_full(self.early, full)
+                    self.store_full(self.early, full)
             if mask:
                 for r in phase:
                     for place, result in zip(places[r], results[r], strict=True):
@@ -599,7 +629,7 @@ class _Reduction:
         self.inits |= {r: [e.value(o, (), block) for o in r.operands[len(r.operands) // 2 :]] for r in phase}
         if self.tree.style == "column":
             if self.late or phase is not self.phases[-1]:
-                with self._columns() as column:
+                with self.each_column() as column:
                     for r in phase:
                         places = [f"{name}{self._slot(column)}" for name in totals[r]]
                         for place, value in zip(places, self._finished(r, places), strict=True):
@@ -629,7 +659,7 @@ class _Reduction:
     def _bind(self, r: Instruction, kept: Indices, values: Sequence[str]) -> None:
         self.elements.bind(r, kept, tuple(values) if r.shape.is_tuple else values[0])
 
-    def _bind_columns(self, at: dict[int, Index]) -> None:
+    def bind_columns(self, at: dict[int, Index]) -> None:
         """In a loop over columns: the finished reduces are known at this column (for rows there are none)."""
         column = at[len(self.tree.groups) - 1]
         for r, names in self.columns.items():
@@ -638,29 +668,17 @@ class _Reduction:
 
     def _store(self) -> None:
         """The outputs that need the results."""
-        t, e, block = self.tree, self.elements, self.block
+        t = self.tree
         inner = len(t.groups) - 1
         if t.style == "row":
             self._store_small(self.at)
         elif self.small:
-            with self._columns() as column:
+            with self.each_column() as column:
                 at = {**self.at, inner: column}
-                self._bind_columns(at)
+                self.bind_columns(at)
                 self._store_small(at)
-        if not self.late:
-            return
-        with ExitStack() as scopes:
-            at = dict(self.at)
-            for n in (n for n, g in enumerate(t.groups) if g.reduced):
-                name = e.names.fresh("r")
-                scopes.enter_context(block.scope(f"for (int {name} = 0; {name} < {t.groups[n].size}; ++{name})"))
-                at[n] = variable(name, 0, t.groups[n].size - 1)
-            if t.style == "column":
-                at[inner] = self._enter_columns(scopes)
-            full = self._indices(at)
-            self.held.bind(len(self.phases), at, full)
-            self._bind_columns(at)
-            self._store_full(self.late, full)
+        if self.late:
+            emit_late(self)
 
     def _store_small(self, at: dict[int, Index]) -> None:
         kept = self._kept_indices(at)
@@ -670,7 +688,7 @@ class _Reduction:
                 own = delinearize(linearize(kept, self.kept_dims), o.shape.dimensions)
             self.elements.store(o, own, self.block)
 
-    def _store_full(self, outputs: Sequence[Instruction], full: Indices) -> None:
+    def store_full(self, outputs: Sequence[Instruction], full: Indices) -> None:
         places = {}
         for o in outputs:
             same = o.shape.dimensions == self.dims

@@ -26,7 +26,9 @@ LEAF = 1 << 14  # elements of a leaf, at least
 LEAF_ROWS = 64  # rows of a leaf of style "column", at least: its totals are as long as one row
 MAX_LEAVES = 1024
 PANEL = 1 << 17  # elements of a panel of columns that a kernel goes over again: half of a cache of 1 MB
-NARROWEST = 512  # columns of one, where there are as many: shorter pieces of far rows are read slowly
+WIDE = 512  # columns of one, where there are as many: shorter pieces of far rows are read slowly
+NEAR = 5 << 18  # bytes of a panel of fewer, of which the next ones are fetched meanwhile
+FEWEST, LINES = 64, 32  # columns of that, at least, and what they are a multiple of: whole lines of a cache
 
 
 @dataclass(frozen=True)
@@ -102,24 +104,43 @@ def tree(dimensions: Sequence[int], reduced: Sequence[int]) -> Tree:
     return Tree(tuple(groups), style, lanes, strip, leaves, split)
 
 
-def panel(t: Tree) -> int:
-    """The columns of a strip that is gone over again: what it reads and writes stays in a cache; 0 if it cannot."""
-    inner = t.groups[-1].size
-    return min(inner, t.strip, PANEL // t.reduced_size) if 0 < t.reduced_size * min(inner, NARROWEST) <= PANEL else 0
+def panel(t: Tree, size: int) -> int:
+    """The columns of a strip that is gone over again: what it reads and writes stays in a cache; 0 if it cannot.
+
+    `size`: bytes of an element.
+    """
+    return min(t.strip, _panel(t.reduced_size, t.groups[-1].size, size))
 
 
-def columns_fit(dimensions: Sequence[int], kept: Sequence[int]) -> bool:
+def columns_fit(dimensions: Sequence[int], kept: Sequence[int], size: int = 4) -> int:
     """Whether a kernel may go over the operand of a reduce again that keeps these dimensions, the innermost among them:
-    whether long parts of its rows fit into a cache together, and there are many such panels, or little to do.
+    whether parts of its rows fit into a cache together, and there are many such panels, or little to do.
+
+    0: no. 1: yes, but in parts so short that they take about as long as reading all again. 2: yes.
+    `size`: bytes of an element.
     """
     inner = max((d for d, n in enumerate(dimensions) if n > 1), default=-1)
     if inner not in kept:
-        return False
-    size, results = prod(dimensions), prod(dimensions[d] for d in kept)
-    reduced, columns = size // max(results, 1), dimensions[inner]
-    if reduced * min(columns, NARROWEST) > PANEL:
-        return False
-    return size <= SPLIT_FROM or results >= MANY * min(columns, PANEL // max(reduced, 1))
+        return 0
+    total, results = prod(dimensions), prod(dimensions[d] for d in kept)
+    reduced = total // max(results, 1)
+    columns = _panel(reduced, dimensions[inner], size)
+    if not columns or total > SPLIT_FROM and results < MANY * columns:
+        return 0
+    return 2 if _is_wide(reduced, dimensions[inner]) else 1
+
+
+def _panel(reduced: int, columns: int, size: int) -> int:
+    """The columns of a panel: many in half of a cache, or else some in most of it; 0 if there is no room."""
+    if _is_wide(reduced, columns):
+        return min(columns, PANEL // max(reduced, 1))
+    some = min(NEAR // (reduced * size), WIDE) // LINES * LINES
+    return min(columns, some) if some >= FEWEST else 0
+
+
+def _is_wide(reduced: int, columns: int) -> bool:
+    """Whether many columns, or all, have room in half of a cache."""
+    return reduced * min(columns, WIDE) <= PANEL
 
 
 def _widest(strip: int, columns: int, parts: int) -> int:
