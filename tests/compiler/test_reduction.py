@@ -482,6 +482,16 @@ def test_rows_whose_parts_lie_far_apart_are_gone_through_together():
     )
 
 
+@pytest.mark.parametrize(
+    "sizes, count", [((257, 513, 127), 2), ((1000, 1000, 17), 0), ((31, 513, 1027), 0), ((5, 40, 127), 0)], ids=str
+)
+def test_the_next_part_of_rows_that_go_together_is_fetched(sizes, count):
+    """The lines of 32 lanes, where the memory is large and rows are long."""
+    (kernel,) = emit(fusion_of(parse(reduce_text(sizes, (0, 2))), "reduction"), DEFAULT_CPU)
+    assert kernel.body.count("RX_FETCH(") == count
+    assert count == 0 or f"+ {sizes[1] * sizes[2]}));" in kernel.body
+
+
 @pytest.mark.parametrize("sizes, axis", [((3, 70, 21), 1), ((40, 5, 600), 1), ((2, 30, 1037), 1), ((3, 5001), 1)])
 def test_what_is_needed_again_waits_in_the_memory_of_the_result(sizes, axis):
     """Columns, and rows too long for an array; with masks and without, in panels and not, the bits are the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from refxla_spec.module import Instruction
@@ -10,12 +11,14 @@ from ..indexing import Index, linearize
 from ..target import LINE
 from .held import ROW_LIMIT
 from .late import is_strip
+from .tree import LANES
 
 if TYPE_CHECKING:
     from .reduction import _Reduction
 
 SHORT = 256  # columns, up to which rows that follow are fetched before their turn
 AHEAD = 4096  # elements that they then lie behind
+PARTS = 512  # elements of the parts of rows that go together, up to which the next ones are fetched
 ROWS_AHEAD = 16  # rows of a strip, far from each other, that are fetched before their turn
 
 Fetched = list[tuple[Instruction, int, str]]
@@ -25,8 +28,9 @@ def fetched(owner: _Reduction) -> dict[int, Fetched]:
     """In which passes: of which operands and outputs, how many elements behind those at hand, and by what.
 
     The second pass over a row, which lies in a cache, fetches from memory meanwhile: the next row of what is read, and
-    this one of what is then written; over a panel of columns, the next one. Where a strip has whole, short rows, or
-    some columns of long ones, what lies some rows behind is fetched: processors do not see far enough by themselves.
+    this one of what is then written; over a panel of columns, the next one. Where rows go together, the next part of
+    each is fetched. Where a strip has whole, short rows, or some columns of long ones, what lies some rows behind is:
+    processors do not see far enough by themselves.
     """
     t, inputs = owner.tree, [i for i in owner.inputs if i.shape.dimensions == owner.dims]
     if owner.target.kind != "cpu" or not owner.target.clang:
@@ -40,6 +44,9 @@ def fetched(owner: _Reduction) -> dict[int, Fetched]:
         short = t.strip == t.groups[-1].size <= SHORT
         behind = [(i, AHEAD, "RX_FETCH") for i in inputs if short]
         return dict.fromkeys(range(len(owner.phases)), behind)
+    if owner.together > 1:
+        some = inputs if LANES <= t.groups[-1].size <= PARTS else ()  # shorter ones take longer to add
+        return {0: [(i, prod(g.size for g in t.groups[-2:]), "RX_FETCH") for i in some]}
     if t.leaves > 1 or not t.single or t.reduced_size > ROW_LIMIT:
         return {}
     written = [o for o in owner.late if o.shape.dimensions == owner.dims and not owner.streamed]
