@@ -536,5 +536,6 @@ class _Nest:
         inner = len(self.sizes) - 1
         for n in reversed(range(inner)):
             if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
-                return Turned(self, n, self.accesses, self.chunk, self.target)
+                turned = Turned(self, n, self.accesses, self.chunk, self.target)
+                return turned if turned.pays else None
         return None

@@ -34,7 +34,8 @@ from ..target import LINE, Target
 from .streamed import is_moved, lines_of, size_of, storage
 from .stretch import Stretch
 
-REACH = 16  # elements between a read and the next one, from which it runs across memory
+REACH = 4  # elements between a read and the next one, from which it runs across memory
+FAR = 16  # of them, from which it is worth turning them one by one in the caches
 MAX_INPUTS = 4  # of which blocks are turned
 PANEL = 128  # columns of a panel whose results stay in the caches
 PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
@@ -99,7 +100,9 @@ class Turned:
         single = self.in_registers and along and len(inputs) == len(probe.stores) == 1
         self.moved = single and is_moved(inputs[0], probe.stores[0])
         size = prod(nest.sizes)
+        far = any(abs(a.position.factor(f"g{self.inner}")) >= FAR for a in inputs)
         self.streamed = target.clang and along and sum(written) * size >= STREAMED
+        self.pays = far or self.streamed or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
         if self.streamed:
             self.height = max(min(RUN // max(written), MOST_ROWS), LINE // min(written), 2 * AT_ONCE // min(read))
@@ -258,9 +261,9 @@ class Turned:
     def _ahead(self, b: _Block, access: Access) -> str:
         """How many elements behind a block those lie that come some blocks later, in the same rows or in the next ones;
         0 where nothing is read ahead."""
-        if not self.streamed:
-            return "0l"
         sign, step = access.position.factor(b.column), access.position.factor(b.row)
+        if not self.streamed or abs(step) * size_of(access.instruction) <= LINE:  # as it lies: the processor sees it
+            return "0l"
         ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
