@@ -157,6 +157,23 @@ def test_argmax(sizes):
     np.testing.assert_array_equal(place, x.argmax(axis=-1))
 
 
+@pytest.mark.parametrize("sizes", [(70, 5), (3001, 70), (1201, 1030)])
+def test_argmax_of_columns(sizes):
+    text = entry(
+        f"""x = f32[{dims(sizes)}] parameter(0)
+        at = s32[{dims(sizes)}] iota(), iota_dimension=0
+        inf = f32[] constant(-inf)
+        zero = s32[] constant(0)
+        ROOT r = (f32[{sizes[1]}], s32[{sizes[1]}]) reduce(x, at, inf, zero), dimensions={{0}}, to_apply=argmax""",
+        ARGMAX,
+    )
+    x = rng.integers(-50, 50, sizes).astype(np.float32)
+    compiled = Compiled(fusion_of(parse(text), "reduction"))
+    np.testing.assert_array_equal(compiled(x)[0], x.max(axis=0))
+    np.testing.assert_array_equal(compiled(x)[1], x.argmax(axis=0))
+    assert " long c" in compiled.kernels[0].body
+
+
 @pytest.mark.parametrize("n", [1, 33, 1024, 1 << 17, 2_000_003])
 def test_the_fused_sum_is_one_launch_without_memory(n):
     text = entry(

@@ -479,7 +479,8 @@ class _Reduction:
             return
         name = e.names.fresh("c")
         steps = [self.unroll, 1] if 1 < self.unroll <= count else [1]
-        block.line(f"int {name} = {low};")
+        counter = "long" if any(r.shape.is_tuple for r in self.reduces) else "int"  # or clang widens what is compared
+        block.line(f"{counter} {name} = {low};")
         for step in steps:
             if step == 1 and len(steps) == 2 and self.tree.leaves == 1 and count % steps[0] == 0:
                 break
@@ -668,13 +669,11 @@ class _Reduction:
 
     def _store(self) -> None:
         """The outputs that need the results."""
-        t = self.tree
-        inner = len(t.groups) - 1
-        if t.style == "row":
+        if self.tree.style == "row":
             self._store_small(self.at)
         elif self.small:
             with self.each_column() as column:
-                at = {**self.at, inner: column}
+                at = {**self.at, len(self.tree.groups) - 1: column}
                 self.bind_columns(at)
                 self._store_small(at)
         if self.late:
