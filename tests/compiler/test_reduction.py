@@ -164,7 +164,10 @@ def test_argmax_of_columns(sizes):
         at = s32[{dims(sizes)}] iota(), iota_dimension=0
         inf = f32[] constant(-inf)
         zero = s32[] constant(0)
-        ROOT r = (f32[{sizes[1]}], s32[{sizes[1]}]) reduce(x, at, inf, zero), dimensions={{0}}, to_apply=argmax""",
+        r = (f32[{sizes[1]}], s32[{sizes[1]}]) reduce(x, at, inf, zero), dimensions={{0}}, to_apply=argmax
+        v = f32[{sizes[1]}] get-tuple-element(r), index=0
+        k = s32[{sizes[1]}] get-tuple-element(r), index=1
+        ROOT t = (f32[{sizes[1]}], s32[{sizes[1]}]) tuple(v, k)""",
         ARGMAX,
     )
     x = rng.integers(-50, 50, sizes).astype(np.float32)
