@@ -21,7 +21,7 @@ from refxla.compiler import Compiled
 from refxla.explain import fusion_cost
 from refxla.plan import Argument, Kernel
 from refxla.planning.together import COPY
-from refxla.runtime.build import build
+from refxla.runtime.build import compiled
 from refxla.runtime.devices import Device
 
 from .machine import describe
@@ -57,11 +57,10 @@ def profile(program: Compiled, seconds: float = 0.02) -> list[Row]:
     import pyopencl as cl
 
     plan, device = program.planned.plan, program.device
-    raw = device.raw
     kernels = [part for k in plan.kernels for part in k.parts() if part.name != COPY]
     source = generate(kernels, device.target)
-    built = build(device, raw, source)
-    queue = device.queue(raw)
+    built = {f: compiled(device, device.raw, part) for part in source.parts for f in part.functions}
+    queue = device.queue(device.raw)
     rows = []
     for kernel, (function, which) in zip(kernels, source.entries, strict=True):
         fusion = max((f for f in plan.fusions if kernel.name.startswith(f.name)), key=lambda f: len(f.name))

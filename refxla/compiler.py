@@ -215,7 +215,7 @@ def _tuned(request: Request) -> Compiled:
 def _built(request: Request) -> Compiled:
     """A program verified, planned, built, and kept on disk. Its kernels are compiled while later ones are made."""
     source, device = request.source, request.device
-    with Ahead(device, device.runner) as ahead, _uncollected():
+    with Ahead(device) as ahead, _uncollected():
         ahead.expect(source.size)
         with waiting(f"compiling {source.module.name}"):
             verify(source.module)

@@ -1,4 +1,4 @@
-"""The threads that share out the items of a launch: the one that calls, and helpers that the process keeps."""
+"""The threads that share out the items of a launch: the one that calls, and hands that the process keeps."""
 
 # Does `count` things, from number `begin` on, as member `who` of the crew (0: the calling thread); 0, or an error.
 ctypedef int (*Work)(void* what, int who, int begin, int count) noexcept nogil

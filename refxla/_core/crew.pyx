@@ -1,15 +1,15 @@
 # cython: cdivision=True
-"""The threads that share out the items of a launch: the one that calls, and helpers that the process keeps.
+"""The threads that share out the items of a launch: the one that calls, and hands that the process keeps.
 
 Waking a thread that sleeps takes a system ten microseconds, and tens where the machine is a virtual one; many programs
-take little more. So the calling thread works, too, and a helper that has nothing to do waits busily for a while, since
+take little more. So the calling thread works, too, and a hand that has nothing to do waits busily for a while, since
 the next launch is likely to come soon; only then it sleeps.
 
 Each member has a share of the things to do, takes half of what is left of it until nothing is, and then goes on with
-others' shares in the same way. Nobody waits for a helper that is not there: who comes late finds less to do. There is
+others' shares in the same way. Nobody waits for a hand that is not there: who comes late finds less to do. There is
 one crew; who calls while it works for another thread does all things alone.
 
-Where a crew has a member for each core that the process may use, its helpers keep to a core each, and out of the way of
+Where a crew has a member for each core that the process may use, its hands keep to a core each, and out of the way of
 the calling thread: two that share a core may otherwise do so for long while another idles.
 """
 
@@ -58,9 +58,9 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
-    static pthread_t rx_threads[RX_MOST];  /* of each helper */
-    static int rx_core = -1;  /* of the thread that called last, where helpers keep to theirs; else -1 */
-    static int rx_cores[RX_MOST];  /* of each helper, or -1 */
+    static pthread_t rx_threads[RX_MOST];  /* of each hand */
+    static int rx_core = -1;  /* of the thread that called last, where hands keep to theirs; else -1 */
+    static int rx_cores[RX_MOST];  /* of each hand, or -1 */
 
     static void rx_keep(int who, int core) {
         rx_cores[who] = core;
@@ -72,7 +72,7 @@ cdef extern from *:
     #endif
     }
 
-    /* Gives helpers cores of their own, if there are not more cores than members. */
+    /* Gives hands cores of their own, if there are not more cores than members. */
     static void rx_spread(int members) {
         for (int who = 1; who < members; ++who) rx_cores[who] = -1;
     #if defined(__linux__)
@@ -86,7 +86,7 @@ cdef extern from *:
     #endif
     }
 
-    /* The calling thread may have come to a helper's core: they change places. */
+    /* The calling thread may have come to a hand's core: they change places. */
     static inline void rx_follow(int members) {
     #if defined(__linux__)
         const int here = rx_core < 0 ? -1 : sched_getcpu();
@@ -112,7 +112,7 @@ cdef extern from *:
         return begun;
     }
 
-    /* Begins a helper, for whom nobody waits; whether there is one. */
+    /* Begins a hand, for whom nobody waits; whether there is one. */
     static int rx_hire(void* (*run)(void*), int64_t who, size_t stack) {
         if (!rx_begin(&rx_threads[who], run, (void*)(intptr_t)who, stack)) return 0;
     #if defined(__linux__)
@@ -179,9 +179,9 @@ cdef extern from *:
 cdef enum:
     LINE = 8  # longs in a line of the cache
     LOOKS = 64  # at what is new, between two at the clock
-    PATIENCE_NS = 200_000  # that a helper waits busily
-    ROOM = 1 << 21  # bytes of a stack that there should be: an item's sums, panels and the like take 1.3 MB at most
-    STACK = 1 << 22  # bytes of the stacks of helpers
+    PATIENCE_NS = 200_000  # that a hand waits busily
+    ROOM = 5 << 19  # bytes of a stack that there should be: an item takes 1.7 MB at most (reductions/late.py)
+    STACK = 1 << 22  # bytes of the stacks of hands
 
 cdef struct Job:
     Work work
@@ -201,7 +201,7 @@ cdef Job job
 cdef int64_t shares[MOST * LINE]  # of each member, a line for each: members of the job << 32 | things left of the share
 cdef int64_t left[LINE]  # things of the job that are not done
 cdef int64_t jobs[LINE]  # that there have been
-cdef int64_t asleep[LINE]  # helpers
+cdef int64_t asleep[LINE]  # hands
 cdef int64_t busy[LINE]  # 1: the crew works
 cdef int64_t begun = 1  # members that there are
 
@@ -281,7 +281,7 @@ cdef void wait_while(int64_t* count) noexcept nogil:
 
 
 cdef void* help(void* number) noexcept nogil:
-    """The life of a helper, which is the member of that number."""
+    """The life of a hand, which is the member of that number."""
     cdef int64_t seen
     while True:
         seen = rx_load(&jobs[0])
@@ -306,7 +306,7 @@ cdef void wait_for_more(int64_t seen) noexcept nogil:
 
 
 cdef int complete(int members) noexcept nogil:
-    """Begin helpers until there are so many members; how many of them there are. All are out of this thread's way."""
+    """Begin hands until there are so many members; how many of them there are. All are out of this thread's way."""
     global begun
     if begun < members:
         while begun < members and rx_hire(help, begun, STACK):

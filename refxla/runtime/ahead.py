@@ -31,9 +31,8 @@ class Ahead:
     On other devices, and where there is one processor, it does nothing.
     """
 
-    def __init__(self, device: Device, raw: Any = None) -> None:
-        """`raw` is the one of the device's `raws` that the program will run on: by default that of large programs."""
-        self.device, self.raw = device, device.raw if raw is None else raw
+    def __init__(self, device: Device) -> None:
+        self.device, self.raw = device, device.runner
         self._directory = pocl_directory() if device.platform == "Portable Computing Language" else None
         self._options = " ".join(device.target.build_options)
         paths = libraries() if self._directory is not None else None

@@ -28,13 +28,13 @@ _ROOM = 16 << 20  # more than any program was seen to take
 _PART = 30_000  # characters: a quarter of a second of PoCL's time
 
 
-def build(device: Device, raw: Any, program: Program, ahead: Ahead | None = None) -> dict[str, Any]:
-    """The parts of a program built for `raw`, one of the device's `raws`: for each __kernel its pyopencl program.
+def build(device: Device, program: Program, ahead: Ahead | None = None) -> dict[str, Any]:
+    """The parts of a program built for a device's `runner`: for each __kernel its pyopencl program.
 
     `ahead` is what began to compile the program when its first parts were made. Raises DeviceError with the compiler's
     log.
     """
-    store = cache.cache()
+    raw, store = device.runner, cache.cache()
     if device.platform != "Portable Computing Language":
         sources = [part.source for part in program.parts]
         return _by_function(
@@ -49,7 +49,8 @@ def build(device: Device, raw: Any, program: Program, ahead: Ahead | None = None
             kept = store.get(name)
         built = None if kept is None else _restored(device, raw, program.parts, kept, directory)
         if built is None:
-            built = _compiled_ahead(device, raw, program.parts, ahead)
+            with ahead or Ahead(device) as work:
+                built = work.finish(program.parts)
             packed = None if directory is None else pocl_files.pack(directory, program.parts)
             if packed is not None:
                 store.put(name, packed)
@@ -128,16 +129,6 @@ def _with_binary(device: Device, raw: Any, source: str, options: str, store: cac
 
 
 # PoCL ----------------------------------------------------------------------------------------------------------------
-
-
-def _compiled_ahead(device: Device, raw: Any, parts: Sequence[Part], ahead: Ahead | None) -> list[Any]:
-    """The parts as `ahead` has them compiled, if it is for `raw`."""
-    if ahead is None or ahead.raw != raw:
-        if ahead is not None:
-            ahead.end()
-        ahead = Ahead(device, raw)
-    with ahead:
-        return ahead.finish(parts)
 
 
 def compiled(device: Device, raw: Any, part: Part) -> Any:

@@ -30,9 +30,9 @@ class Executable(Executor):
         self.program = program
         self.device = device
         cores, self._cores_reason = choose_cores(plan, device, operations)
-        raw = device.runner
-        built = build(device, raw, program, ahead)
-        local, (queue, *others) = 0 if device.kind == "gpu" else 1, [device.queue(raw) for _ in range(cores)]
+        built = build(device, program, ahead)
+        queue, *others = [device.queue(device.runner) for _ in range(cores)]
+        local = 0 if device.kind == "gpu" else 1
         pointers = program.pointers
         super().__init__(plan, program.entries, built, queue, device.context, device.access, local, pointers, others)
 

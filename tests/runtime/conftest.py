@@ -119,7 +119,7 @@ def execute(request, device):
 
     def make(plan: Plan) -> Executor:
         text = program(plan.kernels, device.target)
-        built = build(device, device.small, text)
+        built = build(device, text)
         return Executor(
             plan, text.entries, built, device.queue(device.small), device.context, access=request.param, local=1
         )

@@ -183,7 +183,7 @@ def test_parts_compiled_ahead(maker, device):
     plan, four = four_steps(maker, device, 7)
     before = kernels_made()
     (salted,) = (part for part in four.parts if part.functions == (four.entries[0][0],))  # which no other test has
-    with Ahead(device, device.small) as begun:
+    with Ahead(device) as begun:
         begun.expect(ahead.LARGE)
         assert len(begun._helpers) == 2
         begun.take(salted)

@@ -38,7 +38,7 @@ def crew(device):
 
     def make(plan, members: int = 2, **arguments) -> Executor:
         text = program(plan.kernels, device.target)
-        built = build(device, device.small, text)
+        built = build(device, text)
         queue, *others = (device.queue(device.small) for _ in range(members))
         return Executor(plan, text.entries, built, queue, device.context, others=others, **arguments)
 
@@ -56,7 +56,7 @@ def test_two_members_work_at_the_same_time(maker, crew):
     for n in range(1, 20):
         np.testing.assert_array_equal(run(np.int32(n)), [[1, 1]])
         if n % 5 == 0:
-            time.sleep(0.02)  # the helper goes to sleep
+            time.sleep(0.02)  # the hand goes to sleep
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 7])
@@ -96,7 +96,7 @@ def test_a_launch_that_a_member_is_refused(maker, crew):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not say which cores threads use")
-def test_helpers_keep_out_of_the_callers_way(maker, crew):
+def test_hands_keep_out_of_the_callers_way(maker, crew):
     cores = os.sched_getaffinity(0)
     if len(cores) == 1:
         pytest.skip("there is one core")
@@ -113,7 +113,7 @@ def test_helpers_keep_out_of_the_callers_way(maker, crew):
         os.sched_setaffinity(0, cores)
 
 
-def test_a_forked_process_has_helpers_of_its_own(maker, crew):
+def test_a_forked_process_has_hands_of_its_own(maker, crew):
     now, flags, met = maker.parameter("s32"), maker.inside("workspace", "s32", 2), maker.result("s32", 2)
     run = crew(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
     run(np.int32(1))

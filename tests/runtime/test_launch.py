@@ -374,7 +374,7 @@ def test_no_call_within_a_call(execute, maker, alarm):
 
 def test_a_kernel_that_is_not_in_the_program(device, maker):
     plan = maker.plan(maker.launch("a0[0] = 1;", [], [maker.result("s32")]))
-    (built,) = set(build(device, device.small, program(plan.kernels, device.target)).values())
+    (built,) = set(build(device, program(plan.kernels, device.target)).values())
     with pytest.raises(DeviceError, match="kernel0 .nothing. cannot be made: INVALID_KERNEL_NAME"):
         Executor(plan, [("nothing", 0)], {"nothing": built}, device.queue(device.small), device.context)
 
@@ -382,7 +382,7 @@ def test_a_kernel_that_is_not_in_the_program(device, maker):
 def test_a_launch_that_the_device_refuses(device, maker):
     plan = maker.plan(maker.launch("a0[0] = 1;", [], [maker.result("s32")]))
     text = program(plan.kernels, device.target)
-    built = build(device, device.small, text)
+    built = build(device, text)
     run = Executor(plan, text.entries, built, device.queue(device.small), device.context, local=1 << 20)
     for _ in range(2):
         with pytest.raises(DeviceError, match="kernel0 of handmade failed on the device: INVALID_WORK_GROUP_SIZE"):
