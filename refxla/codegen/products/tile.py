@@ -138,7 +138,7 @@ class Tiles:
         names += ["const long step"] if loop.far else []
         names += ["const int fresh", f"{t.vector}* const sums"]
         if loop.fetches:
-            names += [f"__global const {loop.element}* const ahead", "const int distance", "const int lines"]
+            names += [f"__global const {loop.element}* const ahead", "const int apart", "const int lines"]
             names += ["const int start", "const int most", "const int fetched"]
         with (
             block.scope(f"void {self.function}({', '.join(names)})"),
@@ -157,8 +157,10 @@ class Tiles:
                     place = f"m{i} / {self.strip}u * row + m{i} % {self.strip}u"
                 block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
             if loop.fetches:
-                block.line(f"const int begin = start + i / {t.rows} * most;")
-                block.line("const int apart = begin < fetched ? distance : 0;")
+                # Behind all that is to be fetched is no more than a tile's part, again and again. (A choice of `apart`,
+                # or of where to begin, by whether there is something to fetch ends Intel's compiler.)
+                block.line(f"const int next = start + i / {t.rows} * most;")
+                block.line("const int begin = next < fetched ? next : fetched;")
             loop.add(block, "0")
             for c, place in places.items():
                 block.line(f"{place} = {c};")
