@@ -30,6 +30,7 @@ import numpy as np
 
 from .accuracy import max_ulp
 from .compare import distance, ulp
+from .devices import Device
 from .dynamic import meet
 from .elementwise import is_elementwise
 from .errors import EvaluationError
@@ -54,15 +55,15 @@ def run_with_bounds(module: Module, args: Sequence[Value]) -> tuple[Value, Value
     """
     arguments = check_arguments(module.entry, args)
     with np.errstate(all="ignore"):
-        value, error = Bounds().run(module.entry, arguments, tuple(no_error(v) for v in arguments))
+        value, error = Bounds(Device.alone(module)).run(module.entry, arguments, tuple(no_error(v) for v in arguments))
     return value, filled(value, error)
 
 
 class Bounds:
     """Runs computations with errors; one object serves one run."""
 
-    def __init__(self) -> None:
-        self.interpreter = Interpreter()
+    def __init__(self, device: Device | None = None) -> None:
+        self.interpreter = Interpreter(device=device)
         self._depth = 0
 
     def run(self, computation: Computation, values: Sequence[Value], errors: Sequence[Error]) -> tuple[Value, Error]:

@@ -9,8 +9,7 @@ import numpy as np
 
 from .accumulate import narrow, wide_type, widen
 from .attributes import BOOL, GROUPS, INT, Attribute
-from .errors import EvaluationError
-from .groups import GroupList, mode, numbered
+from .groups import Count, GroupList, numbered
 from .module import Computation, Instruction
 from .numerics import type_of
 from .operation import require
@@ -30,8 +29,8 @@ OF_REPLICAS: dict[str, Attribute] = {
 GROUPS_RULE = "replica_groups have the numbers from 0 on, each once, in groups of at least one"
 EQUAL_GROUPS_RULE = "replica_groups have the numbers from 0 on, each once, in groups of one size that is not 0"
 ALL_NAMED_RULE = (
-    "replica_groups, if there are any, have as many numbers as the module's header counts replicas (or partitions, or "
-    "devices: see groups.py), where it counts more than one"
+    "replica_groups, if there are any, have as many numbers as there are replicas (or partitions, or devices: see "
+    "groups.py), where that is known"
 )
 MODE_RULE = "use_global_device_ids comes with a channel_id and replica_groups"
 
@@ -51,43 +50,26 @@ def check_mode(instruction: Instruction, label: str) -> None:
     require(bool(fits), label, f"use_global_device_ids is true, {groups}")
 
 
-def group_size(instruction: Instruction) -> int | None:
-    """How many devices meet, as far as the instruction says it; None where it depends on how many there are."""
-    groups = instruction.replica_groups.groups
-    return len(groups[0]) if groups and mode(instruction) != "cross_replica_and_partition" else None
-
-
-def check_all_named(instruction: Instruction, replicas: int, partitions: int, label: str) -> None:
-    """ALL_NAMED_RULE, for groups that keep to GROUPS_RULE. A count of 1 may be one that the header leaves out."""
+def check_all_named(instruction: Instruction, replicas: Count, partitions: Count, label: str) -> None:
+    """ALL_NAMED_RULE, for groups that keep to GROUPS_RULE and counts as in `groups.numbered`."""
     count, what = numbered(instruction, replicas, partitions)
     groups = instruction.replica_groups.groups
-    fits = count == 1 or not groups or sum(map(len, groups)) == count
-    require(fits, label, f"replica_groups is {instruction.replica_groups}, and the module has {count} {what}s")
+    fits = count is None or not groups or sum(map(len, groups)) == count
+    require(fits, label, f"replica_groups is {instruction.replica_groups}, and there {counted(count, what)}")
 
 
-def check_inside(instruction: Instruction, named: Iterable[int], replicas: int, partitions: int, label: str) -> None:
-    """The numbers are below what the module's header counts, where it counts more than one."""
+def check_inside(
+    instruction: Instruction, named: Iterable[int], replicas: Count, partitions: Count, label: str
+) -> None:
+    """The numbers are below their count, where it is known."""
     count, what = numbered(instruction, replicas, partitions)
-    outside = next((n for n in named if n >= count > 1), None)
-    require(outside is None, label, f"{what} {outside} is named, and the module has {count} {what}s")
+    outside = next((n for n in named if count is not None and n >= count), None)
+    require(outside is None, label, f"{what} {outside} is named, and there {counted(count, what)}")
 
 
-def meeting(instruction: Instruction, replicas: int, partitions: int) -> int | None:
-    """How many devices meet in a module whose header counts so many; None for 1, which the header may leave out."""
-    groups = instruction.replica_groups.groups
-    size = len(groups[0]) if groups else numbered(instruction, replicas, partitions)[0]
-    if mode(instruction) == "cross_replica_and_partition":
-        size *= partitions
-    return size if size > 1 else None
-
-
-def check_met(instruction: Instruction, values: list[Any], written_for: int) -> None:
-    """EvaluationError unless as many devices met as the shapes are written for."""
-    if len(values) != written_for:
-        raise EvaluationError(
-            f"{instruction.name}: {len(values)} device(s) meet, and {instruction.opcode} is written for {written_for}: "
-            "run the program on as many devices as it is written for"
-        )
+def counted(count: int | None, what: str) -> str:
+    """A count of replicas, partitions or devices, in words."""
+    return f"is one {what}" if count == 1 else f"are {count} {what}s"
 
 
 def one_or_tuple(parts: tuple[Any, ...] | list[Any]) -> Any:

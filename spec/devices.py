@@ -15,16 +15,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from .errors import EvaluationError, InputError
 from .groups import described, device_pairs, member_groups, mode
 from .module import Instruction, Module
+from .operation import Violation, operations
 from .types import Value
 
+MOST_GUESSED = 1024  # devices, when a message says for how many a program seems to be written
+ADVICE = (
+    "Run it on as many devices: refxla_spec.devices.run_devices(module, arguments of each device, replicas=R, "
+    "partitions=P), or `refxla run FILE --device reference --replicas R --partitions P`"
+)
 STACK = 64 << 20  # bytes of address space for the stack of a device's thread: computations may call each other deep
 
 
@@ -47,6 +54,41 @@ def device_counts(module: Module) -> tuple[int, int]:
     return tuple(int(module.attributes.get(name, 1)) for name in ("replica_count", "num_partitions"))
 
 
+def misfit(module: Module, replicas: int, partitions: int) -> str | None:
+    """Why a valid module cannot run on so many devices, and for how many it seems to be written; None if it can.
+
+    Groups, pairs and shapes of collectives must follow from the number of devices. The verifier cannot know it where
+    the header does not say it (`all-gather` without groups gives as many times its operand as there are replicas).
+    """
+    rules = operations()
+    checked = [(i, rules[i.opcode].check_devices) for i in module.instructions() if i.opcode in rules]
+    checked = [(i, check) for i, check in checked if check is not None]
+
+    def problem(replicas: int, partitions: int) -> str | None:
+        for n, (i, check) in enumerate(checked):
+            try:
+                check(i, replicas, partitions)
+            except Violation as found:
+                checked.insert(0, checked.pop(n))  # what refuses one number is likely to refuse the next
+                return f"{i.name}: {i.opcode} does not fit {described(replicas, partitions)}: {found}"
+        return None
+
+    found = problem(replicas, partitions)
+    if found is None:
+        return None
+    fits = next((pair for pair in _by_size() if problem(*pair) is None), None)
+    if fits is None:
+        return f"{found}; nor does the program fit any other number of devices up to {MOST_GUESSED}"
+    return f"{found}. The program seems to be written for {described(*fits)}"
+
+
+def _by_size() -> Iterator[tuple[int, int]]:
+    """Numbers of replicas and partitions, fewer devices first; of as many all replicas first, then all partitions."""
+    for count in range(1, MOST_GUESSED + 1):
+        divisors = [n for n in range(1, count + 1) if count % n == 0]
+        yield from sorted(((count // n, n) for n in divisors), key=lambda pair: min(pair))
+
+
 def run_devices(
     module: Module,
     args_per_device: Sequence[Sequence[Value]],
@@ -61,8 +103,8 @@ def run_devices(
     `replicas` and `partitions` say how many there are where the module's header does not, or otherwise. `hosts` are the
     other end of infeeds and the like, one for each device. `trace` is called for each instruction that a device runs.
 
-    Raises InputError where the arguments do not fit, and as `interpreter.run`; EvaluationError, too, where devices wait
-    for each other for ever.
+    Raises InputError where the arguments or the number of devices do not fit, and as `interpreter.run`;
+    EvaluationError, too, where devices wait for each other for ever.
     """
     from .interpreter import Interpreter, check_arguments  # here, since the interpreter is defined in terms of devices
 
@@ -106,6 +148,12 @@ class World:
     fetched: dict[Any, int] = field(default_factory=dict)  # how many of these have been asked for
     groups: dict[Instruction, list[tuple[int, ...]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raises InputError for a module that does not fit the number of devices."""
+        problem = None if self.module is None else misfit(self.module, self.replicas, self.partitions)
+        if problem is not None:
+            raise InputError(f"{problem}. {ADVICE}")
+
 
 class Device:
     """One device of a run, as the operations see it."""
@@ -117,7 +165,10 @@ class Device:
 
     @classmethod
     def alone(cls, module: Module | None = None, host: Host | None = None) -> Device:
-        """The only device of a run."""
+        """The only device of a run. Raises InputError for a module that is written for several."""
+        counts = (1, 1) if module is None else device_counts(module)
+        if prod(counts) > 1:
+            raise InputError(f"{module.name} is a program for {described(*counts)}, not for one. {ADVICE}")
         return cls(World(module, 1, 1, Alone()), 0, host or Host())
 
     def group(self, instruction: Instruction) -> tuple[int, ...]:

@@ -245,6 +245,8 @@ def mesh_groups(
 
 # -- who takes part
 
+Count = int | None  # of replicas or partitions; None: not known
+
 # Collectives whose numbers are those of replicas or devices, never of partitions alone.
 _OF_REPLICAS = ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "reduce-scatter")
 
@@ -263,12 +265,31 @@ def mode(instruction: Instruction) -> str:
     return "flattened_id" if instruction.attributes.get("use_global_device_ids") else "cross_replica_and_partition"
 
 
-def numbered(instruction: Instruction, replicas: int, partitions: int) -> tuple[int, str]:
-    """How many there are of what the numbers in a collective's groups or pairs stand for, and what that is."""
+def numbered(instruction: Instruction, replicas: Count, partitions: Count) -> tuple[int | None, str]:
+    """How many there are of what the numbers in a collective's groups or pairs stand for, and what that is.
+
+    Where only one of two counts is known, the other is taken to be 1.
+    """
     kind = mode(instruction)
     if kind == "cross_partition":
         return partitions, "partition"
-    return (replicas * partitions, "device") if kind == "flattened_id" else (replicas, "replica")
+    return (_devices(replicas, partitions), "device") if kind == "flattened_id" else (replicas, "replica")
+
+
+def meeting(instruction: Instruction, replicas: Count = None, partitions: Count = None) -> int | None:
+    """How many devices meet in each group of a collective whose groups have one size; None where that is not known.
+
+    Counts as in `numbered`.
+    """
+    groups, kind = instruction.replica_groups.groups, mode(instruction)
+    if kind == "cross_replica_and_partition":
+        known = _devices(replicas, partitions)
+        return known if known is None or not groups else len(groups[0]) * (partitions or 1)
+    return len(groups[0]) if groups else numbered(instruction, replicas, partitions)[0]
+
+
+def _devices(replicas: Count, partitions: Count) -> int | None:
+    return None if replicas is None and partitions is None else (replicas or 1) * (partitions or 1)
 
 
 def member_groups(instruction: Instruction, replicas: int, partitions: int) -> list[tuple[int, ...]]:

@@ -14,8 +14,9 @@ A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` behind Python's key
                      the value; with a keyword parameter `run`, it is given run(computation, *values) -> Value,
                      with `state` the RandomState of the run
     check_devices(instruction, replicas, partitions)
-                     of a collective: the rules about how many devices the module's header counts, broken as in `infer`;
-                     the verifier asks for them where the header counts more than one
+                     of a collective: the rules about how many there are, broken as in `infer`; None for a count that is
+                     not known. The verifier asks for them where the module's header counts more than one, whoever runs
+                     a program (devices.misfit) for the number of devices it runs on
     EXAMPLES         a tuple of Example
     COUNTEREXAMPLES  {"C1": a module as text, written as an example's, that breaks this one constraint, ...};
                      OPCODE in it stands for the opcode, which lets families of operations share them
@@ -34,6 +35,7 @@ from typing import Any
 
 from .attributes import REQUIRED, Attribute
 from .errors import Error, InvalidProgramError, UnsupportedError
+from .groups import Count
 from .module import Instruction
 from .types import Shape
 
@@ -88,7 +90,9 @@ class Operation:
     takes_run: bool  # whether evaluate calls computations
     takes_device: bool  # whether it needs to know the device, or others
     takes_state: bool = False  # whether it uses the state of random numbers
-    check_devices: Callable[[Instruction, int, int], None] | None = None  # the rules about how many devices there are
+    check_devices: Callable[[Instruction, Count, Count], None] | None = (
+        None  # the rules about how many devices there are
+    )
 
     @cached_property
     def arity(self) -> int | None:

@@ -14,7 +14,8 @@ Structure, checked here:
 Then each operation's `infer` is run on the shapes of the operands: it checks the operation's own constraints, and what
 it gives must be the stated shape but for the layout. Where the module's header counts several replicas or partitions
 (`replica_count`, `num_partitions`), the groups and pairs of collectives are held to these counts (`check_devices`); a
-count that is not stated, or 1, is left unchecked, as XLA leaves it: a program may be run on more.
+count that is not stated, or 1, is left unchecked, as XLA leaves it: a program may be run on more. When it runs, they
+are held to the number that it runs on (`devices.misfit`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Verifier:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.operations = operations()
-        self.counts = device_counts(module)
+        self.counts = tuple(n if n > 1 else None for n in device_counts(module))
 
     def fail(self, message: str, where: Position | None, label: str | None, kind: type[Error] = InvalidProgramError):
         """The error for a broken rule, at a position in the module's text if there is one."""
@@ -135,7 +136,7 @@ class _Verifier:
                 f"the shape is stated as {i.shape.without_layout()}, and {i.opcode} of ({given}) "
                 f"gives {inferred.without_layout()}",
             )
-        if operation.check_devices is not None and max(self.counts) > 1:
+        if operation.check_devices is not None and any(self.counts):
             try:
                 operation.check_devices(i, *self.counts)
             except Violation as problem:

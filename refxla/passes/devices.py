@@ -3,7 +3,7 @@ device makes of it; and nothing runs beside anything else, so that what is begun
 
 from __future__ import annotations
 
-from refxla_spec.devices import device_counts
+from refxla_spec.devices import device_counts, misfit
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.groups import described
 from refxla_spec.module import Computation, Instruction, Module
@@ -15,8 +15,8 @@ from .dead_code import called_first, sort
 
 _HOST = frozenset("infeed outfeed send send-done recv recv-done".split())
 ADVICE = (
-    "run it on the reference, which has as many devices as it is written for: `refxla run FILE --device reference`, or "
-    "refxla_spec.devices.run_devices"
+    "run it on the reference, which has as many devices as it is written for: `refxla run FILE --device reference` "
+    "(with --replicas or --partitions where its header does not count them), or refxla_spec.devices.run_devices"
 )
 
 
@@ -38,21 +38,11 @@ def run(module: Module) -> int:
                 "and nothing in between; make a parameter or a result of it, or run the program on the reference "
                 "(`refxla run FILE --device reference --infeed NPZ`; refxla_spec.interpreter.run with host=Host(...))"
             )
-        check_alone(i)
+    problem = misfit(module, 1, 1)
+    if problem is not None:
+        raise UnsupportedError(f"{problem}, and code is made for one device; compile it for one, or {ADVICE}")
     module.computations = called_first(module.entry)
     return sum(_call_at_once(c) for c in module.computations) + expand.run(module, collectives.EXPANSIONS)
-
-
-def check_alone(i: Instruction) -> None:
-    """UnsupportedError for a collective that names devices beyond the first."""
-    groups = i.attributes.get("replica_groups")
-    named = [n for g in groups.groups for n in g] if groups else []
-    named += [n for pair in i.attributes.get("source_target_pairs") or () for n in pair]
-    if any(named):
-        raise UnsupportedError(
-            f"{i.name}: {i.opcode} names device {max(named)}: a program for several devices, and code is made for one; "
-            f"compile it for one, or {ADVICE}"
-        )
 
 
 def _call_at_once(computation: Computation) -> int:

@@ -18,13 +18,11 @@ from ..collectives import (
     check_all_named,
     check_arrays,
     check_groups,
-    check_met,
     check_mode,
-    group_size,
-    meeting,
     one_or_tuple,
 )
 from ..devices import Device
+from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -55,7 +53,7 @@ def gathered(instruction: Instruction, operands: tuple[Shape, ...], stated: tupl
     dimensions = instruction.dimensions
     fits = len(dimensions) == 1 and all(0 <= dimensions[0] < o.rank for o in operands)
     require(fits, "C4", f"dimensions is {dimensions}, the operands are ({', '.join(map(str, operands))})")
-    count = group_size(instruction) or ratio(stated[:1], operands[:1], dimensions[0])
+    count = meeting(instruction) or ratio(stated[:1], operands[:1], dimensions[0])
     return [scaled(o, dimensions[0], count) for o in operands]
 
 
@@ -73,32 +71,27 @@ def scaled(shape: Shape, d: int, count: int) -> Shape:
     return shape.with_dimensions(tuple(sizes))
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     check_gathered(instruction, replicas, partitions, instruction.shape.elements or (instruction.shape,))
 
 
-def check_gathered(instruction: Instruction, replicas: int, partitions: int, results: tuple[Shape, ...]) -> None:
+def check_gathered(instruction: Instruction, replicas: Count, partitions: Count, results: tuple[Shape, ...]) -> None:
     """C6, and C5 for results of as many times the size as devices meet."""
     check_all_named(instruction, replicas, partitions, "C6")
     met, d = meeting(instruction, replicas, partitions), instruction.dimensions[0]
     for o, result in zip(instruction.operands, results, strict=True):
         fits = met is None or result.dimensions[d] == met * o.shape.dimensions[d]
-        require(fits, "C5", f"{met} devices meet, and of {o.shape} comes {result}")
+        require(fits, "C5", f"the groups are of {met}, and of {o.shape} comes {result}")
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
-    shapes = instruction.shape.elements or (instruction.shape,)
-    return one_or_tuple(gather(instruction, operands, shapes, device))
+    return one_or_tuple(gather(instruction, operands, device))
 
 
-def gather(
-    instruction: Instruction, operands: tuple[np.ndarray, ...], shapes: tuple[Shape, ...], device: Device
-) -> list[np.ndarray]:
+def gather(instruction: Instruction, operands: tuple[np.ndarray, ...], device: Device) -> list[np.ndarray]:
     """The operands of all members of the group, concatenated."""
     d = instruction.dimensions[0]
     met = device.exchange(instruction, operands)
-    if operands[0].shape[d]:
-        check_met(instruction, met, shapes[0].dimensions[d] // operands[0].shape[d])
     return [np.concatenate(values, axis=d) for values in zip(*met, strict=True)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..collectives import one_or_tuple
 from ..devices import Device
+from ..groups import Count
 from ..module import Instruction
 from ..operation import Example
 from ..types import Shape, Value
@@ -35,13 +36,12 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return Shape.tuple_of(one_or_tuple(operands), one_or_tuple(gathered))
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     all_gather.check_gathered(instruction, replicas, partitions, _results(instruction, len(instruction.operands)))
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
-    shapes = _results(instruction, len(operands))
-    return one_or_tuple(operands), one_or_tuple(all_gather.gather(instruction, operands, shapes, device))
+    return one_or_tuple(operands), one_or_tuple(all_gather.gather(instruction, operands, device))
 
 
 EXAMPLES = (

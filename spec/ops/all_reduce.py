@@ -26,6 +26,7 @@ from ..collectives import (
     one_or_tuple,
 )
 from ..devices import Device
+from ..groups import Count
 from ..module import Instruction
 from ..operation import Example
 from ..types import Shape, Value
@@ -51,7 +52,7 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return one_or_tuple(operands)
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     check_all_named(instruction, replicas, partitions, "C6")
 
 

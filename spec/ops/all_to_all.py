@@ -24,12 +24,9 @@ from ..collectives import (
     check_all_named,
     check_arrays,
     check_groups,
-    check_met,
-    group_size,
-    meeting,
 )
 from ..devices import Device
-from ..errors import EvaluationError
+from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -56,7 +53,7 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     same = all(o.compatible(operands[0]) for o in operands)
     require(same, "C1", f"the operands are ({', '.join(map(str, operands))})")
     check_groups(instruction, "C2")
-    _check_parts(instruction, operands, group_size(instruction))
+    _check_parts(instruction, operands, meeting(instruction))
     return operands[0] if instruction.dimensions else Shape.tuple_of(*operands)
 
 
@@ -73,26 +70,18 @@ def _check_parts(instruction: Instruction, operands: tuple[Shape, ...], size: in
     require(fits, "C3", f"{given}, the groups are of {size or 'all'} devices")
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     check_all_named(instruction, replicas, partitions, "C6")
     shapes = tuple(o.shape for o in instruction.operands)
     _check_parts(instruction, shapes, meeting(instruction, replicas, partitions))
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
-    members = device.group(instruction)
-    if not instruction.dimensions:
-        met = device.exchange(instruction, operands)
-        check_met(instruction, met, len(operands))
-        return tuple(values[members.index(device.number)] for values in met)
-    d = instruction.dimensions[0]
-    if operands[0].shape[d] % max(1, len(members)):
-        raise EvaluationError(
-            f"{instruction.name}: {len(members)} devices meet, and dimension {d} has the size {operands[0].shape[d]}, "
-            "which they do not divide; run the program on as many devices as it is written for"
-        )
     met = device.exchange(instruction, operands)
-    k = members.index(device.number)
+    k = device.group(instruction).index(device.number)
+    if not instruction.dimensions:
+        return tuple(values[k] for values in met)
+    d = instruction.dimensions[0]
     return np.concatenate([np.split(x, len(met), axis=d)[k] for (x,) in met], axis=d)
 
 

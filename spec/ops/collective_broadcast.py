@@ -9,6 +9,7 @@ import numpy as np
 
 from ..collectives import CHANNEL_ID, REPLICA_GROUPS, check_inside
 from ..devices import Device
+from ..groups import Count
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -33,7 +34,7 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     return operand
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     named = (n for g in instruction.replica_groups.groups for n in g)
     check_inside(instruction, named, replicas, partitions, "C4")
 

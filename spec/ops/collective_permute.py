@@ -21,6 +21,7 @@ import numpy as np
 from ..attributes import INT_LISTS, Attribute
 from ..collectives import CHANNEL_ID, check_arrays, check_inside, one_or_tuple
 from ..devices import Device
+from ..groups import Count
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import S32, Shape, Value
@@ -72,11 +73,11 @@ def permuted(instruction: Instruction, operands: tuple[Shape, ...]) -> tuple[Sha
     return (operands[1],)
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     check_pairs(instruction, replicas, partitions, "C5")
 
 
-def check_pairs(instruction: Instruction, replicas: int, partitions: int, label: str) -> None:
+def check_pairs(instruction: Instruction, replicas: Count, partitions: Count, label: str) -> None:
     """C5."""
     named = (n for pair in instruction.source_target_pairs for n in pair)
     check_inside(instruction, named, replicas, partitions, label)

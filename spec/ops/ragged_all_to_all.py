@@ -22,11 +22,10 @@ from ..collectives import (
     REPLICA_GROUPS,
     check_all_named,
     check_groups,
-    group_size,
-    meeting,
 )
 from ..devices import Device
 from ..errors import EvaluationError
+from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import S32, S64, Shape
@@ -58,7 +57,7 @@ def infer(instruction: Instruction, operand: Shape, output: Shape, *indices: Sha
     fits = first.element_type in (S32, S64) and first.rank in (1, 2) and all(i.compatible(first) for i in indices)
     require(fits, "C2", f"offsets and sizes are ({', '.join(map(str, indices))})")
     check_groups(instruction, "C3")
-    _check_each(first, group_size(instruction))
+    _check_each(first, meeting(instruction))
     return output
 
 
@@ -67,7 +66,7 @@ def _check_each(offsets: Shape, size: int | None) -> None:
     require(fits, "C4", f"there are {offsets.size} offsets for groups of {size}")
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     check_all_named(instruction, replicas, partitions, "C6")
     _check_each(instruction.operands[2].shape, meeting(instruction, replicas, partitions))
 
@@ -86,10 +85,6 @@ def evaluate(
         x.reshape(-1) for x in (input_offsets, send_sizes, output_offsets, recv_sizes)
     )
     met = device.exchange(instruction, (operand, input_offsets, send_sizes, output_offsets))
-    if len(input_offsets) % len(met):
-        raise EvaluationError(
-            f"{instruction.name}: {len(met)} devices meet, and there are {len(input_offsets)} offsets, as many for each"
-        )
     k, each = device.group(instruction).index(device.number), len(input_offsets) // len(met)
     result = output.copy()
     for m, (rows, from_, sizes, to) in enumerate(met):

@@ -19,15 +19,13 @@ from ..collectives import (
     check_all_named,
     check_arrays,
     check_groups,
-    check_met,
     check_mode,
     check_reducer,
     combined,
-    group_size,
-    meeting,
     one_or_tuple,
 )
 from ..devices import Device
+from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -61,10 +59,10 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     require(fits, "C4", f"dimensions is {dimensions}, the operands are ({', '.join(map(str, operands))})")
     d = dimensions[0]
     stated = instruction.shape.elements[:1] or (instruction.shape,)
-    if group_size(instruction) is None and (stated[0].rank <= d or not stated[0].dimensions[d]):
+    if meeting(instruction) is None and (stated[0].rank <= d or not stated[0].dimensions[d]):
         count = 1
     else:
-        count = group_size(instruction) or ratio(operands[:1], stated, d)
+        count = meeting(instruction) or ratio(operands[:1], stated, d)
     for o in operands:
         require(o.dimensions[d] % count == 0, "C4", f"{count} devices meet, dimension {d} of an operand is {o}")
     check_reducer(instruction, operands, "C5")
@@ -77,23 +75,20 @@ def _divided(shape: Shape, d: int, count: int) -> Shape:
     return shape.with_dimensions(tuple(sizes))
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     check_all_named(instruction, replicas, partitions, "C7")
     met, d = meeting(instruction, replicas, partitions), instruction.dimensions[0]
     results = instruction.shape.elements or (instruction.shape,)
     for o, result in zip(instruction.operands, results, strict=True):
         size = o.shape.dimensions[d]
-        require(met is None or size % met == 0, "C4", f"{met} devices meet, dimension {d} of an operand is {size}")
+        require(met is None or size % met == 0, "C4", f"the groups are of {met}, dimension {d} of an operand is {size}")
         fits = met is None or met * result.dimensions[d] == size
-        require(fits, "C6", f"{met} devices meet, and of {o.shape} comes {result}")
+        require(fits, "C6", f"the groups are of {met}, and of {o.shape} comes {result}")
 
 
 def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run, device: Device) -> Value:
     d = instruction.dimensions[0]
-    size = (instruction.shape.elements or (instruction.shape,))[0].dimensions[d]
     met = device.exchange(instruction, operands)
-    if size:
-        check_met(instruction, met, operands[0].shape[d] // size)
     k = device.group(instruction).index(device.number)
     parts = [[np.split(v, len(met), axis=d)[k] for v in values] for values in zip(*met, strict=True)]
     return one_or_tuple([combined(instruction.to_apply, values, run) for values in parts])

@@ -86,8 +86,12 @@ def test_on_one_device(name, before):
 REFUSED = {
     "replicas": ("ROOT r = f32[4,6] all-reduce(x), to_apply=add", ", replica_count=4", "for 4 devices"),
     "partitions": ("ROOT r = f32[4,6] negate(x)", ", num_partitions=2", "for 2 devices"),
-    "groups": ("ROOT r = f32[4,6] all-reduce(x), replica_groups={{0,1}}, to_apply=add", "", "r: .* names device 1"),
-    "pairs": ("ROOT r = f32[4,6] collective-permute(x), source_target_pairs={{0,3}}", "", "r: .* names device 3"),
+    "groups": (
+        "ROOT r = f32[4,6] all-reduce(x), replica_groups={{0,1}}, to_apply=add",
+        "",
+        "r: .*written for 2 devices",
+    ),
+    "pairs": ("ROOT r = f32[4,6] collective-permute(x), source_target_pairs={{0,3}}", "", "r: .*written for 4 devices"),
     "dead_outfeed": ("u = token[] outfeed(x, t)\nROOT r = f32[4,6] negate(x)", "", "u: outfeed is not compiled"),
     "infeed": ("ROOT r = (f32[3], token[]) infeed(t)", "", "r: infeed is not compiled"),
     "send": ("ROOT r = (f32[4,6], u32[], token[]) send(x, t)", "", "r: send is not compiled"),

@@ -231,14 +231,16 @@ def test_an_error_on_one_device_ends_all():
 
 def test_a_program_for_more_devices_than_there_are():
     module = program("ROOT r = s32[4] all-reduce(x), to_apply=add, replica_groups={{0,1},{2,3}}")
-    with pytest.raises(EvaluationError, match="a replica that is not there.*one device"):
+    with pytest.raises(InputError, match="there is one replica.*written for 4 devices"):
         run(module, numbers(1)[0])
-    with pytest.raises(EvaluationError, match="2 devices"):
+    with pytest.raises(InputError, match="there are 2 replicas.*written for 4 devices"):
         run_devices(module, numbers(2), replicas=2)
     assert int(run_devices(module, numbers(4), replicas=4)[3][0]) == 500
     gathers = program("ROOT r = s32[8] all-gather(x), dimensions={0}")
-    with pytest.raises(EvaluationError, match="3 device.* meet, and all-gather is written for 2"):
+    with pytest.raises(InputError, match=r"groups are of 3, and of s32\[4\] comes s32\[8\].*written for 2 devices"):
         run_devices(gathers, numbers(3), replicas=3)
+    with pytest.raises(InputError, match="a program for 2 devices"):
+        run(program("ROOT r = s32[4] negate(x)", header="num_partitions=2"), numbers(1)[0])
 
 
 def test_arguments_are_given_for_each_device():
