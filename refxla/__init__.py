@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec as _find_spec
+from pathlib import Path as _Path
+
+if _find_spec("refxla._core.shapes") is None:  # a checkout in which somebody stands after `pip install .`
+    from .checkout import use_installed as _use_installed
+
+    _use_installed(_Path(__path__[0]))  # from here on `refxla` is the installed one
+
 from refxla_spec.errors import (
     DeviceError,
     Error,
@@ -11,14 +19,6 @@ from refxla_spec.errors import (
     ParseError,
     UnsupportedError,
 )
-
-try:
-    from ._core.shapes import make as _make  # noqa: F401 - compiled from Cython
-except ModuleNotFoundError as problem:
-    raise ImportError(
-        f"the refxla in {__path__[0]} is a checkout whose core is not compiled: install it (pip install -e .), or go "
-        "to another folder if a refxla is installed"
-    ) from problem
 
 from .compiler import Compiled, Reference, compile
 from .frontends import parse

@@ -5,12 +5,14 @@ program (fingerprint.py), the device and all that is assumed of it, the passes l
 version of refxla, down to the file times of its sources. An entry is written when a program was verified, planned and
 built, so that one that is found needs none of it; one that cannot be read counts as missing.
 
-Entries are pickles. They lie where PoCL's programs lie, which are loaded and run, too: who can write there needs no
-pickle.
+Entries are pickles of the few classes that a compilation consists of; one that names anything else counts as missing.
+They lie where PoCL's programs lie, which are loaded and run, so the cache itself is in a private directory
+(runtime/private.py).
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -19,6 +21,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -93,13 +96,31 @@ def load(name: str | None) -> Compilation | None:
     if content is None:
         return None
     try:
-        found = pickle.loads(content)
+        found = _Unpickler(io.BytesIO(content)).load()
     except Exception:  # whatever a pickle of another world may raise
         found = None
     if not isinstance(found, Compilation):
         store.drop(name)
         return None
     return found
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads pickles that are made of a compilation's classes, and calls nothing else."""
+
+    _MODULES = ("refxla.kept", "refxla.plan", "refxla.codegen.program", "refxla.planning.cost", "refxla_spec.types")
+    _NUMPY = ("_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar")
+
+    def find_class(self, module: str, name: str) -> Any:
+        package = module.partition(".")[0]
+        known = (
+            module in self._MODULES
+            or (package == "numpy" and name in self._NUMPY)
+            or (package == "ml_dtypes" and hasattr(ml_dtypes, name))
+        )
+        if not known or "." in name:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a compilation")
+        return super().find_class(module, name)
 
 
 def save(name: str | None, made: Compilation) -> None:

@@ -4,8 +4,10 @@ An entry is one file: a checksum, then the content. It is written to a temporary
 another writer of the same entry, sees all of it or nothing; a file whose checksum is wrong counts as missing and is
 removed. Using an entry sets its file time; when the files together grow over the limit, those used longest ago go.
 
-A directory that cannot be written, or a full disk, costs one CacheWarning, and everything goes on without the cache.
-The directory is the platform's cache directory for "refxla", or REFXLA_CACHE_DIR.
+What lies in the cache is run, so the directory must be one that nobody else can write to (private.py); it is made so.
+One that others could have written, or that cannot be used for another reason, or a full disk, costs one CacheWarning,
+and everything goes on without the cache. The directory is the platform's cache directory for "refxla", or
+REFXLA_CACHE_DIR.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ import hashlib
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
+
+from . import private
 
 LIMIT = 1 << 30
 _MAGIC = b"refxla cache 1\n"
@@ -40,7 +45,8 @@ class Cache:
         """The content stored under a key (see `key`), or None."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            with _descriptor(path.parent) as directory:
+                data = private.read(path.name, directory)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -60,7 +66,8 @@ class Cache:
         """Store a content. Whether that worked."""
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            with _descriptor(path.parent, make=True):
+                pass  # it is there, and private
             handle, name = tempfile.mkstemp(dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -119,14 +126,26 @@ class Cache:
                 total -= size
 
     def _complain(self, what: str, error: OSError) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"the cache {self.directory} cannot be {what} ({error.strerror or error}), so programs are compiled "
-                "anew in each process; set REFXLA_CACHE_DIR to a directory that can be written",
-                CacheWarning,
-                stacklevel=4,
-            )
+        if self._warned:
+            return
+        self._warned = True
+        if isinstance(error, private.NotPrivateError):
+            reason, mend = f"is not used: {error}", "or name another directory by REFXLA_CACHE_DIR"
+        else:
+            reason = f"cannot be {what} ({error.strerror or error})"
+            mend = "set REFXLA_CACHE_DIR to a directory that can be written"
+        text = f"the cache {self.directory} {reason}; programs are compiled anew in each process; {mend}"
+        warnings.warn(text, CacheWarning, stacklevel=4)
+
+
+@contextlib.contextmanager
+def _descriptor(directory: Path, make: bool = False) -> Iterator[int]:
+    """Of a directory of entries, which lies in that of the cache."""
+    descriptor = private.opened(directory, 2, make)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def key(*parts: str) -> str:
@@ -144,7 +163,7 @@ _caches: dict[Path, Cache] = {}
 def cache() -> Cache:
     """The cache that the environment names now."""
     named = os.environ.get("REFXLA_CACHE_DIR")
-    directory = Path(named) if named else Path(platformdirs.user_cache_dir("refxla"))
+    directory = Path(named).absolute() if named else Path(platformdirs.user_cache_dir("refxla"))
     return _caches.setdefault(directory, Cache(directory))
 
 

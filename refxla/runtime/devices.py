@@ -1,12 +1,13 @@
 """Which OpenCL devices there are, what they are called here, and which one is used.
 
-Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, five things are seen to, each
+Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, six things are seen to, each
 only where the user's environment has not decided it already:
 
 - PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread, and so any thread of refxla's
   own crew) side by side in one context;
 - Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
 - PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (cache.py);
+- pyopencl keeps nothing on disk: it would end where it cannot write below the user's home;
 - PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
 - PoCL's threads, where there is one for each core, keep to one each: woken together, two of them may otherwise share
   one for milliseconds while another idles.
@@ -175,6 +176,7 @@ _failure: str = ""
 _pocl_directory: Path | None = None
 _contexts: dict[Any, Any] = {}
 
+_NO_CACHE = "PYOPENCL_NO_CACHE"
 _PREFERENCE = ("gpu", "accelerator", "cpu", "simulator")
 
 
@@ -223,7 +225,7 @@ def _discover() -> tuple[dict[str, Device], str]:
         return found, ""
     finally:
         for name in set(os.environ) - set(before):
-            if not name.startswith("PYOPENCL"):
+            if not name.startswith("PYOPENCL") or name == _NO_CACHE:
                 del os.environ[name]
         os.environ.update(before)
 
@@ -233,6 +235,7 @@ def _prepare() -> None:
     global _pocl_directory
     already = "libpocl" in Path("/proc/self/maps").read_text() if sys.platform == "linux" else False
     os.environ.setdefault("POCL_DEVICES", "pthread basic")
+    os.environ.setdefault(_NO_CACHE, "1")
     if "POCL_CACHE_DIR" not in os.environ and not already:
         _pocl_directory = scratch() / "pocl"
         os.environ["POCL_CACHE_DIR"] = str(_pocl_directory)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from refxla_spec.errors import DeviceError
 
 from . import cache as disk
+from .scratch import temporary
 
 if TYPE_CHECKING:
     from .devices import Device
@@ -149,8 +150,9 @@ _PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
     """Run a child that may be silent for `limit` s: how it ended, the lines it printed, its last complaint."""
     pipe = subprocess.PIPE
+    place = temporary()
     with (
-        tempfile.TemporaryDirectory(prefix="refxla-") as room,  # a child that dies leaves what it wrote
+        tempfile.TemporaryDirectory(prefix="refxla-", dir=place) as room,  # a child that dies leaves what it wrote
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

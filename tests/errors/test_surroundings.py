@@ -85,3 +85,17 @@ def test_memory_that_is_not_there(refxla, program):
     assert "not enough memory" in refxla("run", program(text)).error
     text = f"HloModule m\nENTRY e {{\n  ROOT b = {shape} parameter(0)\n}}\n"
     assert "not enough memory" in refxla("run", program(text), "--random", 0).error
+
+
+@pytest.mark.parametrize(
+    "name, value", [("HOME", "/proc"), ("HOME", "/dev/null"), ("XDG_CACHE_HOME", "/proc"), ("HOME", None)]
+)
+def test_a_home_that_cannot_be_written_costs_a_warning_and_nothing_else(child, program, monkeypatch, name, value):
+    """Neither our cache nor pyopencl's stops a program. Of a user whose HOME is not set the system knows the home."""
+    for variable in ("REFXLA_CACHE_DIR", "XDG_CACHE_HOME", name):
+        monkeypatch.delenv(variable, raising=False)
+    result = child("run", program(), "--random", 0, env={name: value} if value else {})
+    assert result.status == 0 and "out0  f32[2,3]" in result.out
+    assert result.err.count("\n") <= 1 and "Traceback" not in result.err
+    if value:
+        assert result.err.startswith("refxla: warning: the cache ") and "REFXLA_CACHE_DIR" in result.err

@@ -1,0 +1,92 @@
+"""Directories that nobody but this user, and root, can change: the only ones that compiled code is loaded from.
+
+A directory is private when it belongs to the user (or to root) and neither its group nor others may write to it, and
+when nobody else can put another in its place: each directory above it belongs to the user or to root, and is either
+not writable by anyone else or sticky, as /tmp is. A symbolic link on the way counts as a component: it must belong to
+the user or to root, and what it points at is checked in the same way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MOST_LINKS = 40  # as Linux has it
+
+
+class NotPrivateError(OSError):
+    """A directory or a file that others could have written; the message names it and says how to mend it."""
+
+
+def check(path: Path, last: int = 1) -> None:
+    """Raise NotPrivateError unless the directory at `path` is private, and with it the `last` of those that it lies in
+    (0: it may be sticky itself, so that a new directory in it is safe); OSError if it is not there."""
+    if not path.is_absolute():
+        raise NotPrivateError(f"the user has no home directory in which {path} could be")
+    left = list(reversed(path.parts[1:]))
+    here, links = "/", 0
+    _check_mode(here, os.lstat(here), len(left) < last)
+    while left:
+        name = left.pop()
+        if name == "..":
+            here = os.path.dirname(here)
+            continue
+        place = os.path.join(here, name)
+        status = os.lstat(place)
+        if not _is_ours(status):
+            raise NotPrivateError(f"{place} belongs to another user (number {status.st_uid})")
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise NotPrivateError(f"{path} leads through too many symbolic links")
+            target = Path(os.readlink(place))
+            left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+            here = "/" if target.is_absolute() else here
+        elif stat.S_ISDIR(status.st_mode):
+            here = place
+            _check_mode(here, status, len(left) < last)
+        else:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
+
+
+def opened(path: Path, last: int = 1, make: bool = False) -> int:
+    """A descriptor of the private directory at `path` (see `check`), which is made, with what is above it, where it is
+    missing and `make` says so. Raises as `check` does, and OSError for one that cannot be made."""
+    if make and path.is_absolute():
+        _make(path)
+    check(path, last)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def read(name: str, directory: int) -> bytes:
+    """The contents of a file in an open private directory. Raises NotPrivateError for one that others could have
+    written, whatever the directory says, and OSError as `os.open` does."""
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or not _is_ours(status) or status.st_mode & _OTHERS:
+            raise NotPrivateError(f"{name} may have been written by another user; remove it")
+        return file.read()
+
+
+def _check_mode(path: str, status: os.stat_result, private: bool) -> None:
+    if status.st_mode & _OTHERS and (private or not status.st_mode & stat.S_ISVTX):
+        raise NotPrivateError(f"other users may write to {path}; run: chmod go-w {path}")
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return status.st_uid in (0, os.geteuid())
+
+
+def _make(path: Path) -> None:
+    """Make a directory and those above it that are missing, for this user alone."""
+    if not path.is_dir():
+        if path.parent != path:
+            _make(path.parent)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:  # another process was quicker, or something else is there, which `check` says
+            pass
