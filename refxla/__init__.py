@@ -23,8 +23,9 @@ from refxla_spec.errors import (
 from .compiler import Compiled, Reference, compile
 from .frontends import parse
 from .runtime.devices import devices
+from .version import RELEASE
 
-__version__ = "0.1.0"
+__version__ = RELEASE
 
 __all__ = [
     "Compiled",

@@ -8,7 +8,7 @@ The JSON is one object:
     seconds     how long it took
     complete    false if the run was interrupted: then cases are missing
     machine     {"system", "processor", "cores", "python"}
-    versions    {"refxla", "numpy", "ml_dtypes"}: of the suite and the reference
+    versions    {"refxla", "numpy", "ml_dtypes"}: of the suite and the reference; in a checkout "commit", too
     targets     for each target, by the name it was asked for by, the versions that it reports
     cases       a list, one object for each case that ran:
         name, kind, opcode, type    as in `refxla_conformance.cases.Case`; type is "" where a case is about none
@@ -27,8 +27,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
-import platform
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -38,8 +36,11 @@ from typing import Any
 
 from refxla_spec.errors import InputError
 
+from refxla.version import commit
+
 from ..cases import Case
 from ..check import Outcome, Verdict
+from ..machine import machine
 
 FORMAT, VERSION = "refxla-conformance", 1
 
@@ -72,15 +73,10 @@ class Results:
     @classmethod
     def begin(cls, targets: dict[str, dict[str, str]]) -> Results:
         """Results without a case, of a run that begins now on this machine."""
-        machine = {
-            "system": platform.platform(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-        }
         versions = {name: importlib.metadata.version(name) for name in ("refxla", "numpy", "ml_dtypes")}
+        versions |= {"commit": commit()} if commit() else {}
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return cls(targets, now, machine=machine, versions=versions)
+        return cls(targets, now, machine=machine(), versions=versions)
 
     def add(self, case: Case, verdict: Verdict) -> None:
         """One verdict more."""
@@ -157,14 +153,3 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _processor() -> str:
-    """The processor's own name, where the system tells it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from refxla_spec.types import ELEMENT_TYPES
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from refxla.version import commit
+
+from ..machine import processor
 from ..targets import Target, make_target
 from . import table
 from .functions import Function, functions
@@ -109,6 +113,8 @@ def _one(function: Function, target: Target, sample: int, bar: Progress, console
         bound=function.bound,
         seconds=round(worst.seconds, 1),
         target=target.name,
+        commit=commit(),
+        machine=f"{processor()}, {os.cpu_count()} cores",
     )
     say(_line(row), "" if row.kept else "red")
     return row

@@ -1,6 +1,6 @@
 """The table of what sweeps have found: a JSON file, and its rows for the documentation.
 
-{"machine": ..., "functions": [{"function": "tanh of f32", "swept": 4294967296, "worst": 0.75, ...}, ...]}
+{"functions": [{"function": "tanh of f32", "swept": 4294967296, "worst": 0.75, ..., "commit": ..., "machine": ...}, ...]}
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Row:
     bound: float
     seconds: float
     target: str
+    commit: str  # of refxla's checkout; "" for an installed package
+    machine: str  # the processor, its cores
 
     @property
     def kept(self) -> bool:
@@ -42,7 +44,10 @@ def read(path: Path = KEPT) -> list[Row]:
         return []
     try:
         rows = json.loads(path.read_text())["functions"]
-        return [Row(**row | {"at": tuple(row["at"]), "missed": tuple(row["missed"])}) for row in rows]
+        return [
+            Row(**{"commit": "", "machine": ""} | row | {"at": tuple(row["at"]), "missed": tuple(row["missed"])})
+            for row in rows
+        ]
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise InputError(f"{path} is no table of sweeps ({error}); name another file or remove it") from None
 

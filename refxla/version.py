@@ -1,0 +1,23 @@
+"""Which refxla this is: the release and, in a checkout, the commit. Published figures carry both."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+RELEASE = "0.1.0"
+
+
+def commit() -> str:
+    """The commit of the git checkout that this package lies in, with "-dirty" behind it where tracked files differ.
+
+    "" for an installed package, which belongs to no checkout, and where git is missing.
+    """
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=10", "--match="]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
