@@ -1,6 +1,6 @@
 """The table of what sweeps have found: a JSON file, and its rows for the documentation.
 
-{"functions": [{"function": "tanh of f32", "swept": 4294967296, "worst": 0.75, ..., "commit": ..., "machine": ...}, ...]}
+{"functions": [{"function": "tanh of f32", "swept": 4294967296, "worst": 0.75, ..., "commit": "1234abcd"}, ...]}
 """
 
 from __future__ import annotations

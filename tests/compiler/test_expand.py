@@ -1,6 +1,7 @@
 """Operations that become others before they are compiled: compiled and run beside the reference."""
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 from agreement import assert_agree
@@ -10,6 +11,7 @@ from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
 from refxla.passes.expand import fft
+from refxla.passes.expand.rotations import rotation, transform_of_chirp
 
 TYPES = {
     "f16": np.float16,
@@ -125,6 +127,27 @@ def test_fft(kind, batch, length):
         ROOT r = {to}[{dims(*result)}] fft(x), fft_type={kind}, fft_length={{{dims(*length)}}}"""
     got, wanted = run(body, random(of, *operand))
     assert_agree(got, [wanted], eps=4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, 12, 97, 1000])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_rotations_are_the_nearest_numbers(n, turn):
+    with mpmath.workprec(200):
+        angles = [2 * mpmath.pi * turn * k / n for k in range(n)]
+        wanted = [complex(float(mpmath.cos(a)), float(mpmath.sin(a))) for a in angles]
+    wanted = [complex(round(w.real), round(w.imag)) if 4 * k % n == 0 else w for k, w in enumerate(wanted)]
+    np.testing.assert_array_equal(rotation(np.arange(3 * n), n, turn), wanted * 3)
+
+
+def test_the_transform_of_a_chirp_is_nearest_to_the_exact_one():
+    n, size = 13, 32
+    with mpmath.workprec(200):
+        chirp = [mpmath.expjpi(mpmath.mpf(j * j) / n) for j in range(n)]
+        around = chirp + [mpmath.mpc(0)] * (size - 2 * n + 1) + chirp[:0:-1]
+        turns = [mpmath.expjpi(mpmath.mpf(-2 * k) / size) for k in range(size)]
+        sums = [sum(a * turns[j * k % size] for j, a in enumerate(around)) for k in range(size)]
+        wanted = [complex(float(s.real), float(s.imag)) / size for s in sums]
+    np.testing.assert_allclose(transform_of_chirp(n, size), wanted, rtol=0, atol=1e-33)  # zeros are 1e-34
 
 
 def test_fft_of_f64_by_chirps_keeps_its_digits():

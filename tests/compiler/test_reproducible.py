@@ -1,10 +1,16 @@
-"""The same bits, whatever is fused, whichever passes are left out, whichever device runs it (docs: what is promised).
+"""The same bits, whatever is fused, whichever passes are left out, whichever device and however many threads run it
+(docs: what is promised).
 
-By default a sample of the programs runs; REFXLA_THOROUGH=1 runs all, each with every pass left out.
+The examples are tested at every run; of the benchmark suite's models and the other programs one share, each day
+another, so that a week sees all of them. REFXLA_SHARE=N repeats the share in a failed test's name, and REFXLA_THOROUGH=1
+runs all, each with every pass left out alone.
 """
 
+import datetime
 import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +20,38 @@ from refxla_spec import text
 import refxla
 from refxla.passes.pipeline import FUSION, OPTIONAL
 
+ROOT = Path(__file__).parents[2]
 THOROUGH = os.environ.get("REFXLA_THOROUGH") == "1"
-EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = ("heat", "kmeans", "nbody")
-FILES = [p for p in sorted(EXAMPLES.glob("*/*.hlo")) if p.stem != "predict"]
-FILES = [p for p in FILES if THOROUGH or p.parent.name in SMALL]
+SHARES = 7
+SHARE = int(os.environ.get("REFXLA_SHARE") or datetime.date.today().toordinal()) % SHARES
+FILES = [p for p in sorted((ROOT / "examples").glob("*/*.hlo")) if p.stem != "predict"]
 LEFT_OUT = [(FUSION,), OPTIONAL] + ([(name,) for name in OPTIONAL if name != FUSION] if THOROUGH else [])
+THREADS = (1, 3)
 
-try:
-    from programs import PROGRAMS
-except ImportError:  # no JAX
-    PROGRAMS = []
-PROGRAMS = PROGRAMS if THOROUGH else PROGRAMS[::10]
+
+def of_today(programs: list) -> list:
+    """The share of the programs whose turn it is, as parameters of a test that say so."""
+    chosen = [(n % SHARES, p) for n, p in enumerate(programs) if THOROUGH or n % SHARES == SHARE]
+    return [pytest.param(p, id=f"share{n}-{getattr(p, 'name', p)}") for n, p in chosen]
+
+
+def programs_of_jax() -> list:
+    """Those of tests/programs.py; none without JAX, which they are written with."""
+    try:
+        from programs import PROGRAMS
+    except ImportError:
+        return []
+    return PROGRAMS
+
+
+def suite() -> list:
+    """The entries of bench/models."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        from bench.models import ENTRIES
+    finally:
+        sys.path.remove(str(ROOT))
+    return ENTRIES
 
 
 def results(compiled, arguments) -> list[np.ndarray]:
@@ -46,24 +72,52 @@ def assert_same_bits(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         )
 
 
-def assert_reproducible(hlo: str, arguments) -> None:
+def assert_reproducible(hlo: str, arguments, folder: Path | None = None) -> None:
+    """Holds the program to its bits; with a folder, in processes of other numbers of threads, too."""
     module = text.parse(hlo)
     fused = results(refxla.compile(module), arguments)
     for without in LEFT_OUT:
         assert_same_bits(results(refxla.compile(module, without=without), arguments), fused)
     for device in ("pocl:basic", "pocl:pthread"):
         assert_same_bits(results(refxla.compile(module, device=device), arguments), fused)
+    for threads in THREADS if folder else ():
+        assert_same_bits(in_threads(threads, hlo, arguments, folder), fused)
+
+
+def in_threads(threads: int, hlo: str, arguments, folder: Path) -> list[np.ndarray]:
+    """The results of `refxla run` in a process whose OpenCL device has so many cores."""
+    program, given, results = folder / "program.hlo", folder / "arguments.npz", folder / f"results{threads}.npz"
+    program.write_text(hlo)
+    np.savez(given, **{f"arg{n}": a for n, a in enumerate(arguments)})
+    command = [sys.executable, "-m", "refxla", "run", str(program), "--inputs", str(given), "--output", str(results)]
+    subprocess.run(command, check=True, env={**os.environ, "POCL_MAX_PTHREAD_COUNT": str(threads)}, cwd=folder)
+    with np.load(results) as found:
+        return [found[f"out{n}"] for n in range(sum(not name.endswith(".type") for name in found.files))]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_examples(path):
+def test_examples(path, tmp_path):
     arguments = runpy.run_path(str(path.with_name("inputs.py")))["inputs"]()
-    assert_reproducible(path.read_text(), arguments)
+    assert_reproducible(path.read_text(), arguments, tmp_path)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize("program", of_today(programs_of_jax()))
 def test_programs(program):
     assert_reproducible(program.hlo(), program.inputs())
+
+
+@pytest.mark.parametrize("entry", of_today(suite()))
+def test_models_of_the_benchmark_suite(entry, tmp_path, monkeypatch):
+    jax = pytest.importorskip("jax")
+    monkeypatch.syspath_prepend(str(ROOT))
+    from programs import lower
+
+    from bench.frameworks import load
+
+    framework = load("jax")
+    arguments = entry.arguments(**entry.small)
+    hlo = lower(lambda *given: entry.function(framework, *given), *arguments)
+    assert_reproducible(hlo, [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)], tmp_path)
 
 
 @pytest.mark.parametrize("size", [1, 8, 33, 1000, 4097])

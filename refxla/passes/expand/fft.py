@@ -6,7 +6,7 @@ A transform of n = r m elements (Cooley and Tukey, 1965): with j = m j1 + j2 and
 
 so r-element transforms, a multiplication, and m-element transforms. Factors are taken up to RADIX together, prime ones
 up to DIRECT alone. With a larger prime factor, the transform is a convolution with exp(pi i j^2 / n), which is done by
-transforms of a power of two (Bluestein, 1970). The constants are computed in a wider type and rounded.
+transforms of a power of two (Bluestein, 1970). `rotations.py` computes the constants.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
 from ...build import Build
+from .rotations import rotation, transform_of_chirp
 
-PI = np.arccos(np.longdouble(-1))
 RADIX = 16
 DIRECT = 64
 
@@ -75,7 +75,7 @@ def _rows(b: Build, x: Instruction, inverse: bool) -> Instruction:
     turn = 1 if inverse else -1
     m = n // r
     j1, k1 = np.ogrid[:r, :r]
-    matrix = _constant(b, x, _rotation(j1 * k1, r, turn))
+    matrix = _constant(b, x, rotation(j1 * k1, r, turn))
     x = b.reshape(x, (rows, r, m))
     x = b.make(
         "dot",
@@ -87,7 +87,7 @@ def _rows(b: Build, x: Instruction, inverse: bool) -> Instruction:
     )
     if m > 1:
         j2, k1 = np.ogrid[:m, :r]
-        x = b.multiply(x, b.spread(_constant(b, x, _rotation(j2 * k1, n, turn)), x.shape, (1, 2)))
+        x = b.multiply(x, b.spread(_constant(b, x, rotation(j2 * k1, n, turn)), x.shape, (1, 2)))
         x = b.reshape(b.make("transpose", x, dimensions=(0, 2, 1)), (rows * r, m))
         x = b.reshape(_rows(b, x, inverse), (rows, r, m))
         x = b.make("transpose", x, dimensions=(0, 2, 1))
@@ -99,22 +99,13 @@ def _by_chirps(b: Build, x: Instruction, inverse: bool) -> Instruction:
     rows, n = x.shape.dimensions
     size = 1 << (2 * n - 2).bit_length()
     j = np.arange(n)
-    chirp = _rotation(j * j, 2 * n, 1 if inverse else -1)
-    around = np.zeros(size, np.complex128)
-    around[:n] = chirp.conj()
-    around[size - n + 1 :] = chirp.conj()[:0:-1]
+    chirp = rotation(j * j, 2 * n, 1 if inverse else -1)
+    response = transform_of_chirp(n, size)  # of the conjugate chirp of the forward transform
+    response = response.conj() if inverse else response
     chirps = b.spread(_constant(b, x, chirp), x.shape, (1,))
     wide = _rows(b, b.pad(b.multiply(x, chirps), 0, size - n), inverse=False)
-    filtered = b.multiply(wide, b.spread(_constant(b, x, np.fft.fft(around) / size), wide.shape, (1,)))
+    filtered = b.multiply(wide, b.spread(_constant(b, x, response), wide.shape, (1,)))
     return b.multiply(b.slice(_rows(b, filtered, inverse=True), (0, 0), (rows, n)), chirps)
-
-
-def _rotation(product: np.ndarray, n: int, turn: int) -> np.ndarray:
-    """exp(2 pi i turn product / n) of integers, of which only the remainder by n counts; quarters of a turn exactly."""
-    k = product % n
-    angle = 2 * PI * turn * k / n
-    value = (np.cos(angle) + 1j * np.sin(angle)).astype(np.complex128)
-    return np.where(4 * k % n == 0, np.round(value), value)
 
 
 def _constant(b: Build, like: Instruction, values: np.ndarray) -> Instruction:

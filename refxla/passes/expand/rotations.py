@@ -1,0 +1,190 @@
+"""exp(2 pi i k / n) and Fourier transforms of them, as constants of a program: the same bits on every machine.
+
+They are computed in double-double arithmetic (Dekker, 1971): a number is the unevaluated sum of two f64, about 106
+bits. That needs nothing but IEEE additions and multiplications of f64: no mathematical library and no width of `long
+double` takes part, and the one rounding to f64 at the end takes almost exact numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import isqrt
+
+import numpy as np
+
+Array = np.ndarray
+
+SPLIT = float(2**27 + 1)  # Veltkamp's: halves of 26 bits, whose products are exact
+# Pi / 2 in two numbers: 53 bits and the 53 behind them.
+HALF_PI = (float.fromhex("0x1.921fb54442d18p+0"), float.fromhex("0x1.1a62633145c07p-54"))
+BLOCK = 8192  # numbers at a time, whose temporaries stay in a cache
+TERMS = 14  # of a Taylor series in x^2, up to x^27 / 27! < 2^-100 for x <= pi / 4
+
+
+@dataclass(frozen=True)
+class Wide:
+    """An array of numbers high + low, where |low| is half a unit of high at most."""
+
+    high: Array
+    low: Array
+
+    def __add__(self, other: Wide) -> Wide:
+        total, error = _sum(self.high, other.high)
+        return _normal(total, error + (self.low + other.low))
+
+    def __sub__(self, other: Wide) -> Wide:
+        return self + Wide(-other.high, -other.low)
+
+    def __mul__(self, other: Wide) -> Wide:
+        product, error = _product(self.high, other.high)
+        return _normal(product, error + (self.high * other.low + self.low * other.high))
+
+    def __getitem__(self, index: object) -> Wide:
+        return Wide(self.high[index], self.low[index])
+
+    def where(self, condition: Array, other: Wide) -> Wide:
+        """Elements of this where the condition holds, else of the other."""
+        return Wide(np.where(condition, self.high, other.high), np.where(condition, self.low, other.low))
+
+    def negated(self, condition: Array) -> Wide:
+        """With the other sign where the condition holds."""
+        return Wide(np.where(condition, -self.high, self.high), np.where(condition, -self.low, self.low))
+
+    @staticmethod
+    def of(values: Array | float | Fraction) -> Wide:
+        """f64 values, exactly, or the nearest to a fraction."""
+        if isinstance(values, Fraction):
+            high = float(values)
+            return Wide(np.asarray(high), np.asarray(float(values - Fraction(high))))
+        high = np.asarray(values, np.float64)
+        return Wide(high, np.zeros_like(high))
+
+
+Complex = tuple[Wide, Wide]  # real and imaginary part
+
+
+def rotation(product: Array, n: int, turn: int) -> Array:
+    """exp(2 pi i turn product / n) of an array of integers, as c128: each part is rounded once.
+
+    Each is a product of two of about 2 sqrt(n) roots that are computed.
+    """
+    steps = isqrt(n - 1) + 1
+    many, few = _roots(np.arange(-(-n // steps)) * steps, n), _roots(np.arange(steps), n)
+    places = (product * turn % n).ravel()
+    result = np.empty(places.shape, np.complex128)
+    for begin in range(0, len(places), BLOCK):
+        coarse, fine = np.divmod(places[begin : begin + BLOCK], steps)
+        re, im = _times((many[0][coarse], many[1][coarse]), (few[0][fine], few[1][fine]))
+        result[begin : begin + BLOCK] = re.high + 1j * im.high
+    quarters = 4 * places % n == 0
+    result[quarters] = np.round(result[quarters])
+    return result.reshape(product.shape)
+
+
+def transform_of_chirp(n: int, size: int) -> Array:
+    """The transform of `size` elements (a power of two, 2 n - 1 at least), divided by `size`, of the sequence that has
+    exp(pi i j^2 / n) at j and at size - j for 0 <= j < n, and zeros elsewhere; c128, rounded once. Bluestein (1970)."""
+    j = np.arange(n)
+    chirp = _roots(j * j % (2 * n), 2 * n)
+    order = _bit_reversed(size)
+    around: list[Wide] = []
+    for part in chirp:
+        halves = []
+        for values in (part.high, part.low):
+            line = np.zeros(size)
+            line[:n] = values
+            line[size - n + 1 :] = values[:0:-1]
+            halves.append(line[order])
+        around.append(Wide(*halves))
+    re, im = _radix_two((around[0], around[1]), size)
+    return re.high / size + 1j * (im.high / size)  # a division by a power of two is exact
+
+
+def _radix_two(x: Complex, size: int) -> Complex:
+    """sum over j of x[j] exp(-2 pi i j k / size), of elements in bit-reversed order (Cooley and Tukey, 1965)."""
+    re, im = x
+    half = 1
+    while half < size:
+        pairs = (size // (2 * half), 2, half)
+        parts = [Wide(p.high.reshape(pairs), p.low.reshape(pairs)) for p in (re, im)]
+        even = (parts[0][:, 0], parts[1][:, 0])
+        odd = _times((parts[0][:, 1], parts[1][:, 1]), _roots(-np.arange(half), 2 * half))
+        made = []
+        for e, o in zip(even, odd, strict=True):
+            both = (e + o, e - o)
+            made.append(Wide(*(np.stack([getattr(b, name) for b in both], 1).ravel() for name in ("high", "low"))))
+        re, im = made
+        half *= 2
+    return re, im
+
+
+def _bit_reversed(size: int) -> Array:
+    order = np.zeros(1, np.int64)
+    while len(order) < size:
+        order = np.concatenate([2 * order, 2 * order + 1])
+    return order
+
+
+def _times(a: Complex, b: Complex) -> Complex:
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _roots(k: Array, n: int) -> Complex:
+    """exp(2 pi i k / n). The angle is that of a quarter of a turn nearest to it, exactly, and of an eighth at most."""
+    quarters = (4 * (k % n) + n // 2) // n
+    rest = 4 * (k % n) - quarters * n  # |rest| <= n / 2: the angle is pi / 2 * rest / n
+    angle = _quotient(Wide(np.asarray(HALF_PI[0]), np.asarray(HALF_PI[1])) * Wide.of(rest), float(n))
+    square = angle * angle
+    sine, cosine = angle * _series(square, 1), _series(square, 0)
+    swapped, quarter = quarters % 2 == 1, quarters % 4
+    re, im = sine.where(swapped, cosine), cosine.where(swapped, sine)
+    return re.negated((quarter == 1) | (quarter == 2)), im.negated(quarter >= 2)
+
+
+def _series(square: Wide, odd: int) -> Wide:
+    """sum over j of (-square)^j / (2 j + odd)!"""
+    total = Wide.of(np.zeros_like(square.high))
+    for j in reversed(range(TERMS)):
+        total = total * square + _coefficient(j, odd)
+    return total
+
+
+@cache
+def _coefficient(j: int, odd: int) -> Wide:
+    value = Fraction(1)
+    for m in range(2, 2 * j + odd + 1):
+        value /= m
+    return Wide.of(-value if j % 2 else value)
+
+
+def _quotient(a: Wide, by: float) -> Wide:
+    quotient = a.high / by
+    product, error = _product(quotient, np.float64(by))
+    return _normal(quotient, ((a.high - product) - error + a.low) / by)
+
+
+def _sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and what rounding took, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _normal(large: Array, small: Array) -> Wide:
+    total = large + small
+    return Wide(total, small - (total - large))
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded product and what rounding took, exactly (Dekker and Veltkamp)."""
+    product = a * b
+    (ah, al), (bh, bl) = _halves(a), _halves(b)
+    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    scaled = SPLIT * a
+    high = scaled - (scaled - a)
+    return high, a - high
