@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of, reports, text_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from search import examples
 
 from refxla.codegen.products import blocking, convolution, matmul, window_rows
 from refxla.codegen.target import DEFAULT_CPU
@@ -98,7 +99,7 @@ def convolutions(draw):
     return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups, of_batch
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@examples(20)
 @given(convolutions(), st.booleans(), st.booleans())
 def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops):
     lhs, rhs, window, labels, groups, of_batch = case

@@ -5,10 +5,11 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of, reports, text_of
 from refxla_spec.text import parse
+from search import examples
 
 from refxla.codegen.products import blocking, complex_dot, dot, matmul
 from refxla.codegen.target import DEFAULT_CPU, Target
@@ -100,7 +101,7 @@ def dots(draw):
     return lhs, rhs, lb, rb, lc, rc
 
 
-@settings(max_examples=16, deadline=None, derandomize=True)
+@examples(16)
 @given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16", "c64"]), st.booleans(), st.booleans())
 def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(numbers, name, small_blocks, shared_loops):
     lhs, rhs = numbers[:2]

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from dynamic_programs import MORE, PROGRAMS, arguments
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
+from search import examples
 from sized import listed, xla_sized
 
 import refxla
@@ -78,7 +79,7 @@ def executables():
     return {}
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     name=st.sampled_from([*HARD, "pipeline", "reduce_window_pads", "reduce_window_dilates", "dot", "dynamic_reshape"]),
     seed=st.integers(0, 2**32 - 1),

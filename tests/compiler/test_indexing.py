@@ -3,8 +3,9 @@
 import re
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from search import examples
 
 from refxla.codegen.indexing import (
     all_of,
@@ -79,7 +80,7 @@ def grow(child):
     )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.recursive(leaf, grow, max_leaves=12))
 def test_value_and_range(pair):
     index, meaning = pair
@@ -90,7 +91,7 @@ def test_value_and_range(pair):
         assert index.low <= want <= index.high
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.integers(1, 5), min_size=0, max_size=4), st.data())
 def test_delinearize_undoes_linearize(sizes, data):
     indices = tuple(variable(f"x{d}", 0, n - 1) for d, n in enumerate(sizes))
@@ -121,7 +122,7 @@ def test_conditions_known_from_ranges():
     assert all_of("a", True, "b", "a") == "(a) & (b)"
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.recursive(leaf, grow, max_leaves=12), st.integers(-30, 30))
 def test_conditions_hold_where_they_say(pair, bound):
     index, meaning = pair

@@ -6,10 +6,11 @@ All values are s32, which has no rounding, so that every difference is an error 
 from math import prod
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_driver import check
 from refxla_spec.errors import UnsupportedError
+from search import examples
 
 from refxla.codegen.reductions.tree import tree
 
@@ -190,14 +191,14 @@ def _run(graph: Graph, kind: str, seed: int) -> None:
     check(text, *args, kind=kind)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 def test_loops(data):
     graph = _graph(data.draw, data.draw(st.integers(1, 9)))
     _run(graph, "loop", 0)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.data())
 def test_reductions(data):
     graph = _graph(data.draw, data.draw(st.integers(0, 5)))

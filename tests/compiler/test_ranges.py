@@ -1,13 +1,14 @@
 """Where loops fall into ranges, by brute force."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from search import examples
 
 from refxla.codegen.indexing import variable
 from refxla.codegen.loops.ranges import Cut, breaks, cut
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(1, 4), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2]), st.integers(-20, 40))
 def test_breaks_are_where_the_answer_changes(divisor, shift, factor, bound):
     i = variable("i", 0, 30)

@@ -2,8 +2,8 @@
 (docs: what is promised).
 
 The examples are tested at every run; of the benchmark suite's models and the other programs one share, each day
-another, so that a week sees all of them. REFXLA_SHARE=N repeats the share in a failed test's name, and REFXLA_THOROUGH=1
-runs all, each with every pass left out alone.
+another, so that a week sees all of them. REFXLA_SHARE=N repeats the share in a failed test's name, and
+REFXLA_THOROUGH=1 runs all, each with every pass left out alone.
 """
 
 import datetime

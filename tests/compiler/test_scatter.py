@@ -5,11 +5,12 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from search import examples
 
 from refxla.codegen import scatter
 from refxla.codegen.target import DEFAULT_CPU, Target
@@ -101,7 +102,7 @@ def scatters(draw):
     return operand, indices, updates, attributes
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@examples(25, phases=[Phase.generate])
 @given(
     scatters(), st.sampled_from(["add", "second", "maximum", "multiply"]), st.sampled_from(["f32", "bf16", "s8"]),
     st.sampled_from(["s32", "u32", "s64", "s8", "u8"]), st.booleans(),

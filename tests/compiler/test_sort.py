@@ -3,11 +3,12 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from search import examples
 
 from refxla.codegen import radix
 
@@ -170,7 +171,7 @@ def test_rows_whose_digits_are_all_alike():
     check(program(plain("s32"), (2, 300), 1, "s32"), np.full((2, 300), -7, np.int32), form=DIGITS)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
+@examples(6, phases=[Phase.generate])
 @given(
     st.integers(0, 3), st.integers(1, 40), st.integers(1, 70), st.sampled_from(["LT", "GT"]),
     st.sampled_from(["f32", "s8", "u32"]), st.booleans(),

@@ -3,11 +3,12 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from search import examples
 
 from refxla.codegen.loops import streamed
 from refxla.codegen.target import DEFAULT_CPU
@@ -109,7 +110,7 @@ def windows(draw, dilations=True):
     return sizes, window
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@examples(25, phases=[Phase.generate])
 @given(windows(), st.sampled_from(["add", "maximum", "minimum", "multiply"]), st.sampled_from(["f32", "bf16", "s32"]))
 def test_any_window(case, opcode, name):
     sizes, window = case
@@ -282,7 +283,7 @@ def source_of(sizes, window):
     return [count(s, w) for s, w in zip(sizes, window, strict=True)]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@examples(25, phases=[Phase.generate])
 @given(
     windows(dilations=False),
     st.sampled_from(["GE", "GT", "LE", "LT", "NE"]),

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec.compare import bits_equal
 from refxla_spec.devices import Host, run_devices
@@ -13,6 +13,7 @@ from refxla_spec.groups import GROUPS, parse_groups
 from refxla_spec.interpreter import run
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
+from search import examples
 
 ADD = """add { a = s32[] parameter(0)
                b = s32[] parameter(1)
@@ -72,7 +73,7 @@ def test_groups_that_contradict_themselves(text):
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_an_iota_is_numpys_and_a_mesh_is_an_array(sizes, data):
     order = data.draw(st.permutations(range(len(sizes))))
     array = np.arange(np.prod(sizes)).reshape(sizes)
@@ -375,7 +376,7 @@ def both(devices: int, size: int, groups: str, *lines: str, seed: int = 0) -> No
 
 
 @given(groupings(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_gathering_what_was_scattered_is_an_all_reduce(grouping, seed):
     both(
         *grouping,
@@ -388,7 +389,7 @@ def test_gathering_what_was_scattered_is_an_all_reduce(grouping, seed):
 
 
 @given(groupings(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_an_all_to_all_is_its_own_inverse(grouping, seed):
     both(
         *grouping,
@@ -400,7 +401,7 @@ def test_an_all_to_all_is_its_own_inverse(grouping, seed):
 
 
 @given(groupings(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_an_all_to_all_of_operands_is_one_of_parts(grouping, seed):
     devices, size, groups = grouping
     parts = [f"p{k} = s32[3,2] slice(x), slice={{[0:3], [{2 * k}:{2 * k + 2}]}}" for k in range(size)]
@@ -419,7 +420,7 @@ def test_an_all_to_all_of_operands_is_one_of_parts(grouping, seed):
 
 
 @given(st.permutations(range(5)), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_permutation_and_its_inverse(order, seed):
     there = "{" + ",".join(f"{{{s},{t}}}" for s, t in enumerate(order)) + "}"
     back = "{" + ",".join(f"{{{t},{s}}}" for s, t in enumerate(order)) + "}"
@@ -436,7 +437,7 @@ def test_a_permutation_and_its_inverse(order, seed):
 
 
 @given(groupings(), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_ragged_all_to_all_of_equal_rows_is_an_all_to_all(grouping, seed):
     devices, size, groups = grouping
     n = 2 * size

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec import dynamic, interpreter
 from refxla_spec.errors import EvaluationError, InputError
@@ -12,6 +12,7 @@ from refxla_spec.operation import operation
 from refxla_spec.text import parse
 from refxla_spec.types import Shape
 from refxla_spec.verify import verify
+from search import examples
 
 CALLED = """add { a = f32[] parameter(0)
       b = f32[] parameter(1)
@@ -179,7 +180,7 @@ def test_a_size_is_kept_between_nothing_and_the_bound(n):
     np.testing.assert_array_equal(run(lines, x, np.int32(n)), [1, 2, 3, 0][: max(0, n)])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(1, 6), max_size=4), st.lists(st.integers(1, 6), max_size=4))
 def test_groups_of_a_reshape_hold_as_many_elements_on_both_sides(before, after):
     if np.prod(before, initial=1) != np.prod(after, initial=1):
