@@ -24,33 +24,42 @@ from .module import (
     WindowDimension,
 )
 from .operation import operations
+from .releases import NEWEST, attributes_for
 from .types import Shape
 
 _ORDER = {name: place for place, name in enumerate(grammar.ATTRIBUTE_KINDS)}
 
 
-def print_module(module: Module, *, elide: int | None = None) -> str:
-    """The text of a module. Constants of more than `elide` elements become `{...}`, which does not parse again."""
+def print_module(module: Module, *, elide: int | None = None, release: str = NEWEST) -> str:
+    """The text of a module. Constants of more than `elide` elements become `{...}`, which does not parse again.
+
+    `release` is that of JAX whose XLA shall read it, one of `releases.RELEASES`. Raises UnsupportedError for what an
+    older one has no way to say.
+    """
     parts = [_header(module)]
     if module.stack_frames:
         parts.append(_tables(module.stack_frames))
-    parts += [format_computation(c, entry=c is module.entry, elide=elide) for c in module.computations]
+    for c in module.computations:
+        parts.append(format_computation(c, entry=c is module.entry, elide=elide, release=release))
     return "\n\n".join(parts) + "\n"
 
 
-def format_computation(computation: Computation, *, entry: bool = False, elide: int | None = None) -> str:
+def format_computation(
+    computation: Computation, *, entry: bool = False, elide: int | None = None, release: str = NEWEST
+) -> str:
     """The text of one computation, from its name to the closing brace."""
     parameters = ", ".join(f"{p.name}: {_bare(p.shape)}" for p in computation.parameters)
     lines = [f"{'ENTRY ' * entry}%{computation.name} ({parameters}) -> {_bare(computation.root.shape)} {{"]
     for i in computation.instructions:
-        lines.append(f"  {'ROOT ' * (i is computation.root)}{format_instruction(i, elide=elide)}")
+        lines.append(f"  {'ROOT ' * (i is computation.root)}{format_instruction(i, elide=elide, release=release)}")
     thread = f", execution_thread={escape(computation.execution_thread)}" if computation.execution_thread else ""
     return "\n".join(lines) + "\n}" + thread
 
 
-def format_instruction(i: Instruction, *, elide: int | None = None) -> str:
+def format_instruction(i: Instruction, *, elide: int | None = None, release: str = NEWEST) -> str:
     """The text of one instruction, without ROOT and without a line's end."""
-    attributes = {n: () for n in grammar.ALWAYS_WRITTEN.get(i.opcode, ())} | i.attributes
+    said = i.attributes if release == NEWEST else attributes_for(i, release)
+    attributes = {n: () for n in grammar.ALWAYS_WRITTEN.get(i.opcode, ())} | said
     if i.opcode == "parameter":
         inside = str(attributes.pop("number"))
     elif i.opcode == "constant":

@@ -8,6 +8,7 @@ import numpy as np
 
 from .module import Computation, Instruction, post_order
 from .numerics import total_order_key
+from .ops.compare import is_total
 from .vectorize import Run, run_vectorized
 
 
@@ -64,7 +65,7 @@ def _keys(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarr
     for number, key, compare in keys:
         values = run_vectorized(key, rows[number], run=run)
         if key.root.shape.element_type.is_float:
-            if compare.type == "TOTALORDER":
+            if is_total(compare.attributes):
                 values = total_order_key(values)
             elif np.isnan(values.astype(np.float64)).any():
                 return None  # what NaNs do to the order is the comparator's affair

@@ -149,8 +149,8 @@ def takes(rule: Operation, result: Shape, *operands: Shape, **attributes: object
 
 
 def _compare(thorough: bool) -> Iterator[Case]:
-    """All directions; of floats in both orders, of integers by value and in the total order."""
-    from refxla_spec.ops.compare import DIRECTIONS, TYPES
+    """All directions; of floats in both orders, each in both forms."""
+    from refxla_spec.ops.compare import DIRECTIONS, ORDERS, TYPES
 
     for label, types in groups(thorough):
         inputs, lines = [], []
@@ -159,8 +159,11 @@ def _compare(thorough: bool) -> Iterator[Case]:
             pair = f"p{len(inputs)}, p{len(inputs) + 1}"
             inputs += [lhs, rhs]
             directions = [d for d in DIRECTIONS if d in ("EQ", "NE") or not t.is_complex]
-            for order in (None, *(order for order, kinds in TYPES.items() if t.kind in kinds)):
-                suffix = f", type={order}" if order else ""
+            given = (("order", ORDERS), ("type", TYPES))
+            for suffix in (
+                "",
+                *(f", {n}={o}" for n, orders in given for o, kinds in orders.items() if t.kind in kinds),
+            ):
                 result = shape("pred", lhs.shape)
                 lines += [(result, f"compare({pair}), direction={d}{suffix}") for d in directions]
         yield variants("compare", label, lines, *inputs)

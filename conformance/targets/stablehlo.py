@@ -15,7 +15,8 @@ from refxla_spec.types import Value
 
 from .base import Target, leaves
 from .child import Child, ChildDied
-from .xla_cpu import JAXLIB, LIMIT, environment
+from .private import version
+from .xla_cpu import LIMIT, environment, written
 
 # What the interpreter says, as it ends its process, of what it does not have.
 _NOT_THERE = (
@@ -38,14 +39,14 @@ class StableHlo(Target):
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
         flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
         try:
-            return self._child.ask("run", str(module), flat, limit=self._limit)
+            return self._child.ask("run", written(module), flat, limit=self._limit)
         except ChildDied as error:
             if any(words in str(error) for words in _NOT_THERE):
                 raise UnsupportedError(f"the interpreter ended: {error}") from None
             raise
 
     def versions(self) -> dict[str, str]:
-        return {"jaxlib": JAXLIB}
+        return {"jaxlib": version()}
 
     def close(self) -> None:
         self._child.close()

@@ -1,8 +1,8 @@
 """XLA itself, on the CPU, through JAX's wheel: HLO text in, what XLA computes out.
 
-XLA is reached through private names of one pinned jaxlib, in a child process, since some programs abort it; the child
-stays for the next question, for starting it costs a second. Importing this module raises ModuleNotFoundError where that
-jaxlib is not installed, so that a test module which needs it can begin with
+XLA is reached through private names of whatever jaxlib is installed, in a child process, since some programs abort it;
+the child stays for the next question, for starting it costs a second. Importing this module raises ModuleNotFoundError
+where there is no jaxlib, or one that does not have those names, so that a test module which needs it can begin with
 
     oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
@@ -11,38 +11,27 @@ Where XLA:CPU differs from the specification on purpose or by mistake stands in 
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InvalidProgramError, UnsupportedError
+from refxla_spec.errors import Error, InvalidProgramError, UnsupportedError
 from refxla_spec.module import Module
+from refxla_spec.releases import NEWEST, release_of
+from refxla_spec.text import parse, print_module
 from refxla_spec.types import Value
 
 from .base import Target, leaves
 from .child import Child, ChildDied, ChildError
+from .private import missing, version
 from .sized import at_their_sizes, is_sized, static_arguments, static_form
 
-JAXLIB = "0.10.2"
 LIMIT = 120.0  # seconds for one question
 DEVICES = 4  # how many the CPU is divided into
 
-
-def installed() -> str:
-    """The version of jaxlib that is installed, or "none"."""
-    try:
-        return importlib.metadata.version("jaxlib")
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
-
-
-if installed() != JAXLIB:
-    raise ModuleNotFoundError(
-        f"XLA:CPU and StableHLO's interpreter are reached through private names of jaxlib {JAXLIB}, and here is "
-        f"{installed()}; run: pip install jax=={JAXLIB} jaxlib=={JAXLIB}"
-    )
+if missing():
+    raise ModuleNotFoundError(missing())
 
 
 def environment(more: str = "") -> dict[str, str]:
@@ -54,6 +43,21 @@ def environment(more: str = "") -> dict[str, str]:
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
+
+
+def written(module: Module) -> str:
+    """The text of a module as the XLA that is installed reads it. Raises UnsupportedError for what it does not know."""
+    return print_module(module, release=release_of(version()))
+
+
+def readable(text: str) -> str:
+    """A text as the XLA that is installed reads it: of the newest one, and where it is no program, the very same."""
+    if release_of(version()) == NEWEST:
+        return text
+    try:
+        return written(parse(text))
+    except Error:
+        return text
 
 
 class XlaCpu(Target):
@@ -70,14 +74,14 @@ class XlaCpu(Target):
     def run(self, module: Module, arguments: Sequence[Value]) -> list[np.ndarray]:
         flat = [np.asarray(leaf) for leaf in leaves(list(arguments)) if leaf is not None]
         if is_sized(module):
-            found = self.ask("run", str(static_form(module)), static_arguments(module, flat))
+            found = self.ask("run", written(static_form(module)), static_arguments(module, flat))
             return at_their_sizes(module, found)
-        return self.ask("run", str(module), flat)
+        return self.ask("run", written(module), flat)
 
     def verify(self, text: str) -> None:
         """XLA's parser, and the verifier that its compiler begins with."""
         try:
-            self.ask("verify", text)
+            self.ask("verify", readable(text))
         except ChildError as error:
             raise InvalidProgramError(str(error)) from None
 
@@ -86,7 +90,7 @@ class XlaCpu(Target):
         return self._child.ask(*question, limit=self._limit)
 
     def versions(self) -> dict[str, str]:
-        return {"jaxlib": JAXLIB}
+        return {"jaxlib": version()}
 
     def close(self) -> None:
         self._child.close()
@@ -111,13 +115,13 @@ def xla_cpu(hlo_text: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
     Raises OracleError or OracleAborted.
     """
-    return _ask("run", hlo_text, [np.asarray(x) for x in inputs])
+    return _ask("run", readable(hlo_text), [np.asarray(x) for x in inputs])
 
 
 def xla_parses(hlo_text: str) -> bool:
     """Whether XLA's own parser accepts the text."""
     try:
-        _ask("print", hlo_text)
+        _ask("print", readable(hlo_text))
     except OracleError:
         return False
     return True
@@ -125,12 +129,12 @@ def xla_parses(hlo_text: str) -> bool:
 
 def xla_prints(hlo_text: str) -> str:
     """The text as XLA parses and prints it again, with every constant in full. Raises OracleError."""
-    return _ask("print", hlo_text)
+    return _ask("print", readable(hlo_text))
 
 
 def xla_proto(hlo_text: str) -> bytes:
     """The text as a serialized HloModuleProto, made by XLA. Raises OracleError."""
-    return _ask("proto", hlo_text)
+    return _ask("proto", readable(hlo_text))
 
 
 def xla_text(proto: bytes) -> str:

@@ -186,14 +186,19 @@ cdef object _compare(object i, list operands, int takes):
         broken(i, "C1")
     if not alike(a, b):
         broken(i, "C2")
-    direction, order = attribute(i, "direction"), attribute(i, "type")
+    direction, order, older = attribute(i, "direction"), attribute(i, "order"), attribute(i, "type")
     if direction not in ("EQ", "NE") and (direction not in ("GE", "GT", "LE", "LT") or kind == COMPLEX):
         broken(i, "C3")
-    if order is not None and not kind & COMPARED.get(order, 0):
+    if older is not None and not kind & COMPARED.get(older, 0):
         broken(i, "C4")
+    if order is not None and not kind & ORDERED.get(order, 0):
+        broken(i, "C6")
+    if order is not None and older is not None:
+        broken(i, "C7")
     return plain(a).with_element_type(PRED_TYPE)
 
 
+cdef dict ORDERED = {"PARTIAL": FLOAT | COMPLEX, "TOTAL": FLOAT | SIGNED | UNSIGNED | PRED}
 cdef dict COMPARED = {
     "FLOAT": FLOAT | COMPLEX, "TOTALORDER": FLOAT, "SIGNED": SIGNED, "UNSIGNED": UNSIGNED | PRED
 }

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
+from refxla_spec.ops.compare import is_total
 from refxla_spec.types import ELEMENT_TYPES
 
 from . import prelude
@@ -306,7 +307,7 @@ def _compare(types, result, args, attributes):
     if name in _COMPLEX:
         joined = {"EQ": "&", "NE": "|"}.get(direction)
         return joined and f"(({a}.x {operator} {b}.x) {joined} ({a}.y {operator} {b}.y))"
-    if attributes.get("type") == "TOTALORDER" and (name in _FLOAT or name in _NARROW):
+    if is_total(attributes) and (name in _FLOAT or name in _NARROW):
         key = f"rx_total_order_{'f64' if name == 'f64' else 'f32'}"
         a, b = f"{key}({a})", f"{key}({b})"
     return f"({a} {operator} {b})"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from math import prod
 
 from refxla_spec.module import Instruction
+from refxla_spec.ops.compare import is_total
 from refxla_spec.sorting import keys_of
 
 from ..plan import Argument, Fusion, Kernel
@@ -32,7 +33,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     found = keys_of(rows.hero.to_apply)
     if found is not None and rows.items and target.kind == "cpu":
         keys = [
-            radix.Key(rows, number, key, compare.direction == "GT", compare.attributes.get("type") == "TOTALORDER")
+            radix.Key(rows, number, key, compare.direction == "GT", is_total(compare.attributes))
             for number, key, compare in found
         ]
         if radix.applies(rows, keys):

@@ -153,7 +153,13 @@ MESSAGES = {
         94 bool is_reverse
         95 int64 num_carries
         96 enum is_associative
-        97 enum conv_kind""",
+        97 enum conv_kind
+        98 bytes sparsity_config
+        99 bytes backend_config_payload
+        100 bool has_dynamic_root
+        101 bytes block_scaling_config
+        102 string comparison_order
+        103 bytes shuffle_mode""",
     "ShapeProto": """
         2 enum element_type
         3 int64* dimensions

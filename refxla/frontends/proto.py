@@ -221,7 +221,7 @@ class _Reader:
             value = read(m, path, name, attribute.kind) if is_there else None
             if name in SINGLE and value is None:
                 continue
-            if name == "type" and value == _comparison_type(i):
+            if i.opcode == "compare" and _goes_without_saying(i, m, name, value):
                 value = None
             if name == "slice_sizes" and attribute.kind == INT_LISTS and value:
                 value = _by(max(1, i.operands[0].shape.rank), value[0])
@@ -314,10 +314,23 @@ def _says_nothing(field: str, value: Any) -> bool:
     return hasattr(value, "ByteSize") and not value.ByteSize() and field != "padding_config"
 
 
-def _comparison_type(i: Instruction) -> str | None:
-    """The type of a comparison that text leaves out."""
+# The order and the type (the older form) of a comparison that text leaves out, by the kind of the elements.
+_COMPARISONS = {
+    "float": ("PARTIAL", "FLOAT"),
+    "complex": ("PARTIAL", "FLOAT"),
+    "signed": ("TOTAL", "SIGNED"),
+}
+
+
+def _goes_without_saying(i: Instruction, m: Any, name: str, value: Any) -> bool:
+    """Whether the text of a comparison leaves out what its proto says. Raises ParseError for a contradiction."""
     kind = i.operands[0].shape.element_type.kind if i.operands else ""
-    return {"signed": "SIGNED", "float": "FLOAT", "complex": "FLOAT"}.get(kind, "UNSIGNED")
+    order, older = _COMPARISONS.get(kind, ("TOTAL", "UNSIGNED"))
+    if name == "type" and m.comparison_order:  # written for readers that do not know the order
+        if kind == "float" and value == "TOTALORDER" and m.comparison_order != "TOTAL":
+            raise ParseError(f"the order of a comparison is {m.comparison_order}, and its type is {value}")
+        return True
+    return value == {"order": order, "type": older}.get(name)
 
 
 _METADATA_NUMBERS = (
@@ -468,6 +481,8 @@ class _Writer:
                 continue
             elif (path := field_of(i.opcode, name)) is not None:
                 write(m, path, name, value)
+                if name == "order" and i.operands[0].shape.element_type.is_float:  # for readers of JAX 0.11 and before
+                    m.comparison_type = {"TOTAL": "TOTALORDER", "PARTIAL": "FLOAT"}.get(value, "")
             elif name not in grammar.ANNOTATIONS:
                 raise UnsupportedError(f"the attribute {name} of {i.opcode} is not implemented in protos")
 

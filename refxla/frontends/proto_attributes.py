@@ -44,7 +44,10 @@ FIELDS: dict[str, str] = {
     **{name: name for name in ("is_host_transfer", "feature_group_count", "batch_group_count", "is_stable", "delta")},
     **{name: name for name in ("custom_call_has_side_effect", "indices_are_sorted", "unique_indices", "padding_type")},
     **{name: name for name in ("use_global_device_ids", "is_cross_program_prefetch", "async_execution_thread")},
-    **{name: name for name in ("k", "largest", "is_composite", "num_carries", "is_reverse", "is_associative")},
+    **{
+        name: name
+        for name in ("k", "largest", "is_composite", "num_carries", "is_reverse", "is_associative", "has_dynamic_root")
+    },
     **{f"{name}_dims": f"ragged_dot_dimension_numbers.{name}_dimensions" for name in ("lhs_ragged", "rhs_group")},
     **{f"{name}_dims": f"dot_dimension_numbers.{name}_dimensions" for name in _DOT},
     **{name: f"gather_dimension_numbers.{name}" for name in (*_GATHER, "start_indices_batching_dims")},
@@ -54,6 +57,7 @@ FIELDS: dict[str, str] = {
     "index": "tuple_index",
     "kind": "fusion_kind",
     "direction": "comparison_direction",
+    "order": "comparison_order",
     "type": "comparison_type",
     "slice_sizes": "gather_slice_sizes",
     "operand_precision": "precision_config.operand_precision",

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..attributes import BOOL, Attribute
 from ..collectives import CHANNEL_ID, REPLICA_GROUPS, check_inside
 from ..devices import Device
+from ..errors import UnsupportedError
 from ..groups import Count
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
 
 INPUTS = {"operand": "an array"}
-ATTRIBUTES = {"replica_groups": REPLICA_GROUPS, "channel_id": CHANNEL_ID}
+ATTRIBUTES = {
+    "replica_groups": REPLICA_GROUPS,
+    "channel_id": CHANNEL_ID,
+    "has_dynamic_root": Attribute(BOOL, False, "whether the last operand names the member that sends"),
+}
 CONSTRAINTS = {
     "C1": "operand is an array",
     "C2": "replica_groups have no number twice, and no empty group",
@@ -26,6 +32,8 @@ CONSTRAINTS = {
 
 
 def infer(instruction: Instruction, operand: Shape) -> Shape:
+    if instruction.has_dynamic_root:
+        raise UnsupportedError(f"{instruction.name}: a collective-broadcast with a dynamic root")
     require(operand.is_array, "C1", f"the operand is {operand}")
     groups = instruction.replica_groups.groups
     named = [n for g in groups for n in g]

@@ -1,11 +1,19 @@
 """Whether two values stand in a relation, element by element, as pred.
 
-`direction` is EQ, NE, GE, GT, LE or LT. For floats `type` FLOAT, the default, compares as numbers: a NaN is not
-equal to, not below and not above anything, itself included (so NE is true and the others are false), and -0 equals
-+0. TOTALORDER is the total order of IEEE 754: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN, equal only where all
-bits are. SIGNED and UNSIGNED go with integer types and say nothing that these do not say; pred is ordered as false
-< true. Complex numbers are only equal or not.
+`direction` is EQ, NE, GE, GT, LE or LT. `order` says how floating-point numbers are ordered. PARTIAL, their default,
+compares as numbers: a NaN is not equal to, not below and not above anything, itself included (so NE is true and the
+others are false), and -0 equals +0. TOTAL is the total order of IEEE 754: -NaN < -inf < ... < -0 < +0 < ... < inf <
+NaN, equal only where all bits are. Integers have one order, which is total; pred is ordered as false < true. Complex
+numbers are only equal or not.
+
+`type` is how programs of JAX 0.11 and before say it: TOTALORDER is TOTAL, FLOAT is PARTIAL; SIGNED and UNSIGNED go with
+integer types and say nothing that these do not say.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +32,11 @@ DIRECTIONS = {
     "LE": np.less_equal,
     "LT": np.less,
 }
-TYPES = {  # the element types' kinds that each goes with
+ORDERS = {  # the element types' kinds that each goes with
+    "PARTIAL": ("float", "complex"),
+    "TOTAL": ("float", "signed", "unsigned", "pred"),
+}
+TYPES = {  # the same
     "FLOAT": ("float", "complex"),
     "TOTALORDER": ("float",),
     "SIGNED": ("signed",),
@@ -34,7 +46,8 @@ TYPES = {  # the element types' kinds that each goes with
 INPUTS = {"lhs": "array of any element type", "rhs": "array of the same element type and dimensions"}
 ATTRIBUTES = {
     "direction": Attribute(ENUM, REQUIRED, "EQ, NE, GE, GT, LE or LT"),
-    "type": Attribute(ENUM, None, "FLOAT, TOTALORDER, SIGNED or UNSIGNED; None: what goes with the element type"),
+    "order": Attribute(ENUM, None, "PARTIAL or TOTAL; None: PARTIAL of float and complex, TOTAL of all others"),
+    "type": Attribute(ENUM, None, "the older form: FLOAT, TOTALORDER, SIGNED or UNSIGNED"),
 }
 CONSTRAINTS = {
     "C1": "lhs and rhs are arrays of the same element type",
@@ -43,23 +56,33 @@ CONSTRAINTS = {
     "C4": "type goes with the element type: FLOAT with float and complex, TOTALORDER with float, "
     "SIGNED with signed, UNSIGNED with unsigned and pred",
     "C5": "the result is pred with the dimensions of lhs",
+    "C6": "order goes with the element type: PARTIAL with float and complex, TOTAL with all but complex",
+    "C7": "order and type are not both given",
 }
+
+
+def is_total(attributes: Mapping[str, Any]) -> bool:
+    """Whether a comparison with these attributes orders floats totally, however it is written."""
+    return attributes.get("order") == "TOTAL" or attributes.get("type") == "TOTALORDER"
 
 
 def infer(instruction, lhs, rhs):
     same_type = lhs.is_array and lhs.element_type is rhs.element_type
     require(same_type, "C1", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
     require(same_dimensions(lhs, rhs), "C2", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
-    direction, order = instruction.direction, instruction.type
+    direction, order, kind = instruction.direction, instruction.order, lhs.element_type.kind
     require(direction in DIRECTIONS, "C3", f"the direction is {direction}")
     require(direction in ("EQ", "NE") or not lhs.element_type.is_complex, "C3", f"{direction} of {lhs}: use EQ or NE")
-    require(order is None or lhs.element_type.kind in TYPES.get(order, ()), "C4", f"type {order} with operands {lhs}")
+    older = instruction.type
+    require(older is None or kind in TYPES.get(older, ()), "C4", f"type {older} with operands {lhs}")
+    require(order is None or kind in ORDERS.get(order, ()), "C6", f"order {order} with operands {lhs}")
+    require(order is None or older is None, "C7", f"order is {order} and type is {older}; write the order alone")
     return union(lhs, rhs).with_element_type(PRED)
 
 
 def evaluate(instruction, lhs, rhs):
     relation = DIRECTIONS[instruction.direction]
-    if instruction.type == "TOTALORDER" and numerics.type_of(lhs).is_float:
+    if is_total(instruction.attributes) and numerics.type_of(lhs).is_float:
         lhs, rhs = numerics.total_order_key(lhs), numerics.total_order_key(rhs)
     with np.errstate(all="ignore"):
         return relation(lhs, rhs)
@@ -72,10 +95,26 @@ EXAMPLES = (
         ("pred[4] {false, false, true, true}",),
     ),
     Example(
-        "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT z = pred[3] compare(x, y), "
-        "direction=LT, type=TOTALORDER",
+        "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT z = pred[3] compare(x, y), direction=LT, order=TOTAL",
         ("f32[3] {-0, inf, nan}", "f32[3] {0, nan, nan}"),
         ("pred[3] {true, true, false}",),
+    ),
+    Example(
+        "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT z = pred[3] compare(x, y), "
+        "direction=EQ, type=TOTALORDER",
+        ("f32[3] {-0, 1, nan}", "f32[3] {0, 1, nan}"),
+        ("pred[3] {false, true, true}",),
+        "the older form of order=TOTAL",
+    ),
+    Example(
+        "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT z = pred[3] compare(x, y), direction=EQ, order=PARTIAL",
+        ("f32[3] {-0, 1, nan}", "f32[3] {0, 1, nan}"),
+        ("pred[3] {true, true, false}",),
+    ),
+    Example(
+        "x = s8[3] parameter(0)\ny = s8[3] parameter(1)\nROOT z = pred[3] compare(x, y), direction=GT, order=TOTAL",
+        ("s8[3] {-128, 1, 2}", "s8[3] {127, 1, 1}"),
+        ("pred[3] {false, false, true}",),
     ),
     Example(
         "x = u8[2] parameter(0)\ny = u8[2] parameter(1)\nROOT z = pred[2] compare(x, y), direction=GE, type=UNSIGNED",
@@ -105,4 +144,10 @@ COUNTEREXAMPLES = {
              y = f32[2] parameter(1)
              ROOT r = pred[2] compare(x, y), direction=LT, type=SIGNED""",
     "C5": "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\nROOT r = f32[2] compare(x, y), direction=LT",
+    "C6": """x = s32[2] parameter(0)
+             y = s32[2] parameter(1)
+             ROOT r = pred[2] compare(x, y), direction=LT, order=PARTIAL""",
+    "C7": """x = f32[2] parameter(0)
+             y = f32[2] parameter(1)
+             ROOT r = pred[2] compare(x, y), direction=LT, order=TOTAL, type=TOTALORDER""",
 }

@@ -79,7 +79,7 @@ EXAMPLES = (
         """HloModule descending
         greater { a = f32[] parameter(0)
                   b = f32[] parameter(1)
-                  ROOT c = pred[] compare(a, b), direction=GT, type=TOTALORDER }
+                  ROOT c = pred[] compare(a, b), direction=GT, order=TOTAL }
         ENTRY main { x = f32[5,1] parameter(0)
                      ROOT r = f32[5,1] sort(x), dimensions={0}, to_apply=greater }""",
         ("f32[5,1] {{-0},{nan},{0},{inf},{-1}}",),

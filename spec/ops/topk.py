@@ -2,7 +2,8 @@
 
     values[b.., n] = operand[b.., indices[b.., n]]     for n in 0..k-1, in descending order (ascending if not largest)
 
-Of equal values the one with the lower index comes first. The order is the total order of IEEE 754: a NaN is larger than
+Of equal values the one with the lower index comes first; if not `is_stable`, a program may not rely on it (here it
+holds all the same, so that the result is one). The order is the total order of IEEE 754: a NaN is larger than
 infinity, and 0 is larger than -0.
 """
 
@@ -21,6 +22,7 @@ INPUTS = {"operand": "an array of integers, floating-point numbers or predicates
 ATTRIBUTES = {
     "k": Attribute(INT, REQUIRED, "how many"),
     "largest": Attribute(BOOL, True, "whether the largest ones, else the smallest"),
+    "is_stable": Attribute(BOOL, True, "whether equals keep their order"),
 }
 CONSTRAINTS = {
     "C1": "operand is an array of rank at least 1, not complex",
@@ -62,6 +64,19 @@ EXAMPLES = (
            ROOT r = (s32[2], s32[2]) topk(x), k=2, largest=false""",
         ("s32[3] {2,-1,-1}",),
         ("s32[2] {-1,-1}", "s32[2] {1,2}"),
+    ),
+    Example(
+        """x = f32[4] parameter(0)
+           ROOT r = (f32[3], s32[3]) topk(x), k=3, largest=true, is_stable=true""",
+        ("f32[4] {0,nan,-0,0}",),
+        ("f32[3] {nan,0,0}", "s32[3] {1,0,3}"),
+        "the two zeros, which are equal, keep their order",
+    ),
+    Example(
+        """x = f32[3] parameter(0)
+           ROOT r = (f32[2], s32[2]) topk(x), k=2, largest=true, is_stable=false""",
+        ("f32[3] {2,-inf,7}",),
+        ("f32[2] {7,2}", "s32[2] {2,0}"),
     ),
     Example(
         """x = s32[<=3,4] parameter(0)

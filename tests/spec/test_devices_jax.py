@@ -5,7 +5,6 @@ tiles; and as XLA divided it among the partitions, on their parts. Sums of XLA a
 some hundred terms agree to a thousand roundings of the largest.
 """
 
-import importlib.metadata
 import os
 import pickle
 import subprocess
@@ -19,9 +18,7 @@ from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
 pytest.importorskip("jax")
-JAXLIB = "0.10.2"  # whose XLA prints what is read here
-if importlib.metadata.version("jaxlib") != JAXLIB:
-    pytest.skip(f"needs jaxlib {JAXLIB}", allow_module_level=True)
+
 TESTS = Path(__file__).parents[1]
 NAMES = (
     "psum pmean_of_several pmax_pmin psum_along_b psum_along_a psum_along_both all_gather all_gather_tiled "

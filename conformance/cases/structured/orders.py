@@ -30,7 +30,7 @@ DESCENDING_KEYS = """before {
   y = f32[] parameter(3)
   above = pred[] compare(a, b), direction=GT
   same = pred[] compare(a, b), direction=EQ
-  less = pred[] compare(x, y), direction=LT, type=TOTALORDER
+  less = pred[] compare(x, y), direction=LT, order=TOTAL
   tie = pred[] and(same, less)
   ROOT r = pred[] or(above, tie)
 }
@@ -73,7 +73,7 @@ def cases(thorough: bool) -> Iterator[Case]:
     def types(t: ElementType, first: int) -> Program:
         table = edges(t, few=not thorough)
         x = table[seeded(f"sort/{t}").permutation(len(table))]
-        order = ", type=TOTALORDER" if t.is_float else ""
+        order = ", order=TOTAL" if t.is_float else ""
         lines = [f"_ sort(p{first}), dimensions={{0}}, to_apply={d}_{t}" for d in ("LT", "GT")]
         return [x], lines, "\n".join(comparator(f"{d}_{t}", d, t, order) for d in ("LT", "GT")) + "\n"
 
@@ -95,7 +95,7 @@ def _topks(thorough: bool) -> Iterator[Case]:
         for k in counts:
             for largest in ("true", "false"):
                 result = f"({shape(t, (3, k))}, {shape('s32', (3, k))})"
-                lines.append(f"{result} topk(p{first}), k={k}, largest={largest}")
+                lines.append(f"{result} topk(p{first}), k={k}, largest={largest}, is_stable=true")
         return [x], lines, ""
 
     yield from by_type("topk", "", thorough, types, "pred", "signed", "unsigned", "float")

@@ -221,7 +221,7 @@ def order(program: Program, types: tuple[ElementType, ...], direction: str) -> C
             Instruction(f"{name}.{k}", "parameter", Shape(t), [], {"number": k})
             for k, t in enumerate(t for t in types for _ in range(2))
         ]
-        total = {"type": "TOTALORDER"} if types[0].is_float else {}
+        total = {"order": "TOTAL"} if types[0].is_float else {}
         root = make("compare", *made[:2], name=f"{name}.r", direction=direction, **total)
         program.reducers[key] = program.keep(Computation(name, [*made, root], root))
     return program.reducers[key]

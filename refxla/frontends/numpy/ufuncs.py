@@ -89,7 +89,7 @@ UFUNCS: dict[np.ufunc, str | Callable] = {
     np.floor: "floor", np.ceil: "ceil", np.trunc: _trunc, np.rint: "round_nearest_even",
     np.isnan: is_nan, np.isfinite: "is_finite",
     np.isinf: lambda b, x: b.compare(b.abs(x), np.inf, direction="EQ"),
-    np.signbit: lambda b, x: b.compare(x, 0, direction="LT", type="TOTALORDER"),
+    np.signbit: lambda b, x: b.compare(x, 0, direction="LT", order="TOTAL"),
     np.equal: _compare("EQ"), np.not_equal: _compare("NE"), np.less: _compare("LT"),
     np.less_equal: _compare("LE"), np.greater: _compare("GT"), np.greater_equal: _compare("GE"),
     np.logical_and: lambda b, x, y: b.and_(truth(b, x), truth(b, y)),

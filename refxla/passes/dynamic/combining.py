@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 from refxla_spec.module import Computation, Instruction, WindowDimension
+from refxla_spec.ops.compare import is_total
 from refxla_spec.types import S32, Shape
 
 from ...build import Build
@@ -114,7 +115,7 @@ def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: 
 def _loser(b: Build, i: Instruction, shape: Shape) -> Instruction:
     root, parameters = i.select.root, i.select.parameters
     direction = root.direction if root.opcode == "compare" and root.operands == parameters else None
-    if direction not in ("GE", "LE") or root.type == "TOTALORDER" or shape.element_type.kind not in _ENDS:
+    if direction not in ("GE", "LE") or is_total(root.attributes) or shape.element_type.kind not in _ENDS:
         raise unsupported(i, "a window over a dynamic size with another select than a >= b or a <= b")
     ends = _ENDS[shape.element_type.kind](shape.element_type.dtype)
     value = np.asarray(ends[direction == "LE"]).astype(shape.element_type.dtype)

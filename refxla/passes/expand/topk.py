@@ -31,7 +31,7 @@ def _comparator(values: Shape, indices: Shape, largest: bool) -> Computation:
     """Total order, so that NaNs have a place: greatest first where the largest are wanted."""
     types = [values.element_type, values.element_type, indices.element_type, indices.element_type]
     parameters = [Instruction(f"p{n}", "parameter", Shape(t), [], {"number": n}) for n, t in enumerate(types)]
-    kind = {"type": "TOTALORDER"} if values.element_type.is_float else {}
+    kind = {"order": "TOTAL"} if values.element_type.is_float else {}
     root = make("compare", *parameters[:2], name="before", direction="GT" if largest else "LT", **kind)
     return Computation("topk.before", [*parameters, root], root)
 

@@ -1,0 +1,71 @@
+"""The private names of jax and jaxlib through which XLA:CPU and StableHLO's interpreter are asked.
+
+`python -m refxla_conformance.targets.private` prints those that the installed ones lack: in a process of its own, for
+JAX brings threads, and a process that only wants to know may fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+from functools import cache
+
+OLDEST = "0.10"  # release of jaxlib; those before have the names elsewhere
+NAMES = (  # module:attributes
+    "jaxlib._hlo:hlo_module_from_text",
+    "jaxlib._hlo:HloModule.from_serialized_hlo_module_proto",
+    "jaxlib._hlo:XlaComputation",
+    "jax._src.lib:_jax.mlir.hlo_to_stablehlo",
+    "jax._src.lib:_jax.CompileOptions",
+    "jax._src.lib:_jax.DeviceAssignment.create",
+    "jax._src.lib:_jax.DeviceList",
+    "jax._src.interpreters.mlir:make_ir_context",
+    "jaxlib.mlir.dialects.stablehlo:eval_module",
+)
+
+
+def version() -> str:
+    """The version of jaxlib that is installed, or "none"."""
+    try:
+        return importlib.metadata.version("jaxlib")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+@cache
+def missing() -> str:
+    """Why XLA:CPU and StableHLO's interpreter cannot be reached; "" if they can."""
+    found = version()
+    if found == "none":
+        return "XLA:CPU and StableHLO's interpreter are in jaxlib, which is not installed: pip install 'refxla[jax]'"
+    if _number(found) < _number(OLDEST):
+        return f"jaxlib {found} is older than {OLDEST}, the first in which XLA:CPU is looked for"
+    paths = os.pathsep.join(p or os.getcwd() for p in sys.path)
+    environment = {**os.environ, "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
+    asked = subprocess.run([sys.executable, "-m", __name__], env=environment, capture_output=True, text=True)
+    if asked.returncode:
+        return f"jaxlib {found} cannot be loaded: {asked.stderr.strip()[-300:]}"
+    lacking = asked.stdout.split()
+    return f"jaxlib {found} lacks {', '.join(lacking)}, through which XLA:CPU is asked here" if lacking else ""
+
+
+def _number(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+def _is_there(name: str) -> bool:
+    module, _, path = name.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    print(*(name for name in NAMES if not _is_there(name)))
