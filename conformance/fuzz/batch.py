@@ -14,7 +14,7 @@ from refxla.plan import Plan
 from . import xla
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named
 from .dynamic import generate_dynamic
-from .frame import Skip
+from .frame import SIZES, Skip
 from .generate import Sample, generate
 from .runs import Arrays, Kernels, call, different_bits
 
@@ -68,19 +68,25 @@ class _Part:
 
 
 def run(
-    first: int, count: int, kernels: Kernels | None, every: int = 0, built: int = 1, dynamic: bool = False
+    first: int,
+    count: int,
+    kernels: Kernels | None,
+    every: int = 0,
+    built: int = 1,
+    dynamic: bool = False,
+    sizes: Sequence[int] = SIZES,
 ) -> Tally:
     """The programs with the seeds from `first` on; without `kernels`, on no device.
 
     One in `built` has its kernels built and compared, and one in `every` goes to XLA:CPU (0: none). With `dynamic` they
-    are programs with dynamic shapes, which do not go to XLA.
+    are programs with dynamic shapes, which do not go to XLA. `sizes` are those of dimensions (generate.py).
     """
     tally, parts = Tally(), []
     clock = _Clock(tally)
     for seed in range(first, first + count):
         tally.programs += 1
         try:
-            sample = generate_dynamic(seed) if dynamic else generate(seed)
+            sample = generate_dynamic(seed) if dynamic else generate(seed, sizes=sizes)
         except Skip as none:
             tally.unsupported[reason(str(none))] += 1
             continue

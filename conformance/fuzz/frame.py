@@ -23,7 +23,7 @@ from . import values
 
 LARGEST = 300  # elements of a value
 WIDEST = 1 << 12  # of one that wide rules make
-SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 8, 17)
+SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 8, 17)  # of the dimensions of new values
 Dims = tuple[int, ...]
 
 
@@ -65,6 +65,7 @@ class Program:
     r: random.Random
     types: tuple[ElementType, ...]  # those that new values have
     weights: dict[str, float] = field(default_factory=dict)  # of rules, times their own
+    sizes: Dims = SIZES
     computations: list[Computation] = field(default_factory=list)
     reducers: dict[tuple[str, ...], Computation] = field(default_factory=dict)
     arguments: dict[Instruction, list[np.ndarray]] = field(default_factory=dict)  # of entry parameters, tuples opened
@@ -165,11 +166,15 @@ class Frame:
             raise Skip(f"no type of kind {kinds}")
         return self.r.choice(found)
 
+    def size(self) -> int:
+        """A random size of a dimension."""
+        return self.r.choice(self.program.sizes)
+
     def dims(self) -> Dims:
         """Random dimensions of a new value."""
         if self.scalar:
             return ()
-        dims = tuple(self.r.choice(SIZES) for _ in range(self.r.choice((0, 1, 1, 2, 2, 2, 3, 4))))
+        dims = tuple(self.size() for _ in range(self.r.choice((0, 1, 1, 2, 2, 2, 3, 4))))
         return dims if prod(dims) <= LARGEST else dims[:1]
 
     def any(self, *kinds: str, least: int = 0, empty: bool = True) -> Instruction:

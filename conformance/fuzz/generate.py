@@ -20,7 +20,7 @@ from refxla_spec.module import Module
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
 
 from . import growth  # noqa: F401  (enters the rules)
-from .frame import Frame, Program, module_of
+from .frame import SIZES, Frame, Program, module_of
 
 EXACT = ("s32", "s32", "pred")
 COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8", "u8", "s64", "c64")
@@ -38,16 +38,21 @@ class Sample:
 
 
 def generate(
-    seed: int, steps: int = 9, depth: int = 2, types: Sequence[str] = (), weights: dict[str, float] | None = None
+    seed: int,
+    steps: int = 9,
+    depth: int = 2,
+    types: Sequence[str] = (),
+    weights: dict[str, float] | None = None,
+    sizes: Sequence[int] = SIZES,
 ) -> Sample:
     """The program of that number: about `steps` rules applied, computations nested up to `depth`.
 
     `types` names the element types of its values (by default a few at random, a different few for each seed);
-    `weights` makes rules more or less frequent, by name. The same call gives the same program, as long as the rules and
-    the operations stay as they are.
+    `weights` makes rules more or less frequent, by name; dimensions have `sizes`, drawn at random. The same call gives
+    the same program, as long as the rules and the operations stay as they are.
     """
     r = random.Random(f"refxla {seed}")
-    program = Program(r, palette(r, types), weights or {})
+    program = Program(r, palette(r, types), weights or {}, tuple(sizes))
     entry = Frame(program, depth, entry=True)
     for _ in range(r.randint(1, 2)):
         shapes = [Shape(r.choice(program.types), entry.dims()) for _ in range(2)]

@@ -168,8 +168,29 @@ def _programs(directory: Path | None) -> set[Path]:
 
 
 def call(executable: Executor, sample: Sample) -> Arrays:
-    """The results of a program on its arguments."""
-    return _at_sizes(sample, flatten([executable(*_at_bounds(sample))]))
+    """The results of a program on its arguments, which lie amid garbage: what is read beside them shows.
+
+    Raises AssertionError for a program that writes beside them, or into them.
+    """
+    arguments = _at_bounds(sample)
+    buffers = [amid_garbage(a) for a in arguments]
+    before = [b.tobytes() for b, _ in buffers]
+    results = [np.array(r) for r in flatten([executable(*(view for _, view in buffers))])]
+    for n, ((buffer, _), was) in enumerate(zip(buffers, before, strict=True)):
+        assert buffer.tobytes() == was, f"argument {n}, or what lies beside it, is written"
+    return _at_sizes(sample, results)
+
+
+GARBAGE = 4096  # bytes of it on both sides of an argument: a page, so that arguments are aligned
+
+
+def amid_garbage(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Memory that is full of garbage, and a copy of the array in the middle of it."""
+    memory = np.full(array.nbytes + 3 * GARBAGE, 0xA5, np.uint8)
+    begin = GARBAGE - memory.ctypes.data % GARBAGE + GARBAGE
+    view = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return memory, view
 
 
 def _at_bounds(sample: Sample) -> Arrays:

@@ -248,12 +248,19 @@ class Elements:
         return bound if bound is not None else block.recall(request)
 
     def _rule(self, instruction: Instruction, indices: Indices, block: Block) -> Rule:
+        if instruction.shape.is_array and not instruction.shape.size:
+            return self._absent(instruction, block)
         if instruction in self._inputs:
             return self._load(instruction, indices, block)
         rule = _RULES.get(instruction.opcode)
         if rule is not None:
             return rule(self, instruction, indices, block)
         return _elementwise(self, instruction, indices, block)
+
+    def _absent(self, instruction: Instruction, block: Block) -> Rule:
+        """An element of an array that has none: 0, and no memory is read. A gather may ask for it."""
+        return self._literal(type_name(instruction), np.zeros((), instruction.shape.element_type.dtype), block)
+        yield
 
     def _load(self, instruction: Instruction, indices: Indices, block: Block) -> Rule:
         position = linearize(indices, instruction.shape.dimensions)

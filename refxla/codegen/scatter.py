@@ -140,7 +140,7 @@ class _Walk:
             self.part = self.width
         if self.part == self.width:
             self.owners = self._count_owners(target)
-        empty = prod(self.sizes) == 0
+        empty = prod(self.sizes) == 0 or not self.operands[0].shape.size
         self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
 
     def _count_owners(self, target: Target) -> int:

@@ -12,7 +12,8 @@ of size 1), and d a dimension of operand,
     result[r] = operand[start[d] + window[d] ..]
 
 Indices are clamped: every block lies inside the operand. A slice size that is the bound of a dynamic dimension takes
-the whole dimension at the size that it has; any other must be there.
+the whole dimension at the size that it has; any other must be there. A dimension that is left out of the result may
+have slice size 0, as it has where the operand has no elements: what is taken then is 0, as XLA has it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..types import Shape
 INPUTS = {"operand": "the array", "start_indices": "integers: vectors of indices into operand"}
 ATTRIBUTES = {
     "offset_dims": Attribute(INTS, (), "dimensions of the result that run inside a block"),
-    "collapsed_slice_dims": Attribute(INTS, (), "dimensions of operand left out of the result; the block has size 1"),
+    "collapsed_slice_dims": Attribute(INTS, (), "dimensions of operand left out; the block has size 1 there, or 0"),
     "start_index_map": Attribute(INTS, (), "for each element of an index vector the dimension of operand it indexes"),
     "operand_batching_dims": Attribute(INTS, (), "dimensions of operand that run along with the batch"),
     "start_indices_batching_dims": Attribute(INTS, (), "the dimensions of start_indices that go with them"),
@@ -113,7 +114,8 @@ def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.nd
     # One index array for each dimension of operand, of shape [b.., w..]; NumPy broadcasts them.
     left_out = i.collapsed_slice_dims + i.operand_batching_dims
     block = without(slice_sizes, left_out)
-    if 0 not in batch + block and any(slice_sizes[d] == 0 for d in left_out):
+    nothing = any(i.slice_sizes[d] == 0 for d in left_out)
+    if not nothing and 0 not in batch + block and any(slice_sizes[d] == 0 for d in left_out):
         raise EvaluationError(f"{i.name}: there is no element to take from an array of {list(operand.shape)}")
     ones = (1,) * len(block)
     indices, w = [], 0
@@ -124,8 +126,8 @@ def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.nd
             index = index + np.arange(block[w]).reshape(along)
             w += 1
         indices.append(index)
-    if 0 in batch + slice_sizes:  # nothing is taken, and a start may lie outside
-        result = np.empty(batch + block, operand.dtype)
+    if nothing or 0 in batch + slice_sizes:  # a start may lie outside
+        result = np.zeros(batch + block, operand.dtype)
     else:
         result = np.broadcast_to(operand[tuple(indices)], batch + block)
     batch_dims = tuple(d for d in range(result.ndim) if d not in i.offset_dims)
@@ -159,6 +161,15 @@ EXAMPLES = (
         ("s32[2,2] {{1,2},{3,4}}", "s32[2] {3,0}"),
         ("s32[2,2] {{3,4},{1,2}}",),
         "clamped to the size that it has",
+    ),
+    Example(
+        """x = f32[0,2] parameter(0)
+           i = s32[3] parameter(1)
+           ROOT r = f32[3,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+             index_vector_dim=1, slice_sizes={0,2}""",
+        ("f32[0,2] {}", "s32[3] {2,0,-1}"),
+        ("f32[3,2] {{0,0},{0,0},{0,0}}",),
+        "of an array without elements",
     ),
 )
 

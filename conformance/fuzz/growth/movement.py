@@ -8,7 +8,7 @@ import numpy as np
 from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import S32, Shape
 
-from ..frame import SIZES, Frame, Skip, rule
+from ..frame import Frame, Skip, rule
 
 
 @rule(2)
@@ -16,7 +16,7 @@ def broadcast(f: Frame) -> None:
     x = f.any()
     if x.shape.rank == 4:
         raise Skip("rank enough")
-    at, extra = f.r.randint(0, x.shape.rank), f.r.choice(SIZES)
+    at, extra = f.r.randint(0, x.shape.rank), f.size()
     dims = (*x.shape.dimensions[:at], extra, *x.shape.dimensions[at:])
     places = tuple(d + (d >= at) for d in range(x.shape.rank))
     f.put("broadcast", x, shape=Shape(x.shape.element_type, dims), dimensions=places)
@@ -71,7 +71,7 @@ def concatenate(f: Frame) -> None:
     dims = x.shape.dimensions
     parts = [x]
     for _ in range(f.r.choice((0, 1, 1, 2))):
-        parts.append(f.of(x.shape.element_type, (*dims[:axis], f.r.choice(SIZES), *dims[axis + 1 :])))
+        parts.append(f.of(x.shape.element_type, (*dims[:axis], f.size(), *dims[axis + 1 :])))
     if f.flip():
         parts.append(x)
     f.r.shuffle(parts)
@@ -99,13 +99,15 @@ def dynamic_update_slice(f: Frame) -> None:
 @rule(2.5)
 def gather(f: Frame) -> None:
     """Rows or windows; the index vectors in any dimension; some dimensions collapsed."""
-    x = f.any(least=1, empty=False)
+    x = f.any(least=1)
     dims, rank = x.shape.dimensions, x.shape.rank
     indexed = f.some(range(rank)) or (f.r.randrange(rank),)
     mapped = list(indexed)
     f.r.shuffle(mapped)
     collapsed = tuple(d for d in indexed if f.flip(0.7))
-    sizes = tuple(1 if d in collapsed else f.r.randint(0 if f.flip(0.1) else 1, n) for d, n in enumerate(dims))
+    sizes = tuple(
+        min(1, n) if d in collapsed else f.r.randint(0 if not n or f.flip(0.1) else 1, n) for d, n in enumerate(dims)
+    )
     batch = tuple(f.r.choice((1, 2, 3, 5)) for _ in range(f.r.choice((0, 1, 1, 2))))
     at = f.r.randint(0, len(batch))
     where = (*batch[:at], len(mapped), *batch[at:])
@@ -123,11 +125,11 @@ def gather(f: Frame) -> None:
 @rule(2)
 def scatter(f: Frame) -> None:
     """Windows added to, multiplied with, or (one alone) put into a copy of the operand."""
-    x = f.any("signed", "unsigned", "float", least=1, empty=False)
+    x = f.any("signed", "unsigned", "float", least=1)
     dims, rank = x.shape.dimensions, x.shape.rank
     indexed = f.some(range(rank)) or (f.r.randrange(rank),)
     inserted = tuple(d for d in indexed if f.flip(0.7))
-    window = tuple(f.r.randint(1, n) for d, n in enumerate(dims) if d not in inserted)
+    window = tuple(f.r.randint(min(1, n), n) for d, n in enumerate(dims) if d not in inserted)
     opcode = f.r.choice(("add", "add", "maximum", "minimum", "multiply"))
     batch = tuple(f.r.choice((1, 2, 3, 5)) for _ in range(f.r.choice((0, 1, 1))))
     indices = f.indices((*batch, len(indexed)), max(dims))
@@ -153,14 +155,14 @@ def iota(f: Frame) -> None:
 @rule(0.5)
 def iota_indices(f: Frame) -> None:
     """A gather by counted numbers, which simplifiers know to be a slice."""
-    x = f.any(least=1, empty=False)
+    x = f.any(least=1)
     n = x.shape.dimensions[0]
     count = f.put("iota", shape=Shape(S32, (n, 1)), iota_dimension=0)
     if f.flip():
         count = f.put("subtract", f.full(count.shape, f.number(S32, n - 1)), count)
     f.put(
         "gather", x, count, offset_dims=tuple(range(1, x.shape.rank)), collapsed_slice_dims=(0,),
-        start_index_map=(0,), index_vector_dim=1, slice_sizes=(1, *x.shape.dimensions[1:]),
+        start_index_map=(0,), index_vector_dim=1, slice_sizes=(min(1, n), *x.shape.dimensions[1:]),
     )  # fmt: skip
 
 

@@ -110,7 +110,7 @@ def reduce_window(f: Frame) -> None:
 @rule(1.5)
 def select_and_scatter(f: Frame) -> None:
     """The gradient of a pooling; values tie often, which the comparison's direction decides."""
-    x = f.any(*NUMBERS, least=1, empty=False)
+    x = f.any(*NUMBERS, least=1)
     t = x.shape.element_type
     dims = []
     window = tuple(window_dimension(f, n, dilated=False) if f.flip(0.7) else WindowDimension(1)
@@ -229,8 +229,9 @@ def order(program: Program, types: tuple[ElementType, ...], direction: str) -> C
 
 @rule(0.6)
 def topk(f: Frame) -> None:
-    x = f.any(*NUMBERS, least=1, empty=False)
-    f.elements(f.put("topk", x, k=f.r.randint(1, x.shape.dimensions[-1]), largest=f.flip()))
+    x = f.any(*NUMBERS, least=1)
+    n = x.shape.dimensions[-1]
+    f.elements(f.put("topk", x, k=f.r.randint(min(1, n), n), largest=f.flip()))
 
 
 @rule(0.3)
@@ -242,7 +243,7 @@ def fft(f: Frame) -> None:
 
 @rule(0.5)
 def batch_norm(f: Frame) -> None:
-    x = f.any("float", least=2, empty=False)
+    x = f.any("float", least=2)
     t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
     scale, offset, mean, variance = (f.of(t, (x.shape.dimensions[axis],)) for _ in range(4))
     if f.flip():

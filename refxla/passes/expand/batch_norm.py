@@ -10,6 +10,8 @@ The shift keeps the difference from cancelling where the mean is large beside th
 
 from __future__ import annotations
 
+from math import prod
+
 from refxla_spec.module import Instruction
 
 from ...build import Build
@@ -25,7 +27,7 @@ class _Normalization:
         self.x = self.b.convert(i.operands[0], self.wide)
         self.features = [self.b.convert(o, self.wide) for o in i.operands[1:]]
         self.others = tuple(d for d in range(self.result.rank) if d != self.feature)
-        self.n = max(1, self.result.size // max(1, self.result.dimensions[self.feature]))
+        self.n = prod(self.result.dimensions[d] for d in self.others)  # of none at all the mean is NaN
         self.epsilon = i.epsilon
 
     def along(self, per_feature: Instruction) -> Instruction:
