@@ -41,9 +41,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
         return run_devices.run(options, module)
     if options.inputs is not None:
         arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)
-        arguments = from_npz(module, arrays, options.inputs)
+        arguments: list[Any] | None = from_npz(module, arrays, options.inputs)
     elif options.random is not None:
-        arguments = random_arguments(module, options.random)
+        arguments = None  # made when it is sure that the program runs
     elif names(module):
         listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
         more = ", ..." if len(names(module)) > 6 else ""
@@ -58,6 +58,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
     with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
         executable = compiler.compile_module(module, options.device, tune=options.tune, winograd=options.winograd)
     compiled = time.perf_counter() - start
+    if arguments is None:
+        with waiting("making arguments at random"):
+            arguments = random_arguments(module, options.random)
     with waiting(f"running {module.name}"):
         results, times = _timed(executable, arguments, options.repeat)
     if options.output is not None:

@@ -17,15 +17,19 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import InputError
 from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape, leaves
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, ElementType, Shape, leaves
 
 from ..passes import inline
+from ..progress import stage
+from ..runtime.ahead import processors
 
 TYPE = ".type"
 
@@ -129,37 +133,68 @@ _SMOOTH = {
 _POSITIVE = {"sqrt", "rsqrt", "log", "power"}
 
 
+_BLOCK = 1 << 20  # elements of a large array that are drawn together
+
+
 def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
     """Arguments for each array that the program takes; the same seed gives the same.
 
     Floats are standard normal, but from [0, 1) where a root or a logarithm is taken of what they are added or
     multiplied into. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts.
-    Raises InputError for a parameter that is no array.
+    Arrays of more than four million elements are drawn in blocks, each from a stream of its own, by all processors.
+    Raises InputError for a parameter that is no array, MemoryError before anything is drawn if there is no room.
     """
+    for _, name, shape in names(module):
+        if not shape.is_array:
+            raise InputError(f"parameter {name} is a {shape}, of which there are no random values")
     rng = np.random.default_rng(seed)
     copy = module.clone()
     inline.run(copy)
     inlined = copy.entry
     positive = _feeding_roots(inlined)
-    found = []
-    for p in inlined.parameters:
-        found += [_random(rng, s, p in positive, p.name) for s in leaves(p.shape)]
+    wanted = [(s, p in positive) for p in inlined.parameters for s in leaves(p.shape)]
+    found = [np.empty(s.dimensions, s.element_type.dtype) for s, _ in wanted]
+    total, done = sum(a.nbytes for a in found), 0
+    for array, (shape, is_positive) in zip(found, wanted, strict=True):
+        draw = partial(_drawn, shape.element_type, is_positive, 0 if shape.rank else 1)
+        if array.size <= 4 * _BLOCK:
+            array[...] = draw(rng, shape.dimensions)
+            done += array.nbytes
+            continue
+        for size in _draw_blocks(draw, rng, array.reshape(-1)):
+            done += size
+            stage(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB")
     return found
 
 
-def _random(rng: np.random.Generator, shape: Shape, positive: bool, name: str) -> np.ndarray:
-    if not shape.is_array:
-        raise InputError(f"parameter {name} is a {shape}, of which there are no random values")
-    t, dims = shape.element_type, shape.dimensions
+def _drawn(t: ElementType, positive: bool, least: int, rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
+    """Values at random of a type; integers are not less than `least`."""
     if t.kind == "pred":
         return rng.random(dims) < 0.5
     if t.is_integer:
         limit = min(10, 2 ** (t.bits - (t.kind == "signed")))
-        return np.asarray(rng.integers(min(1, limit - 1) if not dims else 0, limit, dims)).astype(t.dtype)
+        return rng.integers(min(least, limit - 1), limit, dims)
     draw = rng.random if positive else rng.standard_normal
     if t.is_complex:
-        return np.asarray(draw(dims) + 1j * draw(dims)).astype(t.dtype)
-    return np.asarray(draw(dims, np.float32 if t.bits <= 32 else np.float64)).astype(t.dtype)
+        return draw(dims) + 1j * draw(dims)
+    return draw(dims, np.float32 if t.bits <= 32 else np.float64)
+
+
+def _draw_blocks(draw: Callable, rng: np.random.Generator, flat: np.ndarray) -> Iterator[int]:
+    """Fill an array block by block; gives the bytes of each that is done."""
+    starts = range(0, flat.size, _BLOCK)
+
+    def fill(start: int, seed: np.random.SeedSequence) -> int:
+        block = flat[start : start + _BLOCK]
+        block[...] = draw(np.random.default_rng(seed), block.shape)
+        return block.nbytes
+
+    with ThreadPoolExecutor(processors()) as pool:
+        try:
+            yield from pool.map(fill, starts, rng.bit_generator.seed_seq.spawn(len(starts)))
+        except BaseException:  # interrupted: the rest is not waited for
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _feeding_roots(entry: Computation) -> set[Instruction]:

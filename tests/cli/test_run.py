@@ -8,9 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from command_line import BF16, EXAMPLES, NESTED
+from refxla_spec.text import parse
 
 from refxla import compiler
 from refxla.tools.run import check
+from refxla.tools.values import random_arguments
 
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([10, 20, 30], np.float32)
 
@@ -69,10 +71,6 @@ def test_random_arguments_are_those_of_the_seed(refxla, program, tmp_path):
 
 
 def test_random_values_suit_roots_and_indices():
-    from refxla_spec.text import parse
-
-    from refxla.tools.values import random_arguments
-
     text = """HloModule m
 ENTRY e {
   v = f32[64] parameter(0)
@@ -193,3 +191,30 @@ def test_values_must_come_from_somewhere(refxla, program, tmp_path):
 def test_a_token_cannot_be_made_up(refxla, program):
     text = "HloModule m\nENTRY e {\n  t = token[] parameter(0)\n  ROOT c = f32[2] constant({1, 2})\n}\n"
     assert "token" in refxla("run", program(text), "--random", 0, "--device", "reference").error
+
+
+def test_a_program_that_is_refused_is_refused_before_arguments_are_made(refxla, program, monkeypatch):
+    """Gigabytes at random, and then an error, would be a long wait for nothing."""
+    made = []
+    monkeypatch.setattr("refxla.tools.run.random_arguments", lambda *_: made.append(1))
+    head = "HloModule m\nENTRY e {\n  x = f32[50000,50000] parameter(0)\n"
+    unknown = head + '  ROOT y = f32[2] custom-call(x), custom_call_target="unheard_of"\n}\n'
+    assert "unheard_of" in refxla("run", program(unknown), "--random", 0).error
+    invalid = head + "  ROOT y = f32[2] negate(x)\n}\n"
+    assert "negate" in refxla("run", program(invalid), "--random", 0).error
+    assert not made
+
+
+def test_large_arrays_at_random():
+    """They are drawn in blocks, by several threads; the same seed gives the same."""
+    text = (
+        "HloModule m\nENTRY e {\n  a = f32[5] parameter(0)\n  b = f32[2100,2000] parameter(1)\n"
+        "  c = s8[2100,2000] parameter(2)\n  ROOT t = (f32[5], f32[2100,2000], s8[2100,2000]) tuple(a, b, c)\n}\n"
+    )
+    a, b, c = random_arguments(parse(text), 7)
+    np.testing.assert_array_equal(a, np.random.default_rng(7).standard_normal(5, np.float32))
+    assert (b.dtype, b.shape, c.dtype) == (np.float32, (2100, 2000), np.int8)
+    assert abs(b.mean()) < 0.005 and abs(b.std() - 1) < 0.005 and set(np.unique(c)) == set(range(10))
+    assert len(np.unique(b[:, 0])) > 2090  # no block is another one again
+    for again, before in zip(random_arguments(parse(text), 7), (a, b, c), strict=True):
+        np.testing.assert_array_equal(again, before)
