@@ -1,18 +1,23 @@
 """`python -m bench.bandwidth [NAME...]`: what memory-bound programs reach of the bandwidth of a plain copy.
 
-Each program is measured in turns with a copy (an elementwise negation) that moves as many bytes, so that both find the
-machine and its caches alike; the best calls of both count. The bytes of a program are its arguments and its results,
-once: below 100 % it moves more than it must, computes, or waits. Sizes are odd, some dimensions are 1.
+Each program is measured in turns with two copies that move as many bytes, so that all find the machine and its caches
+alike: refxla's own (an elementwise negation), and C's memcpy, in as many threads as the device has cores, a piece each.
+The best calls of each count. The bytes of a program are its arguments and its results, once: below 100 % it moves more
+than it must, computes, or waits. Sizes are odd, some dimensions are 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +25,7 @@ import numpy as np
 
 import refxla
 
-from .machine import describe
+from .machine import command, describe
 
 SHAPE, MIDDLE = (4099, 4001), (257, 513, 127)  # more than a cache: 66 MB
 
@@ -97,35 +102,63 @@ PROGRAMS: dict[str, tuple[Callable, Callable[[], list[np.ndarray]]]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A program: bytes moved in its best seconds, and what part of a copy's bandwidth that is."""
+    """A program: bytes moved in its best seconds, the seconds of both copies of as many bytes in all, and what part of
+    each copy's bandwidth the program reaches."""
 
     name: str
     kernels: int
     bytes: int
     seconds: float
     copy_seconds: float
+    memcpy_seconds: float
 
     @property
     def share(self) -> float:
         return self.copy_seconds / self.seconds
 
+    @property
+    def share_of_memcpy(self) -> float:
+        return self.memcpy_seconds / self.seconds
 
-def measure(name: str, seconds: float) -> Row:
-    """A program of PROGRAMS in turns with a copy of as many bytes, for about so many seconds."""
+
+class Memcpy:
+    """memcpy of half of so many bytes to the other half, a piece in each thread; ctypes lets go of Python's lock."""
+
+    def __init__(self, moved: int, threads: int) -> None:
+        self.source, self.target = (np.ones(max(threads, moved // 2), np.uint8) for _ in range(2))
+        ends = [len(self.source) * n // threads for n in range(threads + 1)]
+        self.pieces = [
+            (self.target.ctypes.data + begin, self.source.ctypes.data + begin, end - begin)
+            for begin, end in pairwise(ends)
+        ]
+        self.pool = ThreadPoolExecutor(threads)
+
+    def __call__(self) -> None:
+        for piece in [self.pool.submit(ctypes.memmove, *piece) for piece in self.pieces]:
+            piece.result()
+
+    def close(self) -> None:
+        self.pool.shutdown()
+
+
+def measure(name: str, seconds: float, turns: int = 5) -> Row:
+    """A program of PROGRAMS in turns with copies of as many bytes, for so many seconds and at least `turns` turns."""
     function, make = PROGRAMS[name]
     arguments = make()
     program = refxla.compile(jax.jit(function), *arguments)
     moved = sum(np.asarray(v).nbytes for v in (*arguments, program(*arguments)))
     source = np.ones(max(1, moved // 8), np.float32)
     copy = refxla.compile(jax.jit(jnp.negative), source)
-    best = [float("inf")] * 2
+    best = [float("inf")] * 3
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        for n, (run, given) in enumerate(((program, arguments), (copy, [source]))):
-            for _ in range(3):
-                begin = time.perf_counter()
-                run(*given)
-                best[n] = min(best[n], time.perf_counter() - begin)
+    with closing(Memcpy(moved, refxla.devices()[0].compute_units)) as memcpy:
+        while turns > 0 or time.perf_counter() < end:
+            turns -= 1
+            for n, call in enumerate((partial(program, *arguments), partial(copy, source), memcpy)):
+                for _ in range(3):
+                    begin = time.perf_counter()
+                    call()
+                    best[n] = min(best[n], time.perf_counter() - begin)
     kernels = program.executable.program.plan.kernels
     return Row(name, sum(len(k.parts()) for k in kernels), moved, *best)
 
@@ -140,17 +173,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not chosen:
         parser.error("no program is called so; there are: " + ", ".join(PROGRAMS))
     rows = []
-    print(f"{'':32} kernels    MB       us   GB/s  of a copy")
+    print(f"{'':32} kernels    MB       us   GB/s  of a copy  of memcpy")
     for name in chosen:
         rows.append(row := measure(name, options.seconds))
         print(
             f"{name:32} {row.kernels:7} {row.bytes / 1e6:5.0f} {row.seconds * 1e6:8.0f}"
-            f" {row.bytes / row.seconds / 1e9:6.1f} {row.share:9.0%}",
+            f" {row.bytes / row.seconds / 1e9:6.1f} {row.share:9.0%} {row.share_of_memcpy:10.0%}",
             flush=True,
         )
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"machine": describe(), "rows": [{**asdict(r), "share": r.share} for r in rows]}, file, indent=1)
+            found = [{**asdict(r), "share": r.share, "share_of_memcpy": r.share_of_memcpy} for r in rows]
+            line = command("bench.bandwidth", arguments)
+            json.dump({"kind": "bandwidth", "command": line, "machine": describe(), "rows": found}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .frameworks import CACHES, limit_threads, load
+from .frameworks import CACHES, KEEP_ALL, limit_threads, load
 from .models import ENTRIES, Entry
 from .tree import leaves
 
@@ -191,7 +191,7 @@ def alone(
     if threads:
         limit_threads(threads)
     _compile_sources()
-    environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches))}
+    environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches) | KEEP_ALL)}
     environment.pop("POCL_CACHE_DIR", None)  # or kernels come from there
     environment["REFXLA_FIGURES"] = "default"  # or the device is measured while the next framework has its turn
     root = str(Path(__file__).parents[1])

@@ -16,12 +16,13 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
 import refxla
 
-from .machine import describe, in_turns
+from .machine import command, describe, in_turns
 
 PAUSE_S = 0.2  # NumPy's threads wait busily for half of that
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -147,18 +148,19 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="cases whose names contain one of them")
     parser.add_argument("--type", default="f32", choices=sorted(DTYPES))
     parser.add_argument("--seconds", type=float, default=0.6, help="for each case")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     options = parser.parse_args()
     chosen = [c for c in CASES if not options.words or any(word in c.name for word in options.words)]
     rows = []
     for case in chosen:
         rows.append(row := measure(case, options.type, options.seconds, options.turns))
-        if not options.json:
-            speeds = (case.operations / s / 1e9 for s in (row.refxla, row.numpy))
-            print(f"{case.name:45}" + "".join(f"{s:8.1f}" for s in speeds) + f"{row.ratio:8.2f}", flush=True)
+        speeds = (case.operations / s / 1e9 for s in (row.refxla, row.numpy))
+        print(f"{case.name:45}" + "".join(f"{s:8.1f}" for s in speeds) + f"{row.ratio:8.2f}", flush=True)
     if options.json:
-        print(json.dumps({"machine": describe(), "rows": [asdict(row) for row in rows]}, indent=1))
+        found = [{**asdict(row), "operations": row.case.operations, "ratio": row.ratio} for row in rows]
+        head = {"kind": "gemm", "command": command("bench.gemm", None), "type": options.type, "machine": describe()}
+        options.json.write_text(json.dumps({**head, "rows": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,21 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from refxla.version import commit
 
 PACKAGES = ("numpy", "jax", "pyopencl", "pocl-binary-distribution")
 
 
 def describe() -> dict[str, object]:
-    """The processor, its cores, how busy it is (load averages of 1, 5 and 15 minutes), and versions of packages."""
+    """The processor with its vectors and cores, how busy it is (load averages of 1, 5 and 15 minutes), versions of
+    packages, refxla's commit ("" if it is not a checkout) and the date."""
     model = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -28,11 +33,27 @@ def describe() -> dict[str, object]:
             continue
     return {
         "processor": model,
+        "vectors": vectors(),
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load": [round(x, 2) for x in os.getloadavg()],
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "packages": versions,
     }
+
+
+def command(module: str, arguments: Sequence[str] | None) -> str:
+    """The command line that runs a module with these arguments (None: this process's own)."""
+    return shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
+
+
+def vectors() -> str:
+    """The widest vector registers of an x86 processor by their usual name; "" of another."""
+    information = Path("/proc/cpuinfo")
+    flags = set(information.read_text().split()) if information.exists() else set()
+    kinds = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
+    return next((name for flag, name in kinds.items() if flag in flags), "")
 
 
 def in_turns(

@@ -25,7 +25,7 @@ from typing import Any
 
 from .child import Absent, Child, alone
 from .frameworks import FRAMEWORKS
-from .machine import describe, summary
+from .machine import command, describe, summary
 from .models import Entry, chosen
 from .report import console_of_tables, show, write
 
@@ -90,6 +90,7 @@ def speeds(
             try:
                 found, used = child.measure(share)
                 samples[name] += found
+                cells[name].setdefault("turns", []).append(median(found))
                 processor[name] += used
             except Absent as problem:
                 cells[name]["absent"] = str(problem)
@@ -166,6 +167,8 @@ def main(arguments: list[str] | None = None) -> None:
     crew = Crew(names, options.threads, options.limit)
     kind = "compile" if options.compile else "memory" if options.memory else "speed"
     figures: dict[str, Any] = {
+        "kind": kind,
+        "command": command("bench.peers", arguments),
         "what": {"speed": "seconds of a call", "compile": "seconds to the first result", "memory": "bytes"}[kind],
         "machine": describe(),
         "threads": options.threads,
@@ -177,6 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
         if any(before[key] != figures[key] for key in ("what", "threads", "small")):
             parser.error(f"{options.json} holds {before['what']} of {before['threads']} threads: other figures")
         figures["entries"] = before["entries"]
+        figures["machine"]["commit"] = ", ".join(sorted({before["machine"].get("commit", "?"), describe()["commit"]}))
         crew.versions = before["versions"]
 
     console = console_of_tables()

@@ -11,13 +11,15 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .chart import svg
 
 OURS, BESIDE = "refxla", "jax"
+BEST_LEFT_OUT = 3  # ratios: a mean that they carry says little of the others
 WIDE = 200  # characters: a table of all frameworks
 
 
@@ -54,9 +56,33 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
 
 
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """What says how a set of ratios lies: its geometric mean, which a few large ones can carry, the same without the
+    BEST_LEFT_OUT largest, the median, the least, how many there are, and how many lie below 1. nan of no values."""
+    ordered = sorted(values)
+    return {
+        "geometric mean": geometric_mean(ordered),
+        "without the three best": geometric_mean(ordered[:-BEST_LEFT_OUT]),
+        "median": statistics.median(ordered) if ordered else math.nan,
+        "lowest": ordered[0] if ordered else math.nan,
+        "entries": len(ordered),
+        "below 1": sum(v < 1 for v in ordered),
+    }
+
+
+def lowest_of_runs(runs: Sequence[dict[str, Any]], statistic: str = "median") -> dict[str, dict[str, float]]:
+    """entry -> {framework: the least of its ratios in all runs that have one}."""
+    found: dict[str, dict[str, float]] = {}
+    for figures in runs:
+        for name, row in ratios(figures, statistic).items():
+            kept = found.setdefault(name, {})
+            for peer, value in row.items():
+                kept[peer] = min(value, kept.get(peer, math.inf))
+    return found
+
+
 def totals(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict[str, float]]:
-    """Of each framework, and of "best" (the fastest of all others): geometric mean of the ratios, how many there are,
-    and how many lie below 1."""
+    """The `summary` of each framework's ratios, and of "best" (the fastest of all others)."""
     columns: dict[str, list[float]] = {}
     for row in ratios(figures, statistic).values():
         for peer, value in row.items():
@@ -64,10 +90,7 @@ def totals(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict
         least = best(row)
         if least is not None:
             columns.setdefault("best", []).append(least)
-    return {
-        peer: {"geometric mean": geometric_mean(values), "entries": len(values), "below 1": sum(v < 1 for v in values)}
-        for peer, values in columns.items()
-    }
+    return {peer: summary(values) for peer, values in columns.items()}
 
 
 def write(figures: dict[str, Any], path: Path) -> None:
@@ -103,7 +126,8 @@ def show(figures: dict[str, Any], names: list[str], console: Any, statistic: str
     console.print(table)
     for peer, total in totals(figures, statistic).items():
         console.print(
-            f"beside {peer}: geometric mean {total['geometric mean']:.2f}x over {total['entries']}, "
+            f"beside {peer}: geometric mean {total['geometric mean']:.2f}x over {total['entries']}, without the three "
+            f"best {total['without the three best']:.2f}, median {total['median']:.2f}, lowest {total['lowest']:.2f}, "
             f"{total['below 1']} below 1.0x"
         )
     for peer, reason in figures.get("absent", {}).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -97,7 +98,7 @@ def test_a_framework_that_computes_something_else_is_not_measured(tmp_path):
 
 
 def test_ratios_and_their_totals():
-    from bench.report import picture, ratios, totals
+    from bench.report import lowest_of_runs, picture, ratios, summary, totals
 
     def row(**seconds):
         return {"group": "models", "cells": {k: {"median": v} if v else {"absent": "why"} for k, v in seconds.items()}}
@@ -105,8 +106,13 @@ def test_ratios_and_their_totals():
     entries = {"a": row(refxla=1.0, jax=4.0, torch=0.5), "b": row(refxla=2.0, jax=2.0, torch=None), "c": row(jax=1.0)}
     figures = {"what": "seconds", "entries": entries, "machine": {"processor": "p"}, "threads": 2}
     assert ratios(figures) == {"a": {"jax": 4.0, "torch": 0.5}, "b": {"jax": 1.0}}
-    assert totals(figures)["jax"] == {"geometric mean": 2.0, "entries": 2, "below 1": 0}
+    total = totals(figures)["jax"]
+    assert (total["geometric mean"], total["median"], total["lowest"]) == (2.0, 2.5, 1.0)
+    assert (total["entries"], total["below 1"]) == (2, 0) and math.isnan(total["without the three best"])
     assert totals(figures)["best"]["below 1"] == 1
+    slower = {**figures, "entries": {"a": row(refxla=1.0, jax=0.5)}}
+    assert lowest_of_runs([figures, slower]) == {"a": {"jax": 0.5, "torch": 0.5}, "b": {"jax": 1.0}}
+    assert summary([0.5, 2.0, 16.0, 32.0, 64.0])["without the three best"] == 1.0
     assert "2.00x (geometric mean of 2, 0 below 1)" in picture(figures)
 
 
@@ -138,4 +144,35 @@ def test_bandwidth_is_shown_beside_a_copy(tmp_path):
     shown = run("bench.bandwidth", "chain with", "--seconds", "0.01", "--json", file)
     (row,) = json.loads(open(file).read())["rows"]
     assert row["bytes"] == 2 * 4 * 4099 * 4001 and row["kernels"] == 1 and 0 < row["share"] < 20
+    assert 0 < row["share_of_memcpy"] < 20
     assert f"{row['share']:.0%}" in shown
+
+
+def test_matrix_products_are_written_as_json(tmp_path):
+    file = tmp_path / "gemm.json"
+    run("bench.gemm", "257", "--seconds", "0", "--turns", "1", "--json", str(file))
+    figures = json.loads(file.read_text())
+    (row,) = figures["rows"]
+    assert row["operations"] == 2 * 257**3 and row["ratio"] == row["numpy"] / row["refxla"]
+    assert figures["command"] == f"python -m bench.gemm 257 --seconds 0 --turns 1 --json {file}"
+    assert figures["machine"]["date"]
+
+
+def test_the_published_page_is_what_the_raw_figures_make():
+    from bench.page import headline, machines, main
+
+    assert main(["--check"]) == 0
+    assert headline(machines()[0]) in (ROOT / "README.md").read_text()
+
+
+def test_a_page_of_two_runs_shows_the_lowest():
+    from bench.page import speed
+
+    def figures(seconds):
+        cells = {"refxla": {"median": 1.0}, "jax": {"median": seconds}}
+        machine = {"load": [0.5], "commit": "abc", "date": "2026-01-01"}
+        return {"command": "python -m x", "machine": machine, "entries": {"sum": {"group": "kernels", "cells": cells}}}
+
+    text = "\n".join(speed([figures(3.0), figures(2.0)]))
+    assert "| the lowest of the runs, program by program | 2.00 | nan | 2.00 | 2.00 | 0 of 1 |" in text
+    assert "| sum | 1 s | 2 s | 3.00 | 2.00 |" in text and "commit abc, 2026-01-01" in text

@@ -22,7 +22,7 @@ FRAMEWORKS = {
     "refxla": Source("jax", "Refxla", "jax", keeps=True),
     "refxla-unfused": Source("jax", "RefxlaUnfused", "jax", keeps=True),
     "refxla-intel": Source("jax", "RefxlaIntel", "jax intel-opencl-rt intel-cmplr-lib-rt", keeps=True),
-    "jax": Source("jax", "Jax", "jax"),
+    "jax": Source("jax", "Jax", "jax", keeps=True),
     "numpy": Source("numpy", "Numpy", "numpy"),
     "tensorflow": Source("tensorflow", "TensorFlow", "tensorflow-cpu"),
     "tensorflow-xla": Source("tensorflow", "TensorFlowXla", "tensorflow-cpu"),
@@ -33,7 +33,10 @@ FRAMEWORKS = {
 }
 
 # Where they keep it, when these variables name a folder.
-CACHES = ("REFXLA_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+CACHES = ("REFXLA_CACHE_DIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
+
+# What JAX keeps there: by default nothing that was compiled in less than a second.
+KEEP_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 # How many threads libraries start: they read it when they are loaded.
 THREADS = (

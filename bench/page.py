@@ -1,0 +1,222 @@
+"""`python -m bench.page`: writes docs/benchmarks.md and its chart from the figures below docs/benchmarks/.
+
+A folder there is a machine; its files are what the measuring commands wrote with --json, each with a name that begins
+with its kind: speed-1.json, speed-2.json, ... (runs of the suite), peers.json (the suite beside more frameworks),
+compile.json, memory.json, gemm.json, bandwidth.json. `reported.json` has figures of which the raw data was not kept.
+Nothing on the page is written by hand but the text of `page.txt`, which has no figures; a test holds the page to this.
+
+    python -m bench.page                write the page and the chart
+    python -m bench.page --check        exit with 1 if they are not what the figures make
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import string
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .report import OURS, duration, lowest_of_runs, markdown, megabytes, picture, ratios, summary, totals
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "docs" / "benchmarks"
+PAGE, CHART = ROOT / "docs" / "benchmarks.md", FIGURES / "suite.svg"
+JAX = "jax"
+SUMMARY = ("geometric mean", "without the three best", "median", "lowest")
+
+OTHERS = {"without the three best": "without the three best", "median": "in the median", "lowest": "at the lowest"}
+
+Figures = dict[str, Any]  # what a measuring command wrote
+
+
+class Machine:
+    """The figures of one machine: `kinds[kind]` are the files of a kind, in the order of their names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kinds: dict[str, list[Figures]] = {}
+        for file in sorted(folder.glob("*.json")):
+            self.kinds.setdefault(file.stem.split("-")[0], []).append(json.loads(file.read_text()))
+        about = [figures["machine"] for files in self.kinds.values() for figures in files]
+        self.date = max((a.get("date", "") for a in about), default="")
+        self.about = about[0]
+
+    @property
+    def title(self) -> str:
+        vectors = f", {self.about['vectors']}" if self.about.get("vectors") else ""
+        return f"{self.about['processor']}{vectors}, {self.about['cores']} cores"
+
+
+def machines() -> list[Machine]:
+    """The newest first."""
+    found = [Machine(folder) for folder in sorted(FIGURES.iterdir()) if folder.is_dir()]
+    return sorted(found, key=lambda machine: machine.date, reverse=True)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of Markdown: the first column is text, the others are numbers."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" + "|--:" * (len(head) - 1) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+
+
+def source(figures: Figures) -> str:
+    """Where figures come from, as a sentence."""
+    about = figures["machine"]
+    commit = f"commit {about['commit']}" if about.get("commit") else "a commit that was not recorded"
+    date = f", {about['date']}" if about.get("date") else ""
+    return f"`{figures['command']}`; {commit}{date}; load {about['load'][0]} at the start."
+
+
+def speed(runs: Sequence[Figures]) -> Iterator[str]:
+    """The suite beside JAX, of all runs."""
+    yield "### The suite beside JAX"
+    yield ""
+    for figures in runs:
+        yield f"- {source(figures)}"
+    yield ""
+    lowest = {name: row[JAX] for name, row in lowest_of_runs(runs).items() if JAX in row}
+    rows = [(f"run {n}", totals(figures)[JAX]) for n, figures in enumerate(runs, 1)]
+    if len(runs) > 1:
+        rows.append(("the lowest of the runs, program by program", summary(list(lowest.values()))))
+    head = ("time of JAX over that of refxla", *SUMMARY, "below 1")
+    yield from table(
+        head, [(name, *(f"{t[s]:.2f}" for s in SUMMARY), f"{t['below 1']} of {t['entries']}") for name, t in rows]
+    )
+    found = [ratios(figures) for figures in runs]
+    body = []
+    for name, row in runs[-1]["entries"].items():
+        times = [duration(c["median"]) if "median" in c else "" for c in (row["cells"][OURS], row["cells"][JAX])]
+        each = [f"{r[name][JAX]:.2f}" if JAX in r.get(name, {}) else "" for r in found]
+        body.append((name, *times, *each))
+    numbered = (f"run {n}" for n in range(1, len(runs) + 1))
+    yield from table(("", f"{OURS}, last run", f"{JAX}, last run", *numbered), body)
+
+
+def peers(files: Sequence[Figures]) -> Iterator[str]:
+    """Parts of the suite beside other frameworks."""
+    yield "### Beside other frameworks"
+    yield ""
+    for figures in files:
+        cells = [cell for row in figures["entries"].values() for cell in row["cells"].items()]
+        yield from (source(figures), "", markdown(figures, list(dict.fromkeys(p for p, c in cells if "median" in c))))
+
+
+def first_results(files: Sequence[Figures]) -> Iterator[str]:
+    """Seconds to the first result."""
+    for figures in files:
+        yield from ("### To the first result", "", source(figures), "")
+        rows = []
+        for name, row in figures["entries"].items():
+            ours, theirs = row["cells"][OURS], row["cells"].get(JAX, {"absent": ""})
+            if "absent" in ours or "absent" in theirs:
+                continue
+            line = [name]
+            for which in ("median", "cached"):
+                line += [duration(ours[which]), duration(theirs[which]), f"{theirs[which] / ours[which]:.2f}"]
+            rows.append(line)
+        names = (f"{OURS}", f"{JAX}", "ratio")
+        head = ("", *(f"{n}, cold" for n in names), *(f"{n}, from disk" for n in names))
+        yield from table(head, rows)
+
+
+def memory(files: Sequence[Figures]) -> Iterator[str]:
+    """Peaks of resident memory."""
+    for figures in files:
+        yield from ("### Peak memory of the process", "", source(figures), "")
+        rows = []
+        for name, row in figures["entries"].items():
+            ours, theirs = row["cells"][OURS], row["cells"].get(JAX, {"absent": ""})
+            if "absent" not in ours and "absent" not in theirs:
+                both = (ours["median"], theirs["median"])
+                rows.append((name, *map(megabytes, both), f"{both[1] / both[0]:.2f}"))
+        yield from table(("", OURS, JAX, "ratio"), rows)
+
+
+def products(files: Sequence[Figures]) -> Iterator[str]:
+    """Matrix products beside OpenBLAS."""
+    for figures in files:
+        yield from (f"### Matrix products of {figures['type']} beside OpenBLAS", "", source(figures), "")
+        rows = []
+        for row in figures["rows"]:
+            rates = (f"{row['operations'] / row[name] / 1e9:.0f}" for name in (OURS, "numpy"))
+            rows.append((row["case"]["name"], *rates, f"{row['ratio']:.2f}"))
+        yield from table(("", f"{OURS}, GFLOP/s", "OpenBLAS, GFLOP/s", "ratio"), rows)
+
+
+def bandwidth(files: Sequence[Figures]) -> Iterator[str]:
+    """Memory-bound programs beside copies."""
+    for figures in files:
+        yield from ("### Memory-bound programs beside a copy", "", source(figures), "")
+        rows = []
+        for row in figures["rows"]:
+            copy = row["memcpy_seconds"] / row["copy_seconds"]
+            rate = f"{row['bytes'] / row['seconds'] / 1e9:.1f}"
+            rows.append((row["name"], rate, f"{row['share']:.0%}", f"{row['share_of_memcpy']:.0%}", f"{copy:.0%}"))
+        yield from table(("", "GB/s", "of refxla's copy", "of memcpy", "refxla's copy of memcpy"), rows)
+
+
+SECTIONS = {
+    "speed": speed,
+    "peers": peers,
+    "compile": first_results,
+    "memory": memory,
+    "gemm": products,
+    "bandwidth": bandwidth,
+}
+
+
+def reported() -> Iterator[str]:
+    """What was measured on machines of which the raw data was not kept."""
+    yield from table(
+        ("what", "figure", "machine"),
+        [(row["what"], row["figure"], row["machine"]) for row in json.loads((FIGURES / "reported.json").read_text())],
+    )
+
+
+def headline(machine: Machine) -> str:
+    """The sentence that README.md has too: of the run with the lowest geometric mean."""
+    total = min((totals(figures)[JAX] for figures in machine.kinds["speed"]), key=lambda t: t["geometric mean"])
+    others = ", ".join(f"{total[name]:.2f} {where}" for name, where in OTHERS.items())
+    return f"{total['geometric mean']:.2f} times as fast as JAX on the geometric mean ({others})"
+
+
+def page() -> str:
+    """The page as Markdown."""
+    found = machines()
+    parts: list[str] = []
+    for machine in found:
+        parts += [f"## {machine.title}", ""]
+        for kind, section in SECTIONS.items():
+            if kind in machine.kinds:
+                parts += section(machine.kinds[kind])
+    text = string.Template((FIGURES / "page.txt").read_text())
+    filled = text.substitute(headline=headline(found[0]), machines="\n".join(parts), reported="\n".join(reported()))
+    return "\n".join(line.rstrip() for line in filled.splitlines()).rstrip() + "\n"
+
+
+def chart() -> str:
+    """The chart of the newest machine's run with the lowest geometric mean, as SVG."""
+    return picture(min(machines()[0].kinds["speed"], key=lambda figures: totals(figures)[JAX]["geometric mean"]))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if the page is not up to date")
+    options = parser.parse_args(arguments)
+    for path, text in ((PAGE, page()), (CHART, chart())):
+        if not options.check:
+            path.write_text(text)
+        elif path.read_text() != text:
+            print(f"{path.relative_to(ROOT)} is not what the figures make: run python -m bench.page", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
