@@ -112,22 +112,17 @@ class Comparison:
     expected: Any
     bound: float  # the bound there
     max_ulp: float  # the largest distance in ULP, over the elements that are decided
-    spread: float  # root mean square distance, as a multiple of what is typical (see sampling.py); NaN if not sampled
 
 
-def compare(result: Value, reference: Value, bounds: Value, typical: Value = None) -> list[Comparison]:
+def compare(result: Value, reference: Value, bounds: Value) -> list[Comparison]:
     """Each array of a result, tuples opened, against the reference's value and the bounds of `run_with_bounds`.
 
-    `typical` is what `typical_errors` gives. A program that keeps the contract has a spread of about 1, and one that
-    computes something else lies orders of magnitude above, also where its certain bounds are wide or undecided.
     InputError if the result has not the reference's types and dimensions.
     """
     if isinstance(reference, tuple):
         if not isinstance(result, (tuple, list)) or len(result) != len(reference):
             raise InputError(f"the reference has {len(reference)} results; compare it with as many")
-        samples = (None,) * len(reference) if typical is None else typical
-        parts = zip(result, reference, bounds, samples, strict=True)
-        return [c for r, e, b, t in parts for c in compare(r, e, b, t)]
+        return [c for r, e, b in zip(result, reference, bounds, strict=True) for c in compare(r, e, b)]
     if reference is None:
         return []
     result = np.asarray(result)
@@ -152,24 +147,8 @@ def compare(result: Value, reference: Value, bounds: Value, typical: Value = Non
             expected=None if empty else reference[at],
             bound=0.0 if empty else float(bounds[at]),
             max_ulp=0.0 if empty else float(np.max(ulps)),
-            spread=float("nan") if typical is None else _spread(apart, reference, bounds, typical),
         )
     ]
-
-
-def _spread(apart: Array, reference: Array, bounds: Array, typical: Array) -> float:
-    """Over the elements that may differ at all, where a typical error below one ULP counts as one ULP."""
-    element_type = type_of(reference)
-    if not (element_type.is_float or element_type.is_complex):
-        return float("nan")
-    with np.errstate(all="ignore"):
-        floor = np.maximum(typical, ulp(reference))
-        used = (bounds > 0) & np.isfinite(floor)
-        if not used.any():
-            return 0.0
-        scale = float(np.max(floor[used])) or 1.0  # squares of small errors would underflow
-        mean = np.mean((apart[used] / scale) ** 2) / np.mean((floor[used] / scale) ** 2)
-    return float(np.sqrt(mean))
 
 
 TINY = float(np.nextafter(0.0, 1.0))  # what -0 and +0 are apart: outside a bound of 0, inside any other

@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
-from refxla_spec.bounds import run_with_bounds
-from refxla_spec.compare import Comparison, bits_equal, compare
 from refxla_spec.errors import InputError
 from refxla_spec.module import Module
-from refxla_spec.sampling import typical_errors
 from refxla_spec.types import Shape
+from refxla_spec.verdicts import FALSE_ALARM, Report, Verdict, Verdicts, verdicts
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -27,12 +24,9 @@ from . import feeds, run_devices
 from .console import read_bytes, show, write_bytes
 from .values import from_npz, names, random_arguments, read_npz, write_npz
 
-BROKEN = ("outside", "suspect")
-SUSPECT = 16.0  # a spread (see refxla_spec.compare) beyond which a result is not taken for rounding
-
 
 def run(options: argparse.Namespace, module: Module) -> int:
-    """The command; 1 if --check finds a result outside its bounds, else 0. Raises Error."""
+    """The command; 1 if --check finds an element that is suspect or wrong, else 0. Raises Error."""
     if options.repeat < 1:
         raise InputError(f"--repeat {options.repeat}: a program runs at least once")
     if options.random is not None and options.random < 0:
@@ -70,13 +64,12 @@ def run(options: argparse.Namespace, module: Module) -> int:
         show(_header(executable, compiled, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
     if not options.check:
         return 0
-    with waiting("running the reference, with a bound of each error"):
+    with waiting("running the reference, with the errors that the contract allows"):
         tiled = options.winograd and options.device != compiler.REFERENCE
-        meant = rewritten(module)[0] if tiled else module
-        comparisons = check(meant, arguments, results)
+        report = check(rewritten(module)[0] if tiled else module, arguments, results)
     if options.output != "-":
-        show("", checked(comparisons), _sentence(comparisons))
-    return 1 if any(c.verdict in BROKEN for c in comparisons) else 0
+        show("", *checked(report))
+    return 1 if report.broken else 0
 
 
 def _timed(executable: Any, arguments: list[Any], repeat: int) -> tuple[list[Any], list[float]]:
@@ -136,99 +129,70 @@ def duration(seconds: float) -> str:
 # The check ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Checked:
-    """How result number `n` stands: `same` says that it has the reference's bits, `against` all else."""
-
-    n: int
-    same: bool
-    against: Comparison
-
-    @property
-    def verdict(self) -> str:
-        """One word: "same bits", "within" (its bounds), "undecided" (the bounds say nothing of any element, and errors
-        are as is typical), "suspect" (errors are far beyond what is typical) or "outside"."""
-        if self.same:
-            return "same bits"
-        if self.against.outside:
-            return "outside"
-        if self.against.spread > SUSPECT:
-            return "suspect"
-        return "undecided" if self.against.undecided == self.against.shape.size else "within"
-
-
-def check(module: Module, arguments: list[Any], results: list[Any]) -> list[Checked]:
-    """Each array of the results against the reference's value, its certain bounds, and errors as they typically are."""
+def check(module: Module, arguments: list[Any], results: list[Any]) -> Report:
+    """The verdicts on flat results of a program for flat arguments."""
     nested = compiler.unflatten_all(arguments, [p.shape for p in module.entry.parameters])
-    value, bounds = run_with_bounds(module, nested)
-    values, limits, typical = (compiler.flatten(v) for v in (value, bounds, typical_errors(module, nested, value)))
-    made = []
-    for n, (result, *against) in enumerate(zip(results, values, limits, typical, strict=True)):
-        made += [Checked(n, bits_equal(result, against[0]), c) for c in compare(result, *against)]
-    return made
+    return verdicts(module, nested, [r for r in results if r is not None])
 
 
-_STYLE = {"same bits": "green", "within": "green", "undecided": "yellow", "suspect": "bold red", "outside": "bold red"}
+_STYLE = {"same bits": "green", "within": "green", "undecided": "yellow", "suspect": "bold red", "wrong": "bold red"}
 
 
-def checked(results: list[Checked]) -> Table:
-    """The table that --check prints."""
-    title = "Against the reference"
+def checked(report: Report) -> list[Any]:
+    """What --check prints: how many elements of each result have which verdict, the worst of each, and what it comes
+    to."""
+    counts = _table("Against the reference", "result", "shape")
+    for head in ("within", "undecided", "suspect", "wrong", "finds errors of"):
+        counts.add_column(head, justify="right")
+    counts.add_column("verdict")
+    worst = _table("The worst elements", "result", "at")
+    for head in ("value", "reference", "off by", "allowed"):
+        worst.add_column(head, justify="right")
+    worst.add_column("verdict")
+    for n, v in enumerate(report.results):
+        word = "same bits" if v.same.all() else v.verdict.name.lower()
+        numbers = [f"{v.count(k)}" if v.count(k) else "" for k in Verdict]
+        sharp = "" if np.isnan(v.sharpness) else f"{v.sharpness:.2g}"
+        counts.add_row(f"out{n}", str(v.shape), *numbers, sharp, Text(word, _STYLE[word]))
+        if v.worst is not None and not v.same.all():
+            worst.add_row(f"out{n}", *_element(v, v.worst))
+    parts: list[Any] = [counts, worst] if worst.row_count else [counts]
+    if report.unknown:
+        reasons = "; ".join(f"{reason} ({count})" if count > 1 else reason for reason, count in report.unknown.items())
+        parts.append(Text(f"Undecided because: {reasons}.", "yellow"))
+    return [*parts, _sentence(report)]
+
+
+def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("result")
-    table.add_column("shape", style="cyan")
-    for head in ("error", "its bound", "of bound", "ulp", "of typical", "undecided"):
-        table.add_column(head, justify="right")
-    table.add_column("verdict")
-    for result in results:
-        c, verdict = result.against, result.verdict
-        decided = c.undecided < c.shape.size or result.same
-        error = c.worst * c.bound if c.bound else _apart(c)
-        table.add_row(
-            f"out{result.n}",
-            str(c.shape),
-            f"{error:.2g}" if decided else "",
-            f"{c.bound:.2g}" if decided else "",
-            _share(c.worst) if decided else "",
-            f"{c.max_ulp:.6g}" if decided else "",
-            "" if np.isnan(c.spread) else f"{c.spread:.2g}",
-            f"{c.undecided}" if c.undecided and not result.same else "",
-            Text(verdict, _STYLE[verdict]),
-        )
-        if c.outside:
-            table.add_row("", f"{c.outside} outside", style="red")
-            table.add_row("", f"at {list(c.at)}:", style="red")
-            table.add_row("", f"got {c.got}", style="red")
-            table.add_row("", f"not {c.expected}", style="red")
+    for column in columns:
+        table.add_column(column, style="cyan" if column == "shape" else "")
     return table
 
 
-def _apart(c: Comparison) -> float:
-    return (
-        0.0 if not c.worst else float(abs(np.asarray(c.got, np.clongdouble) - np.asarray(c.expected, np.clongdouble)))
-    )
+def _element(v: Verdicts, at: tuple[int, ...]) -> list[Any]:
+    word = Verdict(v.codes[at]).name.lower()
+    off, allowed = (f"{a[at]:.2g}" for a in (v.apart, v.allowed))
+    return [str(list(at)), str(v.result[at]), str(v.reference[at]), off, allowed, Text(word, _STYLE[word])]
 
 
-def _share(share: float) -> str:
-    if share in (0, np.inf):
-        return "0" if not share else "inf"
-    return f"{share:.1%}" if share >= 0.001 else "< 0.1%"
-
-
-def _sentence(results: list[Checked]) -> Text:
+def _sentence(report: Report) -> Text:
     """What the table comes to."""
-    broken = [f"out{r.n}" for r in results if r.verdict in BROKEN]
-    if broken:
+    counts = {k: sum(v.count(k) for v in report.results) for k in Verdict}
+    total = sum(counts.values())
+    if report.broken:
+        broken = f"{len(report.broken)} of {len(report.results)} results break the numeric contract: "
+        text = broken + ", ".join(f"out{n}" for n in report.broken) + "."
+        if not counts[Verdict.WRONG]:
+            text += f" Nothing is certain: rounding does so in one of {1 / FALSE_ALARM:.0f} runs."
+        return Text(text, "bold red")
+    undecided = counts[Verdict.UNDECIDED]
+    if undecided:
         return Text(
-            f"{len(broken)} of {len(results)} results break the numeric contract: {', '.join(broken)}.", "bold red"
-        )
-    undecided = sum(r.verdict == "undecided" for r in results)
-    if not undecided:
-        return Text(
-            "All results keep the numeric contract." if len(results) != 1 else "It keeps the contract.", "green"
+            f"No result breaks the numeric contract. Undecided: {undecided} of {total} elements "
+            f"({undecided / total:.2%}), which rounding may change by as much as they are.",
+            "yellow" if undecided * 100 > total else "green",
         )
     return Text(
-        f"No result breaks the numeric contract. It leaves {undecided} of {len(results)} undecided, where no bound is "
-        "certain; their errors are no larger than rounding typically makes them.",
-        "yellow",
+        "All results keep the numeric contract." if len(report.results) != 1 else "It keeps the contract.", "green"
     )
