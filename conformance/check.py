@@ -3,7 +3,7 @@
 The contract decides each element of a result by its bits, or by the bound that `refxla_spec.bounds` derives for it
 from the program: ULPs of each operation, n additions of a sum, and how errors are carried on. There is no tolerance
 besides. Elements that the contract leaves undecided are compared, bit for bit, only where the case itself says what
-comes out; otherwise they are counted.
+comes out; otherwise they are counted, and a case of which they are the larger part is no pass: it is undecided.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
+import ml_dtypes
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import TINY, distance, same_bits, ulp_distance
 from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
-from refxla_spec.numerics import type_of
+from refxla_spec.numerics import component_type, type_of
+from refxla_spec.properties import Decomposition, decided
 from refxla_spec.text import format_literal
 from refxla_spec.types import Value
 
@@ -39,6 +41,7 @@ class Outcome(Enum):
     PASS = "pass"
     FAIL = "fail"
     UNSUPPORTED = "unsupported"  # the target says that it does not take this program
+    UNDECIDED = "undecided"  # nothing is wrong, but the contract decides less than half of the elements
     EXCUSED = "excused"  # wrong, in a way that is known of this target and written down in differences/
 
 
@@ -70,24 +73,44 @@ class Verdict:
 class Expectation:
     """What a value case asks for: of each leaf the value, and of each element how far a result may lie from it (f64).
 
-    A bound of 0 asks for the same bits, one of inf for nothing.
+    A bound of 0 asks for the same bits, one of inf for nothing. Of decompositions it is asked besides that their
+    factors have the properties of such (`refxla_spec.properties`), which decide about all their elements together.
     """
 
     values: tuple[Array, ...]
     bounds: tuple[Array, ...]
+    decompositions: tuple[Decomposition, ...] = ()
+
+    @property
+    def undecided(self) -> int:
+        """How many elements any value would pass for: those whose bound is no smaller than their type's numbers."""
+        together = {k for d in self.decompositions for k in d.decides}
+        pairs = enumerate(zip(self.values, self.bounds, strict=True))
+        return sum(int(np.count_nonzero(~(b < _largest(v)))) for k, (v, b) in pairs if k not in together)
 
     def wrong(self, got: Sequence[Array]) -> list[Array]:
         """For each leaf which elements break the contract. The results have the types and dimensions of the values."""
         with np.errstate(all="ignore"):
-            return [
+            wrong = [
                 ~same_bits(g, v) & ~(np.maximum(distance(g, v), TINY) <= b)
                 for g, v, b in zip(got, self.values, self.bounds, strict=True)
             ]
+        for d in self.decompositions:
+            matrices, _ = d.broken(got)
+            for k in d.decides:
+                wrong[k] = wrong[k] | matrices.reshape(matrices.shape + (1,) * (wrong[k].ndim - matrices.ndim))
+        return wrong
 
     def explains(self, got: Sequence[Array], other: Expectation) -> list[Array]:
         """For each leaf which elements are right by this expectation, where it is decided and not the other one."""
         pairs = zip(self.wrong(got), self.values, self.bounds, other.values, strict=True)
         return [~w & np.isfinite(b) & ~same_bits(v, o) for w, v, b, o in pairs]
+
+
+def _largest(value: Array) -> float:
+    """The largest finite number of an array's type; inf for types whose elements are right or wrong."""
+    element_type = component_type(type_of(value))
+    return float(ml_dtypes.finfo(element_type.dtype).max) if element_type.is_float else np.inf
 
 
 @lru_cache(maxsize=8)
@@ -98,11 +121,11 @@ def expectation(case: Case) -> Expectation:
         values = given if given is not None else asked(Reference(), case)
         return Expectation(tuple(values), tuple(np.zeros(v.shape) for v in values))
     value, bound = run_with_bounds(case.module, case.inputs)
-    values, bounds = arrays(value), arrays(bound)
+    values, bounds, decompositions = arrays(value), arrays(bound), decided(case.module, case.inputs)
     if given is not None:
         bounds = [np.where(np.isfinite(b), b, 0.0) for b in bounds]
         values = given
-    return Expectation(tuple(values), tuple(bounds))
+    return Expectation(tuple(values), tuple(bounds), tuple(decompositions))
 
 
 def wanted_of(case: Case, target: Target) -> Expectation:
@@ -172,8 +195,11 @@ def _judged(
             is_, instead = f"{g.dtype}{list(g.shape)}", f"{v.dtype}{list(v.shape)}"
             return _fail(case, target, known, f"result {n} is {is_} instead of {instead}", **shown)
     wrong = wanted.wrong(got)
-    undecided = sum(int(np.count_nonzero(np.isinf(b))) for b in wanted.bounds)
+    undecided, elements = wanted.undecided, sum(v.size for v in wanted.values)
     if not any(w.any() for w in wrong):
+        if 2 * undecided > elements:
+            reason = f"the contract decides {elements - undecided} of {elements} elements"
+            return verdict(case, target.name, Outcome.UNDECIDED, reason, undecided=undecided)
         return verdict(case, target.name, Outcome.PASS, undecided=undecided)
     reason = describe(wanted, got, wrong)
     names = _excuses(case, target, known, wanted, got, wrong)
@@ -292,15 +318,17 @@ def _flush(value: Value) -> Value:
 
 
 def _subnormal(value: Array) -> Array:
-    import ml_dtypes
-
     if not type_of(value).is_float:
         return np.zeros(value.shape, bool)
     return (value != 0) & (np.abs(value) < ml_dtypes.finfo(value.dtype).smallest_normal)
 
 
 def describe(wanted: Expectation, got: Sequence[Array], wrong: Sequence[Array]) -> str:
-    """The first element that is wrong: where, what it is, what it should be, and how far it may lie from that."""
+    """The first element that is wrong: where, what it is, what it should be, and how far it may lie from that; of a
+    decomposition, what does not hold."""
+    for d in wanted.decompositions:
+        if told := d.broken(got)[1]:
+            return f"{d.instruction.custom_call_target}: {told}"
     for n, (g, v, b, w) in enumerate(zip(got, wanted.values, wanted.bounds, wrong, strict=True)):
         if not w.any():
             continue

@@ -36,6 +36,7 @@ import sys
 _VALUE = '''from refxla_conformance.check import Expectation, describe
 from refxla_conformance.reproducer import array
 from refxla_conformance.targets import make_target
+from refxla_spec.properties import decided
 from refxla_spec.text import parse
 
 HLO = r"""
@@ -51,7 +52,7 @@ BOUNDS = [{bounds}]
 
 target = make_target(sys.argv[1] if len(sys.argv) > 1 else {target!r})
 got = {call}
-expected = Expectation(tuple(EXPECTED), tuple(BOUNDS))
+expected = Expectation(tuple(EXPECTED), tuple(BOUNDS), tuple(decided(parse(HLO), INPUTS)))
 for n, value in enumerate(EXPECTED):
     print(f"result {{n}} expected: {{value.dtype}}{{list(value.shape)}} {{value.tolist()}}")
 for n, value in enumerate(got):

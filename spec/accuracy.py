@@ -9,12 +9,18 @@ move a result that is almost halfway between two of their values, to the other o
 (zeros with their sign, infinities, NaN) and results that are exactly representable limits are part of the contract: an
 exact result that is zero, infinite or NaN is met exactly.
 
+What takes several steps, above all sums (reduce, reduce-window, dot, convolution, scatter, batch-norm, cholesky, ...), is
+computed in f32 at least, in f64 for f64, and rounded to the type of its result once. That holds of a sum however it is
+written: a reducer is an `add` of bf16, and yet the sum of a thousand is rounded once, not at each of them. (Of a
+`while` loop that adds, each addition is an operation of its own.) So a sum of n terms may be off by n u sum |terms|,
+u = 2^-24 for all types up to f32, plus one rounding of the result.
+
 The value of a complex operation is compared by its distance from the exact one: ULPs of its modulus, not of each part.
 """
 
 from __future__ import annotations
 
-from .types import ELEMENT_TYPES
+from .types import C64, C128, ELEMENT_TYPES, F32, F64, ElementType
 
 # Bounds for f32 and f64 alike. Next to each: the largest error found in refxla's own functions, in f32 with a star over
 # all 2^32 operands (`refxla-conformance sweep`), then in f64, over samples of about a million.
@@ -82,6 +88,12 @@ ULP: dict[tuple[str, str], float] = {
     **{(opcode, t.name): 1.0 for opcode in _REAL for t in ELEMENT_TYPES.values() if t.is_float and t.bits < 32},
     **{(opcode, type_): bound for opcode, bound in _COMPLEX.items() for type_ in ("c64", "c128")},
 }
+
+
+def computed_in(element_type: ElementType) -> ElementType:
+    """The type in which sums, and other operations of several steps, of a floating-point or complex type are computed
+    at least."""
+    return {F64: F64, C128: F64, C64: F32}.get(element_type, F32)
 
 
 def max_ulp(opcode: str, element_type: str) -> float:

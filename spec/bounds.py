@@ -7,8 +7,9 @@ that a program may have that keeps the accuracy contract (accuracy.py). The rule
                      evaluated at the ends of these intervals (and where it turns, if it is not monotone); the largest
                      distance from the reference's result is the error passed on. To it comes what the contract allows
                      this operation itself, and half a ULP for the reference's rounding, unless it is exact.
-    sums             The sum of the terms' errors, and n * u * sum |terms| for n terms and the unit roundoff u: the
-                     bound of n additions in any order (reduce, dot, convolution, reduce-window, scatter, ...).
+    sums             The sum of the terms' errors, and n * u * sum |terms| for n terms and the unit roundoff u of the
+                     type that sums are computed in (accuracy.py): the bound of n additions in any order (reduce, dot,
+                     convolution, reduce-window, scatter, ...). A narrower result is that, rounded once.
     data movement    Errors move with their elements.
     choices          A comparison whose operands' intervals overlap is *undecided*, and so is what cannot be analysed:
                      its error is inf. A select by an undecided predicate may give either value. Integers are exact or
@@ -29,7 +30,7 @@ import ml_dtypes
 import numpy as np
 
 from .accuracy import max_ulp
-from .compare import distance, ulp
+from .compare import TINY, distance, same_bits, ulp
 from .devices import Device
 from .dynamic import meet
 from .elementwise import is_elementwise
@@ -316,6 +317,21 @@ def outwards(error: Array) -> Array:
 def unit_roundoff(element_type: ElementType) -> float:
     """The largest relative error of one rounding to a floating-point or complex type."""
     return float(ml_dtypes.finfo(component_type(element_type).dtype).eps) / 2
+
+
+def rounded(center: Array, error: Array, result: Array, known: bool) -> Array:
+    """The bound of one rounding of a number that lies within `error` of `center`, from the result that it is near.
+
+    Rounding is monotone, so that it is the farther of the two ends, rounded; 0 where both are the result's bits. A
+    center that is not finite is certain where what it comes from is `known` exactly.
+    """
+    error = np.where(np.isfinite(center), error, 0 if known else np.inf)
+    bound = np.zeros(result.shape)
+    for end in (center - error, center + error):
+        end = round_to(end, type_of(result))
+        apart = np.maximum(distance(end, result), TINY)
+        bound = np.maximum(bound, np.where(same_bits(end, result), 0, apart))
+    return bound
 
 
 def interval(value: Array, error: Error) -> tuple[Array, ...]:

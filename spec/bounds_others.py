@@ -6,9 +6,9 @@ from math import log, pi, prod, sqrt
 
 import numpy as np
 
-from . import bounds_devices, bounds_structured
+from . import bounds_devices, bounds_matrices, bounds_structured
 from .bounds import Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided, unit_roundoff
-from .bounds_structured import sum_bound
+from .bounds_structured import is_narrow, sum_bound
 from .compare import ulp
 from .custom_calls import TARGETS, identity, sharded
 from .module import Instruction
@@ -91,7 +91,8 @@ def _sum_of_products(
         wide = evaluate(j, *(s + filled(s, e) for s, e in zip(sizes, errors[:factors], strict=True)), *rest)
         spread = np.maximum(wide - absolute, 0)
     count = terms * (4 if type_of(result).is_complex else 1) + 2
-    return sum_bound(absolute, spread, count, result, known)
+    center = evaluate(j, *(v.astype(np.float64) for v in values[:factors]), *rest) if is_narrow(result) else None
+    return sum_bound(absolute, spread, count, result, known, center=center)
 
 
 _EXACT_CALLS = ("TopK", "ApproxTopK", "cu_threefry2x32", "cu_threefry2x32_ffi")
@@ -109,6 +110,7 @@ CONTROL = {**bounds_structured.CONTROL, **bounds_devices.CONTROL, "scan": _scan}
 RULES = {
     **bounds_structured.RULES,
     **bounds_devices.RULES,
+    **bounds_matrices.RULES,
     "custom-call": _custom_call,
     "ragged-dot": _ragged_dot,
     "rng": _rng,

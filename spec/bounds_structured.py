@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .accuracy import computed_in
 from .bounds import (
     ERROR_TYPE,
     Array,
@@ -23,6 +24,7 @@ from .bounds import (
     no_error,
     of_errors,
     outwards,
+    rounded,
     undecided,
     unit_roundoff,
 )
@@ -136,23 +138,34 @@ def _rounds(value: Array) -> bool:
 
 
 def sum_bound(
-    absolute: Array, errors: Array, count: Array | float, result: Array, known: bool, finite: Array | None = None
+    absolute: Array,
+    errors: Array,
+    count: Array | float,
+    result: Array,
+    known: bool,
+    finite: Array | None = None,
+    center: Array | None = None,
 ) -> Error:
     """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
 
-    `known`: all terms are exact, so that a result that is not finite is certain. But where the finite terms together
-    exceed what the type holds, some orders of addition overflow and others do not: undecided. `finite` is the sum of
-    the sizes of the finite terms, where there are others.
+    u is that of the type in which the sum is computed; where the result's is narrower, `center` is the sum itself, in
+    f64, and the bound that of one rounding of a number so near to it. `known`: all terms are exact, so that a result
+    that is not finite is certain. But where the finite terms together exceed what the type computed in holds, some
+    orders of addition overflow and others do not: undecided. `finite` is the sum of the sizes of the finite terms,
+    where there are others.
     """
     if not _rounds(result):
         return None if known else undecided(result)
-    bound = np.asarray(count, np.float64) * unit_roundoff(type_of(result)) * (absolute + errors) + errors
+    computed = computed_in(type_of(result))
+    largest = float(ml_dtypes.finfo(computed.dtype).max)
+    bound = np.asarray(count, np.float64) * unit_roundoff(computed) * (absolute + errors) + errors
+    if is_narrow(result):
+        bound = rounded(center, bound, result, known)
     if known:  # a sum of one term, or of zeros, is exact
-        bound = np.where(np.isfinite(np.abs(result)), bound, 0)
-    largest = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).max)
+        bound = np.where(np.isfinite(np.abs(result)) | is_narrow(result), bound, 0)
     # An infinite term makes the sum infinite; finite ones of narrower types do not add up to inf in f64. (Of complex
     # numbers one part may be infinite and the other overflow.)
-    infinite = np.isinf(absolute) & (largest < MAX_F64) & ~np.iscomplexobj(result)
+    infinite = np.isinf(absolute) & (largest < MAX_F64) & (not np.iscomplexobj(result))
     bound = np.where((absolute > largest) & ~infinite & ~np.isnan(np.abs(result)), np.inf, bound)
     if finite is not None:
         bound = np.where((finite > largest) & ~np.isnan(np.abs(result)), np.inf, bound)
@@ -162,6 +175,19 @@ def sum_bound(
 
 
 MAX_F64 = float(np.finfo(np.float64).max)
+
+
+def is_narrow(value: Array) -> bool:
+    """Whether the type is narrower than the one in which its sums are computed."""
+    return type_of(value).is_float and computed_in(type_of(value)) is not type_of(value)
+
+
+def _size(x: Array) -> Array:
+    return np.abs(x).astype(np.float64)
+
+
+def _in_f64(x: Array) -> Array:
+    return x.astype(np.float64)
 
 
 def _products(terms: Any) -> Any:
@@ -180,7 +206,10 @@ def _products(terms: Any) -> Any:
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
         finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(_finite, values))
-        bound = sum_bound(absolute, spread, count, result, known, finite)
+        center = evaluate(j, *map(_in_f64, values)) if is_narrow(result) else None
+        bound = sum_bound(absolute, spread, count, result, known, finite, center)
+        if is_narrow(result):
+            return bound
         # Of subnormal products the roundings are absolute; of complex zeros the sign depends on the formula.
         least = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).smallest_subnormal)
         inexact = np.isfinite(np.abs(result)) & ((absolute > 0) | np.iscomplexobj(result))
@@ -237,7 +266,10 @@ def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Erro
     results = result if isinstance(result, tuple) else (result,)
     if not values[0].size:
         found = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
-    elif not set(_combiners(i.to_apply)) <= set(_REDUCED):
+    elif any(
+        opcode is None or (_rounds(r) and opcode not in _REDUCED)
+        for opcode, r in zip(_combiners(i.to_apply), results, strict=True)
+    ):
         return _reduce_in_pairs(self, i, values, errors, result)
     else:
         found = []
@@ -259,14 +291,16 @@ def _reduced_sum(pair, es, axes, r, known):
     absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
     terms = pair[0].size // max(1, r.size)
     finite = _finite(pair[0]).sum(axes) + _finite(pair[1])
-    return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite)
+    center = _in_f64(pair[0]).sum(axes) + _in_f64(pair[1]) if is_narrow(r) else None
+    return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite, center)
 
 
 def _reduced_product(pair, es, axes, r, known):
     sizes = [np.abs(p).astype(np.float64) for p in pair]
     whole = sizes[0].prod(axes) * sizes[1]
     wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
-    bound = _product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known)
+    center = _in_f64(pair[0]).prod(axes) * _in_f64(pair[1]) if is_narrow(r) else None
+    bound = _product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known, center)
     return _in_any_order(bound, r, *(f(pair[0]).prod(axes) * f(pair[1]) for f in (_above_one, _below_one)))
 
 
@@ -284,7 +318,7 @@ def _below_one(x: Array) -> Array:
 
 def _in_any_order(bound: Array, result: Array, most: Array, least: Array) -> Array:
     """The bound of a product; undecided where some orders of multiplication overflow or underflow and others do not."""
-    info = ml_dtypes.finfo(component_type(type_of(result)).dtype)
+    info = ml_dtypes.finfo(computed_in(type_of(result)).dtype)
     matters = (most > float(info.max)) | (least < float(info.smallest_normal))
     if type_of(result).is_complex:  # an infinite part times a zero is NaN in some orders
         matters = matters | ~np.isfinite(np.abs(result))
@@ -293,14 +327,21 @@ def _in_any_order(bound: Array, result: Array, most: Array, least: Array) -> Arr
 
 def _growth(element_type: ElementType, roundings: Array | int) -> Array:
     """(1 + u)^n - 1 for the unit roundoff u and n roundings; in f64, where 1 + u may be 1."""
-    return np.expm1(roundings * np.log1p(unit_roundoff(element_type)))
+    return np.expm1(roundings * np.log1p(unit_roundoff(computed_in(element_type))))
 
 
-def _product_bound(whole: Array, wide: Array, count: int, r: Array, known: bool) -> Error:
-    """Of products of `count` factors: `whole` is the size of the product, `wide` its size with the factors' errors."""
+def _product_bound(
+    whole: Array, wide: Array, count: Array | int, r: Array, known: bool, center: Array | None = None
+) -> Error:
+    """Of products of `count` factors: `whole` is the size of the product, `wide` its size with the factors' errors.
+
+    `center` is the product in f64, where the result's type is narrower than what it is computed in.
+    """
     terms = count * (4 if type_of(r).is_complex else 1)
     growth = _growth(type_of(r), terms)
     grown = (wide - whole) + wide * growth
+    if is_narrow(r):
+        return rounded(center, grown, r, known)
     bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown, 0 if known else np.inf)
     # of subnormal results the roundings are absolute
     return outwards(bound + terms * float(np.nextafter(np.zeros((), r.dtype).real, r.dtype.type(1).real)))
@@ -393,13 +434,16 @@ def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: li
         j, _ = sum_of_errors(i)
         absolute = self.evaluate_errors(j, [np.abs(v).astype(np.float64) for v in values])
         spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
-        return sum_bound(absolute, spread, prod(w.size for w in i.window) + 2, result, exact(errors))
+        center = self.evaluate_errors(j, list(map(_in_f64, values))) if is_narrow(result) else None
+        count = prod(w.size for w in i.window) + 2
+        return sum_bound(absolute, spread, count, result, exact(errors), center=center)
     if opcode == "multiply":
         j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": _combination("multiply")})
         sizes = [np.abs(v).astype(np.float64) for v in values]
         wide = self.evaluate_errors(j, [size + e for size, e in zip(sizes, es, strict=True)])
         whole = self.evaluate_errors(j, sizes)
-        bound = _product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors))
+        center = self.evaluate_errors(j, list(map(_in_f64, values))) if is_narrow(result) else None
+        bound = _product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors), center)
         most, least = (self.evaluate_errors(j, [f(v) for v in values]) for f in (_above_one, _below_one))
         return _in_any_order(bound, result, most, least)
     if opcode in ("maximum", "minimum") and type_of(values[0]).is_float:
@@ -418,9 +462,15 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
     overwrites = n == 1 and i.to_apply.root is i.to_apply.parameters[1]
     if exact(errors) and (overwrites or not floats or opcode in ("maximum", "minimum")):
         return no_error(result)
-    if n > 1 or not floats or not exact(errors[n]):
+    if not exact(errors[n]):
+        return undecided(result)
+    if n > 1 and all(_combiners(i.to_apply)):
+        return tuple(_scatter(self, *_pair_of_scatter(i, k, values, errors), result[k]) for k in range(n))
+    if n == 1 and not floats and opcode is not None:
         return undecided(result)
     carried = (True, False, True)
+    if n > 1 or opcode not in ("add", "multiply", "maximum", "minimum") and not overwrites:
+        return _scattered_once(self, i, values, errors, result)
     operand, indices, updates = values
     es = filled(operand, errors[0]), filled(updates, errors[2])
     if overwrites:
@@ -436,14 +486,19 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         )
         spread = self.evaluate_errors(j, [es[0], indices, es[1]])
         # an element that nothing is added to keeps its bits
-        return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
+        center = None
+        if is_narrow(result):
+            center = self.evaluate_errors(j, [_in_f64(operand), indices, _in_f64(updates)])
+        return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
     if opcode == "multiply" and exact(errors) and type_of(operand).is_float:
         j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
-        grown = _growth(type_of(result), count + (count > 0))
-        size = np.abs(result).astype(np.float64)
-        bound = outwards(np.where(np.isfinite(size), size * grown, 0) + (count > 0) * count * ulp(result * 0))
         product = replace(j, attributes={**i.attributes, "to_apply": _combination("multiply")})
+        center, whole = (
+            self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_in_f64, _size)
+        )
+        bound = _product_bound(whole, whole, count + (count > 0), result, True, center)
+        bound = np.where(count > 0, bound, 0)
         most, least = (
             self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_above_one, _below_one)
         )
@@ -457,14 +512,61 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
     return undecided(result)
 
 
+def _pair_of_scatter(i: Instruction, k: int, values: list[Array], errors: list[Error]) -> tuple:
+    """The k-th of several scatters that a computation does side by side: (instruction, operands, their errors)."""
+    n = len(values) // 2
+    chosen = (k, n, n + 1 + k)
+    opcode = _combiners(i.to_apply)[k]
+    a, b = (make("parameter", shape=Shape(type_of(values[k])), number=m) for m in (0, 1))
+    c = make(opcode, a, b)
+    single = replace(
+        i,
+        operands=[i.operands[m] for m in chosen],
+        shape=i.shape.elements[k],
+        attributes={**i.attributes, "to_apply": Computation(opcode, [a, b, c], c)},
+    )
+    return single, [values[m] for m in chosen], [errors[m] for m in chosen]
+
+
+def _scattered_once(self: Bounds, i: Instruction, values: list[Value], errors: list[Error], result: Value) -> Error:
+    """By any computation: decided where an element is changed once at most, since the order of several is open."""
+    n = len(values) // 2
+    indices, parts = values[n], result if isinstance(result, tuple) else (result,)
+    a, b = (make("parameter", shape=Shape(ERROR_TYPE), number=k) for k in (0, 1))
+    single = replace(i, operands=[i.operands[k] for k in (0, n, n + 1)], shape=Shape.of(parts[0]))
+    j = of_errors(single, (True, False, True))
+    last = replace(j, attributes={**i.attributes, "to_apply": Computation("second", [a, b], b)})
+    zeros, count = np.zeros(values[0].shape), np.arange(values[n + 1].size, dtype=np.float64).reshape(values[n + 1].shape)
+    source = self.evaluate_errors(last, [zeros - 1, indices, count]).astype(np.int64)  # which update comes where
+    added = replace(j, attributes={**i.attributes, "to_apply": _combination("add")})
+    hits = self.evaluate_errors(added, [zeros, indices, np.ones(count.shape)])
+    lifted = lift(i.to_apply, parts[0].shape)
+    if lifted is None:
+        return undecided(result)
+    updates = [u.reshape(-1)[np.maximum(source, 0)] if u.size else np.zeros(source.shape, u.dtype) for u in values[n + 1 :]]
+    spread = [None if e is None else e.reshape(-1)[np.maximum(source, 0)] for e in errors[n + 1 :]]
+    _, changed = self.run(lifted, [*values[:n], *updates], [*errors[:n], *spread])
+    made = changed if isinstance(changed, tuple) else (changed,)
+    found = []
+    for r, e, before in zip(parts, made, errors[:n], strict=True):
+        once = np.where(hits == 1, filled(r, e), np.inf)
+        found.append(np.where(hits == 0, filled(r, before), once))
+    return tuple(found) if isinstance(result, tuple) else found[0]
+
+
 def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
     """A window whose largest elements lie within their errors may give its source element to any of these."""
     operand, source, init = values
     counts = (window_count(s, w) for s, w in zip(operand.shape, i.window, strict=True))
     cut = tuple(slice(n) for n in counts)  # one of dynamic size may be longer
     source, errors = source[cut], [errors[0], None if errors[1] is None else errors[1][cut], errors[2]]
-    if binary_opcode(i.scatter) != "add" or not type_of(operand).is_float:
-        return no_error(result) if exact(errors) and not _rounds(operand) else undecided(result)
+    opcode = binary_opcode(i.scatter)
+    if exact(errors) and (opcode in ("maximum", "minimum") or not _rounds(source)):
+        return no_error(result)
+    if exact(errors) and opcode == "multiply":
+        return _selected_product(self, i, operand, source, init, result)
+    if opcode != "add" or not type_of(operand).is_float:
+        return undecided(result)
     e = filled(operand, errors[0])
     j = replace(
         i, attributes={**i.attributes, "scatter": _combination("add")}, shape=replace(i.shape, element_type=ERROR_TYPE)
@@ -499,7 +601,26 @@ def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], error
             extra[taken] += np.where(rival, amount[placed] + spread_source[placed], 0)
             count[taken] += rival
         spread = spread + extra
-    return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors))
+    center = scattered(_in_f64(source), _in_f64(np.asarray(init))) if is_narrow(result) else None
+    return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
+
+
+def _selected_product(
+    self: Bounds, i: Instruction, operand: Array, source: Array, init: Array, result: Array
+) -> Error:
+    """Of select-and-scatter with a multiplication, on exact operands."""
+
+    def scattered(opcode: str, a: Array, start: Array) -> Array:
+        shape = replace(i.shape, element_type=ERROR_TYPE)
+        j = replace(i, attributes={**i.attributes, "scatter": _combination(opcode)}, shape=shape)
+        return self.evaluate_errors(j, [operand, a, start])
+
+    count = scattered("add", np.ones(source.shape), np.zeros(()))
+    whole, center, most, least = (
+        scattered("multiply", f(source), f(np.asarray(init))) for f in (_size, _in_f64, _above_one, _below_one)
+    )
+    bound = _product_bound(whole, whole, count + (count > 0), result, True, center)
+    return np.where(count > 0, _in_any_order(bound, result, most, least), 0)
 
 
 def _direction(select: Computation) -> str:

@@ -3,7 +3,7 @@
 The JSON is one object:
 
     format      "refxla-conformance"
-    version     1; a reader of version 1 can read every file that says so
+    version     2; a reader of version 2 can read files of version 1, too, which know no "undecided" outcome
     started     when, as ISO 8601 in UTC
     seconds     how long it took
     complete    false if the run was interrupted: then cases are missing
@@ -15,7 +15,7 @@ The JSON is one object:
         note                        "" or a sentence; of a counterexample the rule that is broken
         program                     HLO text, of a case that failed or was excused on a target (otherwise left out)
         results                     for each target:
-            outcome                 "pass", "fail", "unsupported" or "excused"
+            outcome                 "pass", "fail", "unsupported", "undecided" or "excused"
             seconds                 time taken, the comparison included
             reason                  what is wrong, for all but a pass (left out if empty, as are those below)
             undecided               how many elements of the result the contract says nothing of
@@ -42,7 +42,7 @@ from ..cases import Case
 from ..check import Outcome, Verdict
 from ..machine import machine
 
-FORMAT, VERSION = "refxla-conformance", 1
+FORMAT, VERSION = "refxla-conformance", 2
 
 
 @dataclass
@@ -125,8 +125,8 @@ class Results:
             raise InputError(f"{path} is not JSON: {error}") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InputError(f"{path} is no report of this suite; write one with --json")
-        if found["version"] != VERSION:
-            raise InputError(f"{path} has version {found['version']} of the format, and this suite reads {VERSION}")
+        if not 1 <= found["version"] <= VERSION:
+            raise InputError(f"{path} has version {found['version']} of the format, and this suite reads 1 to {VERSION}")
         made = cls(**{k: found[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
         for case in found["cases"]:
             row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")), case.get("program", ""))

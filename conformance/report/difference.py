@@ -18,9 +18,9 @@ CHANGES = {
     "failing": "did not pass and did not fail, and fails now",
     "new fail": "is new, and fails",
     "gone": "is not there any more",
-    "fixed": "failed, and does no longer",
-    "gained": "was unsupported or excused, and passes now",
-    "changed": "was unsupported and is excused, or the other way round",
+    "fixed": "failed, and does no longer (what becomes undecided has only changed)",
+    "gained": "was unsupported, undecided or excused, and passes now",
+    "changed": "was unsupported, undecided or excused, and is another of these",
     "new": "is new, and does not fail",
 }
 BAD = ("broken", "failing", "new fail")
@@ -71,7 +71,7 @@ def _change(before: Outcome | None, after: Outcome | None) -> str:
         return "broken"
     if after is Outcome.FAIL:
         return "failing"
-    if before is Outcome.FAIL:
+    if before is Outcome.FAIL and after is not Outcome.UNDECIDED:
         return "fixed"
     return "gained" if after is Outcome.PASS else "changed"
 

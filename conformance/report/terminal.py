@@ -14,7 +14,14 @@ from rich.text import Text
 from ..check import Outcome, Verdict
 from . import Results
 
-STYLES = {Outcome.PASS: "green", Outcome.FAIL: "bold red", Outcome.EXCUSED: "yellow", Outcome.UNSUPPORTED: "blue"}
+STYLES = {
+    Outcome.PASS: "green",
+    Outcome.FAIL: "bold red",
+    Outcome.UNDECIDED: "magenta",
+    Outcome.EXCUSED: "yellow",
+    Outcome.UNSUPPORTED: "blue",
+}
+LETTERS = {Outcome.FAIL: "F", Outcome.UNDECIDED: "?", Outcome.EXCUSED: "e", Outcome.UNSUPPORTED: "u"}
 EVERY = 15.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -52,7 +59,7 @@ def show(console: Console, results: Results, every: bool = False) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("operation")
     several = len(results.targets) > 1
-    outcomes = [Outcome.PASS, Outcome.FAIL, Outcome.EXCUSED, Outcome.UNSUPPORTED]
+    outcomes = list(STYLES)
     if several:
         for target in results.targets:
             table.add_column(target, justify="right")
@@ -84,6 +91,10 @@ def show(console: Console, results: Results, every: bool = False) -> None:
             told.append(", " if n else "")
             told.append(f"{total[outcome]} {outcome.value}", STYLES[outcome] if total[outcome] else "dim")
         console.print(told)
+        partly = [v for v in (row.results.get(target) for row in results.rows.values()) if v and v.undecided]
+        if partly:
+            elements = sum(v.undecided for v in partly)
+            console.print(f"  {elements} elements, of {len(partly)} cases, are left undecided by the contract", style="dim")
     names = Counter(n for row in results.rows.values() for v in row.results.values() for n in v.differences)
     for name, count in names.most_common():
         console.print(Text(f"  excused {count} times: {name}", STYLES[Outcome.EXCUSED]))
@@ -94,7 +105,7 @@ def show(console: Console, results: Results, every: bool = False) -> None:
 def cell(counts: Counter[Outcome]) -> Text:
     """The counts of one operation on one target in short: passes, then what did not pass, each with its letter."""
     made = Text(str(counts[Outcome.PASS]), STYLES[Outcome.PASS])
-    for outcome, letter in ((Outcome.FAIL, "F"), (Outcome.EXCUSED, "e"), (Outcome.UNSUPPORTED, "u")):
+    for outcome, letter in LETTERS.items():
         if counts[outcome]:
             made.append(f" {counts[outcome]}{letter}", STYLES[outcome])
     return made

@@ -1,0 +1,87 @@
+"""Numbers that carry a bound of their error: a formula written with them bounds the error of whoever computes it.
+
+`Running(value, error, u)` stands for all that a computation may have in place of an exact array, when each of its
+operations is rounded with the unit roundoff u: numbers within `error` of `value`. The operators compute the value in
+f64 (or a wider type that it has), carry the operands' errors on, and add what the operation itself may round off, which
+is ROUNDINGS times u: a quotient may be a product with a rounded reciprocal, a square root one with a rounded rsqrt.
+Sums of n terms add n u sum |terms|, in whatever order they are added.
+
+bounds_matrices.py states the operations that take several steps (batch-norm, cholesky, triangular-solve) in these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+ROUNDINGS = 3.0  # of one operation that is not a sum: of x / y as x * rsqrt(y)^2, the rounding of each factor
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """An array of f64 or c128 (or wider), for each element a bound of the error, and the unit roundoff computed with.
+
+    Dimensions broadcast, as NumPy's do. An error of inf says that nothing is known.
+    """
+
+    value: Array
+    error: Array
+    u: float
+
+    @property
+    def size(self) -> Array:
+        """The largest modulus that an element may have."""
+        return np.abs(self.value).astype(np.float64) + self.error
+
+    def __getitem__(self, index: Any) -> Running:
+        return Running(self.value[index], self.error[index], self.u)
+
+    def __add__(self, other: Running) -> Running:
+        return self._rounded(self.value + other.value, self.error + other.error, self.size + other.size)
+
+    def __sub__(self, other: Running) -> Running:
+        return self._rounded(self.value - other.value, self.error + other.error, self.size + other.size)
+
+    def __mul__(self, other: Running) -> Running:
+        return self._rounded(self.value * other.value, self._of_product(other), self.size * other.size)
+
+    def __truediv__(self, other: Running) -> Running:
+        divisor = np.abs(other.value).astype(np.float64)
+        value = self.value / other.value
+        error = (self.error + np.abs(value).astype(np.float64) * other.error) / (divisor - other.error)
+        error = np.where(divisor > other.error, error, np.inf)
+        return self._rounded(value, error, np.abs(value) + error)
+
+    def sqrt(self) -> Running:
+        """Of real numbers; where they may be below zero nothing is known."""
+        value = np.sqrt(self.value)
+        error = self.error / (value.astype(np.float64) + np.sqrt(np.maximum(self.value - self.error, 0)))
+        error = np.where(self.error == 0, 0, np.where(self.value > self.error, error, np.inf))
+        return self._rounded(value, error, value + error)
+
+    def conj(self) -> Running:
+        return Running(self.value.conj(), self.error, self.u)
+
+    def sum(self, axes: int | tuple[int, ...], keepdims: bool = False) -> Running:
+        """The sum along dimensions."""
+        value, error, size = (a.sum(axes, keepdims=keepdims) for a in (self.value, self.error, self.size))
+        terms = self.value.size / max(1, value.size)
+        return Running(value, error + terms * self.u * np.where(size > 0, size, 0), self.u)
+
+    def dot(self, other: Running) -> Running:
+        """The product of matrices, in the last two dimensions."""
+        value, size = self.value @ other.value, self.size @ other.size
+        known = np.abs(self.value).astype(np.float64) @ np.abs(other.value).astype(np.float64)
+        terms = (self.value.shape[-1] + 2) * (4 if np.iscomplexobj(value) else 1)
+        return Running(value, np.maximum(size - known, 0) + terms * self.u * size, self.u)
+
+    def _of_product(self, other: Running) -> Array:
+        return np.abs(self.value) * other.error + self.error * np.abs(other.value) + self.error * other.error
+
+    def _rounded(self, value: Array, error: Array, size: Array) -> Running:
+        each = ROUNDINGS * (4 if np.iscomplexobj(value) else 1) * self.u
+        return Running(value, np.asarray(error + each * size, np.float64), self.u)

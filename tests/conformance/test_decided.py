@@ -1,0 +1,122 @@
+"""The contract decides: whoever gives something else than what is asked for fails, and hardly any case says nothing."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+import numpy as np
+import pytest
+from refxla_conformance.cases import Case, collect
+from refxla_conformance.check import Expectation, Outcome, check
+from refxla_conformance.targets import Target
+from refxla_conformance.targets.reference import Reference
+from refxla_spec.compare import same_bits
+from refxla_spec.numerics import type_of
+
+expectation = importlib.import_module("refxla_conformance.check").expectation
+
+
+def sevens(value: np.ndarray) -> np.ndarray:
+    return ~value if value.dtype == bool else np.full(value.shape, 7).astype(value.dtype)
+
+
+def zeros(value: np.ndarray) -> np.ndarray:
+    return np.zeros_like(value)
+
+
+def doubled(value: np.ndarray) -> np.ndarray:
+    return ~value if value.dtype == bool else (value + value).astype(value.dtype)
+
+
+def without_the_last_row(value: np.ndarray) -> np.ndarray:
+    changed = np.array(value, ndmin=1)
+    changed[-1:] = 0
+    return changed.reshape(value.shape)
+
+
+LIES = (sevens, zeros, doubled, without_the_last_row)
+
+
+@cache
+def asked_for() -> list[tuple[Case, Expectation]]:
+    """Every value case of the default set, with what is asked for."""
+    return [(case, expectation(case)) for case in collect() if not case.is_negative]
+
+
+def passing(lie, kinds: tuple[str, ...]) -> list[str]:
+    """The cases that pass with wrong values."""
+    found = []
+    for case, wanted in asked_for():
+        with np.errstate(all="ignore"):
+            told = [lie(v) for v in wanted.values]
+        honest = all(same_bits(t, v).all() for t, v in zip(told, wanted.values, strict=True))
+        if case.kind in kinds and not honest and not any(w.any() for w in wanted.wrong(told)):
+            found.append(case.name)
+    return found
+
+
+def test_sevens_everywhere_fail_every_case():
+    assert passing(sevens, ("example", "edge", "structured")) == []
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_wrong_values_fail_every_structured_case(lie):
+    assert passing(lie, ("structured",)) == []
+
+
+def test_hardly_a_case_is_undecided():
+    undecided = [c.name for c, wanted in asked_for() if 2 * wanted.undecided > sum(v.size for v in wanted.values)]
+    assert len(undecided) < 0.01 * len(asked_for()), undecided
+
+
+class Told(Target):
+    """What the reference gives, after a change."""
+
+    name = "told"
+
+    def __init__(self, change=lambda value: value) -> None:
+        self.change = change
+
+    def run(self, module, arguments):
+        return [self.change(v) for v in Reference().run(module, arguments)]
+
+
+ONE_OF_EACH = {  # operations of many steps and sums, each with a case of it
+    opcode: next(c for c, w in asked_for() if c.kind == "structured" and c.opcode == opcode and w.values[0].size > 4)
+    for opcode in (
+        "batch-norm-grad batch-norm-inference batch-norm-training cholesky convolution custom-call dot fft ragged-dot "
+        "reduce reduce-window scaled-dot scan scatter select-and-scatter sort topk triangular-solve"
+    ).split()
+    if any(c.kind == "structured" and c.opcode == opcode for c, _ in asked_for())
+}
+
+
+@pytest.mark.parametrize("opcode", ONE_OF_EACH)
+def test_each_rule_passes_what_is_right_and_nothing_else(opcode):
+    case = ONE_OF_EACH[opcode]
+    assert check(case, Told()).outcome is Outcome.PASS
+    for lie in LIES:
+        assert check(case, Told(lie)).outcome is Outcome.FAIL, lie
+
+
+UNKNOWN = """HloModule unknown
+mean { a = f32[] parameter(0)
+       b = f32[] parameter(1)
+       c = f32[] add(a, b)
+       h = f32[] constant(0.3)
+       ROOT d = f32[] multiply(c, h) }
+ENTRY main { x = f32[5] parameter(0)
+             z = f32[] constant(0)
+             r = f32[] reduce(x, z), dimensions={0}, to_apply=mean
+             ROOT t = (f32[], f32[5]) tuple(r, x) }"""
+
+
+def test_what_the_contract_does_not_decide_is_no_pass():
+    """A reducer that is not associative means nothing in particular; beside other elements it is only counted."""
+    x = np.arange(5, dtype=np.float32)
+    alone = UNKNOWN.replace("             ROOT t = (f32[], f32[5]) tuple(r, x) }", "}").replace("  r =", "  ROOT r =")
+    found = check(Case("structured/reduce/unknown", "structured", "reduce", alone, (x,)), Told())
+    assert (found.outcome, found.undecided) == (Outcome.UNDECIDED, 1) and "decides 0 of 1 elements" in found.reason
+    found = check(Case("structured/reduce/beside", "structured", "reduce", UNKNOWN, (x,)), Told())
+    assert (found.outcome, found.undecided) == (Outcome.PASS, 1)
