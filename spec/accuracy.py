@@ -9,11 +9,11 @@ move a result that is almost halfway between two of their values, to the other o
 (zeros with their sign, infinities, NaN) and results that are exactly representable limits are part of the contract: an
 exact result that is zero, infinite or NaN is met exactly.
 
-What takes several steps, above all sums (reduce, reduce-window, dot, convolution, scatter, batch-norm, cholesky, ...), is
-computed in f32 at least, in f64 for f64, and rounded to the type of its result once. That holds of a sum however it is
-written: a reducer is an `add` of bf16, and yet the sum of a thousand is rounded once, not at each of them. (Of a
-`while` loop that adds, each addition is an operation of its own.) So a sum of n terms may be off by n u sum |terms|,
-u = 2^-24 for all types up to f32, plus one rounding of the result.
+What takes several steps, above all sums (reduce, reduce-window, dot, convolution, scatter, batch-norm, cholesky ...),
+is computed in f32 at least, in f64 for f64, and rounded to the type of its result once. That holds of a sum however it
+is written: a reducer is an `add` of bf16, and yet the sum of a thousand is rounded once, not at each of them. (Of a
+`while` loop that adds, each addition is an operation of its own; so it is where a reducer is more than one operation.)
+A sum of n terms may be off by n u sum |terms|, u = 2^-24 for all types up to f32, and one rounding of the result.
 
 The value of a complex operation is compared by its distance from the exact one: ULPs of its modulus, not of each part.
 """

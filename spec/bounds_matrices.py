@@ -69,6 +69,8 @@ class _Norm:
 
 
 def _training(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: tuple) -> Error:
+    """Of mean and variance what their sums may round off, the variance found in one reading or in two; of the output
+    what follows, and the roundings of a sum of products."""
     n = _Norm(i, values, errors)
     scale, offset = n.features
     if not values[0].size:
@@ -101,6 +103,7 @@ def _normalized(n: _Norm, scale: Running, centered: Running, mean: Running, devi
 
 
 def _inference(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+    """The roundings of the formula, or of the same sum of products put together in another way."""
     n = _Norm(i, values, errors)
     scale, offset, mean, variance = n.features
     output = _normalized(n, scale, n.x - mean, mean, (variance + n.epsilon).sqrt(), offset)
@@ -108,6 +111,7 @@ def _inference(self: Bounds, i: Instruction, values: list[Array], errors: list[E
 
 
 def _gradient(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: tuple) -> Error:
+    """What its sums over a feature may round off, and the roundings of the formulas."""
     n = _Norm(i, values[:4], errors[:4])
     scale, mean, variance = n.features
     if not values[0].size:
@@ -125,6 +129,7 @@ def _gradient(self: Bounds, i: Instruction, values: list[Array], errors: list[Er
 
 
 def _triangular_solve(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
+    """What substitution may round off, step by step: each sum of n terms n u times the sum of their sizes."""
     if not result.size:
         return np.zeros(result.shape)
     a, b = (_operand(v, e, result) for v, e in zip(values, errors, strict=True))
@@ -152,7 +157,10 @@ def _transposed(x: Running) -> Running:
 
 
 def _cholesky(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
-    """The other triangle is not specified, nor is the result of a matrix that is not positive definite."""
+    """What the factorisation may round off, column by column: each sum of n terms n u times the sum of their sizes.
+
+    The other triangle is not specified, nor is the result for a matrix that is not positive definite.
+    """
     a = _operand(values[0], errors[0], result)
     if not i.lower:
         a = _transposed(a).conj()

@@ -28,7 +28,7 @@ from .bounds import (
     undecided,
     unit_roundoff,
 )
-from .compare import TINY, distance, ulp
+from .compare import TINY, distance
 from .dynamic import meet
 from .indexing import window_count, window_slices
 from .module import Computation, Instruction
@@ -494,9 +494,7 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         j, _ = sum_of_errors(i)
         count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
         product = replace(j, attributes={**i.attributes, "to_apply": _combination("multiply")})
-        center, whole = (
-            self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_in_f64, _size)
-        )
+        center, whole = (self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_in_f64, _size))
         bound = _product_bound(whole, whole, count + (count > 0), result, True, center)
         bound = np.where(count > 0, bound, 0)
         most, least = (
@@ -536,14 +534,17 @@ def _scattered_once(self: Bounds, i: Instruction, values: list[Value], errors: l
     single = replace(i, operands=[i.operands[k] for k in (0, n, n + 1)], shape=Shape.of(parts[0]))
     j = of_errors(single, (True, False, True))
     last = replace(j, attributes={**i.attributes, "to_apply": Computation("second", [a, b], b)})
-    zeros, count = np.zeros(values[0].shape), np.arange(values[n + 1].size, dtype=np.float64).reshape(values[n + 1].shape)
+    zeros = np.zeros(values[0].shape)
+    count = np.arange(values[n + 1].size, dtype=np.float64).reshape(values[n + 1].shape)
     source = self.evaluate_errors(last, [zeros - 1, indices, count]).astype(np.int64)  # which update comes where
     added = replace(j, attributes={**i.attributes, "to_apply": _combination("add")})
     hits = self.evaluate_errors(added, [zeros, indices, np.ones(count.shape)])
     lifted = lift(i.to_apply, parts[0].shape)
     if lifted is None:
         return undecided(result)
-    updates = [u.reshape(-1)[np.maximum(source, 0)] if u.size else np.zeros(source.shape, u.dtype) for u in values[n + 1 :]]
+    updates = [
+        u.reshape(-1)[np.maximum(source, 0)] if u.size else np.zeros(source.shape, u.dtype) for u in values[n + 1 :]
+    ]
     spread = [None if e is None else e.reshape(-1)[np.maximum(source, 0)] for e in errors[n + 1 :]]
     _, changed = self.run(lifted, [*values[:n], *updates], [*errors[:n], *spread])
     made = changed if isinstance(changed, tuple) else (changed,)
@@ -605,9 +606,7 @@ def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], error
     return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
 
 
-def _selected_product(
-    self: Bounds, i: Instruction, operand: Array, source: Array, init: Array, result: Array
-) -> Error:
+def _selected_product(self: Bounds, i: Instruction, operand: Array, source: Array, init: Array, result: Array) -> Error:
     """Of select-and-scatter with a multiplication, on exact operands."""
 
     def scattered(opcode: str, a: Array, start: Array) -> Array:

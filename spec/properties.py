@@ -15,7 +15,7 @@ Stability, theorem 19.4), with a constant for the sums inside a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -193,7 +193,7 @@ def _product(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
 
 def _lu(a: Array, packed: Array, pivots: Array) -> Iterator[Rule]:
     """Pivots count from 0 on. Each element of P A is as near as its own sum of products has it."""
-    (m, n), k = a.shape[-2:], pivots.shape[-1]
+    (m, _), k = a.shape[-2:], pivots.shape[-1]
     packed = _wide(packed)
     inside = (pivots >= np.arange(k)) & (pivots < max(1, m))
     yield _none("pivots name rows further down", ~inside, -1)
@@ -240,7 +240,11 @@ def _potrf(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     whole = strict + _adjoint(strict) + np.eye(a.shape[-1]) * np.einsum("...ii->...i", read).real[..., None]
     part = np.tril(_wide(factor)) if lower else _adjoint(np.triu(_wide(factor)))
     made, definite = part @ _adjoint(part), d.expected[1] == 0
-    yield "the factor's square is the matrix", _norm(whole - made), np.where(definite, _allowed(a) * _norm(whole), np.inf)
+    yield (
+        "the factor's square is the matrix",
+        _norm(whole - made),
+        np.where(definite, _allowed(a) * _norm(whole), np.inf),
+    )
     least = np.einsum("...ii->...i", part).real.min(-1, initial=np.inf)
     yield _none("the diagonal is positive", definite & ~(least > 0))
     other = np.triu(factor, 1) != np.triu(a, 1) if lower else np.tril(factor, -1) != np.tril(a, -1)

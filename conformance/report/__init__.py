@@ -126,7 +126,9 @@ class Results:
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InputError(f"{path} is no report of this suite; write one with --json")
         if not 1 <= found["version"] <= VERSION:
-            raise InputError(f"{path} has version {found['version']} of the format, and this suite reads 1 to {VERSION}")
+            raise InputError(
+                f"{path} has version {found['version']} of the format, and this suite reads 1 to {VERSION}"
+            )
         made = cls(**{k: found[k] for k in ("targets", "started", "seconds", "complete", "machine", "versions")})
         for case in found["cases"]:
             row = Row(*(case[n] for n in ("name", "kind", "opcode", "type", "note")), case.get("program", ""))

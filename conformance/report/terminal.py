@@ -94,7 +94,7 @@ def show(console: Console, results: Results, every: bool = False) -> None:
         partly = [v for v in (row.results.get(target) for row in results.rows.values()) if v and v.undecided]
         if partly:
             elements = sum(v.undecided for v in partly)
-            console.print(f"  {elements} elements, of {len(partly)} cases, are left undecided by the contract", style="dim")
+            console.print(f"  {elements} elements of {len(partly)} cases are undecided", style="dim")
     names = Counter(n for row in results.rows.values() for v in row.results.values() for n in v.differences)
     for name, count in names.most_common():
         console.print(Text(f"  excused {count} times: {name}", STYLES[Outcome.EXCUSED]))

@@ -12,7 +12,6 @@ from refxla_conformance.check import Expectation, Outcome, check
 from refxla_conformance.targets import Target
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.compare import same_bits
-from refxla_spec.numerics import type_of
 
 expectation = importlib.import_module("refxla_conformance.check").expectation
 

@@ -16,9 +16,9 @@ from . import element_types
 from .markup import code, escaped, table
 
 _SUMMED = """The largest error is a part of the sum of the sizes of the n terms; a product of complex numbers counts as
-four."""
+four. A result narrower than f32 is that, rounded once."""
 _COMBINED = """Where the computation adds n terms, the largest error is a part of the sum of their sizes; where it takes
-the largest or the smallest of them, the result is exact."""
+the largest or the smallest of them, the result is exact. A result narrower than f32 is rounded once."""
 
 
 def promised(opcode: str, element_type: str, unit: str = " ULP") -> str:
@@ -57,7 +57,7 @@ def _sum_rows(types: tuple[str, ...]) -> list[tuple[str, str]]:
     by_roundoff: dict[float, list[str]] = {}
     for t in (ELEMENT_TYPES[t] for t in types):
         if t.is_float or t.is_complex:
-            by_roundoff.setdefault(unit_roundoff(t), []).append(code(t.name))
+            by_roundoff.setdefault(unit_roundoff(accuracy.computed_in(t)), []).append(code(t.name))
     rows = [(", ".join(names), f"n · 2<sup>{round(log2(u))}</sup>") for u, names in sorted(by_roundoff.items())]
     rounded = sum(map(len, by_roundoff.values()))
     return rows + [("all others", "exact: the same bits")] * (rounded < len(types))
