@@ -16,7 +16,8 @@ that a program may have that keeps the accuracy contract (accuracy.py). The rule
                      undecided; whatever undecided integers index is undecided.
 
 An exact operation on exact operands is exact: error 0, the same bits. The rules of the structured operations stand in
-bounds_structured.py, bounds_matrices.py and bounds_others.py. Complex errors are distances in the plane.
+bounds_structured.py, bounds_scatter.py, bounds_matrices.py, bounds_others.py. Complex errors are distances in the
+plane.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from math import log, pi, prod, sqrt
 
 import numpy as np
 
-from . import bounds_devices, bounds_matrices, bounds_structured
+from . import bounds_devices, bounds_matrices, bounds_scatter, bounds_structured
 from .bounds import Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided, unit_roundoff
-from .bounds_structured import is_narrow, sum_bound
+from .bounds_sums import is_narrow, sum_bound
 from .compare import ulp
 from .custom_calls import TARGETS, identity, sharded
 from .module import Instruction
@@ -111,6 +111,7 @@ RULES = {
     **bounds_structured.RULES,
     **bounds_devices.RULES,
     **bounds_matrices.RULES,
+    **bounds_scatter.RULES,
     "custom-call": _custom_call,
     "ragged-dot": _ragged_dot,
     "rng": _rng,

@@ -12,30 +12,29 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .accuracy import computed_in
-from .bounds import (
-    ERROR_TYPE,
-    Array,
-    Bounds,
-    Error,
-    exact,
-    filled,
-    interval,
-    no_error,
-    of_errors,
-    outwards,
-    rounded,
-    undecided,
-    unit_roundoff,
+from .bounds import Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided
+from .bounds_sums import (
+    above_one,
+    below_one,
+    combination,
+    combiners,
+    ends_of,
+    finite_size,
+    in_any_order,
+    in_f64,
+    is_narrow,
+    is_rounded,
+    product_bound,
+    sum_bound,
+    sum_of_errors,
 )
 from .compare import TINY, distance
 from .dynamic import meet
-from .indexing import window_count, window_slices
-from .module import Computation, Instruction
+from .module import Instruction
 from .numerics import component_type, total_order_key, type_of
-from .operation import make, operation
+from .operation import operation
 from .sorting import sorted_order
-from .types import ElementType, Shape, Value
+from .types import Value
 from .vectorize import binary_opcode, lift
 
 # Control flow.
@@ -119,83 +118,12 @@ def _moves(*data: int) -> Any:
 # Sums.
 
 
-def _combination(opcode: str) -> Computation:
-    """The reducer of errors with a binary operation."""
-    a, b = (make("parameter", shape=Shape(ERROR_TYPE), number=n) for n in (0, 1))
-    c = make(opcode, a, b)
-    return Computation(f"{opcode}_errors", [a, b, c], c)
-
-
-def sum_of_errors(i: Instruction) -> tuple[Instruction, tuple[bool, ...]]:
-    """A reduce-window or scatter of errors with an addition, and which of its operands are errors (not indices)."""
-    carried = (True, False, True) if i.opcode == "scatter" else (True, True)
-    return replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": _combination("add")}), carried
-
-
-def _rounds(value: Array) -> bool:
-    """Whether arithmetic in the value's type rounds."""
-    return type_of(value).is_float or type_of(value).is_complex
-
-
-def sum_bound(
-    absolute: Array,
-    errors: Array,
-    count: Array | float,
-    result: Array,
-    known: bool,
-    finite: Array | None = None,
-    center: Array | None = None,
-) -> Error:
-    """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
-
-    u is that of the type in which the sum is computed; where the result's is narrower, `center` is the sum itself, in
-    f64, and the bound that of one rounding of a number so near to it. `known`: all terms are exact, so that a result
-    that is not finite is certain. But where the finite terms together exceed what the type computed in holds, some
-    orders of addition overflow and others do not: undecided. `finite` is the sum of the sizes of the finite terms,
-    where there are others.
-    """
-    if not _rounds(result):
-        return None if known else undecided(result)
-    computed = computed_in(type_of(result))
-    largest = float(ml_dtypes.finfo(computed.dtype).max)
-    bound = np.asarray(count, np.float64) * unit_roundoff(computed) * (absolute + errors) + errors
-    if is_narrow(result):
-        bound = rounded(center, bound, result, known)
-    if known:  # a sum of one term, or of zeros, is exact
-        bound = np.where(np.isfinite(np.abs(result)) | is_narrow(result), bound, 0)
-    # An infinite term makes the sum infinite; finite ones of narrower types do not add up to inf in f64. (Of complex
-    # numbers one part may be infinite and the other overflow.)
-    infinite = np.isinf(absolute) & (largest < MAX_F64) & (not np.iscomplexobj(result))
-    bound = np.where((absolute > largest) & ~infinite & ~np.isnan(np.abs(result)), np.inf, bound)
-    if finite is not None:
-        bound = np.where((finite > largest) & ~np.isnan(np.abs(result)), np.inf, bound)
-    if np.iscomplexobj(result):  # which part of a product with an infinity is NaN, HLO does not say
-        bound = np.where(np.isfinite(np.abs(result)), bound, np.inf)
-    return outwards(np.where(np.isfinite(bound), bound, np.inf))
-
-
-MAX_F64 = float(np.finfo(np.float64).max)
-
-
-def is_narrow(value: Array) -> bool:
-    """Whether the type is narrower than the one in which its sums are computed."""
-    return type_of(value).is_float and computed_in(type_of(value)) is not type_of(value)
-
-
-def _size(x: Array) -> Array:
-    return np.abs(x).astype(np.float64)
-
-
-def _in_f64(x: Array) -> Array:
-    return x.astype(np.float64)
-
-
 def _products(terms: Any) -> Any:
     """The rule of sums of products, `terms(i, lhs, rhs)` in each."""
 
     def rule(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
         known = exact(errors)
-        if not _rounds(result):
+        if not is_rounded(result):
             return None if known else undecided(result)
         evaluate, j = operation(i.opcode).evaluate, of_errors(i, (True, True))
         sizes = [np.abs(v).astype(np.float64) for v in values]
@@ -205,8 +133,8 @@ def _products(terms: Any) -> Any:
             wide = evaluate(j, *(s + filled(s, e) for s, e in zip(sizes, errors, strict=True)))
             spread = np.maximum(wide - absolute, 0)  # |a| eb + ea |b| + ea eb
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
-        finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(_finite, values))
-        center = evaluate(j, *map(_in_f64, values)) if is_narrow(result) else None
+        finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(finite_size, values))
+        center = evaluate(j, *map(in_f64, values)) if is_narrow(result) else None
         bound = sum_bound(absolute, spread, count, result, known, finite, center)
         if is_narrow(result):
             return bound
@@ -216,11 +144,6 @@ def _products(terms: Any) -> Any:
         return np.where(inexact, bound + count * least, bound)
 
     return rule
-
-
-def _finite(x: Array) -> Array:
-    """The sizes of the finite elements, 0 for the others."""
-    return np.where(np.isfinite(x), np.abs(x).astype(np.float64), 0.0)
 
 
 def _dot_terms(i: Instruction, lhs: Array, rhs: Array) -> int:
@@ -247,35 +170,21 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
     return np.maximum(error, TINY)  # a sum of zeros has the sign that the order of its terms gives it
 
 
-def _combiners(computation: Computation) -> list[str | None]:
-    """For each result of a reducer of N pairs the opcode that combines its pair alone, or None."""
-    root, n = computation.root, len(computation.parameters) // 2
-    if not root.shape.is_tuple:
-        return [binary_opcode(computation)]
-    if root.opcode != "tuple":
-        return [None] * n
-    found: list[str | None] = []
-    for k, part in enumerate(root.operands):
-        pair = [computation.parameters[k], computation.parameters[n + k]]
-        found.append(part.opcode if part.operands == pair and not part.called else None)
-    return found
-
-
 def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
     n, axes = len(values) // 2, tuple(i.dimensions)
     results = result if isinstance(result, tuple) else (result,)
     if not values[0].size:
         found = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
     elif any(
-        opcode is None or (_rounds(r) and opcode not in _REDUCED)
-        for opcode, r in zip(_combiners(i.to_apply), results, strict=True)
+        opcode is None or (is_rounded(r) and opcode not in _REDUCED)
+        for opcode, r in zip(combiners(i.to_apply), results, strict=True)
     ):
         return _reduce_in_pairs(self, i, values, errors, result)
     else:
         found = []
-        for k, (opcode, r) in enumerate(zip(_combiners(i.to_apply), results, strict=True)):
+        for k, (opcode, r) in enumerate(zip(combiners(i.to_apply), results, strict=True)):
             pair, known = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
-            if _rounds(r):
+            if is_rounded(r):
                 es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])
                 found.append(_REDUCED[opcode](pair, es, axes, r, known))
             else:
@@ -290,8 +199,8 @@ def _spread(error: Error, result: Array) -> Error:
 def _reduced_sum(pair, es, axes, r, known):
     absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
     terms = pair[0].size // max(1, r.size)
-    finite = _finite(pair[0]).sum(axes) + _finite(pair[1])
-    center = _in_f64(pair[0]).sum(axes) + _in_f64(pair[1]) if is_narrow(r) else None
+    finite = finite_size(pair[0]).sum(axes) + finite_size(pair[1])
+    center = in_f64(pair[0]).sum(axes) + in_f64(pair[1]) if is_narrow(r) else None
     return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite, center)
 
 
@@ -299,59 +208,16 @@ def _reduced_product(pair, es, axes, r, known):
     sizes = [np.abs(p).astype(np.float64) for p in pair]
     whole = sizes[0].prod(axes) * sizes[1]
     wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
-    center = _in_f64(pair[0]).prod(axes) * _in_f64(pair[1]) if is_narrow(r) else None
-    bound = _product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known, center)
-    return _in_any_order(bound, r, *(f(pair[0]).prod(axes) * f(pair[1]) for f in (_above_one, _below_one)))
-
-
-def _above_one(x: Array) -> Array:
-    """The sizes of finite elements above 1: their product is the largest that any order of multiplication meets."""
-    size = np.abs(x).astype(np.float64)
-    return np.where(np.isfinite(size), np.maximum(size, 1), 1)
-
-
-def _below_one(x: Array) -> Array:
-    """The sizes of elements between 0 and 1: their product is the smallest that any order meets."""
-    size = np.abs(x).astype(np.float64)
-    return np.where(size > 0, np.minimum(size, 1), 1)
-
-
-def _in_any_order(bound: Array, result: Array, most: Array, least: Array) -> Array:
-    """The bound of a product; undecided where some orders of multiplication overflow or underflow and others do not."""
-    info = ml_dtypes.finfo(computed_in(type_of(result)).dtype)
-    matters = (most > float(info.max)) | (least < float(info.smallest_normal))
-    if type_of(result).is_complex:  # an infinite part times a zero is NaN in some orders
-        matters = matters | ~np.isfinite(np.abs(result))
-    return np.where(matters, np.inf, bound)
-
-
-def _growth(element_type: ElementType, roundings: Array | int) -> Array:
-    """(1 + u)^n - 1 for the unit roundoff u and n roundings; in f64, where 1 + u may be 1."""
-    return np.expm1(roundings * np.log1p(unit_roundoff(computed_in(element_type))))
-
-
-def _product_bound(
-    whole: Array, wide: Array, count: Array | int, r: Array, known: bool, center: Array | None = None
-) -> Error:
-    """Of products of `count` factors: `whole` is the size of the product, `wide` its size with the factors' errors.
-
-    `center` is the product in f64, where the result's type is narrower than what it is computed in.
-    """
-    terms = count * (4 if type_of(r).is_complex else 1)
-    growth = _growth(type_of(r), terms)
-    grown = (wide - whole) + wide * growth
-    if is_narrow(r):
-        return rounded(center, grown, r, known)
-    bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown, 0 if known else np.inf)
-    # of subnormal results the roundings are absolute
-    return outwards(bound + terms * float(np.nextafter(np.zeros((), r.dtype).real, r.dtype.type(1).real)))
+    center = in_f64(pair[0]).prod(axes) * in_f64(pair[1]) if is_narrow(r) else None
+    bound = product_bound(whole, wide, pair[0].size // max(1, r.size) + 1, r, known, center)
+    return in_any_order(bound, r, *(f(pair[0]).prod(axes) * f(pair[1]) for f in (above_one, below_one)))
 
 
 def _reduced_extreme(ufunc):
     def rule(pair, es, axes, r, known):
         if known or type_of(r).is_complex:
             return None if known else undecided(r)
-        ends = [np.broadcast_arrays(*_ends(v, e)) for v, e in zip(pair, es, strict=True)]
+        ends = [np.broadcast_arrays(*ends_of(v, e)) for v, e in zip(pair, es, strict=True)]
         bound = np.zeros(r.shape)
         for low_or_high in (0, 1):
             elements, init = (end[low_or_high].astype(np.float64) for end in ends)
@@ -365,11 +231,6 @@ def _reduced_extreme(ufunc):
 def ufunc_error(es: tuple[Array, Array], axes: tuple[int, ...]) -> Array:
     """The largest error among the elements reduced."""
     return np.maximum(es[0].max(axes), es[1])
-
-
-def _ends(value: Array, error: Array) -> tuple[Array, Array]:
-    low, *_, high = interval(value, error)
-    return low, high
 
 
 _REDUCED = {
@@ -425,213 +286,34 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
 def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
     opcode = binary_opcode(i.to_apply)
     choosing = all(j.opcode in _CHOOSING for j in i.to_apply.instructions)
-    if exact(errors) and (choosing or not any(_rounds(v) for v in values)):
+    if exact(errors) and (choosing or not any(is_rounded(v) for v in values)):
         return no_error(result)
-    if isinstance(result, tuple) or not _rounds(values[0]):
+    if isinstance(result, tuple) or not is_rounded(values[0]):
         return undecided(result)
     es = [filled(v, e) for v, e in zip(values, errors, strict=True)]
     if opcode == "add":
         j, _ = sum_of_errors(i)
         absolute = self.evaluate_errors(j, [np.abs(v).astype(np.float64) for v in values])
         spread = self.evaluate_errors(j, es) if not exact(errors) else np.zeros(result.shape)
-        center = self.evaluate_errors(j, list(map(_in_f64, values))) if is_narrow(result) else None
+        center = self.evaluate_errors(j, list(map(in_f64, values))) if is_narrow(result) else None
         count = prod(w.size for w in i.window) + 2
         return sum_bound(absolute, spread, count, result, exact(errors), center=center)
     if opcode == "multiply":
-        j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": _combination("multiply")})
+        j = replace(of_errors(i, (True, True)), attributes={**i.attributes, "to_apply": combination("multiply")})
         sizes = [np.abs(v).astype(np.float64) for v in values]
         wide = self.evaluate_errors(j, [size + e for size, e in zip(sizes, es, strict=True)])
         whole = self.evaluate_errors(j, sizes)
-        center = self.evaluate_errors(j, list(map(_in_f64, values))) if is_narrow(result) else None
-        bound = _product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors), center)
-        most, least = (self.evaluate_errors(j, [f(v) for v in values]) for f in (_above_one, _below_one))
-        return _in_any_order(bound, result, most, least)
+        center = self.evaluate_errors(j, list(map(in_f64, values))) if is_narrow(result) else None
+        bound = product_bound(whole, wide, prod(w.size for w in i.window) + 1, result, exact(errors), center)
+        most, least = (self.evaluate_errors(j, [f(v) for v in values]) for f in (above_one, below_one))
+        return in_any_order(bound, result, most, least)
     if opcode in ("maximum", "minimum") and type_of(values[0]).is_float:
-        ends = [_ends(v, e) for v, e in zip(values, es, strict=True)]
+        ends = [ends_of(v, e) for v, e in zip(values, es, strict=True)]
         bound = np.zeros(result.shape)
         for k in (0, 1):
             bound = np.maximum(bound, distance(self.evaluate(i, [end[k] for end in ends]), result))
         return outwards(bound)
     return undecided(result)
-
-
-def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
-    n = len(values) // 2
-    opcode = binary_opcode(i.to_apply)
-    floats = _rounds(values[0])
-    overwrites = n == 1 and i.to_apply.root is i.to_apply.parameters[1]
-    if exact(errors) and (overwrites or not floats or opcode in ("maximum", "minimum")):
-        return no_error(result)
-    if not exact(errors[n]):
-        return undecided(result)
-    if n > 1 and all(_combiners(i.to_apply)):
-        return tuple(_scatter(self, *_pair_of_scatter(i, k, values, errors), result[k]) for k in range(n))
-    if n == 1 and not floats and opcode is not None:
-        return undecided(result)
-    carried = (True, False, True)
-    if n > 1 or opcode not in ("add", "multiply", "maximum", "minimum") and not overwrites:
-        return _scattered_once(self, i, values, errors, result)
-    operand, indices, updates = values
-    es = filled(operand, errors[0]), filled(updates, errors[2])
-    if overwrites:
-        a, b = (make("parameter", shape=Shape(ERROR_TYPE), number=k) for k in (0, 1))
-        j = replace(of_errors(i, carried), attributes={**i.attributes, "to_apply": Computation("second", [a, b], b)})
-        return self.evaluate_errors(j, [es[0], indices, es[1]])
-    if opcode == "add":
-        j, _ = sum_of_errors(i)
-        zeros = np.zeros(operand.shape)
-        count = self.evaluate_errors(j, [zeros, indices, np.ones(updates.shape)])
-        absolute = self.evaluate_errors(
-            j, [np.abs(operand).astype(np.float64), indices, np.abs(updates).astype(np.float64)]
-        )
-        spread = self.evaluate_errors(j, [es[0], indices, es[1]])
-        # an element that nothing is added to keeps its bits
-        center = None
-        if is_narrow(result):
-            center = self.evaluate_errors(j, [_in_f64(operand), indices, _in_f64(updates)])
-        return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
-    if opcode == "multiply" and exact(errors) and type_of(operand).is_float:
-        j, _ = sum_of_errors(i)
-        count = self.evaluate_errors(j, [np.zeros(operand.shape), indices, np.ones(updates.shape)])
-        product = replace(j, attributes={**i.attributes, "to_apply": _combination("multiply")})
-        center, whole = (self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_in_f64, _size))
-        bound = _product_bound(whole, whole, count + (count > 0), result, True, center)
-        bound = np.where(count > 0, bound, 0)
-        most, least = (
-            self.evaluate_errors(product, [f(operand), indices, f(updates)]) for f in (_above_one, _below_one)
-        )
-        return _in_any_order(bound, result, np.where(count > 0, most, 1), np.where(count > 0, least, 1))
-    if opcode in ("maximum", "minimum") and type_of(operand).is_float:
-        ends = [_ends(v, e) for v, e in ((operand, es[0]), (updates, es[1]))]
-        bound = np.zeros(result.shape)
-        for k in (0, 1):
-            bound = np.maximum(bound, distance(self.evaluate(i, [ends[0][k], indices, ends[1][k]]), result))
-        return outwards(bound)
-    return undecided(result)
-
-
-def _pair_of_scatter(i: Instruction, k: int, values: list[Array], errors: list[Error]) -> tuple:
-    """The k-th of several scatters that a computation does side by side: (instruction, operands, their errors)."""
-    n = len(values) // 2
-    chosen = (k, n, n + 1 + k)
-    opcode = _combiners(i.to_apply)[k]
-    a, b = (make("parameter", shape=Shape(type_of(values[k])), number=m) for m in (0, 1))
-    c = make(opcode, a, b)
-    single = replace(
-        i,
-        operands=[i.operands[m] for m in chosen],
-        shape=i.shape.elements[k],
-        attributes={**i.attributes, "to_apply": Computation(opcode, [a, b, c], c)},
-    )
-    return single, [values[m] for m in chosen], [errors[m] for m in chosen]
-
-
-def _scattered_once(self: Bounds, i: Instruction, values: list[Value], errors: list[Error], result: Value) -> Error:
-    """By any computation: decided where an element is changed once at most, since the order of several is open."""
-    n = len(values) // 2
-    indices, parts = values[n], result if isinstance(result, tuple) else (result,)
-    a, b = (make("parameter", shape=Shape(ERROR_TYPE), number=k) for k in (0, 1))
-    single = replace(i, operands=[i.operands[k] for k in (0, n, n + 1)], shape=Shape.of(parts[0]))
-    j = of_errors(single, (True, False, True))
-    last = replace(j, attributes={**i.attributes, "to_apply": Computation("second", [a, b], b)})
-    zeros = np.zeros(values[0].shape)
-    count = np.arange(values[n + 1].size, dtype=np.float64).reshape(values[n + 1].shape)
-    source = self.evaluate_errors(last, [zeros - 1, indices, count]).astype(np.int64)  # which update comes where
-    added = replace(j, attributes={**i.attributes, "to_apply": _combination("add")})
-    hits = self.evaluate_errors(added, [zeros, indices, np.ones(count.shape)])
-    lifted = lift(i.to_apply, parts[0].shape)
-    if lifted is None:
-        return undecided(result)
-    updates = [
-        u.reshape(-1)[np.maximum(source, 0)] if u.size else np.zeros(source.shape, u.dtype) for u in values[n + 1 :]
-    ]
-    spread = [None if e is None else e.reshape(-1)[np.maximum(source, 0)] for e in errors[n + 1 :]]
-    _, changed = self.run(lifted, [*values[:n], *updates], [*errors[:n], *spread])
-    made = changed if isinstance(changed, tuple) else (changed,)
-    found = []
-    for r, e, before in zip(parts, made, errors[:n], strict=True):
-        once = np.where(hits == 1, filled(r, e), np.inf)
-        found.append(np.where(hits == 0, filled(r, before), once))
-    return tuple(found) if isinstance(result, tuple) else found[0]
-
-
-def _select_and_scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
-    """A window whose largest elements lie within their errors may give its source element to any of these."""
-    operand, source, init = values
-    counts = (window_count(s, w) for s, w in zip(operand.shape, i.window, strict=True))
-    cut = tuple(slice(n) for n in counts)  # one of dynamic size may be longer
-    source, errors = source[cut], [errors[0], None if errors[1] is None else errors[1][cut], errors[2]]
-    opcode = binary_opcode(i.scatter)
-    if exact(errors) and (opcode in ("maximum", "minimum") or not _rounds(source)):
-        return no_error(result)
-    if exact(errors) and opcode == "multiply":
-        return _selected_product(self, i, operand, source, init, result)
-    if opcode != "add" or not type_of(operand).is_float:
-        return undecided(result)
-    e = filled(operand, errors[0])
-    j = replace(
-        i, attributes={**i.attributes, "scatter": _combination("add")}, shape=replace(i.shape, element_type=ERROR_TYPE)
-    )
-    amount = np.abs(source).astype(np.float64)
-    spread_source = filled(source, errors[1])
-
-    def scattered(a: Array, start: Array) -> Array:
-        return self.evaluate_errors(j, [operand, a, start])
-
-    count = scattered(np.ones(source.shape), np.zeros(()))
-    absolute = scattered(amount, np.abs(np.float64(init)))
-    spread = scattered(spread_source, np.asarray(filled(init, errors[2])))
-    if not exact(errors[0]):
-        sign = {"GE": 1, "GT": 1, "LE": -1, "LT": -1}.get(_direction(i.select), 0)
-        if not sign:
-            return undecided(result)
-        value = sign * operand.astype(np.float64)
-        placings = list(_placings(i.window, operand.shape, source.shape))
-        leader = np.full(source.shape, -np.inf)
-        for placed, taken in placings:
-            leader[placed] = np.maximum(leader[placed], (value - e)[taken])
-        rivals, doubt = np.zeros(source.shape), np.zeros(source.shape)
-        for placed, taken in placings:
-            rival = (value + e)[taken] >= leader[placed]
-            rivals[placed] += rival
-            doubt[placed] = np.maximum(doubt[placed], np.where(rival, e[taken], 0))
-        open_ = (rivals > 1) & (doubt > 0)
-        extra = np.zeros(operand.shape)
-        for placed, taken in placings:
-            rival = open_[placed] & ((value + e)[taken] >= leader[placed])
-            extra[taken] += np.where(rival, amount[placed] + spread_source[placed], 0)
-            count[taken] += rival
-        spread = spread + extra
-    center = scattered(_in_f64(source), _in_f64(np.asarray(init))) if is_narrow(result) else None
-    return sum_bound(absolute, spread, np.where(count > 0, count + 1, 0), result, exact(errors), center=center)
-
-
-def _selected_product(self: Bounds, i: Instruction, operand: Array, source: Array, init: Array, result: Array) -> Error:
-    """Of select-and-scatter with a multiplication, on exact operands."""
-
-    def scattered(opcode: str, a: Array, start: Array) -> Array:
-        shape = replace(i.shape, element_type=ERROR_TYPE)
-        j = replace(i, attributes={**i.attributes, "scatter": _combination(opcode)}, shape=shape)
-        return self.evaluate_errors(j, [operand, a, start])
-
-    count = scattered("add", np.ones(source.shape), np.zeros(()))
-    whole, center, most, least = (
-        scattered("multiply", f(source), f(np.asarray(init))) for f in (_size, _in_f64, _above_one, _below_one)
-    )
-    bound = _product_bound(whole, whole, count + (count > 0), result, True, center)
-    return np.where(count > 0, _in_any_order(bound, result, most, least), 0)
-
-
-def _direction(select: Computation) -> str:
-    root = select.root
-    in_order = root.opcode == "compare" and root.operands == select.parameters
-    return root.direction if in_order else ""
-
-
-def _placings(window, sizes: tuple[int, ...], counts: tuple[int, ...]):
-    assert all(n <= window_count(s, w) for n, s, w in zip(counts, sizes, window, strict=True))
-    for k in np.ndindex(tuple(w.size for w in window)):
-        yield window_slices(window, k, sizes, counts)
 
 
 # Orders.
@@ -722,8 +404,6 @@ RULES = {
     "convolution": _products(_convolution_terms),
     "reduce": _reduce,
     "reduce-window": _reduce_window,
-    "scatter": _scatter,
-    "select-and-scatter": _select_and_scatter,
     "sort": _sort,
     "topk": _topk,
 }
