@@ -40,7 +40,8 @@ import numpy as np
 
 from .accuracy import max_ulp
 from .bounds import EXACT, Bounds, exact, no_error, of_errors, unit_roundoff
-from .bounds_structured import _CHOOSING, _convolution_terms, _dot_terms, sum_of_errors
+from .bounds_structured import _CHOOSING, _convolution_terms, _dot_terms
+from .bounds_sums import sum_of_errors
 from .collectives import started
 from .compare import bits_equal, distance, ulp
 from .elementwise import is_elementwise

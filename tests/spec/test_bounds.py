@@ -187,9 +187,7 @@ def test_a_loop_whose_length_is_in_doubt_is_undecided():
     assert np.isinf(bound)
 
 
-<<<<<<< HEAD
-=======
-def test_batch_norm_is_decided_and_sampled():
+def test_batch_norm_is_decided():
     hlo = entry(
         "x = f32[16,3] parameter(0)",
         "s = f32[3] parameter(1)",
@@ -197,13 +195,10 @@ def test_batch_norm_is_decided_and_sampled():
         "ROOT y = (f32[16,3], f32[3], f32[3]) batch-norm-training(x, s, o), epsilon=0.001, feature_index=1",
     )
     inputs = [np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32), f32(1, 2, 3), f32(0, 0, 1)]
-    value, bound = bounds_of(hlo, *inputs)
+    _, bound = bounds_of(hlo, *inputs)
     assert all(0 < b.max() < 1e-3 for b in bound)
-    typical = typical_errors(parse(hlo), inputs, value)
-    assert 0 < typical[0].max() < 1e-5
 
 
->>>>>>> 9d02d47 (Undecided is an outcome of its own, every operation of many steps has a bound, decompositions are held to what defines them, and sums of narrow types to f32 and one rounding: a target that gives 7 everywhere passed 119 cases)
 def pytest_generate_tests(metafunc):
     if "program" in metafunc.fixturenames:
         try:
