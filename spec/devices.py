@@ -13,6 +13,7 @@ A program for one device runs on a Device of its own (`Device.alone`): it meets 
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from .errors import EvaluationError, InputError
+from .errors import EvaluationError, InputError, InvalidProgramError
 from .groups import described, device_pairs, member_groups, mode
 from .module import Instruction, Module
 from .operation import Violation, operations
@@ -50,8 +51,17 @@ class Host:
 
 
 def device_counts(module: Module) -> tuple[int, int]:
-    """How many replicas, and partitions of each, a module says that it runs on (1 where its header does not say)."""
-    return tuple(int(module.attributes.get(name, 1)) for name in ("replica_count", "num_partitions"))
+    """How many replicas, and partitions of each, a module says that it runs on (1 where its header does not say).
+
+    Raises InvalidProgramError for a count that is no number, or less than 1.
+    """
+    counts = []
+    for name in ("replica_count", "num_partitions"):
+        given = str(module.attributes.get(name, 1))
+        if not re.fullmatch(r"0*[1-9]\d{0,8}", given):
+            raise InvalidProgramError(f"the header of {module.name} says {name}={given[:40]}: there is at least one")
+        counts.append(int(given))
+    return counts[0], counts[1]
 
 
 def misfit(module: Module, replicas: int, partitions: int) -> str | None:

@@ -65,6 +65,8 @@ def generate(
     module = module_of(program, entry.finish("main", roots, as_tuple=r.random() < 0.3))
     if r.random() < 0.1:
         _layouts(r, module)
+    if r.random() < 0.1:
+        _notes(r, module)
     arguments = tuple(a for p in module.entry.parameters for a in program.arguments[p])
     return Sample(seed, module, arguments, program.used)
 
@@ -86,6 +88,13 @@ def _roots(r: random.Random, entry: Frame) -> list:
     if r.random() < 0.4:
         roots = [*roots, r.choice(entry.pool)]
     return roots
+
+
+def _notes(r: random.Random, module: Module) -> None:
+    """Give some instructions annotations, which say nothing of their meaning."""
+    for i in module.instructions():
+        if r.random() < 0.3:
+            i.attributes = {**i.attributes, r.choice(("origin", "original_value")): "{v.1}"}
 
 
 def _layouts(r: random.Random, module: Module) -> None:

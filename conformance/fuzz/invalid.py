@@ -2,6 +2,7 @@
 verifier, printer, passes, planner and code generation. Only an error of refxla's own family may come out, and what is
 verified prints, reads and plans.
 
+    mistyped    characters of a text replaced, removed, doubled, put in: what a slip of a finger makes
     scrambled   tokens or lines of a text replaced, removed, exchanged: mostly no program any more
     altered     a type, a size, an operation or a number replaced: often a program still
     spoiled     bytes of a proto changed, removed or put in
@@ -36,13 +37,15 @@ from .generate import generate
 TOKEN = re.compile(r"[A-Za-z_][\w.\-]*|\d+|\S|\s+")
 WORDS = """add dot reduce sort gather while tuple custom-call f32 s32 bf16 pred c64 s4 f32[] f32[0] {0} {1,0} 0 1 -1 2 7
 inf nan true () {} ROOT ENTRY dimensions={0} to_apply index=1 4294967296 /* " , { } ( ) [ ] = %""".split()
+CHARACTERS = "0129-+.eE={}()[],:;%\"'/*<>?_ \n\t\\xTf\u00e9\u0663"  # an Arabic digit among them, which int() takes
 TYPES = "f32 f64 f16 bf16 pred s8 s32 s64 u8 u16 u32 u64 c64 c128 s4 f8e4m3fn".split()
 ALIKE = (
     "add multiply maximum minimum subtract divide power remainder atan2 and or xor shift-left complex".split(),
     "sine log sqrt tanh negate abs sign floor not popcnt real is-finite copy erf".split(),
     "EQ NE LT LE GT GE".split(),
 )
-CHANGES = ("scrambled", "altered", "spoiled", "broken")
+CHANGES = ("scrambled", "altered", "spoiled", "broken", "mistyped")
+HEADER = "replica_count=1, num_partitions=1, is_scheduled=true, alias_passthrough_params=true"
 
 
 @cache
@@ -71,6 +74,24 @@ def scrambled(r: random.Random, text: str) -> str:
             case 3:
                 tokens[a], tokens[b] = tokens[b], tokens[a]
     return "".join(tokens)
+
+
+def mistyped(r: random.Random, text: str) -> str:
+    """One to four characters replaced, removed, doubled or put in, some of them in the header, which says more."""
+    if "_count=" not in text and "_partitions=" not in text:
+        text = re.sub(r"^(HloModule \S+?)(,|$)", rf"\1, {HEADER}\2", text, count=1, flags=re.M)
+    for _ in range(r.choice((1, 1, 2, 4))):
+        at = r.randrange(r.choice((len(text), 200, 200)) % len(text) or 1)
+        match r.randrange(4):
+            case 0:
+                text = text[:at] + r.choice(CHARACTERS) + text[at + 1 :]
+            case 1:
+                text = text[:at] + text[at + 1 :]
+            case 2:
+                text = text[:at] + text[at : at + 1] + text[at:]
+            case 3:
+                text = text[:at] + r.choice(CHARACTERS) + text[at:]
+    return text
 
 
 def altered(r: random.Random, text: str) -> str:
@@ -164,6 +185,8 @@ def changed(seed: int, change: str) -> str | bytes | Module:
             return altered(r, texts(r))
         case "spoiled":
             return spoiled(r, r.choice(in_protos()))
+        case "mistyped":
+            return mistyped(r, texts(r))
         case "broken":
             return broken(r, generate(seed, steps=4).module)
     raise ValueError(change)

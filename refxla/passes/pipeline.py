@@ -14,6 +14,7 @@ from refxla_spec.module import Module
 
 from .._core import shapes
 from . import (
+    canonicalize,
     cse,
     dead_code,
     devices,
@@ -34,6 +35,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("devices", devices.run),
     ("random-state", random_state.run),
     ("inline", inline.run),
+    ("canonicalize", canonicalize.run),
     ("dynamic", dynamic.run),
     ("expand", expand.run),
     ("tuples", tuples.run),

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.operation import operation
 from refxla_spec.ops.rng import digits
 from refxla_spec.random_state import INITIAL, KEY
 from refxla_spec.types import ELEMENT_TYPES, F32, F64, PRED, U32, U64, Shape
@@ -144,11 +145,12 @@ class _Threading:
         )
 
     def conditional(self, i: Instruction) -> Instruction:
-        attributes = {
+        attributes = {  # the branches; annotations are none
             k: tuple(self.threaded.get(c) or _beside(c, True) for c in v)
             if isinstance(v, tuple)
             else self.threaded.get(v) or _beside(v, True)
             for k, v in i.attributes.items()
+            if k in operation("conditional").attributes
         }
         operands = [self.pair_with_state(i, o, n) for n, o in enumerate(i.operands[1:])]
         return make("conditional", i.operands[0], *operands, name=f"{i.name}.random", **attributes)

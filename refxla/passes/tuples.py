@@ -24,17 +24,16 @@ Tree = Instruction | list  # an array (or token) value, or a list of trees
 def run(module: Module) -> int:
     """Rewrite every computation that is entered with tuples. Returns 0: it is a change of form."""
     module.computations = called_first(module.entry)
-    flat: set[Computation] = set()
-    for i in module.instructions():
-        if i.opcode in ("while", "conditional"):
-            flat.update(i.called)
+    conditions = {i.condition for i in module.instructions() if i.opcode == "while"}
+    flat = {c for i in module.instructions() if i.opcode in ("while", "conditional") for c in i.called}
     for computation in module.computations:
         if computation in flat or computation is module.entry:
-            _flatten(computation, is_entry=computation is module.entry)
+            _flatten(computation, computation is module.entry, computation not in conditions)
     return 0
 
 
-def _flatten(computation: Computation, is_entry: bool) -> None:
+def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> None:
+    """Rewrite one; `gives_tuple` says that it gives one where it is no entry: it is no condition."""
     made: list[Instruction] = []
     trees: dict[Instruction, Tree] = {}
     elements: dict[tuple[Instruction, int], Instruction] = {}
@@ -118,20 +117,12 @@ def _flatten(computation: Computation, is_entry: bool) -> None:
         else:
             trees[i] = tree_of(i, shape) if shape.is_tuple else i
     root = trees[computation.root]
-    if isinstance(root, list) or (not is_entry and not _is_predicate(computation)):
+    if isinstance(root, list) or (not is_entry and gives_tuple):
         computation.root = flat_tuple(f"{computation.root.name}.flat", root)
     else:
         computation.root = root
     computation.instructions = made
     sort(computation)
-
-
-def _is_predicate(computation: Computation) -> bool:
-    """Whether the computation returns a scalar pred and takes a tuple: the condition of a while, most likely.
-
-    A branch that returns a scalar pred looks the same, and it does no harm: roots that are arrays are read as such.
-    """
-    return computation.root.shape.is_scalar and computation.root.shape.element_type.name == "pred"
 
 
 def _select(i: Instruction, operands: list[Tree], new) -> Tree:  # noqa: ANN001 - a local function of _flatten

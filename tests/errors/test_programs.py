@@ -42,6 +42,16 @@ BROKEN = {
         rx.ParseError,
         "line 5.*calls 'f', and no computation",
     ),
+    "count of replicas": (
+        entry(X).replace("HloModule m", "HloModule m, replica_count= =4"),
+        rx.InvalidProgramError,
+        "header of m says replica_count==4: there is at least one",
+    ),
+    "count of partitions": (
+        entry(X).replace("HloModule m", "HloModule m, num_partitions=0"),
+        rx.InvalidProgramError,
+        "header of m says num_partitions=0: there is at least one",
+    ),
     "no entry": (entry(X, "ROOT y = f32[2] negate(x)").replace("ENTRY ", ""), rx.ParseError, "ENTRY"),
     "two entries": (entry(X) + "ENTRY g {\n  ROOT z = f32[] constant(1)\n}\n", rx.ParseError, "line 6.*a second ENTRY"),
     "calls itself": (entry(X, "ROOT y = f32[2] call(x), to_apply=e"), rx.InvalidProgramError, "calls itself"),

@@ -97,6 +97,37 @@ BRANCHES = "\n".join(
     f"{name} {{ x = f32[3] parameter(0)\n  ROOT r = f32[3] {op}(x) }}\n"
     for name, op in (("first", "negate"), ("second", "abs"), ("third", "ceil"))
 )
+ANY_ROLE = """flip {
+  x = pred[] parameter(0)
+  ROOT r = pred[] not(x)
+}
+"""
+OF_PRED = """flip {
+  x = pred[] parameter(0)
+  ROOT r = pred[] not(x)
+}
+
+same {
+  x = pred[] parameter(0)
+  ROOT r = pred[] copy(x)
+}
+
+flip_all {
+  t = ((pred[]), f32[2]) parameter(0)
+  u = (pred[]) get-tuple-element(t), index=0
+  x = pred[] get-tuple-element(u), index=0
+  y = f32[2] get-tuple-element(t), index=1
+  n = pred[] not(x)
+  v = (pred[]) tuple(n)
+  z = f32[2] negate(y)
+  ROOT r = ((pred[]), f32[2]) tuple(v, z)
+}
+
+same_all {
+  t = ((pred[]), f32[2]) parameter(0)
+  ROOT r = ((pred[]), f32[2]) copy(t)
+}
+"""
 INNER = """inner {
   x = f32[3] parameter(0)
   y = f32[3] parameter(1)
@@ -138,6 +169,14 @@ def _loops(rng: np.random.Generator) -> Iterator[Case]:
     yield structured("while", "same_twice", lines, x, before=SWAPPING)
     line = "ROOT r = _ while(p0), condition=more, body=step"
     yield structured("while", "scalar", line, np.array(2, np.uint32), before=SCALAR_STATE)
+    roles = """w = _ while(p0), condition=flip, body=flip
+               c = _ conditional(p1, p0, w), true_computation=flip, false_computation=flip
+               m = _ map(p2), dimensions={0}, to_apply=flip
+               d = _ call(c), to_apply=flip
+               ROOT r = _ tuple(w, c, m, d)"""
+    for n, (x, y) in enumerate(((True, False), (False, True))):
+        given = np.array(x), np.array(y), np.array([True, False, True])
+        yield structured("while", f"one_computation_in_many_roles_{n}", roles, *given, before=ANY_ROLE)
 
 
 def _branches(rng: np.random.Generator) -> Iterator[Case]:
@@ -148,6 +187,14 @@ def _branches(rng: np.random.Generator) -> Iterator[Case]:
     line = "ROOT r = _ conditional(p0, p1, p2), true_computation=first, false_computation=third"
     for chosen in (True, False):
         yield structured("conditional", f"pred_{chosen}", line, np.array(chosen), x, y, before=BRANCHES)
+    for chosen in (True, False):
+        line = "ROOT r = _ conditional(p0, p1, p1), true_computation=flip, false_computation=same"
+        yield structured("conditional", f"gives_pred_{chosen}", line, np.array(chosen), np.array(True), before=OF_PRED)
+        nested = """a = _ tuple(p1)
+                    b = _ tuple(a, p2)
+                    ROOT r = _ conditional(p0, b, b), true_computation=flip_all, false_computation=same_all"""
+        given = np.array(chosen), np.array(True), random_values(rng, "f32", (2,))
+        yield structured("conditional", f"of_nested_tuples_{chosen}", nested, *given, before=OF_PRED)
     line = "ROOT r = _ conditional(p0, p1, p1), branch_computations={first, second}"
     yield structured("conditional", "one_operand", line, np.array(1, np.int32), x, before=BRANCHES)
 
@@ -205,6 +252,11 @@ def _tuples(rng: np.random.Generator) -> Iterator[Case]:
                 ROOT r = _ tuple(d, c, p0, p0)"""
     yield structured("tuple", "nested", nested, x, n)
     yield structured("tuple", "empty", "ROOT r = _ tuple()")
+    constant = """k = (f32[2], (s32[], pred[2]), f32[]) constant(({1, 2}, (3, {1, 0}), -0))
+                  b = _ get-tuple-element(k), index=1
+                  c = _ get-tuple-element(b), index=0
+                  ROOT r = _ tuple(k, c)"""
+    yield structured("constant", "of_nested_tuples", constant)
     yield structured("parameter", "returned", "ROOT r = _ tuple(p0, p0)", x)
     yield structured(
         "get-tuple-element", "of_a_tuple", "t = _ tuple(p0, p1)\nROOT r = _ get-tuple-element(t), index=1", x, n

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from refxla_spec.module import Computation, Instruction
-from refxla_spec.types import PRED, S32, Shape
+from refxla_spec.types import PRED, S32, Shape, Value
 
-from ..frame import Frame, Program, rule
+from .. import values
+from ..frame import Frame, Program, Skip, rule
 
 
 def bare(shape: Shape) -> Shape:
@@ -79,13 +80,81 @@ def conditional(f: Frame) -> None:
             results = [bare(v.shape) for v in roots]
         else:
             roots = [branch.of(s.element_type, s.dimensions) for s in results]
-        branches.append(branch.finish("branch", roots, as_tuple=True))
+        branches.append((branch, roots))
         operands.append(operand)
+    as_tuple = len(results) > 1 or f.flip()
+    branches = [branch.finish("branch", roots, as_tuple) for branch, roots in branches]
     if by_pred:
         made = f.put("conditional", index, *operands, true_computation=branches[0], false_computation=branches[1])
     else:
         made = f.put("conditional", index, *operands, branch_computations=tuple(branches))
-    f.elements(made)
+    if as_tuple:
+        f.elements(made)
+
+
+@rule(0.8, control=True)
+def in_many_roles(f: Frame) -> None:
+    """One computation as the branches of a conditional, the body of a loop and its condition, called and applied to
+    elements: x -> not x, alone or in tuples."""
+    depth = f.r.choice((0, 0, 1, 2))
+    role = Frame(f.program, 0)
+    shape = Shape(PRED)
+    for _ in range(depth):
+        shape = Shape.tuple_of(shape)
+    p = role.parameter(shape)
+    if depth:
+        for _ in range(depth):
+            p = role.put("get-tuple-element", p, index=0)
+    inverse = role.put("not", p)
+    wrapped = inverse
+    for _ in range(depth):
+        wrapped = role.put("tuple", wrapped)
+    flip = f.program.keep(Computation(f.program.name("flip"), role.instructions, wrapped))
+    x = f.of(PRED, ())
+    given = x
+    for _ in range(depth):
+        given = f.put("tuple", given)
+    made = given
+    for use in f.r.sample(("while", "conditional", "call", "map"), f.r.randint(1, 3)):
+        if use == "while" and not depth:
+            made = f.put("while", made, condition=flip, body=flip)  # it ends with what the condition inverts: true
+        elif use == "conditional":
+            made = f.put("conditional", x, made, given, true_computation=flip, false_computation=flip)
+        elif use == "call":
+            made = f.put("call", made, to_apply=flip)
+        elif use == "map" and not depth:
+            f.put("map", f.of(PRED, (3,)), dimensions=(0,), to_apply=flip)
+    for _ in range(depth):
+        made = f.put("get-tuple-element", made, index=0)
+
+
+@rule(0.6)
+def tuple_constant(f: Frame) -> None:
+    """Tuples of constants in one constant, in each other perhaps."""
+    if f.scalar:
+        raise Skip("scalars alone")
+    parts = [values.array(f.r, f.type(), f.dims()[-1:]) for _ in range(f.r.randint(1, 3))]
+    value: tuple = tuple(parts) if f.flip() else (parts[0], (*parts,))
+    made = f.put("constant", shape=_shape_of(value), literal=value)
+    for e in f.elements(made):
+        if e.shape.is_tuple:
+            f.elements(e)
+
+
+def _shape_of(value: Value) -> Shape:
+    return Shape.tuple_of(*map(_shape_of, value)) if isinstance(value, tuple) else Shape.of(value)
+
+
+@rule(0.6)
+def drawn(f: Frame) -> None:
+    """Random numbers, whose state goes through loops and branches in an order that the program fixes."""
+    if f.scalar:
+        raise Skip("applied to elements, in no order")
+    t = f.type("signed", "unsigned")
+    if t.bits < 8:
+        raise Skip("no such random numbers")
+    shape = Shape(t, f.dims())
+    f.put("rng", f.number(t, 1), f.number(t, 100), shape=shape, distribution="rng_uniform")
 
 
 @rule(1.5, control=True)
