@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..collectives import contexts, one_or_tuple, started
 from ..devices import Device
+from ..groups import Count
 from ..module import Instruction
 from ..operation import Example
 from ..types import Shape, Value
@@ -32,7 +33,7 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return Shape.tuple_of(one_or_tuple(sent), arriving, *contexts(instruction, 2, "C4"))
 
 
-def check_devices(instruction: Instruction, replicas: int, partitions: int) -> None:
+def check_devices(instruction: Instruction, replicas: Count, partitions: Count) -> None:
     collective_permute.check_pairs(instruction, replicas, partitions, "C6")
 
 
