@@ -4,8 +4,9 @@ One ULP is the distance between the two neighbours of the exact result in the re
 the exact result, so a correctly rounded operation is within 0.5. `max_ulp` is 0 for operations that are exact by IEEE
 754 (rounded once, bit for bit): those are compared as bits, save that one NaN is as good as another.
 
-f16, bf16 and the types of 8 bits and fewer are computed in f32 and rounded once: an f32 error of a few ULP can only
-move a result that is almost halfway between two of their values, to the other one, so the bound is 1. Special values
+f16, bf16 and the types of 8 bits and fewer are computed in f32, within its bound, and rounded once: an f32 error of a
+few ULP can only move a result that is almost halfway between two of their values, to the other one. So the bound is 1,
+and of operands that are known exactly bounds.py tells which results lie so; all others are exact. Special values
 (zeros with their sign, infinities, NaN) and results that are exactly representable limits are part of the contract: an
 exact result that is zero, infinite or NaN is met exactly.
 
@@ -19,6 +20,10 @@ The value of a complex operation is compared by its distance from the exact one:
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from .types import C64, C128, ELEMENT_TYPES, F32, F64, ElementType
 
@@ -90,9 +95,25 @@ ULP: dict[tuple[str, str], float] = {
 }
 
 
+_each_step_rounds = ContextVar("each_step_rounds", default=False)
+
+
+@contextmanager
+def rounding_each_step() -> Iterator[None]:
+    """Inside, the contract is a weaker one, by which others are judged that break ours: `computed_in` gives each type
+    itself, as if sums of narrow types were rounded at each addition."""
+    token = _each_step_rounds.set(True)
+    try:
+        yield
+    finally:
+        _each_step_rounds.reset(token)
+
+
 def computed_in(element_type: ElementType) -> ElementType:
     """The type in which sums, and other operations of several steps, of a floating-point or complex type are computed
     at least."""
+    if _each_step_rounds.get():
+        return element_type
     return {F64: F64, C128: F64, C64: F32}.get(element_type, F32)
 
 

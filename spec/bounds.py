@@ -40,7 +40,7 @@ from .interpreter import MAX_DEPTH, Interpreter, check_arguments, last_uses
 from .module import Computation, Instruction, Module
 from .numerics import component_type, round_to, type_of
 from .operation import operation
-from .types import F64, ElementType, Shape, Value
+from .types import F32, F64, ElementType, Shape, Value
 
 Array = np.ndarray
 Error = Any  # of an array: an f64 array of its dimensions, or None for zero everywhere; of a tuple: a tuple of these
@@ -123,6 +123,8 @@ class Bounds:
         if opcode == "select":
             return _choice(values, errors)
         error = np.zeros(result.shape)
+        if exact(errors) and source.is_float and source.bits < 32:
+            return self._rounded_once(i, values, result)
         if not exact(errors):
             ends = [interval(v, e) for v, e in zip(values, errors, strict=True)]
             if opcode in LIPSCHITZ:
@@ -147,6 +149,14 @@ class Bounds:
                 certain |= (result == 0) & np.isinf(v)
             error = error + np.where(np.isfinite(size) & ~certain, own, 0)
         return outwards(error)
+
+
+    def _rounded_once(self, i: Instruction, values: list[Array], result: Array) -> Error:
+        """Of an elementary function of a narrow type, on exact operands: as in f32, rounded once."""
+        center = operation(i.opcode).evaluate(i, *(v.astype(np.float64) for v in values))
+        own = (max_ulp(i.opcode, "f32") + 0.5) * ulp(center, F32)
+        bound = rounded(center, own, result, known=True)
+        return np.where((center == 0) & (result == 0), 0, bound)
 
 
 # Operations without a rule that give the same bits for the same operands; of others nothing is known.

@@ -34,7 +34,8 @@ STEPS = 16.0
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """One custom call on known operands. `places` says which of the program's results its own are, in order."""
+    """One custom call on known operands. `places` says which of the program's results its own are, in order; -1 is one
+    that the program does not give, and that nothing is said about."""
 
     instruction: Instruction
     operands: tuple[Array, ...]
@@ -46,11 +47,16 @@ class Decomposition:
         """The results, as numbered among the program's, that the rules are about."""
         return tuple(place for k, place in enumerate(self.places) if k not in _open(self.instruction))
 
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The dimensions that count matrices."""
+        return max((o.shape for o in self.operands), key=len)[:-2]
+
     def broken(self, results: Sequence[Array]) -> tuple[Array, str]:
         """(for each matrix of the batch whether a rule is broken, a sentence about the first). The results are the
         program's, with the types and dimensions that they should have."""
-        given = tuple(results[k] for k in self.places)
-        batch = self.operands[0].shape[:-2]
+        given = tuple(results[k] if k >= 0 else np.zeros(()) for k in self.places)
+        batch = self.batch
         wrong, told = np.zeros(batch, bool), ""
         with np.errstate(all="ignore"):
             for what, apart, allowed in RULES[TARGETS[self.instruction.custom_call_target]](self, given):
@@ -81,7 +87,8 @@ def decided(module: Module, arguments: Sequence[Value]) -> list[Decomposition]:
     found = []
     for call, where in places.items():
         known = all(o.opcode in ("parameter", "constant") for o in call.operands)
-        if not known or sorted(where) != list(range(len(leaves(call.shape)))):
+        every = range(len(leaves(call.shape)))
+        if not known or not {*where, *_open(call)}.issuperset(every):
             continue
         operands = tuple(
             np.asarray(o.literal if o.opcode == "constant" else arguments[o.attributes["number"]])
@@ -90,7 +97,7 @@ def decided(module: Module, arguments: Sequence[Value]) -> list[Decomposition]:
         if all(np.isfinite(np.abs(o)).all() for o in operands if type_of(o).is_float or type_of(o).is_complex):
             value = Interpreter().evaluate(call, list(operands))
             expected = value if isinstance(value, tuple) else (value,)
-            found.append(Decomposition(call, operands, expected, tuple(where[k] for k in sorted(where))))
+            found.append(Decomposition(call, operands, expected, tuple(where.get(k, -1) for k in every)))
     return found
 
 
