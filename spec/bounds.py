@@ -314,7 +314,8 @@ def exact(error: Error) -> bool:
 def filled(value: Value, error: Error) -> Any:
     """The error with arrays of zeros for None."""
     if isinstance(value, tuple):
-        return tuple(filled(v, e) for v, e in zip(value, error, strict=True))
+        errors = (None,) * len(value) if error is None else error
+        return tuple(filled(v, e) for v, e in zip(value, errors, strict=True))
     if value is None:
         return None
     return np.zeros(np.shape(value)) if error is None else np.broadcast_to(error, np.shape(value))
