@@ -150,7 +150,6 @@ class Bounds:
             error = error + np.where(np.isfinite(size) & ~certain, own, 0)
         return outwards(error)
 
-
     def _rounded_once(self, i: Instruction, values: list[Array], result: Array) -> Error:
         """Of an elementary function of a narrow type, on exact operands: as in f32, rounded once."""
         center = operation(i.opcode).evaluate(i, *(v.astype(np.float64) for v in values))
