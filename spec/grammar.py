@@ -27,6 +27,14 @@ OPCODES = frozenset(
     """.split()
 )
 
+# Those whose result does not follow from their operands, attributes and computations: its shape is always written.
+STATED = frozenset(
+    """
+    all-gather-start bitcast bitcast-convert broadcast constant convert custom-call dynamic-reshape infeed iota
+    parameter recv reshape rng rng-bit-generator stochastic-convert
+    """.split()
+)
+
 # An asynchronous form of any operation is written as its opcode with one of these behind it.
 ASYNC_SUFFIXES = ("-start", "-update", "-done")
 

@@ -24,7 +24,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
         "buffer",
         "element type",
         "a name for memory, which only programs that a compiler has scheduled contain",
-        "x = buffer[2] parameter(0)",
+        "x = b(f32[2]) parameter(0)",
     ),
     LeftOut(
         "custom calls of one library",
@@ -41,16 +41,10 @@ LEFT_OUT: tuple[LeftOut, ...] = (
         "x = f32[4,4]{1,0:T(2,2)} constant({1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16})\nROOT y = f32[16]{0} bitcast(x)",
     ),
     LeftOut(
-        "results without shapes",
-        "text",
-        "a shape is part of what an instruction says, and does not always follow from the operands; XLA cannot read "
-        "such a text either",
-        "x = f32[2] parameter(0)\nROOT y = negate(x)",
-    ),
-    LeftOut(
         "shortened constants",
         "text",
-        "the value is lost; print the program again with print_large_constants=True",
+        "the value is lost; print the program again with print_large_constants=True, or say with `elided` what to take "
+        "for it",
         "ROOT x = f32[4] constant({...})",
     ),
     LeftOut(
@@ -59,3 +53,8 @@ LEFT_OUT: tuple[LeftOut, ...] = (
         "an HloModuleProto has no place for them (they stand in XLA's HloModuleConfig); the text keeps them",
     ),
 )
+
+
+def reason(name: str) -> str:
+    """Why the thing of that name is left out."""
+    return next(thing.reason for thing in LEFT_OUT if thing.name == name)

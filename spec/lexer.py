@@ -122,8 +122,9 @@ class Scanner:
         """A quoted string, without its quotes and with its escapes resolved."""
         return unescape(self.need(STRING, 'a string in "quotes"'))
 
-    def balanced(self, *, in_line: bool = False) -> str:
-        """A text in brackets of any kind, brackets included, verbatim; with `in_line`, one that ends in its line."""
+    def balanced(self, without: re.Pattern[str] | None = None) -> str:
+        """A text in brackets of any kind, brackets included, verbatim. What `without` matches cannot be in it: where it
+        is, a bracket was forgotten before."""
         self.skip()
         start = self.at
         if self.text[start : start + 1] not in _CLOSING or start == len(self.text):
@@ -137,11 +138,11 @@ class Scanner:
                 if bracket != waiting.pop():
                     raise self.error(f"{bracket!r} closes nothing that is open here", found.start())
                 if not waiting:
-                    if in_line and "\n" in self.text[start : found.end()]:
+                    if without and without.search(self.text, start, found.end()):
                         break
                     self.at = found.end()
                     return self.text[start : self.at]
-        raise self.error(f"{self.text[start]!r} is never closed" + " in its line" * in_line, start)
+        raise self.error(f"{self.text[start]!r} is never closed", start)
 
     _BARE = re.compile(r"[^\s,(){}\[\]\"]+")
 

@@ -4,26 +4,32 @@ Reading rounds the decimal text once, to nearest, ties to even, into the element
 infinity is an error. Writing uses the fewest digits that read back as the same value, so reading what was
 written gives the same bits, those of NaNs included: `nan` is the quiet NaN without payload, `nan(0x1)` the one
 with these mantissa bits, and a sign stands in front.
+
+A dump shortens large constants to `{...}`, whose value is lost. What takes its place is for the reader to say: nothing
+(the text is refused), zeros, or numbers at random, by which the program's speed, memory and shapes can still be seen.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from .errors import InvalidProgramError, ParseError
+from .errors import InputError, InvalidProgramError, ParseError
 from .numerics import round_to
 from .types import BY_DTYPE, ElementType, Shape, Value
 
 ELIDED = (
     "the text of this constant was elided ({...}), so its value is lost; print the program in full: "
     "with JAX `lowered.compiler_ir('hlo').as_hlo_text(print_large_constants=True)`, with XLA dumps "
-    "`--xla_dump_large_constants`, or save it as a proto"
+    "`--xla_dump_large_constants`, or save it as a proto; to go on with other values in its place, say elided='zeros' "
+    "or elided='random' (`--elided` on the command line)"
 )
+ELISIONS = ("zeros", "random")  # what may be put in the place of elided values
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf(?:inity)?|nan(?:\(0[xX][0-9a-fA-F]+\))?)"
 _REAL = re.compile(_NUMBER)
@@ -137,15 +143,40 @@ def _braces(dimensions: tuple[int, ...]) -> str:
     return text
 
 
-def parse_array(text: str, shape: Shape) -> np.ndarray:
+def filled(shape: Shape, how: str, seed: int = 0) -> np.ndarray:
+    """An array in the place of elided values: "zeros", or "random" ones that `seed` decides (true and false; integers
+    from 0 to 7, or as many as the type has; normally distributed numbers). Raises InputError for another word."""
+    if how not in ELISIONS:
+        raise InputError(f"elided={how!r} is not known: elided values become {' or '.join(map(repr, ELISIONS))}")
+    if how == "zeros":
+        return np.zeros(shape.dimensions, shape.element_type.dtype)
+    rng, kind = np.random.default_rng(seed), shape.element_type.kind
+    if kind == "pred":
+        return np.asarray(rng.integers(0, 2, shape.dimensions)).astype(np.bool_)
+    if kind in ("signed", "unsigned"):
+        most = min(7, (1 << shape.element_type.bits - (kind == "signed")) - 1)
+        return np.asarray(rng.integers(0, most, shape.dimensions, endpoint=True)).astype(shape.element_type.dtype)
+    if kind == "complex":
+        parts = rng.standard_normal((2, *shape.dimensions))
+        return np.asarray(parts[0] + 1j * parts[1]).astype(shape.element_type.dtype)
+    return round_to(np.asarray(rng.standard_normal(shape.dimensions)), shape.element_type)
+
+
+def parse_array(text: str, shape: Shape, elided: str | None = None) -> np.ndarray:
     """The value of a literal's text (`{ { 1, 2 }, { 3, 4 } }`, nested as the shape or all in one pair of braces).
 
-    Raises ParseError (without a place) when the text is no literal of the element type, InvalidProgramError when it is
-    one of another shape.
+    An array of one element, or of zeros alone, may be written as that number. (XLA reads any number so, as the first
+    element, with zeros behind it: whoever writes `f32[3] constant(1)` means something else, so it is refused.) `elided`
+    says what takes the place of `{...}`: see `filled`.
+
+    Raises ParseError (without a place) when the text is no literal of the element type, or an elided one; and
+    InvalidProgramError when it is one of another shape.
     """
     body = _COMMENT.sub("", text)
     if "..." in body:
-        raise ParseError(ELIDED)
+        if elided is None:
+            raise ParseError(ELIDED)
+        return filled(shape, elided, zlib.crc32(str(shape.without_layout()).encode()))
     try:
         values, rest = _elements(body, shape)
     except (ValueError, OverflowError) as problem:
@@ -155,14 +186,27 @@ def parse_array(text: str, shape: Shape) -> np.ndarray:
         raise ParseError(f"{stray.group()[:30]!r} is no {shape.element_type} value")
     if len(values) == shape.size:
         if shape.size:
-            fits = rest in (_braces(shape.dimensions), "{" + "," * (shape.size - 1) + "}")
+            flat = "{" + "," * (shape.size - 1) + "}"
+            fits = rest in (_braces(shape.dimensions), flat) or (shape.size == 1 and not rest)
         else:  # {} and { {}, {} } say the same
             fits = re.fullmatch(r"[{},]+", rest) is not None and rest.count("{") == rest.count("}")
         if fits:
             return values.reshape(shape.dimensions)
+    if len(values) == 1 and not rest and shape.size and _is_zero(values[0]):
+        return np.zeros(shape.dimensions, values.dtype)
+    if len(values) == 1 and not rest and shape.size > 1:
+        raise _misfit(
+            f"{shape.without_layout()} has {shape.size} elements, and the literal is one number: write all of them, or "
+            "a broadcast of a scalar constant (XLA reads one number as the first element, and zeros behind it)"
+        )
     if len(values) != shape.size:
         raise _misfit(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
     raise _misfit(f"the braces of the literal do not nest as {shape.without_layout()} needs")
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether all bits of an element are zero."""
+    return not any(np.asarray(value).tobytes())
 
 
 def _misfit(message: str) -> InvalidProgramError:
@@ -183,21 +227,19 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def parse_value(text: str, shape: Shape) -> Value:
+def parse_value(text: str, shape: Shape, elided: str | None = None) -> Value:
     """The value that a text of a shape stands for: an array, or a tuple `(1, {2, 3})`. Errors as `parse_array`."""
     if not shape.is_tuple:
         if not shape.is_array:
             raise ParseError(f"a literal cannot have the shape {shape}")
-        return parse_array(text, shape)
+        return parse_array(text, shape, elided)
     body = _COMMENT.sub("", text).strip()
-    if "..." in body:
-        raise ParseError(ELIDED)
     if not (body.startswith("(") and body.endswith(")")):
         raise ParseError(f"a literal of shape {shape} is written in parentheses")
     parts = _split(body[1:-1]) if body[1:-1].strip() else []
     if len(parts) != len(shape.elements):
         raise _misfit(f"{shape} has {len(shape.elements)} elements, and the literal {len(parts)}")
-    return tuple(parse_value(part, element) for part, element in zip(parts, shape.elements, strict=True))
+    return tuple(parse_value(part, element, elided) for part, element in zip(parts, shape.elements, strict=True))
 
 
 def _small_float_texts(values: np.ndarray) -> list[str]:

@@ -1,12 +1,18 @@
 """From HLO text to a Module: the grammar, rule by rule, in the order in which a text goes.
 
-    module       := "HloModule" name ("," header attribute)* tables? computation*
+    module       := "HloModule" name ":"? ("," header attribute)* tables? computation*
     computation  := "ENTRY"? name signature? "{" instruction* "}" ("," "execution_thread" "=" string)?
-    signature    := "(" (name ":" shape),* ")" "->" shape
-    instruction  := "ROOT"? name "=" shape opcode "(" operands ")" ("," name "=" value)*
-    operands     := (shape? name),*     of parameter: its number; of constant: a literal
+    signature    := "(" (name ":"? shape),* ")" "->" shape
+    instruction  := "ROOT"? name "=" shape? opcode "(" operands ")" ("," name "=" value)*
+    operands     := operand,*           of parameter: its number; of constant: a literal
+    operand      := shape? name ("#" element)*  |  shape? opcode "(" operands ")"
 
-Names may have a `%` in front. A text without a header is one computation, or the lines of one.
+Names may have a `%` in front. Where no computation is marked ENTRY, the last one is it. A text without a header is
+one computation, several, or the lines of one; in a single line, operands that are given by their shapes are parameters.
+
+A shape that is not written is the one that the operation's own `infer` gives, where that follows from the operands.
+An operand may be written where it is used: as an instruction without a name or attributes, or as an element of a tuple
+(`x#1` is element 1 of x). What is printed states every shape and has a name for every instruction.
 """
 
 from __future__ import annotations
@@ -16,58 +22,51 @@ from typing import Any
 
 from . import asynchronous, grammar
 from . import attributes as kinds
-from .errors import Error, InvalidProgramError, ParseError, UnsupportedError
-from .groups import GROUPS, ReplicaGroups, parse_groups
-from .lexer import NAME, STRING, WORD, Scanner, suggestion
+from .errors import Error, InvalidProgramError, ParseError
+from .lexer import NAME, WORD, suggestion
 from .literals import parse_value
 from .module import (
     Alias,
     Computation,
-    ConvolutionDimensions,
     Instruction,
-    Metadata,
     Module,
-    PaddingDimension,
-    SliceDimension,
     StackFrames,
-    WindowDimension,
     order_computations,
 )
 from .operation import operations
-from .types import ELEMENT_TYPES, TUPLE, Layout, Shape
+from .scope import UNSTATED, Scope, inferred
+from .types import ELEMENT_TYPES, Shape
+from .values import ARRAY, DEEPEST, Values
 
-_HEAD = re.compile(r"(ROOT\b\s*)?%?([\w.\-]+)\s*=")
+# Blanks and comments between words; each can be read in one way only, so that nothing is tried twice.
+_BLANKS = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*(?:\n|\Z))*"
+_HEAD = re.compile(rf"(ROOT\b{_BLANKS})?%?([\w.\-]+){_BLANKS}=")
 _BODY = re.compile(r"\{\s*(?:ROOT\b\s*)?%?[\w.\-]+\s*=")
-_HAS_SHAPE = re.compile(r"\(|[a-z]\w*\[")
+_HAS_SHAPE = re.compile(r"\(|[a-z]\w*\s*\[|b\(")
+_OPERATION = re.compile(r"[a-z][a-z0-9\-]*(?=\s*\()")
+_ELEMENT = re.compile(r"#\s*(\d{1,9})")
 _OPCODE = re.compile(r"[a-z][a-z0-9\-]*")
-_COMPUTATION = re.compile(r"(ENTRY\b\s*)?%?([\w.\-]+)\s*(?=[({])")
+_COMPUTATION = re.compile(rf"(ENTRY\b{_BLANKS})?%?([\w.\-]+){_BLANKS}(?=[({{])")
 # Operands without shapes, the common case; everything else goes through `_operands`.
 _PLAIN_OPERANDS = re.compile(r"\(\s*((?:%?[\w.\-]+\s*,\s*(?:/\*[\w=]*\*/\s*)?)*%?[\w.\-]+)?\s*\)")
 _OPERAND_SEPARATOR = re.compile(r"\s*,\s*(?:/\*[\w=]*\*/\s*)?")
-_ARRAY = re.compile(r"([a-z]\w*)\[([^\[\]{}()]*)\](\{(?=\s*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
-_DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
-_LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
-_INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
+_INSTRUCTION = re.compile(r"^\s*(?:ROOT\s+)?%?[\w.\-]+\s*=\s*\(?[a-z]\w*\[[\d,]*\]", re.M)
 _ENUM = re.compile(r"[A-Za-z0-9_][\w.\-]*")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)")
-_WINDOW_FIELD = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=\s*([-\dx_]+)")
-_DIM_LABELS = re.compile(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
-_PADDING = re.compile(r"(?:-?\d+_-?\d+(?:_-?\d+)?)(?:x-?\d+_-?\d+(?:_-?\d+)?)*|(?=\s*(?:,|$|\n|\}))")
-_DEEPEST = 100  # levels of nesting of tuples
 
 
-class Parser:
+class Parser(Values):
     """Parses one text. `module()` is the start; the other public methods parse a part of the grammar on its own."""
 
-    def __init__(self, text: str) -> None:
-        self.scanner = Scanner(text)
-        self.shapes: dict[str, Shape] = {}  # array shapes already read, by their text
+    def __init__(self, text: str, elided: str | None = None) -> None:
+        """`elided` says what takes the place of a constant `{...}` (`literals.filled`); None refuses it."""
+        super().__init__(text, elided)
         self.computations: dict[str, Computation] = {}
         # Computations may be called before they are written: (instruction, attribute, names, offset of the first)
         self.calls: list[tuple[Instruction, str, list[str], int]] = []
         self.operations = operations()
         self.defining = ""  # the name of the instruction in which the scanner stands
-        self.nesting = 0  # levels of computations inside of which the scanner stands
+        self.nesting = 0  # levels of computations and operands inside of which the scanner stands
 
     # -- module
 
@@ -79,6 +78,7 @@ class Parser:
         header = s.match(re.compile(r"HloModule\b"))
         if header:
             module.name = s.need(NAME, "the module's name")
+            s.accept(":")
             while s.accept(","):
                 self._header_attribute(module)
             module.stack_frames = self._stack_frames()
@@ -93,13 +93,10 @@ class Parser:
                     raise s.error(f"a second ENTRY; the first is {entry.name}", start)
                 entry = computation if found[1] else entry
             elif not self.computations:
-                entry = self._bare_instructions(start)
+                entry = computation = self._bare_instructions(start)
             else:
                 raise s.expected("a computation, such as ENTRY main {")
-        if entry is None and (header or len(self.computations) > 1):
-            names = ", ".join(list(self.computations)[:5])
-            raise s.error(f"no computation is marked ENTRY; write ENTRY in front of one of: {names}", 0)
-        module.entry = entry or next(iter(self.computations.values()))
+        module.entry = entry or computation
         if not header:
             module.name = module.entry.name
         self._link()
@@ -199,7 +196,7 @@ class Parser:
                 if parameters:
                     s.expect(",", "or ')'")
                 s.need(NAME, "a parameter's name")
-                s.expect(":")
+                s.accept(":")
                 parameters.append(self.shape())
             s.expect("->")
             signature = (parameters, self.shape())
@@ -233,21 +230,25 @@ class Parser:
     def _instructions(self, computation: Computation, end: str | None) -> None:
         s = self.scanner
         self.computations[computation.name] = computation
-        names: dict[str, Instruction] = {}
+        scope = Scope(computation, single=end is None)
+        names = scope.names
         while not (s.at_end if end is None else s.accept(end)):
             head = s.match(_HEAD)
             if not head:
                 what = "an instruction, such as %name = f32[] negate(%x)"
                 raise s.expected(what + (f", or {end!r}" if end else ""))
+            if scope.missing is not None:  # what one line may leave out, several may not
+                raise scope.missing
             if head[2] in names:
                 raise s.error(
                     f"{head[2]} is defined twice; it is first in line {names[head[2]].position.line} "
                     "(a text printed without ids does not say which one is meant: print it with ids)",
                     head.start(2),
                 )
-            instruction = self._instruction(head[2], head.start(2), names)
+            instruction = self._instruction(head[2], head.start(2), scope)
             names[instruction.name] = instruction
             computation.instructions.append(instruction)
+            scope.single = False
             if head[1]:
                 if computation.root is not None:
                     raise s.error(f"a second ROOT; the first is {computation.root.name}", head.start())
@@ -255,12 +256,24 @@ class Parser:
         if not computation.instructions:
             raise s.error(f"computation {computation.name} has no instructions")
         computation.root = computation.root or computation.instructions[-1]
+        scope.name_the_rest()
 
     # -- instructions
 
-    def _instruction(self, name: str, at: int, names: dict[str, Instruction]) -> Instruction:
+    def _instruction(self, name: str, at: int, scope: Scope) -> Instruction:
+        """What stands behind the name of an instruction and its `=`."""
         s = self.scanner
         self.defining = name
+        first_call = len(self.calls)
+        instruction, suffix, opcode_at = self._operation(name, at, scope)
+        while s.accept(","):
+            self._attribute(instruction, scope.names)
+        return self._completed(instruction, suffix, opcode_at, first_call)
+
+    def _operation(self, name: str, at: int, scope: Scope) -> tuple[Instruction, str, int]:
+        """Shape, opcode and operands; with them the suffix of a short asynchronous form, and where the opcode is. An
+        instruction whose shape is not written has UNSTATED."""
+        s = self.scanner
         s.skip()
         shape = self.shape() if _HAS_SHAPE.match(s.text, s.at) else None
         s.skip()
@@ -268,10 +281,14 @@ class Parser:
         opcode = s.need(_OPCODE, "an opcode" if shape else "a shape and an opcode")
         if not grammar.is_opcode(opcode):
             raise s.error(f"HLO has no opcode {opcode!r}{suggestion(opcode, grammar.OPCODES)}", opcode_at)
-        if shape is None:
-            raise s.error("expected the shape of the result in front of the opcode", opcode_at)
         wrapped, suffix = asynchronous.split(opcode)
-        instruction = Instruction(name, wrapped or opcode, shape, position=s.place(at))
+        if shape is None and (wrapped or opcode in grammar.STATED):
+            raise s.error(
+                "expected the shape of the result in front of the opcode: it does not follow from the operands of "
+                f"{opcode}",
+                opcode_at,
+            )
+        instruction = Instruction(name, wrapped or opcode, shape or UNSTATED, position=s.place(at))
         s.skip()
         if opcode == "parameter":
             s.expect("(")
@@ -283,10 +300,31 @@ class Parser:
         elif opcode == "constant":
             instruction.attributes["literal"] = self._literal(shape)
         else:
-            instruction.operands = self._operands(names)
-        while s.accept(","):
-            self._attribute(instruction, names)
-        return self._asynchronous(instruction, suffix, opcode_at) if wrapped else instruction
+            instruction.operands = self._operands(scope)
+        return instruction, suffix, opcode_at
+
+    def _completed(self, instruction: Instruction, suffix: str, at: int, first_call: int) -> Instruction:
+        """An instruction that has been read, with what its text leaves to be worked out."""
+        if instruction.shape is UNSTATED:
+            self._infer(instruction, at, self.calls[first_call:])
+        return self._asynchronous(instruction, suffix, at) if suffix else instruction
+
+    def _infer(self, i: Instruction, at: int, calls: list[tuple[Instruction, str, list[str], int]]) -> None:
+        """Give an instruction the shape that its operation infers from its operands."""
+        for instruction, attribute, names, place in calls:
+            known = [self.computations.get(name) for name in names]
+            if any(c is None or c.root is None for c in known):
+                raise self.scanner.error(
+                    f"the shape of {i.name} follows from {names[0]}, which is not written before it: "
+                    "write it first, or the shape in front of the opcode",
+                    place,
+                )
+            single = self._kind(instruction.opcode, attribute) == kinds.COMPUTATION
+            instruction.attributes[attribute] = known[0] if single else tuple(known)
+        try:
+            i.shape = inferred(i)
+        except InvalidProgramError as problem:
+            raise InvalidProgramError(str(self.scanner.error(str(problem), at)), problem.constraint) from None
 
     def _asynchronous(self, written: Instruction, suffix: str, at: int) -> Instruction:
         """What the short form of an asynchronous operation stands for."""
@@ -300,18 +338,18 @@ class Parser:
         s.skip()
         start = s.at
         text = s.balanced()[1:-1]
-        again = _ARRAY.match(text.lstrip())  # older texts repeat the shape inside
+        again = ARRAY.match(text.lstrip())  # older texts repeat the shape inside
         if again and again[1] in ELEMENT_TYPES:
             text = text.lstrip()[again.end() :]
         try:
-            return parse_value(text, shape)
+            return parse_value(text, shape, self.elided)
         except ParseError as problem:
             raise s.error(str(problem), start + 1) from None
         except InvalidProgramError as problem:
             raise InvalidProgramError(str(s.error(str(problem), start + 1)), problem.constraint) from None
 
-    def _operands(self, names: dict[str, Instruction]) -> list[Instruction]:
-        s = self.scanner
+    def _operands(self, scope: Scope) -> list[Instruction]:
+        s, names = self.scanner, scope.names
         plain = s.match(_PLAIN_OPERANDS)
         if plain:
             if not plain[1]:
@@ -331,20 +369,35 @@ class Parser:
         while not s.accept(")"):
             if result:
                 s.expect(",", "or ')'")
-            result.append(self._operand(names))
+            result.append(self._operand(scope))
         return result
 
-    def _operand(self, names: dict[str, Instruction]) -> Instruction:
-        s = self.scanner
+    def _operand(self, scope: Scope) -> Instruction:
+        """One operand: the name of an instruction, an element of it, or an instruction that is written in place."""
+        s, names = self.scanner, scope.names
         s.skip()
         start = s.at
         shape = self.shape() if _HAS_SHAPE.match(s.text, s.at) else None
         s.skip()
         at = s.at
-        name = s.need(NAME, "the name of an operand")
+        if _OPERATION.match(s.text, at):
+            s.at = start
+            return self._written_in_place(scope)
+        found = s.match(NAME)
+        name = found[1] if found else ""
         if name not in names:
-            raise self._undefined(name, at, names)
+            if shape is None or not scope.single:
+                raise self._undefined(name, at, names) if found else s.expected("the name of an operand")
+            scope.missing = scope.missing or (
+                self._undefined(name, at, names) if found else s.error("expected the name of an operand", at)
+            )
+            return scope.parameter(name, shape, s.place(at))
         operand = names[name]
+        while element := s.match(_ELEMENT):
+            n = int(element[1])
+            if n >= len(operand.shape.elements):
+                raise s.error(f"{operand.name} of shape {operand.shape.without_layout()} has no element {n}", at)
+            operand = scope.element(operand, n, s.place(at))
         if shape is not None and not shape.compatible(operand.shape):
             raise s.error(
                 f"{name} is {operand.shape.without_layout()}, and here {shape.without_layout()}",
@@ -352,6 +405,19 @@ class Parser:
                 InvalidProgramError,
             )
         return operand
+
+    def _written_in_place(self, scope: Scope) -> Instruction:
+        """An operand that is an instruction itself; it has no attributes, for a comma would be the next operand's."""
+        s = self.scanner
+        self.nesting += 1
+        if self.nesting > DEEPEST:
+            raise s.error(f"operands nest more than {DEEPEST} levels deep")
+        first_call = len(self.calls)
+        instruction, suffix, opcode_at = self._operation("", s.at, scope)
+        instruction.name = f"{instruction.opcode}.anon"
+        scope.add(self._completed(instruction, suffix, opcode_at, first_call))
+        self.nesting -= 1
+        return scope.computation.instructions[-1]
 
     def _undefined(self, name: str, at: int, names: dict[str, Instruction]) -> Error:
         s = self.scanner
@@ -383,7 +449,7 @@ class Parser:
         if name == "metadata":
             i.metadata = self._metadata()
         elif name == "sharding":
-            i.sharding = s.balanced(in_line=True)
+            i.sharding = s.balanced(without=_INSTRUCTION)
         elif name == "backend_config":
             i.backend_config = s.verbatim()
         elif name == "frontend_attributes":
@@ -393,12 +459,16 @@ class Parser:
             while not s.accept("}"):
                 if i.control_predecessors:
                     s.expect(",", "or '}'")
-                i.control_predecessors.append(self._operand(names))
+                name_at = s.at
+                name = s.need(NAME, "the name of an instruction")
+                if name not in names:
+                    raise self._undefined(name, name_at, names)
+                i.control_predecessors.append(names[name])
         elif name in i.attributes:
             raise s.error(f"{i.name} has the attribute {name} twice", start)
         else:
             kind = self._kind(i.opcode, name)
-            if kind is None or name in ("literal", "number"):
+            if kind is None or name == "number" or (name == "literal" and i.opcode == "constant"):
                 known = self.operations[i.opcode].attributes if i.opcode in self.operations else grammar.ATTRIBUTE_KINDS
                 raise s.error(
                     f"{i.opcode} has no attribute {name!r}" + suggestion(name, [*known, *grammar.COMMON]), start
@@ -447,6 +517,8 @@ class Parser:
             return self._slices()
         if kind == kinds.PADDING:
             return self._padding()
+        if kind == kinds.LITERAL:
+            return self._shaped_literal()
         return s.verbatim()
 
     def _called(self, kind: str, i: Instruction, name: str) -> None:
@@ -476,217 +548,10 @@ class Parser:
         while name in self.computations:
             name += ".1"
         self.nesting += 1
-        if self.nesting > _DEEPEST:
-            raise s.error(f"computations nest more than {_DEEPEST} levels deep")
+        if self.nesting > DEEPEST:
+            raise s.error(f"computations nest more than {DEEPEST} levels deep")
         computation = Computation(name, position=s.place(s.at))
         s.expect("{")
         self._instructions(computation, "}")
         self.nesting -= 1
         return name
-
-    def _integers(self) -> tuple[int, ...]:
-        s = self.scanner
-        found = s.match(_INTEGERS)
-        if found is None:
-            s.expect("{")
-            result = []
-            while not s.accept("}"):
-                if result:
-                    s.expect(",", "or '}'")
-                result.append(s.integer())
-            return tuple(result)
-        if len(found[0]) > 20 and any(len(d.strip()) > 20 for d in found[1].split(",")):
-            raise s.error("a number beyond 64 bits", found.start())
-        return tuple(map(int, found[1].split(","))) if found[1] else ()
-
-    def _integer_lists(self) -> tuple[tuple[int, ...], ...]:
-        s = self.scanner
-        s.expect("{")
-        result: list[tuple[int, ...]] = []
-        while not s.accept("}"):
-            if result:
-                s.expect(",", "or '}'")
-            result.append(self._integers())
-        return tuple(result)
-
-    def _groups(self) -> ReplicaGroups:
-        text = self.scanner.need(GROUPS, "replica groups such as {{0,1},{2,3}} or [2,2]<=[4]")
-        try:
-            return parse_groups(text)
-        except ParseError as problem:
-            raise self.scanner.error(str(problem), self.scanner.at - len(text)) from None
-
-    def _window(self) -> tuple[WindowDimension, ...]:
-        s = self.scanner
-        s.skip()
-        start = s.at
-        s.expect("{")
-        fields: dict[str, list[str]] = {}
-        while not s.accept("}"):
-            found = s.match(_WINDOW_FIELD)
-            if not found:
-                raise s.expected("size, stride, pad, lhs_dilate, rhs_dilate, rhs_reversal or '}'")
-            fields[found[1]] = found[2].split("x")
-        rank = len(fields.get("size", ()))
-        try:
-            if any(len(v) != rank for v in fields.values()):
-                raise ValueError("not all fields of the window have as many dimensions as its size")
-            columns = {
-                "size": [int(v) for v in fields.get("size", ())],
-                "stride": [int(v) for v in fields.get("stride", ["1"] * rank)],
-                "pad": [tuple(map(int, v.split("_"))) for v in fields.get("pad", ["0_0"] * rank)],
-                "lhs": [int(v) for v in fields.get("lhs_dilate", ["1"] * rank)],
-                "rhs": [int(v) for v in fields.get("rhs_dilate", ["1"] * rank)],
-                "reversal": [bool(int(v)) for v in fields.get("rhs_reversal", ["0"] * rank)],
-            }
-            return tuple(
-                WindowDimension(size, stride, low, high, lhs, rhs, reversal)
-                for size, stride, (low, high), lhs, rhs, reversal in zip(*columns.values(), strict=True)
-            )
-        except ValueError as problem:
-            text = (
-                str(problem) if "window" in str(problem) else "a field of the window is not of the form 3x3 or 1_1x0_2"
-            )
-            raise s.error(text, start) from None
-
-    def _dim_labels(self) -> ConvolutionDimensions:
-        s = self.scanner
-        s.skip()
-        start = s.at
-        found = s.match(_DIM_LABELS)
-        if not found:
-            raise s.expected("dimension labels such as b01f_01io->b01f")
-        rank = len(found[1]) - 2
-
-        def find(labels: str, first: str, second: str) -> tuple[int, int, tuple[int, ...]]:
-            wanted = sorted(first + second + "".join(map(str, range(rank))))
-            if rank < 0 or rank > 10 or sorted(labels) != wanted:
-                raise s.error(
-                    f"{labels} does not have each of {first}, {second} and the {rank} spatial ones once", start
-                )
-            return labels.index(first), labels.index(second), tuple(labels.index(str(d)) for d in range(rank))
-
-        return ConvolutionDimensions(*find(found[1], "b", "f"), *find(found[2], "i", "o"), *find(found[3], "b", "f"))
-
-    def _slices(self) -> tuple[SliceDimension, ...]:
-        s = self.scanner
-        s.expect("{")
-        result: list[SliceDimension] = []
-        while not s.accept("}"):
-            if result:
-                s.expect(",", "or '}'")
-            s.expect("[")
-            start = s.integer()
-            s.expect(":")
-            limit = s.integer()
-            result.append(SliceDimension(start, limit, s.integer() if s.accept(":") else 1))
-            s.expect("]")
-        return tuple(result)
-
-    def _padding(self) -> tuple[PaddingDimension, ...]:
-        s = self.scanner
-        text = s.need(_PADDING, "padding such as 0_1x2_0_1")
-        if max(map(len, re.findall(r"\d+", text)), default=0) > 19:
-            raise s.error("a number beyond 64 bits", s.at - len(text))
-        return tuple(PaddingDimension(*map(int, d.split("_"))) for d in text.split("x")) if text else ()
-
-    def _metadata(self) -> Metadata:
-        s = self.scanner
-        named: dict[str, Any] = {}
-        other: list[tuple[str, str]] = []
-        s.expect("{")
-        while not s.accept("}"):
-            s.accept(",")
-            name = s.need(WORD, "a field of metadata, or '}'")
-            s.expect("=", f"behind {name}")
-            if name in ("op_type", "op_name", "source_file"):
-                named[name] = s.string()
-            elif name == "source_line":
-                named[name] = s.integer()
-            else:
-                other.append((name, s.verbatim()))
-        return Metadata(**named, other=tuple(other))
-
-    def frontend_attributes(self) -> tuple[tuple[str, str], ...]:
-        """`{name="value",name={json}}`, as pairs."""
-        s = self.scanner
-        result: list[tuple[str, str]] = []
-        s.expect("{")
-        while not s.accept("}"):
-            if result:
-                s.expect(",", "or '}'")
-            s.skip()
-            quoted = s.text.startswith('"', s.at)
-            name = s.string() if quoted else s.need(WORD, "the name of a frontend attribute")
-            s.expect("=", f"behind {name}")
-            s.skip()
-            value = s.string() if STRING.match(s.text, s.at) else s.verbatim()
-            result.append((name, value))
-        return tuple(result)
-
-    # -- shapes
-
-    def _shape_list(self, opening: str, closing: str) -> tuple[Shape, ...]:
-        s = self.scanner
-        s.expect(opening)
-        shapes: list[Shape] = []
-        while not s.accept(closing):
-            if shapes:
-                s.expect(",", f"or {closing!r}")
-            shapes.append(self.shape())
-        return tuple(shapes)
-
-    def shape(self, depth: int = 0) -> Shape:
-        """A shape: `f32[2,<=3]{1,0}`, or shapes in parentheses, separated by commas."""
-        s = self.scanner
-        if depth > _DEEPEST:
-            raise s.error(f"tuples nest more than {_DEEPEST} levels deep")
-        if s.accept("("):
-            elements: list[Shape] = []
-            while not s.accept(")"):
-                if elements:
-                    s.expect(",", "or ')'")
-                elements.append(self.shape(depth + 1))
-            return Shape(TUPLE, elements=tuple(elements))
-        found = s.match(_ARRAY)
-        if not found:
-            raise s.expected("a shape, such as f32[2,3]")
-        known = self.shapes.get(found[0])
-        if known is None:
-            known = self.shapes[found[0]] = self._array_shape(found)
-        return known
-
-    def _array_shape(self, found: re.Match[str]) -> Shape:
-        s = self.scanner
-        at = found.start()
-        element_type = ELEMENT_TYPES.get(found[1])
-        if element_type is None or element_type is TUPLE:
-            raise s.error(f"{found[1]!r} is no element type{suggestion(found[1], ELEMENT_TYPES)}", at)
-        dimensions: list[int] = []
-        dynamic: list[bool] = []
-        for part in found[2].split(",") if found[2].strip() else ():
-            number = _DIMENSION.fullmatch(part)
-            if number is None:
-                if part.strip() in ("?", "<=?"):
-                    raise s.error("dimensions without a bound are not implemented here", at, UnsupportedError)
-                raise s.error(f"{part.strip()[:30]!r} is no size of a dimension", at)
-            dimensions.append(int(number[2]))
-            dynamic.append(bool(number[1]))
-        if dimensions and not element_type.is_array:
-            raise s.error(f"{element_type} has no dimensions", at)
-        layout = self._layout(found[3], len(dimensions), found.start(3)) if found[3] else None
-        return Shape(element_type, tuple(dimensions), layout, tuple(dynamic) if any(dynamic) else ())
-
-    def _layout(self, text: str, rank: int, at: int) -> Layout:
-        found = _LAYOUT.fullmatch(text)
-        order = tuple(map(int, found[1].split(","))) if found and found[1] else ()
-        if found is None or sorted(order) != list(range(rank)):
-            example = "{" + ",".join(map(str, reversed(range(rank)))) + "}"
-            raise self.scanner.error(f"{text[:40]} is no layout of {rank} dimensions, such as {example}", at)
-        return Layout(order, (found[2] or "").strip())
-
-
-def parse_module(text: str) -> Module:
-    """The Module that an HLO text stands for. Raises ParseError, and InvalidProgramError or UnsupportedError where the
-    text already shows it; `verify.verify` checks the rest."""
-    return Parser(text).module()

@@ -5,6 +5,7 @@ What is printed parses again to an equal module, here and in XLA; layouts are pr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from . import attributes as kinds
@@ -25,7 +26,7 @@ from .module import (
 )
 from .operation import operations
 from .releases import NEWEST, attributes_for
-from .types import Shape
+from .types import Layout, Shape, Value
 
 _ORDER = {name: place for place, name in enumerate(grammar.ATTRIBUTE_KINDS)}
 
@@ -101,7 +102,7 @@ def format_dim_labels(dims: ConvolutionDimensions) -> str:
 
     def labels(first: str, at_first: int, second: str, at_second: int, spatial: tuple[int, ...]) -> str:
         where = {at_first: first, at_second: second} | {d: str(n) for n, d in enumerate(spatial)}
-        return "".join(where[d] for d in sorted(where))
+        return "".join(where.get(d, "?") for d in range(max(where) + 1))
 
     lhs = labels("b", dims.input_batch, "f", dims.input_feature, dims.input_spatial)
     rhs = labels("i", dims.kernel_input_feature, "o", dims.kernel_output_feature, dims.kernel_spatial)
@@ -115,6 +116,15 @@ def _slice(s: SliceDimension) -> str:
 def _padding(dims: tuple[PaddingDimension, ...]) -> str:
     interior = any(d.interior for d in dims)
     return "x".join(f"{d.low}_{d.high}" + (f"_{d.interior}" if interior else "") for d in dims)
+
+
+def _literal(value: Value) -> str:
+    """A value behind its shape; with a layout, for XLA takes braces behind a shape without one for it."""
+    if isinstance(value, tuple):
+        return "( " + ", ".join(map(_literal, value)) + " )"
+    shape = Shape.of(value)
+    order = Layout(tuple(reversed(range(shape.rank)))) if shape.rank else None
+    return f"{replace(shape, layout=order)} {format_value(value)}"
 
 
 # How a value of each kind of `attributes.py` is written.
@@ -137,6 +147,7 @@ _FORMATS = {
     kinds.CONVOLUTION: format_dim_labels,
     kinds.SLICES: lambda v: "{" + ", ".join(map(_slice, v)) + "}",
     kinds.PADDING: _padding,
+    kinds.LITERAL: _literal,
 }
 
 

@@ -24,13 +24,17 @@ __all__ = [
 ]
 
 
-def parse(text: str) -> Module:
+def parse(text: str, *, elided: str | None = None) -> Module:
     """The Module that an HLO text stands for: a whole module, one computation, or the lines of one.
 
+    Dumps shorten large constants to `{...}`: `elided` says what takes their place ("zeros" or "random", the same
+    numbers for the same shape at each reading), or None that such a text is refused.
+
     Raises ParseError with line, column and a caret for what breaks the grammar, InvalidProgramError or UnsupportedError
-    for what the text already shows to break a rule or to be unknown here. `verify.verify` checks all other rules.
+    for what the text already shows to break a rule or to be unknown here; InputError for another word as `elided`.
+    `verify.verify` checks all other rules.
     """
-    return Parser(text).module()
+    return Parser(text, elided).module()
 
 
 def parse_shape(text: str) -> Shape:
@@ -48,6 +52,7 @@ def parse_literal(text: str) -> Value:
     (A blank separates the literal from the shape: `f32[2]{0} {1, 2}` has a layout.)
     """
     parser = Parser(text)
+    parser.literal_follows = True
     shape = parser.shape()
     scanner = parser.scanner
     scanner.skip()

@@ -82,6 +82,11 @@ def verify(text: str) -> None:
     _compiled(_module(text).as_serialized_hlo_module_proto(), *_header(text))
 
 
+def parse(text: str) -> None:
+    """Raises whatever XLA's parser raises."""
+    hlo.hlo_module_from_text(text)
+
+
 def _as_text(module: Any) -> str:
     return hlo.XlaComputation(module.as_serialized_hlo_module_proto()).as_hlo_text(True)
 
@@ -91,6 +96,7 @@ if __name__ == "__main__":
         {
             "run": run,
             "verify": verify,
+            "parse": parse,
             "print": lambda text: _as_text(hlo.hlo_module_from_text(text)),
             "proto": lambda text: hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto(),
             "text": lambda proto: _as_text(hlo.HloModule.from_serialized_hlo_module_proto(proto)),

@@ -1,0 +1,189 @@
+"""The command `python -m refxla_conformance.xla_corpus`; status 1 if something is not judged."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import queue
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import InputError
+from rich.console import Console
+from rich.progress import track
+from rich.table import Column, Table
+
+from ..targets.child import Child, ChildDied, ChildError
+from . import __doc__ as description
+from .extract import Text, corpus
+from .judged import judge, listed, read, write
+from .worker import FAULT, OUTCOMES, PLAIN, TOLD, Row
+
+BATCH = 32  # texts that a process is given at a time
+WORKER = "refxla_conformance.xla_corpus.worker"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns its exit status: 0 if everything is right or judged, 1 if not, 2 for a wrong argument."""
+    parser = argparse.ArgumentParser(
+        prog="python -m refxla_conformance.xla_corpus",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkout", metavar="CHECKOUT", type=Path, help="a checkout of github.com/openxla/xla")
+    parser.add_argument("--only", metavar="GLOB", default="*", help="files whose path in the checkout matches")
+    parser.add_argument("--no-run", dest="running", action="store_false", help="read, print and verify alone")
+    parser.add_argument(
+        "--rows", metavar="FILE", type=Path, help="keep a line of JSON for each text there, and skip those it has"
+    )
+    parser.add_argument("--again", action="store_true", help="ask again for the rows of --rows that are not agreed")
+    parser.add_argument("--list", action="store_true", help="bring the texts that judged.json lists up to date")
+    parser.add_argument("-j", "--jobs", metavar="N", type=int, default=2, help="processes (2)")
+    parser.add_argument("--limit", metavar="SECONDS", type=float, default=60.0, help="for one text (60)")
+    options = parser.parse_args(arguments)
+    try:
+        found = corpus(options.checkout)
+    except InputError as problem:
+        parser.error(str(problem))
+    texts = [t for t in found.texts if fnmatch.fnmatch(t.file, options.only)]
+    kept = _kept(options.rows, {t.key for t in texts})
+    if options.again:
+        kept = {key: row for key, row in kept.items() if row["outcome"] in PLAIN}
+    if options.running:
+        kept = {key: row for key, row in kept.items() if row["reason"] != TOLD}
+    waiting = [t for t in texts if t.key not in kept]
+    console = Console()
+    made = run(waiting, options.running, options.jobs, options.limit)
+    with _lines(options.rows, kept) as lines:
+        for row in track(made, "running", len(waiting), console=console, transient=True):
+            kept[row["key"]] = row
+            lines(row)
+    rows = [kept[t.key] for t in texts]
+    judgements = read()
+    if options.list:
+        judgements = listed(judgements, rows)
+        write(judgements)
+    judged = judge(rows, judgements)
+    console.print(
+        f"{len(texts)} texts ({found.doubled} more were there twice, {found.holes} are completed by code); compared on "
+        + ", ".join(f"{name}: {n}" for name, n in Counter(name for r in rows for name in r["ran"]).items())
+    )
+    for table in (by_outcome(rows), by_judgement(judged), unjudged(judged.get("", []))):
+        console.print(table)
+    return 1 if judged.get("") else 0
+
+
+def run(texts: list[Text], running: bool, jobs: int, limit: float) -> Iterator[dict[str, Any]]:
+    """The row of each text, in the order in which they are done."""
+    waiting: queue.SimpleQueue[list[Text]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[list[dict[str, Any]] | BaseException] = queue.SimpleQueue()
+    for n in range(0, len(texts), BATCH):
+        waiting.put(texts[n : n + BATCH])
+
+    def work(child: Child) -> None:
+        while True:
+            try:
+                batch = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put(_ask(child, batch, running, limit))
+            except BaseException as problem:  # the thread's fault is the command's
+                done.put(problem)
+                return
+
+    left = waiting.qsize()
+    children = [Child(WORKER) for _ in range(max(1, min(jobs, left)))]
+    for child in children:
+        threading.Thread(target=work, args=(child,), daemon=True).start()
+    try:
+        for _ in range(left):
+            made = done.get()
+            if isinstance(made, BaseException):
+                raise made
+            yield from made
+    finally:
+        for child in children:
+            child.close()
+
+
+def _ask(child: Child, batch: list[Text], running: bool, limit: float) -> list[dict[str, Any]]:
+    """The rows of some texts; where the process dies of them, of each alone."""
+    try:
+        given = [(t.file, t.test, t.key, t.text) for t in batch]
+        return child.ask("run_texts", given, running, limit=limit * len(batch) ** 0.5)
+    except (ChildDied, ChildError) as problem:
+        said = str(problem).split("\n")[0][:300]
+    if len(batch) > 1:
+        return [row for text in batch for row in _ask(child, [text], running, limit)]
+    return [asdict(Row(batch[0].file, batch[0].test, batch[0].key, FAULT, said, seconds=limit))]
+
+
+def _kept(path: Path | None, known: set[str]) -> dict[str, dict[str, Any]]:
+    """The rows of a file about known texts, by their keys."""
+    if path is None or not path.exists():
+        return {}
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {row["key"]: row for row in rows if row["key"] in known}
+
+
+class _lines:
+    """A file to which rows are written as they come, beginning with those that are kept; or none."""
+
+    def __init__(self, path: Path | None, kept: dict[str, dict[str, Any]]) -> None:
+        self._file = None if path is None else path.open("w", encoding="utf-8")
+        for row in kept.values():
+            self(row)
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+
+    def __enter__(self) -> _lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+# What is printed ---------------------------------------------------------------------------------------------------
+
+
+def by_outcome(rows: list[dict[str, Any]]) -> Table:
+    """How many texts came out how; of those that ran, what came of XLA:CPU."""
+    counts = Counter(r["outcome"] for r in rows)
+    made = Table("texts", Column("outcome", no_wrap=True), "XLA:CPU", box=None)
+    for outcome in OUTCOMES:
+        if counts[outcome]:
+            beside = Counter(r["xla"] or "not asked" for r in rows if r["outcome"] == outcome)
+            made.add_row(str(counts[outcome]), outcome, ", ".join(f"{n} {what}" for what, n in beside.most_common()))
+    return made
+
+
+def by_judgement(judged: dict[str, list[dict[str, Any]]]) -> Table:
+    """How many rows each judgement is about."""
+    made = Table("texts", "outcome", Column("judged", no_wrap=True), box=None)
+    for name, rows in sorted(judged.items(), key=lambda item: -len(item[1])):
+        if name:
+            made.add_row(str(len(rows)), rows[0]["outcome"], name)
+    return made
+
+
+def unjudged(rows: list[dict[str, Any]]) -> Table:
+    """What no judgement is about."""
+    made = Table("not judged", "outcome", "reason", box=None)
+    for row in rows:
+        made.add_row(f"{row['file']} {row['test']} {row['key']}", row["outcome"], row["reason"])
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The table of judgements: why a text of XLA's need not come out as agreed.
+
+`judged.json` holds {"judgements": [...]}, each with
+
+    name      a short word
+    outcome   which outcome it judges (worker.OUTCOMES)
+    reason    a regular expression that the row's reason matches
+    says      the judgement: who is right, and why
+    texts     the texts that it was found of: [file, test, hash] each
+
+A row is judged if its text stands in a judgement of its outcome, or its reason matches one. The texts are listed so
+that each decision can be looked up, and to see when one is no longer needed; new texts of the kind are judged alike.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .worker import PLAIN
+
+KEPT = Path(__file__).with_name("judged.json")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One row of the table; see above."""
+
+    name: str
+    outcome: str
+    reason: str
+    says: str
+    texts: tuple[tuple[str, str, str], ...] = ()
+
+    def judges(self, row: dict[str, Any]) -> bool:
+        """Whether it is about this row: its text is listed, or its reason is of the kind."""
+        if row["outcome"] != self.outcome:
+            return False
+        return _named(row) in self.texts or bool(self.reason and re.search(self.reason, row["reason"]))
+
+
+def _named(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["file"], row["test"], row["key"]
+
+
+def read(path: Path = KEPT) -> list[Judgement]:
+    """The judgements of a file."""
+    data = json.loads(path.read_text(encoding="utf-8"))["judgements"]
+    return [Judgement(**{**j, "texts": tuple(tuple(t) for t in j["texts"])}) for j in data]
+
+
+def judge(rows: Iterable[dict[str, Any]], judgements: Sequence[Judgement]) -> dict[str, list[dict[str, Any]]]:
+    """The rows that are to be judged, under the name of the first judgement about each, or "" if there is none."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["outcome"] not in PLAIN:
+            name = next((j.name for j in judgements if j.judges(row)), "")
+            found.setdefault(name, []).append(row)
+    return found
+
+
+def listed(judgements: Sequence[Judgement], rows: Iterable[dict[str, Any]]) -> list[Judgement]:
+    """The judgements with the texts of these rows, each under the one that judges it."""
+    found = judge(rows, judgements)
+    return [replace(j, texts=tuple(sorted({_named(r) for r in found.get(j.name, ())}))) for j in judgements]
+
+
+def write(judgements: Sequence[Judgement], path: Path = KEPT) -> None:
+    """Keep judgements, a text in each line."""
+    parts = []
+    for j in judgements:
+        fields = [f"   {json.dumps(n)}: {json.dumps(getattr(j, n))}" for n in ("name", "outcome", "reason", "says")]
+        texts = ",\n".join(f"    {json.dumps(t)}" for t in j.texts)
+        fields.append('   "texts": [' + (f"\n{texts}\n   ]" if texts else "]"))
+        parts.append("  {\n" + ",\n".join(fields) + "\n  }")
+    path.write_text('{\n "judgements": [\n' + ",\n".join(parts) + "\n ]\n}\n", encoding="utf-8")

@@ -1,0 +1,235 @@
+"""A process that puts one text after another to the readers and the implementations; some texts may end it."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from math import prod
+
+import numpy as np
+from refxla_spec import equality
+from refxla_spec.devices import device_counts
+from refxla_spec.errors import Error, EvaluationError, UnsupportedError
+from refxla_spec.module import Module
+from refxla_spec.text import parse, print_module
+from refxla_spec.types import Shape, leaves
+from refxla_spec.verify import verify
+
+from ..fuzz import xla
+from ..fuzz.generate import Sample
+from ..fuzz.runs import Expected, expected, nested
+from ..fuzz.values import array
+from ..targets.base import arrays
+from ..targets.child import ChildDied, ChildError, serve
+from ..targets.compiled import Compiled
+
+# What came of one text. All but the plain ones are to be judged.
+AGREED = "agreed"
+BOTH_REFUSE = "both refuse"
+ONLY_XLA = "only XLA reads it"
+ONLY_HERE = "only we read it"
+INVALID = "refused by the verifier"
+UNSUPPORTED = "unsupported"
+NOT_RUN = "not run"
+PRINTED = "printed otherwise"
+DIFFERS = "differs"
+XLA_DIFFERS = "XLA differs"
+FAULT = "fault"
+PLAIN = (AGREED, BOTH_REFUSE, NOT_RUN)
+TO_JUDGE = (ONLY_XLA, ONLY_HERE, INVALID, UNSUPPORTED, PRINTED, DIFFERS, XLA_DIFFERS, FAULT)
+OUTCOMES = (*PLAIN, *TO_JUDGE)
+
+ELEMENTS = 1 << 19  # of all arrays of a program that is run
+WORK = 1 << 28  # products of a dot or convolution of a program that is run
+TOLD = "the command was told not to run anything"
+HOST = ("infeed", "outfeed", "send", "recv")
+
+
+@dataclass
+class Row:
+    """What came of one text.
+
+    `outcome` is one of OUTCOMES, `reason` says more. `ran` names the implementations whose results were compared with
+    the reference, `xla` what came of XLA:CPU: agreed, excused, unsupported, refused, or "" where it was not asked;
+    `excuses` are the known differences (`refxla_conformance.differences`) that explain its results, or what XLA says.
+    """
+
+    file: str
+    test: str
+    key: str
+    outcome: str
+    reason: str = ""
+    ran: tuple[str, ...] = ()
+    xla: str = ""
+    excuses: tuple[str, ...] = ()
+    elements: int = 0  # of its results
+    undecided: int = 0  # of these, elements of which the contract says nothing
+    seconds: float = 0.0  # without the compiler's
+
+
+def run_texts(texts: Sequence[tuple[str, str, str, str]], running: bool = True) -> list[dict]:
+    """The rows of texts, each given as (file, test, key, text), as dictionaries. The compiler is given all that run in
+    one go, for most of the time goes into starting OpenCL's compiler."""
+    rows = [Row(file, test, key, AGREED) for file, test, key, _ in texts]
+    waiting: list[tuple[Row, Sample, Expected]] = []
+    for row, (*_, text) in zip(rows, texts, strict=True):
+        with _faults(row):
+            row.outcome, row.reason, module = _read(text)
+            if module is not None and not running:
+                row.outcome, row.reason = NOT_RUN, TOLD
+            elif module is not None and (made := _wanted(module, row)):
+                waiting.append((row, *made))
+    programs = [(s.module, nested(s.module, s.arguments)) for _, s, _ in waiting]
+    for (row, sample, wanted), got in zip(waiting, _compiler().run_many(programs), strict=True):
+        with _faults(row):
+            _compare(row, sample, wanted, got)
+    return [asdict(row) for row in rows]
+
+
+@cache
+def _compiler() -> Compiled:
+    return Compiled()
+
+
+@contextmanager
+def _faults(row: Row) -> Iterator[None]:
+    """Makes any exception that is none of refxla's refusals a fault, and no end of the run; counts the time."""
+    start = time.perf_counter()
+    try:
+        yield
+    except Exception as problem:
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        where = f"{place.filename.rsplit('/', 1)[-1]}, {place.name}"
+        row.outcome, row.reason = FAULT, f"{type(problem).__name__}: {_line(problem)} ({where})"
+    row.seconds = round(row.seconds + time.perf_counter() - start, 3)
+
+
+def _read(text: str) -> tuple[str, str, Module | None]:
+    """What came of reading and verifying a text, with the program if it is one to be run."""
+    theirs = _xla_refusal(text)
+    try:
+        module = parse(text)
+    except Error as problem:
+        return (ONLY_XLA if theirs is None else BOTH_REFUSE), f"{type(problem).__name__}: {_line(problem)}", None
+    try:
+        verify(module)
+    except Error as problem:
+        label = getattr(problem, "constraint", None)
+        outcome = UNSUPPORTED if isinstance(problem, UnsupportedError) else INVALID
+        return (outcome if theirs is None else BOTH_REFUSE), (f"[{label}] " if label else "") + _line(problem), None
+    if theirs is not None:
+        return ONLY_HERE, theirs, None
+    problem = _printed_otherwise(module)
+    if problem:
+        return PRINTED, problem, None
+    reason = _not_to_be_run(module)
+    return (NOT_RUN, reason, None) if reason else (AGREED, "", module)
+
+
+def _xla_refusal(text: str) -> str | None:
+    """Why XLA's parser refuses a text; None if it reads it."""
+    try:
+        xla.target().ask("parse", text)
+    except (ChildError, ChildDied) as problem:
+        said = str(problem)
+        found = re.search(r"was parsing [\d:]+: error: ([^\n]*)\n(?!.*was parsing)", said, re.S)
+        return found[1] if found else said[:300]
+    return None
+
+
+def _printed_otherwise(module: Module) -> str:
+    """What is wrong with the text that is printed for a module, or nothing."""
+    printed = print_module(module)
+    try:
+        again = parse(printed)
+    except Error as problem:
+        return f"what is printed cannot be read again: {_line(problem)}"
+    apart = equality.difference(module, again)
+    if apart or print_module(again) != printed:
+        return f"what is printed reads as another program: {apart}"
+    refusal = _xla_refusal(printed)
+    return f"XLA cannot read what is printed: {refusal}" if refusal else ""
+
+
+def _not_to_be_run(module: Module) -> str:
+    """Why a program is only read and verified, or nothing."""
+    if prod(device_counts(module)) > 1:
+        return "it is a program for several devices"
+    elements = 0
+    for i in module.instructions():
+        opcode = i.opcode.removesuffix("-done").removesuffix("-start")
+        if opcode in HOST:
+            return "it talks to a host"
+        if any(i.attributes.get(name) for name in ("replica_groups", "source_target_pairs")):
+            return "it is a program for several devices"
+        if opcode in ("rng", "rng-get-and-update-state", "partition-id", "replica-id"):
+            return f"its results are not determined ({opcode})"
+        elements += sum(s.size for s in leaves(i.shape) if s.is_array)
+        if opcode in ("dot", "convolution") and _products(i.shape, [o.shape for o in i.operands]) > WORK:
+            return "it is large"
+    if any(p.shape.is_dynamic for p in module.entry.parameters):
+        return "its parameters have dynamic shapes"
+    if any(not leaf.is_array for p in module.entry.parameters for leaf in leaves(p.shape)):
+        return "it is given what is no array"
+    return "it is large" if elements > ELEMENTS else ""
+
+
+def _products(result: Shape, operands: list[Shape]) -> float:
+    return (result.size * prod(max(1, o.size) for o in operands)) ** 0.5
+
+
+def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:
+    """A program with arguments that its key draws, and what is to come of it by the reference; None, and the row says
+    why, if it has no value."""
+    drawn = random.Random(row.key)
+    shapes = [leaf for p in module.entry.parameters for leaf in leaves(p.shape)]
+    arguments = tuple(
+        array(drawn, s.element_type, s.dimensions, "small" if s.element_type.is_integer else "normal") for s in shapes
+    )
+    sample = Sample(0, module, arguments)
+    try:
+        with np.errstate(all="ignore"):
+            wanted = expected(sample)
+    except UnsupportedError as problem:
+        row.outcome, row.reason = UNSUPPORTED, f"reference: {_line(problem)}"
+        return None
+    except EvaluationError as problem:
+        row.outcome, row.reason = NOT_RUN, f"its arguments have no meaning: {_line(problem)}"
+        return None
+    row.elements, row.undecided, row.ran = wanted.elements, wanted.undecided, ("reference",)
+    return sample, wanted
+
+
+def _compare(row: Row, sample: Sample, wanted: Expected, got: list[np.ndarray] | Exception) -> None:
+    """What the compiler gave, and XLA:CPU gives, held to the contract."""
+    if isinstance(got, UnsupportedError):
+        row.outcome, row.reason = UNSUPPORTED, f"compiler: {_line(got)}"
+    elif isinstance(got, Exception):
+        raise got
+    else:
+        row.ran += ("compiled",)
+        problem = wanted.difference(arrays(got))
+        if problem:
+            row.outcome, row.reason = DIFFERS, problem
+    answer = xla.check(sample, wanted)
+    row.xla, row.excuses = answer.outcome, answer.why
+    if answer.outcome in ("agreed", "excused"):
+        row.ran += ("xla-cpu",)
+    if answer.divergence is not None and row.outcome == AGREED:
+        row.outcome, row.reason = XLA_DIFFERS, answer.divergence.what[:600]
+
+
+def _line(problem: Exception) -> str:
+    """The first line of what an error says, without the place in the text."""
+    first = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+    return re.sub(r"^line \d+, column \d+: ", "", first)[:400]
+
+
+if __name__ == "__main__":
+    serve({"run_texts": run_texts})

@@ -1,0 +1,266 @@
+"""The parts of a text that say something by themselves: shapes, and the values of attributes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from .errors import Error, ParseError, UnsupportedError
+from .groups import GROUPS, ReplicaGroups, parse_groups
+from .left_out import reason
+from .lexer import STRING, WORD, Scanner, suggestion
+from .literals import parse_value
+from .module import ConvolutionDimensions, Metadata, PaddingDimension, SliceDimension, WindowDimension
+from .types import ELEMENT_TYPES, TUPLE, Layout, Shape
+
+_SCALAR = re.compile(r"[-+\w.]+")
+_BUFFER = re.compile(r"b\(")
+ARRAY = re.compile(r"([a-z]\w*)\s*\[([^\[\]{}()]*)\](\{(?=\s*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
+_DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
+_LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
+_LAYOUT_APART = re.compile(r"\{(?=\s*\d)[^{}\"=]*\}")  # behind blanks
+_COMMENT = re.compile(r"/\*.*?\*/", re.S)
+_INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
+_WINDOW_FIELD = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=\s*([-\dx_]+)")
+_DIM_LABELS = re.compile(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)")
+_PADDING = re.compile(r"(?:-?\d+_-?\d+(?:_-?\d+)?)(?:x-?\d+_-?\d+(?:_-?\d+)?)*|(?=\s*(?:,|$|\n|\}))")
+DEEPEST = 100  # levels of nesting of tuples
+
+
+class Values:
+    """Reads them from one text, each method from where the scanner stands."""
+
+    def __init__(self, text: str, elided: str | None = None) -> None:
+        """`elided` says what takes the place of a constant `{...}` (`literals.filled`); None refuses it."""
+        self.scanner = Scanner(text)
+        self.elided = elided
+        self.shapes: dict[str, Shape] = {}  # array shapes already read, by their text
+        self.literal_follows = False  # whether braces behind a shape are its value, and no layout
+
+    def _integers(self) -> tuple[int, ...]:
+        s = self.scanner
+        found = s.match(_INTEGERS)
+        if found is None:
+            s.expect("{")
+            result = []
+            while not s.accept("}"):
+                if result:
+                    s.expect(",", "or '}'")
+                result.append(s.integer())
+            return tuple(result)
+        if len(found[0]) > 20 and any(len(d.strip()) > 20 for d in found[1].split(",")):
+            raise s.error("a number beyond 64 bits", found.start())
+        return tuple(map(int, found[1].split(","))) if found[1] else ()
+
+    def _integer_lists(self) -> tuple[tuple[int, ...], ...]:
+        s = self.scanner
+        s.expect("{")
+        result: list[tuple[int, ...]] = []
+        while not s.accept("}"):
+            if result:
+                s.expect(",", "or '}'")
+            result.append(self._integers())
+        return tuple(result)
+
+    def _groups(self) -> ReplicaGroups:
+        text = self.scanner.need(GROUPS, "replica groups such as {{0,1},{2,3}} or [2,2]<=[4]")
+        try:
+            return parse_groups(text)
+        except ParseError as problem:
+            raise self.scanner.error(str(problem), self.scanner.at - len(text)) from None
+
+    def _window(self) -> tuple[WindowDimension, ...]:
+        s = self.scanner
+        s.skip()
+        start = s.at
+        s.expect("{")
+        fields: dict[str, list[str]] = {}
+        while not s.accept("}"):
+            found = s.match(_WINDOW_FIELD)
+            if not found:
+                raise s.expected("size, stride, pad, lhs_dilate, rhs_dilate, rhs_reversal or '}'")
+            fields[found[1]] = found[2].split("x")
+        rank = len(fields.get("size", ()))
+        try:
+            if any(len(v) != rank for v in fields.values()):
+                raise ValueError("not all fields of the window have as many dimensions as its size")
+            columns = {
+                "size": [int(v) for v in fields.get("size", ())],
+                "stride": [int(v) for v in fields.get("stride", ["1"] * rank)],
+                "pad": [tuple(map(int, v.split("_"))) for v in fields.get("pad", ["0_0"] * rank)],
+                "lhs": [int(v) for v in fields.get("lhs_dilate", ["1"] * rank)],
+                "rhs": [int(v) for v in fields.get("rhs_dilate", ["1"] * rank)],
+                "reversal": [bool(int(v)) for v in fields.get("rhs_reversal", ["0"] * rank)],
+            }
+            return tuple(
+                WindowDimension(size, stride, low, high, lhs, rhs, reversal)
+                for size, stride, (low, high), lhs, rhs, reversal in zip(*columns.values(), strict=True)
+            )
+        except ValueError as problem:
+            text = (
+                str(problem) if "window" in str(problem) else "a field of the window is not of the form 3x3 or 1_1x0_2"
+            )
+            raise s.error(text, start) from None
+
+    def _dim_labels(self) -> ConvolutionDimensions:
+        s = self.scanner
+        s.skip()
+        start = s.at
+        found = s.match(_DIM_LABELS)
+        if not found:
+            raise s.expected("dimension labels such as b01f_01io->b01f")
+        rank = len(found[1].replace("?", "")) - 2
+
+        def find(labels: str, first: str, second: str) -> tuple[int, int, tuple[int, ...]]:
+            wanted = sorted(first + second + "".join(map(str, range(rank))))
+            if rank < 0 or rank > 10 or sorted(labels.replace("?", "")) != wanted:
+                raise s.error(
+                    f"{labels} does not have each of {first}, {second} and the {rank} spatial ones once", start
+                )
+            return labels.index(first), labels.index(second), tuple(labels.index(str(d)) for d in range(rank))
+
+        return ConvolutionDimensions(*find(found[1], "b", "f"), *find(found[2], "i", "o"), *find(found[3], "b", "f"))
+
+    def _slices(self) -> tuple[SliceDimension, ...]:
+        s = self.scanner
+        s.expect("{")
+        result: list[SliceDimension] = []
+        while not s.accept("}"):
+            if result:
+                s.expect(",", "or '}'")
+            s.expect("[")
+            start = s.integer()
+            s.expect(":")
+            limit = s.integer()
+            result.append(SliceDimension(start, limit, s.integer() if s.accept(":") else 1))
+            s.expect("]")
+        return tuple(result)
+
+    def _padding(self) -> tuple[PaddingDimension, ...]:
+        s = self.scanner
+        text = s.need(_PADDING, "padding such as 0_1x2_0_1")
+        if max(map(len, re.findall(r"\d+", text)), default=0) > 19:
+            raise s.error("a number beyond 64 bits", s.at - len(text))
+        return tuple(PaddingDimension(*map(int, d.split("_"))) for d in text.split("x")) if text else ()
+
+    def _metadata(self) -> Metadata:
+        s = self.scanner
+        named: dict[str, Any] = {}
+        other: list[tuple[str, str]] = []
+        s.expect("{")
+        while not s.accept("}"):
+            s.accept(",")
+            name = s.need(WORD, "a field of metadata, or '}'")
+            s.expect("=", f"behind {name}")
+            if name in ("op_type", "op_name", "source_file"):
+                named[name] = s.string()
+            elif name == "source_line":
+                named[name] = s.integer()
+            else:
+                other.append((name, s.verbatim()))
+        return Metadata(**named, other=tuple(other))
+
+    def frontend_attributes(self) -> tuple[tuple[str, str], ...]:
+        """`{name="value",name={json}}`, as pairs."""
+        s = self.scanner
+        result: list[tuple[str, str]] = []
+        s.expect("{")
+        while not s.accept("}"):
+            if result:
+                s.expect(",", "or '}'")
+            s.skip()
+            quoted = s.text.startswith('"', s.at)
+            name = s.string() if quoted else s.need(WORD, "the name of a frontend attribute")
+            s.expect("=", f"behind {name}")
+            s.skip()
+            value = s.string() if STRING.match(s.text, s.at) else s.verbatim()
+            result.append((name, value))
+        return tuple(result)
+
+    # -- shapes
+
+    def _shape_list(self, opening: str, closing: str) -> tuple[Shape, ...]:
+        s = self.scanner
+        s.expect(opening)
+        shapes: list[Shape] = []
+        while not s.accept(closing):
+            if shapes:
+                s.expect(",", f"or {closing!r}")
+            shapes.append(self.shape())
+        return tuple(shapes)
+
+    def shape(self, depth: int = 0) -> Shape:
+        """A shape: `f32[2,<=3]{1,0}`, or shapes in parentheses, separated by commas."""
+        s = self.scanner
+        if depth > DEEPEST:
+            raise s.error(f"tuples nest more than {DEEPEST} levels deep")
+        if s.accept("("):
+            elements: list[Shape] = []
+            while not s.accept(")"):
+                if elements:
+                    s.expect(",", "or ')'")
+                elements.append(self.shape(depth + 1))
+            return Shape(TUPLE, elements=tuple(elements))
+        found = s.match(ARRAY)
+        if not found:
+            if s.match(_BUFFER):
+                raise s.error(f"buffers are not specified here: {reason('buffer')}", kind=UnsupportedError)
+            raise s.expected("a shape, such as f32[2,3]")
+        known = self.shapes.get(found[0])
+        if known is None:
+            known = self.shapes[found[0]] = self._array_shape(found)
+        if not found[3] and not self.literal_follows and (apart := s.match(_LAYOUT_APART)):
+            return replace(known, layout=self._layout(apart[0], known.rank, apart.start()))
+        return known
+
+    def _array_shape(self, found: re.Match[str]) -> Shape:
+        s = self.scanner
+        at = found.start()
+        element_type = ELEMENT_TYPES.get(found[1])
+        if element_type is None or element_type is TUPLE:
+            raise s.error(f"{found[1]!r} is no element type{suggestion(found[1], ELEMENT_TYPES)}", at)
+        dimensions: list[int] = []
+        dynamic: list[bool] = []
+        sizes = _COMMENT.sub("", found[2])
+        for part in sizes.split(",") if sizes.strip() else ():
+            number = _DIMENSION.fullmatch(part)
+            if number is None:
+                if part.strip() in ("?", "<=?"):
+                    raise s.error("dimensions without a bound are not implemented here", at, UnsupportedError)
+                raise s.error(f"{part.strip()[:30]!r} is no size of a dimension", at)
+            dimensions.append(int(number[2]))
+            dynamic.append(bool(number[1]))
+        if dimensions and not element_type.is_array:
+            raise s.error(f"{element_type} has no dimensions", at)
+        layout = self._layout(found[3], len(dimensions), found.start(3)) if found[3] else None
+        return Shape(element_type, tuple(dimensions), layout, tuple(dynamic) if any(dynamic) else ())
+
+    def _layout(self, text: str, rank: int, at: int) -> Layout:
+        found = _LAYOUT.fullmatch(_COMMENT.sub("", text))
+        order = tuple(map(int, found[1].split(","))) if found and found[1] else ()
+        if found is None or sorted(order) != list(range(rank)):
+            example = "{" + ",".join(map(str, reversed(range(rank)))) + "}"
+            raise self.scanner.error(f"{text[:40]} is no layout of {rank} dimensions, such as {example}", at)
+        return Layout(order, (found[2] or "").strip())
+
+    def _shaped_literal(self) -> Any:
+        """A literal behind its shape, `s32[2]{0} {1, 2}`; of a tuple, one for each element in parentheses."""
+        s = self.scanner
+        if s.accept("("):
+            elements: list[Any] = []
+            while not s.accept(")"):
+                if elements:
+                    s.expect(",", "or ')'")
+                elements.append(self._shaped_literal())
+            return tuple(elements)
+        self.literal_follows = True
+        shape = self.shape()
+        self.literal_follows = False
+        s.skip()
+        start = s.at
+        text = s.balanced() if s.text.startswith(("{", "("), start) else s.need(_SCALAR, "a value")
+        try:
+            return parse_value(text, shape, self.elided)
+        except Error as problem:
+            raise s.error(str(problem), start, type(problem)) from None
