@@ -12,7 +12,8 @@ from .types import Value
 
 def _own(self: Bounds, i: Instruction, values: list[Value], errors: list[Error], result: Value) -> Error:
     """A device that meets itself alone gets what it brings."""
-    return tuple(errors) if isinstance(result, tuple) else errors[0]
+    data = errors[:-1] if i.attributes.get("has_dynamic_root") else errors
+    return tuple(data) if isinstance(result, tuple) else data[0]
 
 
 def _passed(self: Bounds, i: Instruction, values: list[Value], errors: list[Error], result: Value) -> Error:
@@ -61,7 +62,8 @@ def _exact(self: Bounds, i: Instruction, values: list[Value], errors: list[Error
 CONTROL = {"async-start": _async_start}
 RULES = {
     **dict.fromkeys(("all-reduce", "all-reduce-start", "all-gather", "reduce-scatter", "all-to-all"), _own),
-    **dict.fromkeys(("all-reduce-done", "async-update", "collective-broadcast"), _passed),
+    **dict.fromkeys(("collective-broadcast", "collective-reduce"), _own),
+    **dict.fromkeys(("all-reduce-done", "async-update"), _passed),
     "all-gather-start": _begun,
     **dict.fromkeys(("collective-permute", "collective-permute-start"), _permuted),
     **dict.fromkeys(("all-gather-done", "collective-permute-done", "async-done"), _part(1)),

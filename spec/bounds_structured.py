@@ -390,6 +390,7 @@ RULES = {
     "dynamic-reshape": _moves(0),
     "transpose": _moves(0),
     "reverse": _moves(0),
+    "shuffle": _moves(0),
     "slice": _moves(0),
     "copy": _moves(0),
     "bitcast": _moves(0),

@@ -9,17 +9,19 @@ import numpy as np
 
 from .accumulate import narrow, wide_type, widen
 from .attributes import BOOL, GROUPS, INT, Attribute
+from .errors import EvaluationError
 from .groups import Count, GroupList, numbered
 from .module import Computation, Instruction
 from .numerics import type_of
 from .operation import require
-from .types import U32, Shape, Value
+from .types import S32, U32, Shape, Value
 from .vectorize import Run, binary_opcode, run_vectorized
 
 REPLICA_GROUPS = Attribute(GROUPS, GroupList(), "who meets whom (see groups.py); empty: all of them one group")
 CHANNEL_ID = Attribute(INT, None, "there: partitions take part, too (see groups.py); its value means nothing")
 GLOBAL_IDS = Attribute(BOOL, False, "with channel_id: the groups have numbers of devices")
 LAYOUT = Attribute(BOOL, False, "whether an implementation must keep the layouts")
+DYNAMIC_ROOT = Attribute(BOOL, False, "whether the last operand says for each other one which member is the root")
 OF_REPLICAS: dict[str, Attribute] = {
     "replica_groups": REPLICA_GROUPS,
     "channel_id": CHANNEL_ID,
@@ -83,6 +85,32 @@ def check_arrays(operands: tuple[Shape, ...], label: str) -> None:
     """There is at least one operand, and each is an array."""
     fits = len(operands) > 0 and all(o.is_array for o in operands)
     require(fits, label, f"the operands are ({', '.join(map(str, operands))})")
+
+
+def data_shapes(instruction: Instruction, operands: tuple[Shape, ...], arrays: str, root: str) -> tuple[Shape, ...]:
+    """The operands without the root that has_dynamic_root puts behind them; raises by these two labels."""
+    if not instruction.has_dynamic_root:
+        check_arrays(operands, arrays)
+        return operands
+    *data, last = operands or (None,)
+    check_arrays(tuple(data), arrays)
+    fits = last.compatible(Shape(S32, (len(data),)))
+    require(fits, root, f"root is {last}, behind {len(data)} operand(s)")
+    return tuple(data)
+
+
+def rooted(instruction: Instruction, operands: tuple[Any, ...], device: Any) -> tuple[tuple[Any, ...], list[int]]:
+    """The operands without the root, and for each the place of its root in the group.
+
+    EvaluationError for a place that the group does not have.
+    """
+    if not instruction.has_dynamic_root:
+        return operands, [0] * len(operands)
+    places, count = operands[-1].tolist(), len(device.group(instruction))
+    outside = next((p for p in places if count and not 0 <= p < count), None)
+    if outside is not None:
+        raise EvaluationError(f"{instruction.name}: the root is member {outside}, and the group has {count}")
+    return operands[:-1], places
 
 
 def check_reducer(instruction: Instruction, operands: tuple[Shape, ...], label: str) -> None:

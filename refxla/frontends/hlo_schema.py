@@ -159,7 +159,7 @@ MESSAGES = {
         100 bool has_dynamic_root
         101 bytes block_scaling_config
         102 string comparison_order
-        103 bytes shuffle_mode""",
+        103 ShuffleMode shuffle_mode""",
     "ShapeProto": """
         2 enum element_type
         3 int64* dimensions
@@ -290,6 +290,8 @@ MESSAGES = {
     "PrecisionConfig": """
         1 enum* operand_precision
         2 enum algorithm""",
+    "ShuffleMode": "1 Rotate rotate",
+    "Rotate": "1 int64* shifts",
     "TriangularSolveOptions": """
         1 bool left_side
         2 bool lower

@@ -53,6 +53,7 @@ FIELDS: dict[str, str] = {
     **{name: f"gather_dimension_numbers.{name}" for name in (*_GATHER, "start_indices_batching_dims")},
     **{name: f"scatter_dimension_numbers.{name}" for name in (*_SCATTER, "scatter_indices_batching_dims")},
     **{name: f"triangular_solve_options.{name}" for name in ("left_side", "lower", "unit_diagonal", "transpose_a")},
+    "shifts": "shuffle_mode.rotate.shifts",
     "number": "parameter_number",
     "index": "tuple_index",
     "kind": "fusion_kind",
@@ -85,6 +86,7 @@ _EXCEPTIONS = {
     ("scatter", "index_vector_dim"): "scatter_dimension_numbers.index_vector_dim",
     ("rng-bit-generator", "algorithm"): "rng_algorithm",
     ("cholesky", "lower"): "cholesky_options.lower",
+    ("shuffle", "mode"): "shuffle_mode",
     **{(f"collective-permute{s}", "slice_sizes"): "dynamic_slice_sizes" for s in ("", "-start")},
     **{(op, "constrain_layout"): "constrain_layout" for op in _GROUPED},
     **{("copy-start", name): name for name in ("cross_program_prefetch_index",)},
@@ -298,6 +300,18 @@ def _groups_to(groups: ReplicaGroups, message: Any) -> None:
         message.collective_device_list.SetInParent()
 
 
+def _mode_from(message: Any) -> str:
+    if not message.HasField("rotate"):
+        raise UnsupportedError("a shuffle of another mode than rotate is not implemented")
+    return "rotate"
+
+
+def _mode_to(mode: str, message: Any) -> None:
+    if mode != "rotate":
+        raise UnsupportedError(f"a shuffle of mode {mode} is not implemented")
+    message.rotate.SetInParent()
+
+
 def _layouts_from(message: Any) -> tuple[Any, ...]:
     return tuple(shape_from(s) for s in message)
 
@@ -318,6 +332,7 @@ SPECIAL: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
     "result_accuracy": (_accuracy_from, _accuracy_to),
     "source_target_pairs": (_pairs_from, _pairs_to),
     "outfeed_shape": (shape_from, shape_to),
+    "mode": (_mode_from, _mode_to),
 }
 
 

@@ -20,7 +20,12 @@ def _first(i: Instruction) -> Instruction:
 
 def _own(i: Instruction) -> Instruction:
     """What each device of a group of one brings is what it gets."""
-    return Build(i.name).tuple(*i.operands) if i.shape.is_tuple else i.operands[0]
+    return Build(i.name).tuple(*_data(i)) if i.shape.is_tuple else i.operands[0]
+
+
+def _data(i: Instruction) -> list[Instruction]:
+    """The operands without a root."""
+    return i.operands[:-1] if i.attributes.get("has_dynamic_root") else i.operands
 
 
 def _part(n: int):
@@ -77,7 +82,11 @@ def _permute_start(i: Instruction) -> Instruction:
 
 def _broadcast(i: Instruction) -> Instruction:
     groups = i.replica_groups.groups
-    return i.operands[0] if not groups or any(0 in g for g in groups) else _zeros(Build(i.name), i.operands[0])
+    if not groups or any(0 in g for g in groups):
+        return _own(i)
+    b = Build(i.name)
+    zeros = [_zeros(b, o) for o in _data(i)]
+    return b.tuple(*zeros) if i.shape.is_tuple else zeros[0]
 
 
 def _ragged(i: Instruction) -> Instruction:
@@ -107,10 +116,11 @@ def _ragged(i: Instruction) -> Instruction:
     return result
 
 
+_OWN = ("all-reduce", "all-reduce-start", "all-gather", "reduce-scatter", "all-to-all", "collective-reduce")
 EXPANSIONS = {
     **{name: _first for name in ("partition-id", "replica-id")},
     "domain": lambda i: i.operands[0],
-    **{name: _own for name in ("all-reduce", "all-reduce-start", "all-gather", "reduce-scatter", "all-to-all")},
+    **{name: _own for name in _OWN},
     "all-reduce-done": lambda i: i.operands[0],
     "all-gather-start": _all_gather_start,
     "all-gather-done": _part(1),

@@ -12,8 +12,8 @@ GROUPS: dict[str, str] = {
     "Complex numbers": "complex real imag",
     "Comparison and choice": "compare select",
     "Logic and bits": "and or xor not shift-left shift-right-arithmetic shift-right-logical popcnt count-leading-zeros",
-    "Arrays made and moved": "constant iota parameter broadcast reshape dynamic-reshape transpose reverse slice "
-    "dynamic-slice dynamic-update-slice pad concatenate copy copy-start copy-done gather scatter",
+    "Arrays made and moved": "constant iota parameter broadcast reshape dynamic-reshape transpose reverse shuffle "
+    "slice dynamic-slice dynamic-update-slice pad concatenate copy copy-start copy-done gather scatter",
     "Sums and windows": "reduce reduce-window select-and-scatter map scan sort topk",
     "Products": "dot ragged-dot scaled-dot convolution",
     "Linear algebra and transforms": "cholesky triangular-solve fft",
@@ -24,7 +24,7 @@ GROUPS: dict[str, str] = {
     "Dynamic sizes": "get-dimension-size set-dimension-size",
     "Many devices": "all-gather all-gather-start all-gather-done all-reduce all-reduce-start all-reduce-done "
     "all-to-all ragged-all-to-all collective-broadcast collective-permute collective-permute-start "
-    "collective-permute-done reduce-scatter replica-id partition-id",
+    "collective-permute-done collective-reduce reduce-scatter replica-id partition-id",
     "The world outside": "infeed outfeed send send-done recv recv-done",
 }
 

@@ -22,6 +22,7 @@ from . import (
     random,
     scalars,
     scan,
+    shuffle,
     sizes,
     stochastic,
     topk,
@@ -31,8 +32,8 @@ from . import (
 Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
-    batch_norm, bits, cholesky, custom_call, dots, fft, random, scalars, scan, sizes, stochastic, topk,
-    triangular_solve,
+    batch_norm, bits, cholesky, custom_call, dots, fft, random, scalars, scan, shuffle, sizes, stochastic,
+    topk, triangular_solve,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 
