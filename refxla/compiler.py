@@ -15,6 +15,7 @@ from refxla_spec import interpreter
 from refxla_spec.devices import device_counts
 from refxla_spec.errors import DeviceError, InputError, UnsupportedError
 from refxla_spec.groups import described
+from refxla_spec.leniency import reading
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
@@ -167,8 +168,16 @@ def compile_module(
     without: Collection[str] = (),
     tune: bool = False,
     winograd: bool = False,
+    lenient: bool = False,
 ) -> Compiled | Reference:
     """Compile an HLO program given as a Source, a Module, text, a path, or a serialized proto; see `refxla.compile`."""
+    with reading(lenient):
+        return _compile_read(source, device, without, tune, winograd)
+
+
+def _compile_read(
+    source: Any, device: str | Device | None, without: Collection[str], tune: bool, winograd: bool
+) -> Compiled | Reference:
     device = device.name if isinstance(device, Device) else device
     if device is not None and not isinstance(device, str):
         raise InputError(f"device is a {type(device).__name__}: give the name of a device, or one of refxla.devices()")
@@ -297,6 +306,7 @@ def compile(
     without: Collection[str] = (),
     tune: bool = False,
     winograd: bool = False,
+    lenient: bool = False,
 ) -> Any:
     """Compile a program for an OpenCL device.
 
@@ -315,16 +325,18 @@ def compile(
     found is kept on disk. The results are the same bits with it and without. `winograd` lets convolutions with windows
     of 3 x 3 be computed in tiles where that is quicker: the same bits on every device, but not those of the
     convolution, whose bound on the error is another then (docs/library.md). The reference takes no notice of the two.
+    `lenient` passes over attributes, and fields of protos, that are not known here and say nothing, with a warning.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """
     if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
         if arguments:
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
-        return compile_module(source, device, without, tune, winograd)
+        return compile_module(source, device, without, tune, winograd, lenient)
     from .frontends import compile_function
 
-    return compile_function(source, arguments, device=device, without=without, tune=tune, winograd=winograd)
+    options = {"device": device, "without": without, "tune": tune, "winograd": winograd, "lenient": lenient}
+    return compile_function(source, arguments, **options)
 
 
 def flatten(value: Value) -> list[Any]:

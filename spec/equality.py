@@ -34,6 +34,8 @@ def difference(a: Module, b: Module) -> str | None:
             return f"{c.name}: {len(c.instructions)} instructions and {len(d.instructions)}"
         if c.root.name != d.root.name or c.execution_thread != d.execution_thread:
             return f"{c.name}: its root or execution thread"
+        if c.backend_config != d.backend_config:
+            return f"{c.name}: its backend_config"
         for i, j in zip(c.instructions, d.instructions, strict=True):
             found = _instruction_difference(i, j)
             if found:

@@ -56,6 +56,7 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "feature_group_count": a.INT,
     "batch_group_count": a.INT,
     "padding_type": a.ENUM,
+    "convolution_kind": a.ENUM,
     "lhs_batch_dims": a.INTS,
     "lhs_contracting_dims": a.INTS,
     "rhs_batch_dims": a.INTS,
@@ -140,6 +141,19 @@ ATTRIBUTE_KINDS: dict[str, str] = {
     "origin": a.VERBATIM,
     "statistics": a.VERBATIM,
 }
+
+# Attributes that change what the operands are, and are not implemented.
+LEFT_OUT = {
+    "sparsity_config": "operands without their zeros are not implemented; write the arrays in full",
+    "block_scaling_config": "operands with scales for blocks are not implemented; use scaled-dot",
+}
+
+# Attributes of a module's header; the first two have fields of their own in Module.
+HEADER_ATTRIBUTES = (
+    "input_output_alias", "entry_computation_layout", "is_scheduled", "replica_count", "num_partitions",
+    "buffer_donor", "alias_passthrough_params", "frontend_attributes", "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output", "origin_recovery_table", "debug_attributes", "backend_config",
+)  # fmt: skip
 
 # Attributes that XLA's parser wants to see even where they are empty.
 ALWAYS_WRITTEN = {

@@ -41,6 +41,16 @@ LEFT_OUT: tuple[LeftOut, ...] = (
         "x = f32[4,4]{1,0:T(2,2)} constant({1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16})\nROOT y = f32[16]{0} bitcast(x)",
     ),
     LeftOut(
+        "`sparsity_config` and `block_scaling_config` of dot and convolution",
+        "text",
+        "operands without their zeros, and with scales behind them, as some libraries for GPUs take them; no front end "
+        "writes them, XLA's CPU does not compute them, and `scaled-dot` says the second in the open",
+        """x = f32[4,8] parameter(0)
+           y = f32[8,4] parameter(1)
+           ROOT z = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+             sparsity_config={lhs={dimension=1}}""",
+    ),
+    LeftOut(
         "shortened constants",
         "text",
         "the value is lost; print the program again with print_large_constants=True, or say with `elided` what to take "

@@ -146,6 +146,7 @@ class Computation:
     instructions: list[Instruction] = field(default_factory=list)
     root: Instruction | None = None
     execution_thread: str | None = None
+    backend_config: str | None = None  # verbatim
     position: Position | None = None
 
     def __repr__(self) -> str:

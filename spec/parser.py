@@ -1,7 +1,7 @@
 """From HLO text to a Module: the grammar, rule by rule, in the order in which a text goes.
 
     module       := "HloModule" name ":"? ("," header attribute)* tables? computation*
-    computation  := "ENTRY"? name signature? "{" instruction* "}" ("," "execution_thread" "=" string)?
+    computation  := "ENTRY"? name signature? "{" instruction* "}" ("," name "=" value)*
     signature    := "(" (name ":"? shape),* ")" "->" shape
     instruction  := "ROOT"? name "=" shape? opcode "(" operands ")" ("," name "=" value)*
     operands     := operand,*           of parameter: its number; of constant: a literal
@@ -22,7 +22,8 @@ from typing import Any
 
 from . import asynchronous, grammar
 from . import attributes as kinds
-from .errors import Error, InvalidProgramError, ParseError
+from .errors import Error, InvalidProgramError, ParseError, UnsupportedError
+from .leniency import DEFAULTS, unknown
 from .lexer import NAME, WORD, suggestion
 from .literals import parse_value
 from .module import (
@@ -120,7 +121,12 @@ class Parser(Values):
             module.entry_layout = (parameters, self.shape())
             s.expect("}")
         else:
-            module.attributes[name] = s.verbatim()
+            value = s.verbatim()
+            if name in grammar.HEADER_ATTRIBUTES:
+                module.attributes[name] = value
+            else:
+                hint = suggestion(name, grammar.HEADER_ATTRIBUTES)
+                unknown(s.error(f"the header of a module has no attribute {name!r}{hint}", start), value in DEFAULTS)
 
     def _aliases(self) -> tuple[Alias, ...]:
         s = self.scanner
@@ -205,10 +211,18 @@ class Parser(Values):
         self._instructions(computation, "}")
         if signature:
             self._check_signature(computation, *signature, start)
-        if s.accept(","):
-            s.expect("execution_thread")
-            s.expect("=")
-            computation.execution_thread = s.string()
+        while s.accept(","):
+            s.skip()
+            at = s.at
+            attribute = s.need(WORD, "execution_thread or backend_config")
+            s.expect("=", f"behind {attribute}")
+            if attribute == "execution_thread":
+                computation.execution_thread = s.string()
+            elif attribute == "backend_config":
+                computation.backend_config = s.verbatim()
+            else:
+                says_nothing = s.verbatim() in DEFAULTS
+                unknown(s.error(f"the computation {name} has no attribute {attribute!r}", at), says_nothing)
         return computation
 
     def _bare_instructions(self, start: int) -> Computation:
@@ -466,15 +480,23 @@ class Parser(Values):
                 i.control_predecessors.append(names[name])
         elif name in i.attributes:
             raise s.error(f"{i.name} has the attribute {name} twice", start)
+        elif name in grammar.LEFT_OUT:
+            raise s.error(f"{i.name}: {name} of {i.opcode}: {grammar.LEFT_OUT[name]}", start, UnsupportedError)
         else:
             kind = self._kind(i.opcode, name)
             if kind is None or name == "number" or (name == "literal" and i.opcode == "constant"):
-                known = self.operations[i.opcode].attributes if i.opcode in self.operations else grammar.ATTRIBUTE_KINDS
-                raise s.error(
-                    f"{i.opcode} has no attribute {name!r}" + suggestion(name, [*known, *grammar.COMMON]), start
-                )
+                self._unknown(i, name, start)
+                return
             i.attributes[name] = None  # keeps its place among the others until computations are linked
             i.attributes[name] = self._value(kind, i, name)
+
+    def _unknown(self, i: Instruction, name: str, start: int) -> None:
+        """An attribute that is not known here: an error, or where it says nothing a warning; see leniency.py."""
+        s = self.scanner
+        known = self.operations[i.opcode].attributes if i.opcode in self.operations else grammar.ATTRIBUTE_KINDS
+        hint = suggestion(name, [*known, *grammar.COMMON])
+        says_nothing = s.verbatim() in DEFAULTS
+        unknown(s.error(f"{i.name}: {i.opcode} has no attribute {name!r}{hint}", start), says_nothing)
 
     def _value(self, kind: str, i: Instruction, name: str) -> Any:
         """A value of a kind of `attributes.py`."""

@@ -54,7 +54,9 @@ def format_computation(
     for i in computation.instructions:
         lines.append(f"  {'ROOT ' * (i is computation.root)}{format_instruction(i, elide=elide, release=release)}")
     thread = f", execution_thread={escape(computation.execution_thread)}" if computation.execution_thread else ""
-    return "\n".join(lines) + "\n}" + thread
+    config = computation.backend_config and release == NEWEST  # a note that older ones cannot hold
+    notes = thread + (f", backend_config={computation.backend_config}" if config else "")
+    return "\n".join(lines) + "\n}" + notes
 
 
 def format_instruction(i: Instruction, *, elide: int | None = None, release: str = NEWEST) -> str:

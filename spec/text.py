@@ -7,6 +7,7 @@ literals.py.
 from __future__ import annotations
 
 from .errors import Error
+from .leniency import is_lenient, reading
 from .literals import format_value, parse_value
 from .module import Module
 from .parser import Parser
@@ -24,8 +25,10 @@ __all__ = [
 ]
 
 
-def parse(text: str, *, elided: str | None = None) -> Module:
+def parse(text: str, lenient: bool = False, *, elided: str | None = None) -> Module:
     """The Module that an HLO text stands for: a whole module, one computation, or the lines of one.
+
+    An attribute that is not known here is an error; with `lenient` a warning, if its value is a default (leniency.py).
 
     Dumps shorten large constants to `{...}`: `elided` says what takes their place ("zeros" or "random", the same
     numbers for the same shape at each reading), or None that such a text is refused.
@@ -34,7 +37,8 @@ def parse(text: str, *, elided: str | None = None) -> Module:
     for what the text already shows to break a rule or to be unknown here; InputError for another word as `elided`.
     `verify.verify` checks all other rules.
     """
-    return Parser(text, elided).module()
+    with reading(lenient or is_lenient()):
+        return Parser(text, elided).module()
 
 
 def parse_shape(text: str) -> Shape:

@@ -10,19 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import InputError, ParseError
+from refxla_spec.leniency import is_lenient, reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
 
 from .stablehlo import BYTECODE, from_stablehlo, is_stablehlo
 
 
-def load(source: str | bytes | Path) -> Module:
+def load(source: str | bytes | Path, lenient: bool = False) -> Module:
     """The module of HLO text, of a serialized HloModuleProto, of StableHLO (text, bytecode, a portable artifact), or of
     a file with any of them: what it is, its contents tell.
+
+    `lenient` passes over what is not known here and says nothing, with a warning (`refxla_spec.leniency`).
 
     A string is text if it has a line break or the look of a module, else a path. Raises InputError for a file that
     cannot be read, or for StableHLO where jaxlib is not installed; ParseError for contents that are none of them.
     """
+    with reading(lenient or is_lenient()):
+        return _load(source)
+
+
+def _load(source: str | bytes | Path) -> Module:
     if isinstance(source, str) and not _is_text(source):
         source = Path(source)
     if isinstance(source, Path):
@@ -37,13 +45,14 @@ def load(source: str | bytes | Path) -> Module:
     return _decode(source) if isinstance(source, (bytes, bytearray, memoryview)) else parse(source)
 
 
-def parse(source: str) -> Module:
-    """The module of HLO text, or of StableHLO text where jaxlib is installed.
+def parse(source: str, lenient: bool = False) -> Module:
+    """The module of HLO text, or of StableHLO text where jaxlib is installed; `lenient` as in `load`.
 
     Raises ParseError with the line and column of what is wrong, InvalidProgramError for what contradicts itself,
     UnsupportedError for StableHLO that has no HLO, InputError if jaxlib is needed and not there.
     """
-    return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source)
+    with reading(lenient or is_lenient()):
+        return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source)
 
 
 def _is_text(source: str) -> bool:

@@ -6,8 +6,8 @@ values' names stand in ENUMS where they occur in text. A map is a repeated entry
 fixed width (float, double, and bool, which is one byte) are `packed`: the bytes of all of them, as they are on the
 wire, so that NaNs keep their bits and large constants are read at once.
 
-Fields that nobody here reads (profiles, device assignments) are left out; a message that is only looked for, and not
-into, is `bytes`.
+All fields that the newest XLA known here has are named, so that one that is not is newer, and found out. A message that
+is only looked for, and not into, or that nobody here reads (profiles, device assignments), is `bytes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,16 @@ MESSAGES = {
         16 bool use_auto_spmd_partitioning
         17 StackFrameIndexProto stack_frame_index
         18 HloBufferDonorProto buffer_donor
-        19 FrontendAttributes frontend_attributes""",
+        10 bytes* cross_program_prefetches
+        13 bytes* profile_info
+        15 bytes device_assignment
+        19 FrontendAttributes frontend_attributes
+        20 bytes original_value_recovery_table
+        21 string device_type
+        22 bytes* payloads
+        23 int64 pjrt_id
+        24 bytes* debug_attributes
+        25 bytes backend_config""",
     "HloScheduleProto": "1 ScheduleEntry* sequences",
     "ScheduleEntry": """
         1 int64 key
@@ -71,7 +80,8 @@ MESSAGES = {
         5 int64 id
         6 int64 root_id
         7 bool is_fusion_computation
-        8 string execution_thread""",
+        8 string execution_thread
+        9 bytes backend_config""",
     "HloInstructionProto": """
         1 string name
         2 string opcode
@@ -221,7 +231,10 @@ MESSAGES = {
         30 bytes s1s
         31 bytes u1s
         32 bytes f4e2m1fns
-        33 bytes f8e8m0fnus""",
+        33 bytes f8e8m0fnus
+        34 int32* dynamic_sizes
+        35 bytes f6e3m2fns
+        36 bytes f6e2m3fns""",
     "OpMetadata": """
         1 string op_type
         2 string op_name
@@ -230,12 +243,14 @@ MESSAGES = {
         5 enum* profile_type
         8 int64 size_of_generated_code_in_bytes
         9 int64 size_of_memory_working_set_in_bytes
+        10 bytes profile_info
         12 string deduplicated_name
         15 int32 stack_frame_id
         16 string scheduling_name
         17 int32 source_end_line
         18 int32 source_column
-        19 int32 source_end_column""",
+        19 int32 source_end_column
+        20 bytes metadata_payload""",
     "Window": "1 WindowDimension* dimensions",
     "WindowDimension": """
         1 int64 size
@@ -362,12 +377,14 @@ MESSAGES = {
         4 int32* iota_transpose_perm""",
     "OriginalValueProto": """
         1 OriginalValueElementProto* elements
-        2 bool is_synthetic_call""",
+        2 bool is_synthetic_call
+        3 string call_hierarchy""",
     "OriginalValueElementProto": "1 int64* shape_index",
 }
 
 # The values of enumerations as the text of HLO spells them, in the order of their numbers from 0 on.
 ENUMS = {
+    "conv_kind": ("unset", "fprop", "dgrad", "wgrad"),
     "distribution": ("rng_invalid", "rng_uniform", "rng_normal"),
     "rng_algorithm": ("rng_default", "rng_three_fry", "rng_philox"),
     "fft_type": ("FFT", "IFFT", "RFFT", "IRFFT"),
@@ -397,6 +414,8 @@ ENUMS = {
         "dot_f32_f32_f32",
         "dot_f64_f64_f64",
         "dot_bf16_bf16_f32_x9",
+        "dot_bf16_bf16_fp8x3",
+        "dot_bf16_bf16_fp8x4",
     ),
     "kind": ("undefined-alias", "may-alias", "must-alias"),
     "sharding_type": ("replicated", "maximal", "tuple", "other", "manual", "unknown", "unreduced"),

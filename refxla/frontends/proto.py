@@ -11,10 +11,10 @@ import re
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
 from refxla_spec import grammar
 from refxla_spec.attributes import INT_LISTS, REQUIRED, Attribute
 from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError
+from refxla_spec.leniency import is_lenient, reading
 from refxla_spec.lexer import escape, suggestion, unescape
 from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, StackFrames, order_computations
 from refxla_spec.operation import operations
@@ -23,6 +23,7 @@ from refxla_spec.types import Shape
 
 from .hlo_schema import ENUMS, HloModuleProto, HloProto
 from .proto_attributes import GROUP_FIELDS, SINGLE, SPECIAL, field_of, read, write
+from .proto_unknown import check_known
 from .proto_values import literal_from, literal_to, shape_from, shape_to, sharding_from, sharding_to
 
 # The attributes that hold the computations an operation calls, in the order of called_computation_ids.
@@ -43,13 +44,20 @@ _READ_OTHERWISE = {
 _LEFT_OUT = {"original_value", "statistics_viz", "constrain_layout"}
 
 
-def from_proto(data: bytes) -> Module:
+def from_proto(data: bytes, lenient: bool = False) -> Module:
     """The Module of a serialized HloModuleProto, or of an HloProto around one.
 
     Raises ParseError for bytes that are no such proto or contradict themselves, UnsupportedError for what the IR has no
-    place for. The rules of HLO are not checked here: `refxla_spec.verify` does.
+    place for. The rules of HLO are not checked here: `refxla_spec.verify` does. A field that is not known here is an
+    UnsupportedError; with `lenient` a warning, if it says nothing (`refxla_spec.leniency`).
     """
-    message = _decode(data)
+    with reading(lenient or is_lenient()):
+        message = _decode(data)
+        check_known(message)
+        return _read(message)
+
+
+def _read(message: Any) -> Module:
     try:
         return _Reader(message).module()
     except (IndexError, OverflowError, ValueError) as problem:
@@ -117,7 +125,10 @@ class _Reader:
         for c in m.computations:
             if c.id in self.computations:
                 raise ParseError(f"two computations have the id {c.id}")
-            self.computations[c.id] = Computation(_name(c.name), execution_thread=c.execution_thread or None)
+            config = _config_text(c.backend_config) if c.backend_config else None
+            self.computations[c.id] = Computation(
+                _name(c.name), execution_thread=c.execution_thread or None, backend_config=config
+            )
         sequences = {s.key: list(s.value.instruction_ids) for s in m.schedule.sequences}
         for c in m.computations:
             self.fill(self.computations[c.id], c, sequences.get(c.id))
@@ -231,9 +242,6 @@ class _Reader:
                 continue
             if value is not None:
                 result[name] = value
-        for field in UnknownFieldSet(m):
-            if field.data:  # (an empty message says nothing)
-                raise UnsupportedError(f"the field of number {field.field_number} in a proto is not implemented")
         if unknown:
             raise UnsupportedError(f"the field {unknown[0]} of {i.opcode} in a proto is not implemented")
         return result
@@ -441,6 +449,7 @@ class _Writer:
     def computation(self, c: Computation, m: Any, is_fused: bool) -> None:
         m.name, m.id, m.root_id = c.name, self.computation_ids[c], self.ids[c.root]
         m.is_fusion_computation, m.execution_thread = is_fused, c.execution_thread or ""
+        m.backend_config = _config_bytes(c.backend_config) if c.backend_config else b""
         parameters = c.parameters
         _program_shape([p.shape for p in parameters], c.root.shape, [p.name for p in parameters], m.program_shape)
         for i in c.instructions:

@@ -54,6 +54,7 @@ FIELDS: dict[str, str] = {
     **{name: f"scatter_dimension_numbers.{name}" for name in (*_SCATTER, "scatter_indices_batching_dims")},
     **{name: f"triangular_solve_options.{name}" for name in ("left_side", "lower", "unit_diagonal", "transpose_a")},
     "shifts": "shuffle_mode.rotate.shifts",
+    "convolution_kind": "conv_kind",
     "number": "parameter_number",
     "index": "tuple_index",
     "kind": "fusion_kind",

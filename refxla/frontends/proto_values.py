@@ -157,7 +157,7 @@ def _narrow(data: bytes, shape: Shape) -> np.ndarray:
 def _check_field(shape: Shape) -> None:
     if shape.element_type.bits == 6:
         raise UnsupportedError(
-            f"protos have no field for constants of {shape.element_type}; convert a constant of another type"
+            f"no XLA writes constants of {shape.element_type} to protos yet; convert a constant of another type"
         )
 
 

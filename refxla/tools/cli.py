@@ -50,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if file:
             made.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
+            passed = "pass over attributes of a newer XLA that say nothing, with a warning"
+            made.add_argument("--lenient", action="store_true", help=passed)
         return made
 
     run = command("run", "run a program, print its results, and check them")
@@ -148,7 +150,7 @@ def _dispatch(options: argparse.Namespace) -> int:
 
     if options.command in ("devices", "cache"):
         return getattr(commands, options.command)(options)
-    module = commands.load(options.file)
+    module = commands.load(options.file, options.lenient)
     if options.command == "run":
         from .run import run
 

@@ -38,6 +38,7 @@ ATTRIBUTES = {
     "batch_group_count": Attribute(INT, 1, "into how many groups the batch falls"),
     "operand_precision": Attribute(ENUMS, (), "how exact an implementation must be: default, high, highest"),
     "algorithm": Attribute(ENUM, "", "a particular algorithm of the implementation; the meaning is the same"),
+    "convolution_kind": Attribute(ENUM, None, "fprop, dgrad or wgrad: a note for libraries; the meaning is the same"),
     "sparsity": Attribute(VERBATIM, "", "how the operands are stored by some implementations"),
 }
 CONSTRAINTS = {
