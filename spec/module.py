@@ -146,8 +146,8 @@ class Computation:
     instructions: list[Instruction] = field(default_factory=list)
     root: Instruction | None = None
     execution_thread: str | None = None
-    backend_config: str | None = None  # verbatim
     position: Position | None = None
+    backend_config: str | None = None  # verbatim
 
     def __repr__(self) -> str:
         return f"<computation {self.name}: {len(self.instructions)} instructions>"
@@ -331,6 +331,7 @@ def clone_computation(
         made[computation.root],
         computation.execution_thread,
         computation.position,
+        computation.backend_config,
     )
 
 
