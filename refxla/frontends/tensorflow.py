@@ -107,6 +107,7 @@ class _Lowering:
     def __init__(self, name: str, jitted: Any, tensors: Sequence[Any]) -> None:
         self.name, self.tensors = name, tensors
         self.concrete = jitted.get_concrete_function(*tensors)
+        _refuse_random(name, self.concrete.graph)
         self.captures = list(self.concrete.captured_inputs)
         self.module = self.lower(jitted, tensors)
         self.outputs = len(self.concrete.outputs)
@@ -317,6 +318,30 @@ def _tensor(array: np.ndarray) -> Any:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
     with tf.device("CPU"):
         return tf.convert_to_tensor(array)
+
+
+# What makes random numbers from a state of TensorFlow's runtime, which a compiled program has not: by its operation.
+_RANDOM = {
+    "RandomStandardNormal": "tf.random.normal", "RandomUniform": "tf.random.uniform (or dropout)",
+    "RandomUniformInt": "tf.random.uniform", "TruncatedNormal": "tf.random.truncated_normal",
+    "RandomShuffle": "tf.random.shuffle", "RandomGamma": "tf.random.gamma", "RandomPoissonV2": "tf.random.poisson",
+    "Multinomial": "tf.random.categorical",
+}  # fmt: skip
+
+
+def _refuse_random(name: str, graph: Any) -> None:
+    """Raise UnsupportedError for random numbers that are not made from an argument or a variable: lowered to HLO they
+    would be the same at each call. Such operations, and no others, have two seeds."""
+    content = graph.as_graph_def()
+    nodes = (node for part in (content.node, *(f.node_def for f in content.library.function)) for node in part)
+    found = next((node for node in nodes if "seed2" in node.attr), None)
+    if found is None:
+        return
+    raise UnsupportedError(
+        f"{name} calls {_RANDOM.get(found.op, found.op)} (as {found.name}), whose noise would be the same at every call "
+        "of a compiled function: use tf.random.stateless_* with a seed that is an argument, a tf.random.Generator, or a "
+        "Keras layer, which keep their state in a variable"
+    )
 
 
 # -- HLO

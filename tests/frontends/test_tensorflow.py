@@ -285,6 +285,38 @@ def test_refused(name):
     assert "\n" not in str(caught.value)
 
 
+RANDOM = {
+    "normal": (lambda a: a + tf.random.normal((8,)), "tf.random.normal"),
+    "seeded": (lambda a: a + tf.random.normal((8,), seed=3), "tf.random.normal"),
+    "uniform": (lambda a: a + tf.random.uniform((8,)), "tf.random.uniform"),
+    "integers": (lambda a: a + tf.cast(tf.random.uniform((8,), maxval=5, dtype=tf.int32), tf.float32), "uniform"),
+    "dropout": (lambda a: tf.nn.dropout(a, 0.5), "dropout"),
+    "shuffle": (lambda a: tf.random.shuffle(a), "tf.random.shuffle"),
+    "categorical": (lambda a: tf.random.categorical(a[None], 3), "tf.random.categorical"),
+    "gamma": (lambda a: a + tf.random.gamma((8,), 1.0), "tf.random.gamma"),
+    "in a branch": (lambda a: tf.cond(a[0] > 0, lambda: a + tf.random.normal((8,)), lambda: a), "tf.random.normal"),
+    "in a loop": (lambda a: tf.map_fn(lambda t: t + tf.random.normal(()), a), "tf.random.normal"),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_noise_that_would_be_the_same_at_every_call_is_refused(name):
+    function, called = RANDOM[name]
+    with pytest.raises(refxla.UnsupportedError, match=f"{called}.*stateless_"):
+        refxla.compile(tf.function(function), A)
+
+
+def test_noise_with_a_state_of_its_own_changes_from_call_to_call():
+    generator = tf.random.Generator.from_seed(1)
+    compiled = refxla.compile(tf.function(lambda a: a + generator.normal((8,))))
+    first, second = compiled(A).numpy(), compiled(A).numpy()
+    assert not np.array_equal(first, second)
+    generator.reset_from_seed(1)
+    np.testing.assert_array_equal(compiled(A), first)
+    stateless = tf.function(lambda a, seed: a + tf.random.stateless_normal((8,), seed), jit_compile=True)
+    check(stateless, A, tf.constant([1, 2]))
+
+
 def test_inside_of_another_function():
     compiled = refxla.compile(tf.function(lambda a: a * 2), A)
     with pytest.raises(refxla.InputError, match="compile the outermost"):
