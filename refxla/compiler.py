@@ -307,6 +307,8 @@ def compile(
     tune: bool = False,
     winograd: bool = False,
     lenient: bool = False,
+    static_argnums: int | Collection[int] = (),
+    static_argnames: str | Collection[str] = (),
 ) -> Any:
     """Compile a program for an OpenCL device.
 
@@ -316,7 +318,9 @@ def compile(
     the array, or the tuple of arrays, of the result.
 
     Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable),
-    compiled for example `arguments` or at its first call. The result takes and gives what the function does.
+    compiled for example `arguments` or at its first call. The result takes and gives what the function does; in a class
+    it is a method, and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are
+    named in `static_argnums` (by their places) or `static_argnames` are part of the program by their values.
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
     None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
@@ -332,11 +336,14 @@ def compile(
     if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
         if arguments:
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
+        if static_argnums != () or static_argnames != ():
+            raise InputError("an HLO program has arrays as its arguments, and none of them is static")
         return compile_module(source, device, without, tune, winograd, lenient)
     from .frontends import compile_function
 
+    static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"device": device, "without": without, "tune": tune, "winograd": winograd, "lenient": lenient}
-    return compile_function(source, arguments, **options)
+    return compile_function(source, arguments, {k: v for k, v in static.items() if v != ()}, **options)
 
 
 def flatten(value: Value) -> list[Any]:

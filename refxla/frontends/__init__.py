@@ -75,26 +75,32 @@ def _decode(data: bytes) -> Module:
     return parse(text)
 
 
-def compile_function(function: Any, arguments: tuple, **options: Any) -> Any:
-    """Compile a function of TensorFlow, JAX or NumPy.
+def compile_function(function: Any, arguments: tuple, static: dict[str, Any], **options: Any) -> Any:
+    """Compile a function of TensorFlow, JAX or NumPy; `static` has what was given of static_argnums, static_argnames.
 
     It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or the class of one
     of the example arguments does; any other callable is NumPy's. Raises InputError for what cannot be called.
     """
+    if isinstance(function, (classmethod, staticmethod)):
+        if arguments:
+            raise InputError(f"a {type(function).__name__} is compiled in its class, without example arguments")
+        return type(function)(compile_function(function.__func__, arguments, static, **options))
     owner = getattr(function, "__self__", None)  # of a method: model.train_step
     origins = {_origin(value) for value in (function, owner, *_leaves(arguments))}
     if "tensorflow" in origins:
         from .tensorflow import compile_tensorflow
 
+        if static:
+            raise InputError("Python values are part of a program of TensorFlow as they are: leave the static ones out")
         return compile_tensorflow(function, arguments, **options)
     if "jax" in origins:
         from .jax import compile_jax
 
-        return compile_jax(function, arguments, **options)
+        return compile_jax(function, arguments, static, **options)
     if callable(function):
         from .numpy import compile_numpy
 
-        return compile_numpy(function, arguments, **options)
+        return compile_numpy(function, arguments, **static, **options)
     raise InputError(
         f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), StableHLO, a "
         "function of NumPy, a jax.jit function or a tf.function"

@@ -35,9 +35,10 @@ _SETTINGS = (
 )
 
 
-def compile_jax(function: Any, arguments: tuple, **options: Any) -> JaxFunction | JaxExported:
+def compile_jax(function: Any, arguments: tuple, static: dict[str, Any], **options: Any) -> JaxFunction | JaxExported:
     """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.export.Exported
-    a JaxExported, compiled at once. `options` are those of `refxla.compile`."""
+    a JaxExported, compiled at once. `static` has the static arguments of a function that is not jitted yet, as
+    `jax.jit` takes them. `options` are those of `refxla.compile`."""
     try:
         import jax
     except ImportError:
@@ -46,11 +47,13 @@ def compile_jax(function: Any, arguments: tuple, **options: Any) -> JaxFunction 
         ) from None
     from jax import export
 
+    if static and isinstance(function, (jax.stages.Wrapped, export.Exported)):
+        raise InputError(f"say {' and '.join(static)} to jax.jit, of which this function is: jax.jit(f, static_...)")
     if isinstance(function, export.Exported):
         if arguments:
             raise InputError("an exported function says its own shapes: compile it alone, then call the result")
         return JaxExported(function, **options)
-    jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function)
+    jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function, **static)
     made = JaxFunction(jitted, **options)
     if arguments:
         made.compile(*arguments)
@@ -64,6 +67,8 @@ class JaxFunction(TracedFunction):
     for `compile` also jax.ShapeDtypeStruct. Arguments that `jax.jit` was told are static take part by their value.
     """
 
+    value_advice = "jax.jit was told that it is static; leave it out there if it is no size and no switch"
+
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Any, Sequence[Any]]:
         import jax
 
@@ -71,6 +76,12 @@ class JaxFunction(TracedFunction):
         leaves, structure = jax.tree.flatten((args, kwargs))
         settings = tuple(getattr(jax.config, name, None) for name in _SETTINGS)
         return (structure, tuple(map(_kind, leaves)), fixed, settings), leaves
+
+    def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+        numbers, names = self._static
+        fixed = {*names, *(self._argument(n + len(args) if n < 0 else n) for n in numbers)}
+        is_number = (bool, int, float, complex)  # those that are not static take part by their type
+        return [(k, type(v) if k not in fixed and type(v) in is_number else v) for k, v in super()._parts(args, kwargs)]
 
     def _shortcut(self, args: tuple, found: _JaxLowered) -> Shortcut | None:
         import jax

@@ -53,6 +53,8 @@ class TensorFlowFunction(TracedFunction):
     record: take gradients inside of the function.
     """
 
+    value_advice = "its value is part of the program; pass tf.constant(x) if it is no size and no switch"
+
     def __init__(self, function: Callable, **options: Any) -> None:
         super().__init__(function, **options)
         self._by_value: dict[Any, _ByValue] = {}  # for each kind of arguments, whose values are in the program
@@ -338,9 +340,9 @@ def _refuse_random(name: str, graph: Any) -> None:
     if found is None:
         return
     raise UnsupportedError(
-        f"{name} calls {_RANDOM.get(found.op, found.op)} (as {found.name}), whose noise would be the same at every call "
-        "of a compiled function: use tf.random.stateless_* with a seed that is an argument, a tf.random.Generator, or a "
-        "Keras layer, which keep their state in a variable"
+        f"{name} calls {_RANDOM.get(found.op, found.op)} (as {found.name}), whose noise would be the same at every "
+        "call of a compiled function: use tf.random.stateless_* with a seed that is an argument, or what keeps its "
+        "state in a variable, as a tf.random.Generator and Keras's layers do"
     )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable, Hashable, Sequence
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from refxla_spec.errors import InputError
 from refxla_spec.module import Module
 
 from .._core.calls import Caller, Shortcut
@@ -24,6 +29,13 @@ class Lowered:
         raise NotImplementedError
 
 
+PATIENCE = 5  # compilations because of one argument, after which a warning says so
+
+
+class RecompilationWarning(UserWarning):
+    """A function is compiled anew again and again, because of the argument that the warning names."""
+
+
 class TracedFunction(Caller):
     """Called like the function it was made from.
 
@@ -32,8 +44,10 @@ class TracedFunction(Caller):
     the one used last. It may be called from several threads.
 
     Calls with positional arguments like those of one before take a shortcut (_core/calls.pyx), where the frontend has
-    one.
+    one. As an attribute of a class it is a method, whose `self` is the first argument.
     """
+
+    value_advice = "its value is part of the program; pass it as an array"
 
     def __init__(self, function: Callable, **options: Any) -> None:
         """`options` are those of `refxla.compile`."""
@@ -41,6 +55,11 @@ class TracedFunction(Caller):
         self.function, self.options = function, options
         self._compiled: dict[Hashable, Lowered] = {}
         self._lock = threading.RLock()
+        self._last: dict[str, Any] = {}  # the parts of what was compiled last
+        self._changes: Counter[str] = Counter()  # how often each part was the reason to compile
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
 
     def call(self, args: tuple, kwargs: dict) -> Any:
         """A call that takes no shortcut, after which the next one like it may."""
@@ -65,6 +84,7 @@ class TracedFunction(Caller):
             key, leaves = self._describe(args, kwargs)
             found = self._compiled.get(key)
             if found is None:
+                self._count(args, kwargs)
                 found = self._lower(args, kwargs)
                 key, leaves = self._describe(args, kwargs)  # the lowering may have found more that matters
                 self._compiled[key] = found
@@ -73,6 +93,36 @@ class TracedFunction(Caller):
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
         """What decides about the program, and the leaves that are passed to it."""
         raise NotImplementedError
+
+    def _count(self, args: tuple, kwargs: dict) -> None:
+        """Warn, once for each argument, when it was the reason for several compilations."""
+        parts = {name: _described(value) for name, value in self._parts(args, kwargs)}
+        changed = [n for n in parts if n in self._last and parts[n] != self._last[n]]
+        for name in changed:
+            self._changes[name] += 1
+            if self._changes[name] == PATIENCE:
+                by_shape = len(parts[name]) == len(self._last[name]) == 2
+                advice = "each shape is a program of its own; pad arrays to a few" if by_shape else self.value_advice
+                warnings.warn(
+                    f"{self.name} was compiled {PATIENCE} times anew because {name} changed, the last time from "
+                    f"{_shown(self._last[name])} to {_shown(parts[name])}: {advice}",
+                    RecompilationWarning,
+                    stacklevel=5,
+                )
+        self._last = parts
+
+    def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+        """What takes part in the decision whether to compile: names, and values or types."""
+        named = [(self._argument(n), value) for n, value in enumerate(args)] + list(kwargs.items())
+        return [part for name, value in named for part in _leaves(name, value)]
+
+    def _argument(self, n: int) -> str:
+        """What the argument at a place is called."""
+        return self._parameters[n] if n < len(self._parameters) else f"argument {n}"
+
+    @functools.cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        return positional(self.function)
 
     def _shortcut(self, args: tuple, found: Any) -> Shortcut | None:
         """The way of calls with arguments that have the same description as these, for which `found` was compiled;
@@ -101,3 +151,64 @@ class TracedFunction(Caller):
     def __repr__(self) -> str:
         kinds = len(self._compiled)
         return f"<{type(self).__name__} {self.name}: compiled for {kinds} kind{'' if kinds == 1 else 's'} of arguments>"
+
+
+_SHOWN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def positional(function: Any) -> tuple[str, ...]:
+    """The names of a function's positional parameters; () where they cannot be told."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int | str]:
+    """The places and the names of parameters that are given by either, as in `jax.jit`.
+
+    Raises InputError for one that the function does not have.
+    """
+    numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+    names = (names,) if isinstance(names, str) else tuple(names)
+    known = positional(function)
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        parameters = None
+    open_ended = parameters is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+    found: set[int | str] = set()
+    for n in numbers:
+        place = n + len(known) if n < 0 else n
+        if not (0 <= place < len(known) or open_ended):
+            raise InputError(f"static_argnums: {n} is no place of {len(known)} parameters ({', '.join(known)})")
+        found |= {place, known[place]} if place < len(known) else {place}
+    for name in names:
+        if not open_ended and name not in parameters:
+            raise InputError(f"static_argnames: {name!r} is no parameter; there are {', '.join(parameters)}")
+        found |= {name, known.index(name)} if name in known else {name}
+    return frozenset(found)
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, element in value.items():
+            yield from _leaves(f"{name}[{key!r}]", element)
+    elif isinstance(value, (list, tuple)):
+        for n, element in enumerate(value):
+            yield from _leaves(f"{name}[{n}]", element)
+    else:
+        yield name, value
+
+
+def _described(value: Any) -> Hashable:
+    """Equal for what does not differ to a program: of an array its type and shape."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return str(value.dtype), str(tuple(value.shape))
+    shown = repr(value)[:60] if isinstance(value, _SHOWN) else f"<{type(value).__name__}>"
+    return type(value).__name__, shown, value if isinstance(value, (type, *_SHOWN)) else id(value)
+
+
+def _shown(described: Any) -> str:
+    return described[1] if len(described) == 3 else f"{described[0]}{described[1]}"

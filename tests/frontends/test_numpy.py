@@ -128,7 +128,7 @@ def test_values_that_are_no_arrays_are_part_of_the_program():
         (lambda x: np.asarray(x), "asks for the value"),
         (lambda x: x.__setitem__(0, 1), "assigned"),
         (lambda x: np.linalg.svd(x), "svd has no compiled form"),
-        (lambda x: np.add(x, 1, out=x), "argument 0 in place"),
+        (lambda x: np.add(x, 1, out=x), "argument x in place"),
         (lambda x: np.where(x > 0), "size of its result is a value"),
         (lambda x: x[x > 0], "mask"),
         (lambda x: np.spacing(x), "spacing"),

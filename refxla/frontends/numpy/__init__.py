@@ -1,25 +1,34 @@
 """NumPy functions, unchanged: run once on traced arrays, which write down HLO instead of computing.
 
-A Traced (array.py) stands for an array whose shape and type are known and whose values are not. NumPy hands it every
-call of a ufunc and of most functions; what each becomes stands in ufuncs.py, reductions.py, movement.py and
-functions.py. What would need the values, such as an `if` on an element, is an UnsupportedError that says so.
+A Traced (array.py) stands for an array whose shape and type are known and whose values are not, a Number (number.py)
+for a Python number. NumPy hands them every call of a ufunc and of most functions; what each becomes stands in
+ufuncs.py, reductions.py, movement.py and functions.py. Arrays that the function reads beside its arguments are further
+parameters (captures.py). What would need values that are not known, such as an `if` on an element, is an
+UnsupportedError that says so; where they can be had, as a size can, they become part of the program (tracing.py).
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import InputError
-from refxla_spec.module import Computation, Instruction, Module, post_order
-from refxla_spec.types import Shape
+from refxla_spec.module import Computation, Module, post_order
 
 from ..._core.calls import Shortcut
-from ...build import Build
 from ...compiler import Compiled, Reference
-from ..traced import Lowered, TracedFunction
+from ..traced import Lowered, TracedFunction, static_parameters
 from .array import Traced
+from .captures import Captures, Place, Swapped
+from .number import Number
+from .randomness import Guard, refused
+from .tracing import Tracing
+
+_LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
 def compile_numpy(function: Callable, arguments: tuple, **options: Any) -> NumpyFunction:
@@ -34,81 +43,268 @@ def compile_numpy(function: Callable, arguments: tuple, **options: Any) -> Numpy
 class NumpyFunction(TracedFunction):
     """Called with arrays in any nesting of tuples, lists and dicts, as the function was; gives NumPy arrays likewise.
 
-    Arguments that are no arrays (Python numbers, strings, None) are part of the program: another value makes another
-    program; pass a number that changes as np.float32(x).
+    Python numbers are parameters, too, unless the function needs their values when it is traced, or they are named in
+    `static_argnums` or `static_argnames`. All else (strings, booleans, None) is part of the program: another value
+    makes another program. Arrays that the function reads from globals, closures, defaults, attributes or objects among
+    its arguments are read at each call; if another value that it reads so has changed, it is compiled anew.
     """
 
+    value_advice = "its value is part of the program; pass it as np.float32(x) or as an array, if it is no size"
+
+    def __init__(self, function: Callable, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> None:
+        super().__init__(function, **options)
+        self._static = static_parameters(function, static_argnums, static_argnames)
+        self._captures: Captures | None = None
+        self._objects: dict[Hashable, Captures] = {}
+        self._by_value: dict[Hashable, frozenset[int]] = {}  # for each kind: the leaves that are part of the program
+
+    def call(self, args: tuple, kwargs: dict) -> Any:
+        if _tracer == threading.get_ident():  # a part of what is traced
+            return self.function(*args, **kwargs)
+        return super().call(args, kwargs)
+
+    def _inputs(self, args: tuple, kwargs: dict) -> _Inputs:
+        with _tracing:  # what others trace has other values for a while
+            inputs = _Inputs(self, args, kwargs)
+            if inputs.objects:
+                inputs.take(self._captures_with(inputs.objects))
+                return inputs
+            if self._captures is None or not self._captures.is_plain or not self._captures.like():
+                self._captures = Captures((self.name, self.function))
+            inputs.take(self._captures)
+            return inputs
+
+    def _captures_with(self, objects: list[tuple[str, Any]]) -> Captures:
+        """What the function and objects among its arguments reach; known as long as the objects live."""
+        key = tuple((name, id(value)) for name, value in objects)
+        known = self._objects.get(key)
+        if known is None or not known.is_plain or not known.like():
+            known = Captures((self.name, self.function), *objects)
+            try:
+                for _, value in objects:
+                    weakref.finalize(value, self._objects.pop, key, None).atexit = False
+                self._objects[key] = known
+            except TypeError:  # an object that does not tell of its end
+                pass
+        return known
+
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
-        return _key((args, kwargs)), [leaf for leaf in leaves((args, kwargs)) if is_array(leaf)]
+        inputs = self._inputs(args, kwargs)
+        by_value = self._by_value.get(inputs.kind, ())
+        return (inputs.kind, tuple((n, _content(inputs.leaves[n])) for n in by_value)), inputs.leaves
+
+    def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+        inputs = self._inputs(args, kwargs)
+        fixed = self._by_value.get(inputs.kind, ())
+        free = {inputs.names[n] for n in range(inputs.of_arguments) if n in inputs.open and n not in fixed}
+        parts = [(k, type(v) if k in free else v) for k, v in super()._parts(args, kwargs)]
+        parts += [(p.name, p.value) for p in inputs.captures.constants if type(p.value) in (*_NUMBERS, bool, str)]
+        return parts + [(p.name, p.value) for p in inputs.captures.arrays]
 
     def _shortcut(self, args: tuple, found: _NumpyLowered) -> Shortcut | None:
-        leaves: list[tuple] = []
-        for value in args:
-            if type(value) is np.ndarray:
-                leaves.append((value.dtype, value.shape, False))
+        inputs = self._inputs(args, {})
+        captures, by_value = inputs.captures, self._by_value.get(inputs.kind, frozenset())
+        if inputs.objects or found.numbers or not captures.is_plain or any(n >= inputs.of_arguments for n in by_value):
+            return None
+        wanted: list[tuple] = []  # of each argument; then of captured arrays, and of parameters that numbers become
+        places: list[int] = []  # of each leaf among the arguments
+        for n, value in enumerate(args):
+            is_leaf = n not in self._static and (type(value) is np.ndarray or _is_number(value))
+            if type(value) is np.ndarray and is_leaf:
+                wanted.append((value.dtype, value.shape, False))
+            elif is_leaf and len(places) not in by_value:
+                wanted.append((type(value),))
             elif type(value) in (bool, int, str, type(None)):
-                leaves.append((None, value))
+                wanted.append((None, value))
             else:
                 return None
-        sources = [n for n, leaf in enumerate(leaves) if len(leaf) == 3]
+            places += [n] if is_leaf else []
+        count, arrays = len(args), captures.arrays
+        wanted += [(p.value.dtype, p.value.shape, False) for p in arrays]
+        evaluated = [s for s in found.sources if not isinstance(s, int)]
+        wanted += [(s(inputs.leaves).dtype, (), False) for s in evaluated]
+        later = iter(range(count + len(arrays), len(wanted)))
+        of_leaf = [*places, *range(count, count + len(arrays))]
+        sources = [of_leaf[s] if isinstance(s, int) else next(later) for s in found.sources]
         plain = found.structure is _RESULT or (
             type(found.structure) is tuple and all(leaf is _RESULT for leaf in found.structure)
         )
         finish = None if plain and found.program.plan.single == (found.structure is _RESULT) else found.finish
-        return Shortcut(found, found.program, leaves, sources, finish=finish)
+        if not (arrays or evaluated or captures.constants or captures.sizes):
+            return Shortcut(found, found.program, wanted, sources, finish=finish)
+        numbers = [(n, wanted[n][0]) for n in places if len(wanted[n]) == 1]
+
+        def flattened(given: tuple) -> tuple[Sequence[Any], bool]:
+            """The arguments, captured arrays and the parameters that numbers become; whether all else is as it was."""
+            if len(given) != count or not captures.unchanged() or any(type(given[n]) is not k for n, k in numbers):
+                return given, False
+            try:
+                values = [np.asarray(p.get()) for p in arrays]
+                leaves = [*(given[n] for n in places), *values]
+                return [*given, *values, *(evaluate(leaves) for evaluate in evaluated)], True
+            except Exception:  # the longer way says what is wrong, if something is
+                return given, False
+
+        return Shortcut(found, found.program, wanted, sources, flatten=flattened, structure=True, finish=finish)
 
     def _lower(self, args: tuple, kwargs: dict) -> Lowered:
-        module, structure = trace(self.function, args, kwargs)
-        return _NumpyLowered(self._build(module), structure)
+        with _tracing:
+            inputs = self._inputs(args, kwargs)
+            while True:
+                known = self._by_value.get(inputs.kind, frozenset())
+                tracing = Tracing(self._title, inputs.leaves, inputs.open)
+                try:
+                    module, structure = _traced(self.function, tracing, inputs, known)
+                except Exception:
+                    if tracing.asked <= known:
+                        raise
+                else:
+                    if tracing.asked <= known:
+                        break
+                self._by_value[inputs.kind] = known | tracing.asked
+        return _NumpyLowered(self._build(module), structure, tracing.sources)
+
+    @property
+    def _title(self) -> str:
+        return self.name.strip("<>") or "function"
 
 
 class _NumpyLowered(Lowered):
-    """A traced function, compiled, and the structure of its result."""
+    """A traced function, compiled, the structure of its result, and where its parameters come from."""
 
-    def __init__(self, program: Compiled | Reference, structure: Any) -> None:
-        self.program, self.structure = program, structure
+    def __init__(self, program: Compiled | Reference, structure: Any, sources: list[Any]) -> None:
+        self.program, self.structure, self.sources = program, structure, sources
+        self.numbers = [leaf for leaf in leaves(structure) if isinstance(leaf, Number)]
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        results = self.program(*leaves)
-        return self.finish(results if isinstance(results, tuple) else (results,))
+        results = self.program(*(leaves[s] if isinstance(s, int) else s(leaves) for s in self.sources))
+        return self.finish(results if isinstance(results, tuple) else (results,), leaves)
 
-    def finish(self, results: Sequence[np.ndarray]) -> Any:
-        """What the function returns, of the program's results."""
+    def finish(self, results: Sequence[np.ndarray], given: Sequence[Any] = ()) -> Any:
+        """What the function returns, of the program's results and the leaves of the call."""
         left = iter(results)
-        return rebuild(self.structure, lambda leaf: next(left) if leaf is _RESULT else leaf)
+
+        def made(leaf: Any) -> Any:
+            if leaf is _RESULT:
+                return next(left)
+            return leaf.evaluate(given) if isinstance(leaf, Number) else leaf
+
+        return rebuild(self.structure, made)
 
 
 _RESULT = object()  # in the structure of a result: an array that the program makes
+_NUMBERS = (int, float, complex)
+_tracing = threading.RLock()  # held while places have other values than the user's
+_tracer: int | None = None  # the thread that traces
 
 
-def trace(function: Callable, args: tuple, kwargs: dict | None = None) -> tuple[Module, Any]:
-    """The module that a function computes for arguments like these, and the structure of its result.
+class _Inputs:
+    """What a call takes: `leaves` (see tracing.py), those of the arguments first, `of_arguments` of them, with `names`;
+    `kind`, which decides about the program as far as the values of leaves do not; `open` are the leaves whose values
+    may be asked for; `objects` are arguments whose attributes are to be looked at."""
+
+    captures: Captures
+
+    def __init__(self, function: NumpyFunction, args: tuple, kwargs: dict) -> None:
+        self.leaves: list[Any] = []
+        self.names: list[str] = []
+        self.open: set[int] = set()
+        self.objects: list[tuple[str, Any]] = []
+        self.given, self.static = (args, kwargs), function._static
+        kinds = [self._kind(v, function._argument(n), n in self.static) for n, v in enumerate(args)]
+        kinds += [(k, self._kind(v, k, k in self.static)) for k, v in kwargs.items()]
+        self.kind: Hashable = tuple(kinds)
+        self.of_arguments = len(self.leaves)
+
+    def take(self, captures: Captures) -> None:
+        """Append what the function reads beside its arguments."""
+        self.captures = captures
+        self.kind = (self.kind, captures.kind)
+        for place in captures.arrays:
+            self.open.add(len(self.leaves))
+            self.leaves.append(place.value)
+
+    def _kind(self, value: Any, name: str, static: bool) -> Hashable:
+        if static:
+            return ("static", _key(value))
+        if isinstance(value, dict):
+            return ("dict", tuple((k, self._kind(v, f"{name}[{k!r}]", False)) for k, v in value.items()))
+        if isinstance(value, (tuple, list)):
+            return (type(value), tuple(self._kind(v, f"{name}[{n}]", False) for n, v in enumerate(value)))
+        if is_array(value):
+            array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
+            self._leaf(value, name)
+            return ("array", array.shape, array.dtype)
+        if _is_number(value):
+            self.open.add(len(self.leaves))
+            self._leaf(value, name)
+            return ("number", type(value))
+        if type(value) in (bool, int, str, bytes, type(None), type(Ellipsis), slice):
+            return _key(value)
+        self.objects.append((name, value))
+        return ("object", type(value))
+
+    def _leaf(self, value: Any, name: str) -> None:
+        self.names.append(name)
+        self.leaves.append(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a Python number that may be a parameter."""
+    kind = type(value)
+    return kind in (float, complex) or (kind is int and -_LARGEST <= value < _LARGEST)
+
+
+def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozenset[int]) -> tuple[Module, Any]:
+    """The module that a function computes of such inputs, those in `known` by their values, and the structure of its
+    result.
 
     Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
     """
-    name = getattr(function, "__name__", "function").strip("<>") or "function"
-    build = Build(name)
-    parameters: list[Instruction] = []
+    global _tracer
+    numbers = iter(range(inputs.of_arguments))
 
-    def traced(leaf: Any) -> Any:
-        if not is_array(leaf):
+    def symbol(n: int, value: Any, name: str) -> Any:
+        if n in known:
+            return _frozen(value)
+        if type(value) in _NUMBERS:
+            return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name)
+        return Traced(tracing.array(n), tracing, name)
+
+    def argument(leaf: Any, static: bool) -> Any:
+        if static or not (is_array(leaf) or _is_number(leaf)):
             return leaf
-        shape = Shape.of(leaf)
-        number = len(parameters)
-        parameters.append(Instruction(f"arg{number}", "parameter", shape, [], {"number": number}))
-        return Traced(parameters[-1], build, f"argument {number}")
+        n = next(numbers)
+        return symbol(n, inputs.leaves[n], f"argument {inputs.names[n]}")
 
-    given_args, given_kwargs = rebuild((args, kwargs or {}), traced)
-    try:
-        result = function(*given_args, **given_kwargs)
-    except Exception as problem:
-        framework = _framework_of(problem)
-        if framework is None:
-            raise
-        raise InputError(
-            f"{name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
-        ) from problem
-    returned: list[Instruction] = []
+    args, kwargs = inputs.given
+    static = inputs.static
+    args = tuple(rebuild(v, lambda leaf, s=n in static: argument(leaf, s)) for n, v in enumerate(args))
+    kwargs = {k: rebuild(v, lambda leaf, s=k in static: argument(leaf, s)) for k, v in kwargs.items()}
+    captures, first = inputs.captures, inputs.of_arguments
+    swaps: list[tuple[Place, Any]] = []
+    for n, place in enumerate(captures.arrays):
+        if place.set is None:
+            tracing.asked.add(first + n)
+        else:
+            swaps.append((place, symbol(first + n, place.value, place.name)))
+    swaps += [(p, Guard(p.name, p.value)) for p in captures.sources if p.set is not None]
+    was = _tracer
+    with ExitStack() as stack:
+        stack.enter_context(refused(tracing.name))
+        stack.enter_context(Swapped(swaps))
+        _tracer = threading.get_ident()
+        stack.callback(_traces, was)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as problem:
+            framework = _framework_of(problem)
+            if framework is None:
+                raise
+            raise InputError(
+                f"{tracing.name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
+            ) from problem
+    returned = []
 
     def collect(leaf: Any) -> Any:
         if isinstance(leaf, Traced):
@@ -117,11 +313,41 @@ def trace(function: Callable, args: tuple, kwargs: dict | None = None) -> tuple[
         return leaf
 
     structure = rebuild(result, collect)
-    root = returned[0] if len(returned) == 1 else build.tuple(*returned)
-    order = post_order(root, parameters)
-    entry = Computation(f"{name}.entry", parameters + [i for i in order if i.opcode != "parameter"], root)
+    root = returned[0] if len(returned) == 1 else tracing.tuple(*returned)
+    order = post_order(root)
+    there = set(order)
+    pairs = [
+        (p, s)
+        for p, s in zip(tracing.parameters, tracing.sources, strict=True)
+        if p in there or (isinstance(s, int) and s < inputs.of_arguments)
+    ]
+    used, tracing.sources = [p for p, _ in pairs], [s for _, s in pairs]
+    for number, p in enumerate(used):
+        p.name, p.attributes["number"] = f"arg{number}", number
+    entry = Computation(f"{tracing.name}.entry", used + [i for i in order if i.opcode != "parameter"], root)
     called = list(dict.fromkeys(c for i in order for c in i.called))
-    return Module(name, [*called, entry], entry), structure
+    return Module(tracing.name, [*called, entry], entry), structure
+
+
+def _traces(thread: int | None) -> None:
+    global _tracer
+    _tracer = thread
+
+
+def _frozen(value: Any) -> Any:
+    """A value that is part of a program: an array that nobody can change."""
+    if not isinstance(value, np.ndarray):
+        return value
+    copy = value.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def _content(value: Any) -> Hashable:
+    """Equal for leaves with the same value."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return _key(value)
+    return (value.shape, value.dtype, value.tobytes())
 
 
 def is_array(leaf: Any) -> bool:
@@ -153,8 +379,7 @@ def _key(tree: Any) -> Any:
     if isinstance(tree, (tuple, list)):
         return (type(tree), tuple(_key(v) for v in tree))
     if is_array(tree):
-        array = np.asarray(tree)
-        return ("array", array.shape, array.dtype)
+        raise InputError("a static argument is an array: its values would be part of the program; pass it as it is")
     if isinstance(tree, (float, complex)):  # 0.0 == -0.0, and they are different programs
         return (type(tree), tree.real.hex(), tree.imag.hex())
     try:

@@ -30,8 +30,9 @@ from .movement import (
     take,
     transpose,
 )  # fmt: skip
+from .number import Number
 from .reductions import accumulate_by, arg_extreme, extreme, mean, sum_like, var
-from .values import I, builder_of, is_nan, lift, normal_axes, spread, truth, weak, wrap
+from .values import I, builder_of, is_nan, lift, normal_axes, promoted, spread, truth, wrap
 
 
 def _dot_general(x: I, y: I, b: Build, batch: int, contract: tuple[int, int]) -> I:
@@ -42,7 +43,7 @@ def _dot_general(x: I, y: I, b: Build, batch: int, contract: tuple[int, int]) ->
 
 def matmul(a: Any, c: Any) -> Traced:
     b = builder_of(a, c)
-    dtype = np.result_type(weak(a), weak(c))
+    dtype = promoted(a, c)
     x, y = lift(b, a, dtype), lift(b, c, dtype)
     if not x.shape.rank or not y.shape.rank:
         raise ValueError("matmul: the operands must have at least one dimension")
@@ -73,7 +74,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Traced:
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Traced:
     build = builder_of(a, b)
-    dtype = np.result_type(weak(a), weak(b))
+    dtype = promoted(a, b)
     x, y = lift(build, a, dtype), lift(build, b, dtype)
     if isinstance(axes, int):
         left, right = tuple(range(x.shape.rank - axes, x.shape.rank)), tuple(range(axes))
@@ -86,7 +87,7 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Traced:
     if x is None or y is None:
         raise UnsupportedError("np.where with one argument has no compiled form: the size of its result is a value")
     b = builder_of(condition, x, y)
-    dtype = np.result_type(weak(x), weak(y))
+    dtype = promoted(x, y)
     parts = [truth(b, lift(b, condition)), lift(b, x, dtype), lift(b, y, dtype)]
     dimensions = np.broadcast_shapes(*(p.shape.dimensions for p in parts))
     return wrap(b, b.select(*(spread(b, p, dimensions) for p in parts)))
@@ -125,9 +126,16 @@ def _like(value: float) -> Callable:
     return apply
 
 
+def _filled(value: Any, dtype: np.dtype) -> np.ndarray:
+    return np.full((), value, dtype)
+
+
 def _full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, **_: Any) -> Any:
     dtype = a.dtype if dtype is None else dtype
     shape = a.shape if shape is None else shape
+    if isinstance(fill_value, Number):
+        b = fill_value.build
+        return broadcast_to(wrap(b, b.number(fill_value, np.dtype(dtype), _filled)), shape)
     if isinstance(fill_value, Traced):
         return broadcast_to(fill_value.astype(dtype), shape)
     return np.full(shape, fill_value, dtype)
@@ -196,7 +204,7 @@ FUNCTIONS: dict[Callable, Callable] = {
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     np.round: _round,
     np.copy: lambda a, **k: wrap(a.build, a.instruction),
-    np.result_type: lambda *a: np.result_type(*(weak(x) for x in a)),
+    np.result_type: promoted,
 }  # fmt: skip
 METHODS: dict[str, Callable] = {
     "sum": FUNCTIONS[np.sum], "prod": FUNCTIONS[np.prod], "max": FUNCTIONS[np.max], "min": FUNCTIONS[np.min],

@@ -12,7 +12,7 @@ from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import Shape
 
 from .array import Traced
-from .values import builder_of, lift, normal_axes, spread, weak, wrap
+from .values import builder_of, lift, normal_axes, promoted, spread, wrap
 
 
 def reshape(a: Traced, /, *shape: Any, **_: Any) -> Traced:
@@ -71,7 +71,7 @@ def broadcast_to(array: Traced, shape: Any, subok: bool = False) -> Traced:
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, **_: Any) -> Traced:
     b = builder_of(arrays)
-    dtype = np.result_type(*(weak(x) for x in arrays))
+    dtype = promoted(*arrays)
     parts = [lift(b, x, dtype) for x in arrays]
     if axis is None:
         parts, axis = [b.reshape(p, (p.shape.size,)) for p in parts], 0

@@ -5,28 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from refxla_spec.errors import InputError
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
-from ...build import Build
 from .array import Traced
+from .number import Number
+from .tracing import Tracing
 
 I = Instruction  # noqa: E741 - the type of every value below
 
 
-def builder_of(*values: Any) -> Build:
+def builder_of(*values: Any) -> Tracing | None:
     for v in values:
-        if isinstance(v, Traced):
+        if isinstance(v, (Traced, Number)):
             return v.build
         if isinstance(v, (tuple, list)) and (found := builder_of(*v)) is not None:
             return found
     return None
 
 
-def lift(b: Build, x: Any, dtype: np.dtype | None = None) -> I:
+def lift(b: Tracing, x: Any, dtype: np.dtype | None = None) -> I:
     """The instruction of a value, which may be a constant, converted to a type."""
+    if dtype is not None and np.dtype(dtype) not in BY_DTYPE:
+        raise InputError(f"a {type(x).__name__} takes part, of the type {np.dtype(dtype)}, which HLO does not have")
     if isinstance(x, Traced):
         value = x.instruction
+    elif isinstance(x, Number):
+        return b.number(x, np.asarray(x.kind()).dtype if dtype is None else np.dtype(dtype))
     elif isinstance(x, (list, tuple)) and builder_of(x) is not None:
         from .movement import stack  # here, since movement is defined in terms of values
 
@@ -37,14 +43,14 @@ def lift(b: Build, x: Any, dtype: np.dtype | None = None) -> I:
     return value if dtype is None else b.convert(value, BY_DTYPE[np.dtype(dtype)])
 
 
-def wrap(b: Build, value: I, view_of: Traced | None = None) -> Traced:
+def wrap(b: Tracing, value: I, view_of: Traced | None = None) -> Traced:
     made = Traced(value, b)
     if view_of is not None:  # in NumPy the two share memory
         made.shared = view_of.shared = True
     return made
 
 
-def spread(b: Build, x: I, dimensions: tuple[int, ...]) -> I:
+def spread(b: Tracing, x: I, dimensions: tuple[int, ...]) -> I:
     """NumPy's broadcasting: the last dimensions are aligned, those of size 1 repeat."""
     own = x.shape.dimensions
     if own == dimensions:
@@ -58,19 +64,28 @@ def spread(b: Build, x: I, dimensions: tuple[int, ...]) -> I:
 
 def weak(x: Any) -> Any:
     """What `resolve_dtypes` is asked with: a Python number's type, else the dtype."""
-    if type(x) in (int, float, complex):
-        return type(x)
+    kind = x.kind if isinstance(x, Number) else type(x)
+    if kind in (int, float, complex):
+        return kind
+    if isinstance(x, Number):
+        return np.dtype(kind)
     if hasattr(x, "dtype"):
         return x.dtype
     build = builder_of(x)
     return np.asarray(x).dtype if build is None else lift(build, x).shape.element_type.dtype
 
 
-def truth(b: Build, x: I) -> I:
+def promoted(*values: Any) -> np.dtype:
+    """The type that values have together; Python's numbers are weak."""
+    kinds = (weak(x) for x in values)
+    return np.result_type(*(k() if isinstance(k, type) else k for k in kinds))
+
+
+def truth(b: Tracing, x: I) -> I:
     return x if x.shape.element_type.kind == "pred" else b.compare(x, 0, direction="NE")
 
 
-def is_nan(b: Build, x: I) -> I:
+def is_nan(b: Tracing, x: I) -> I:
     return b.compare(x, x, direction="NE")
 
 

@@ -1,0 +1,364 @@
+"""What a function reaches beside its arguments: globals, closures, defaults, attributes.
+
+A compiled function must give what the function would give now. So all that it can reach by the names in its code is
+listed as *places*, each of which can be read, and written for the time of a trace: those of arrays become parameters
+that are read at each call; those of other values decide, as they are, which program a call runs. Followed are functions
+that are called, containers, objects with their attributes, and the names that a module or a class is asked for.
+Python's own library, NumPy and other large packages are not looked into.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import dis
+import functools
+import hashlib
+import random
+import sys
+import types
+from collections.abc import Callable, Hashable, Iterator
+from operator import getitem, setitem
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.types import BY_DTYPE
+
+from ..traced import TracedFunction
+
+MOST = 20_000  # places
+_LIBRARIES = sys.stdlib_module_names | {
+    "numpy", "scipy", "ml_dtypes", "jax", "jaxlib", "tensorflow", "keras", "torch", "pandas", "matplotlib", "sklearn",
+    "refxla", "refxla_spec", "IPython", "pytest", "_pytest",
+}  # fmt: skip
+_SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+_BOUND = (types.MethodType, types.BuiltinMethodType)
+_BUFFERS = (bytearray, memoryview, array.array, np.ndarray, np.generic)
+_SCALARS = (type(None), bool, int, float, complex, str, bytes)
+MISSING = (KeyError, IndexError, ValueError, AttributeError)
+
+
+class Place:
+    """Where a value is: `get` reads it, `set` writes another one (None: it cannot be). `value` was there when the
+    place was found."""
+
+    __slots__ = ("name", "get", "set", "value", "root")
+
+    def __init__(
+        self, name: str, get: Callable[[], Any], set: Callable[[Any], Any] | None, root: Place | None = None
+    ) -> None:
+        self.name, self.get, self.set, self.value = name, get, set, get()
+        self.root = self if root is None else root  # what is written, of an element of a tuple the tuple's place
+
+    def renewed(self) -> bool:
+        """Take the array that is there now for the value; whether it is like the one before."""
+        old, self.value = self.value, self.get()
+        return (
+            isinstance(self.value, (np.ndarray, np.generic))
+            and self.value.dtype == old.dtype
+            and self.value.shape == old.shape
+        )
+
+
+class Captures:
+    """The places that some roots reach: of `arrays`, of `sources` of random numbers, of other values that `constants`
+    are. `sizes` are containers with the number of elements that they had; `kind` is equal where all but the contents
+    of arrays is equal. `is_plain` says that `unchanged` sees every change, and not only other objects."""
+
+    def __init__(self, *roots: tuple[str, Any]) -> None:
+        self._names: set[str] = set()
+        known = -1
+        while len(self._names) != known:  # a name of one function may be an attribute in what another one reaches
+            known = len(self._names)
+            self.arrays: list[Place] = []
+            self.sources: list[Place] = []
+            self.constants: list[Place] = []
+            self.sizes: list[tuple[Any, int]] = []
+            self.is_plain = True
+            self._kind: list[Hashable] = []
+            self._seen: dict[Hashable, int] = {}
+            self._alive: list[Any] = []
+            for name, root in roots:
+                self._visit(root, name, None)
+        self.kind = tuple(self._kind)
+        del self._kind, self._seen, self._alive  # what it looked at may end
+
+    def unchanged(self) -> bool:
+        """Whether all that is no array is the same object as it was: of arrays the places are."""
+        try:
+            return all(len(c) == n for c, n in self.sizes) and all(p.get() is p.value for p in self.constants)
+        except MISSING:
+            return False
+
+    def like(self) -> bool:
+        """Whether `unchanged`, and the arrays have the types and shapes that they had; their places then know those
+        that are there now."""
+        try:
+            return self.unchanged() and all(map(Place.renewed, self.arrays))
+        except MISSING:
+            return False
+
+    # -- the walk
+    def _place(
+        self,
+        where: Hashable,
+        name: str,
+        get: Callable[[], Any],
+        set: Callable[[Any], Any] | None,
+        root: Place | None = None,
+    ) -> None:
+        """Note a place, which is told from others by `where`, and what it leads to."""
+        if where in self._seen:
+            return
+        self._seen[where] = len(self._seen)
+        try:
+            place = Place(name, get, set, root)
+        except MISSING:  # an empty cell, a slot without a value
+            return
+        if len(self.constants) + len(self.arrays) > MOST:
+            raise UnsupportedError(
+                f"the function reaches more than {MOST} values, {name} among them, and whether they changed would have "
+                "to be looked at before each call; pass what it needs as arguments, as arrays"
+            )
+        value = place.value
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype in BY_DTYPE:
+            self.arrays.append(place)
+            self._kind.append((name, "array", value.shape, value.dtype))
+        elif isinstance(value.__self__ if isinstance(value, _BOUND) else value, _SOURCES):
+            self.sources.append(place)
+            self._kind.append((name, "random"))
+        elif isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
+            return
+        else:
+            self.constants.append(place)
+            self._visit(value, name, place)
+
+    def _visit(self, value: Any, name: str, place: Place | None) -> None:
+        kind = type(value)
+        if kind in _SCALARS:
+            same = (value.real.hex(), value.imag.hex()) if kind in (float, complex) else value
+            self._kind.append((name, kind, same))
+            return
+        if isinstance(value, tuple):
+            self._tuple(value, name, place)
+            return
+        if id(value) in self._seen:
+            self._kind.append((name, "again", self._seen[id(value)]))
+            return
+        self._seen[id(value)] = len(self._seen)
+        self._alive.append(value)
+        if isinstance(value, TracedFunction):
+            self._visit(value.function, name, None)
+        elif isinstance(value, types.FunctionType):
+            self._function(value, name)
+        elif isinstance(value, types.MethodType):
+            self._visit(value.__func__, name, None)
+            self._visit(value.__self__, name.rpartition(".")[0] or "self", None)
+        elif isinstance(value, functools.partial):
+            for part in ("func", "args", "keywords"):
+                self._visit(getattr(value, part), f"{name}.{part}", None)
+        elif isinstance(value, dict):
+            self._kind.append((name, kind, tuple(map(_key, value))))
+            self.sizes.append((value, len(value)))
+            for key in list(value):
+                self._place(
+                    (id(value), key), f"{name}[{key!r}]", functools.partial(getitem, value, key), _setter(value, key)
+                )
+        elif isinstance(value, (list, collections.deque)):
+            self._kind.append((name, kind, len(value)))
+            self.sizes.append((value, len(value)))
+            for n in range(len(value)):
+                self._place((id(value), n), f"{name}[{n}]", functools.partial(getitem, value, n), _setter(value, n))
+        elif isinstance(value, (set, frozenset)):
+            self._kind.append((name, kind, frozenset(map(_key, value))))
+            self.sizes.append((value, len(value)))
+        elif isinstance(value, types.ModuleType):
+            self._module(value, name)
+        elif isinstance(value, type):
+            self._kind.append((name, "class", value))
+            self._class(value, name)
+        elif isinstance(value, _BUFFERS):
+            self.is_plain = False
+            content = np.asarray(value)
+            shown = repr(content.tolist()).encode() if content.dtype.hasobject else content.tobytes()
+            self._kind.append((name, kind, content.shape, content.dtype, hashlib.sha256(shown).hexdigest()))
+        elif hasattr(value, "__wrapped__") and callable(value):
+            self._kind.append((name, "wraps", kind))
+            self._visit(value.__wrapped__, name, None)
+        elif _package(kind) in _LIBRARIES and not isinstance(value, types.SimpleNamespace):
+            self._kind.append((name, "object", _Same(value)))
+        else:
+            self._object(value, name)
+
+    def _tuple(self, value: tuple, name: str, place: Place | None) -> None:
+        self._kind.append((name, type(value), len(value)))
+        for n in range(len(value)):
+            where = object(), n  # in each place it is another one
+            if place is None or place.set is None:
+                self._place(where, f"{name}[{n}]", functools.partial(getitem, value, n), None)
+            else:
+                set = _tuple_setter(place, n)
+                self._place(where, f"{name}[{n}]", lambda n=n: place.get()[n], set, place.root)
+
+    def _function(self, f: types.FunctionType, name: str) -> None:
+        self._kind.append((name, "function", f.__code__))
+        if _package(f) in _LIBRARIES:
+            return
+        for n, cell in enumerate(f.__closure__ or ()):
+            self._place(id(cell), f.__code__.co_freevars[n], lambda c=cell: c.cell_contents, _cell_setter(cell))
+        names, used_globals = _names_of(f.__code__)
+        self._names |= names
+        for used in used_globals:
+            if used in f.__globals__:
+                get = functools.partial(getitem, f.__globals__, used)
+                self._place((id(f.__globals__), used), used, get, _setter(f.__globals__, used))
+        for attribute in ("__defaults__", "__kwdefaults__"):
+            if getattr(f, attribute):
+                get, set = functools.partial(getattr, f, attribute), functools.partial(setattr, f, attribute)
+                self._place((id(f), attribute), f"{name}.{attribute}", get, set)
+
+    def _module(self, module: types.ModuleType, name: str) -> None:
+        self._kind.append((name, "module", module.__name__))
+        if module.__name__.partition(".")[0] in _LIBRARIES:
+            return
+        content = vars(module)
+        for used in sorted(self._names & content.keys()):
+            get = functools.partial(getitem, content, used)
+            self._place((id(content), used), f"{name}.{used}", get, _setter(content, used))
+
+    def _class(self, cls: type, name: str) -> None:
+        """The attributes of a class that the code names, and what makes and calls its objects."""
+        for base in cls.__mro__:
+            if _package(base) in _LIBRARIES:
+                continue
+            content = vars(base)
+            for used in sorted((self._names | _IMPLIED) & content.keys()):
+                member = content[used]
+                if isinstance(member, types.MemberDescriptorType):
+                    continue
+                where = f"{name}.{used}"
+                if isinstance(member, (staticmethod, classmethod)):
+                    self._visit(member.__func__, where, None)
+                elif isinstance(member, property):
+                    self._visit(member.fget, where, None)
+                elif isinstance(member, functools.cached_property):
+                    self._visit(member.func, where, None)
+                else:
+                    get = functools.partial(getitem, content, used)
+                    self._place((id(base), used), where, get, functools.partial(type.__setattr__, base, used))
+
+    def _object(self, value: Any, name: str) -> None:
+        cls = type(value)
+        self._kind.append((name, "a", cls))
+        content = getattr(value, "__dict__", None)
+        slots = [s for base in cls.__mro__ for s in _slots(base)]
+        if content is None and not slots:
+            self._kind.append((name, "object", _Same(value)))
+        if isinstance(content, dict):
+            self._kind.append((name, tuple(content)))
+            self.sizes.append((content, len(content)))
+            for key in list(content):
+                get = functools.partial(getitem, content, key)
+                self._place((id(content), key), f"{name}.{key}", get, _setter(content, key))
+        for slot, member in slots:
+            get = functools.partial(member.__get__, value)
+            self._place((id(value), slot), f"{name}.{slot}", get, functools.partial(member.__set__, value))
+        self._class(cls, name)
+
+
+class _Same:
+    """An object as part of a key: equal to itself alone, and kept alive."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+
+class Swapped:
+    """While it is entered, places have other values. What a function itself wrote into one of them is an error."""
+
+    def __init__(self, values: list[tuple[Place, Any]]) -> None:
+        self.values = values
+
+    def __enter__(self) -> None:
+        self.originals = [(root, root.get()) for root in {id(p.root): p.root for p, _ in self.values}.values()]
+        try:
+            for place, value in self.values:
+                place.set(value)
+        except BaseException:
+            self._restore()
+            raise
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        changed = [place.name for place, value in self.values if not _holds(place, value)]
+        self._restore()
+        if changed and kind is None:
+            raise UnsupportedError(
+                f"the function assigns {changed[0]}, which a compiled one cannot: return the new value, and assign it "
+                "outside"
+            )
+
+    def _restore(self) -> None:
+        for root, value in self.originals:
+            root.set(value)
+
+
+def _holds(place: Place, value: Any) -> bool:
+    try:
+        return place.get() is value
+    except MISSING:
+        return False
+
+
+def _setter(container: Any, key: Any) -> Callable[[Any], None]:
+    return functools.partial(setitem, container, key)
+
+
+def _cell_setter(cell: types.CellType) -> Callable[[Any], None]:
+    return lambda value: setattr(cell, "cell_contents", value)
+
+
+def _tuple_setter(place: Place, n: int) -> Callable[[Any], None]:
+    """A tuple is written by putting another one in its place."""
+
+    def write(value: Any) -> None:
+        old = place.get()
+        new = [*old[:n], value, *old[n + 1 :]]
+        place.set(type(old)(*new) if hasattr(old, "_fields") else type(old)(new))
+
+    return write
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_of(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
+    """All names that a function's code uses, with the functions and classes that are written in it; and the globals."""
+    names, used = set(code.co_names), {i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner, used_there = _names_of(constant)
+            names |= inner
+            used.update(used_there)
+    return frozenset(names), tuple(sorted(used))
+
+
+_IMPLIED = {"__init__", "__call__", "__getattr__", "__post_init__"}  # methods that are called without their names
+_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
+
+
+def _package(value: Any) -> str:
+    return (getattr(value, "__module__", None) or "").partition(".")[0]
+
+
+def _slots(cls: type) -> Iterator[tuple[str, Any]]:
+    if _package(cls) not in _LIBRARIES:
+        yield from ((n, m) for n, m in vars(cls).items() if isinstance(m, types.MemberDescriptorType))
+
+
+def _key(value: Any) -> Hashable:
+    return (type(value), value)

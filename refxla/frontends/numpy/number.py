@@ -1,0 +1,120 @@
+"""Number: a Python number whose value is not known yet.
+
+What the function does to it alone, as in `2 * rate / n`, Python does at each call, with its own types and rounding.
+Where it meets an array it becomes a parameter of the type that NumPy converts a Python number to there. So results have
+the types and the bits that they have without a compiler.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+
+from .tracing import Leaves, Tracing
+
+KINDS = (bool, int, float, complex)
+
+
+class Number:
+    """Stands for a Python number of the type `kind`; `evaluate` gives it from the leaves of a call."""
+
+    def __init__(self, build: Tracing, evaluate: Callable[[Leaves], Any], origins: frozenset[int], name: str) -> None:
+        self.build, self.evaluate, self.origins, self.name = build, evaluate, origins, name
+        self.kind = type(evaluate(build.leaves))
+
+    @property
+    def __class__(self) -> type:  # isinstance(n, int) is what it would be
+        return self.kind
+
+    def __repr__(self) -> str:
+        return f"Number({self.name}: {self.kind.__name__})"
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        from .array import apply  # here, since arrays are defined in terms of numbers
+
+        return apply(self.build, ufunc, method, inputs, out, options)
+
+    def __array_function__(self, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
+        from .array import call
+
+        return call(function, args, kwargs)
+
+    @property
+    def real(self) -> Number:
+        return self._made(operator.attrgetter("real"))
+
+    @property
+    def imag(self) -> Number:
+        return self._made(operator.attrgetter("imag"))
+
+    def conjugate(self) -> Number:
+        return self._made(lambda value: value.conjugate())
+
+    def _made(self, function: Callable, *others: Any) -> Number:
+        """The number that a function gives of this one and others, at each call."""
+        evaluates = [n.evaluate if isinstance(n, Number) else (lambda _, n=n: n) for n in (self, *others)]
+        origins = self.origins.union(*(n.origins for n in others if isinstance(n, Number)))
+        name = next(n.name for n in (self, *others) if isinstance(n, Number))
+        return Number(self.build, lambda leaves: function(*(e(leaves) for e in evaluates)), origins, name)
+
+    def value(self) -> Any:
+        """Its value, which makes it part of the program: this raises UnsupportedError, and the function is traced
+        again with the value in place."""
+        self.build.ask(self.origins)
+        raise UnsupportedError(
+            f"the value of {self.name} is needed when the function is compiled (in an if, a loop, a size), and it is "
+            "not known then: name it in static_argnames, or compute with arrays alone"
+        )
+
+    def _value(self, *_: Any, **__: Any) -> Any:
+        return self.value()
+
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __hash__ = __str__ = __format__ = _value
+    __round__ = __trunc__ = __floor__ = __ceil__ = __divmod__ = __rdivmod__ = _value
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        self.value()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(self.kind, name):
+            raise AttributeError(f"a Python {self.kind.__name__} has no attribute {name!r}")
+        return self._value
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return self._power(self, other) if modulo is None else self.value()
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._power(other, self)
+
+    def _power(self, base: Any, exponent: Any) -> Any:
+        if not all(isinstance(n, Number) or type(n) in KINDS for n in (base, exponent)):
+            return NotImplemented
+        # The type of a power depends on its values, but for these.
+        if type(exponent) is int and (base.kind in (float, complex) or exponent >= 0):
+            return self._made(lambda value: value**exponent)
+        return self.value()
+
+
+def _unary(function: Callable) -> Callable:
+    return lambda self: self._made(function)
+
+
+def _binary(function: Callable) -> Callable:
+    def apply(self: Number, other: Any) -> Any:
+        return self._made(function, other) if isinstance(other, Number) or type(other) in KINDS else NotImplemented
+
+    return apply
+
+
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Number, f"__{_name}__", _unary(getattr(operator, f"__{_name}__")))
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Number, f"__{_name}__", _binary(_function))
+    setattr(Number, f"__r{_name}__", _binary(lambda y, x, f=_function: f(x, y)))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Number, f"__{_name}__", _binary(getattr(operator, f"__{_name}__")))
