@@ -9,8 +9,8 @@ import gc
 import random
 import threading
 import types
-import weakref
 import warnings
+import weakref
 
 import numpy as np
 import pytest
