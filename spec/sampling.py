@@ -12,8 +12,10 @@ member errs:
                             partial sum, uniformly; in a random order the squares of the partial sums have that mean.)
     reducers of their own   as if each operand were off by what a sum of n terms would be; and so are batch-norm-*,
                             cholesky and triangular-solve, for their numbers of terms.
-    exact operations        where an operand has an error, to the number below or above: an error that is small beside
-                            the last digit moves it seldom, but then by a whole one.
+    exact operations        where an operand has an error, as the operand says; but see the next line.
+    the last digit          Where a member may err, and its number is the reference's all the same, it takes the one
+                            below or above: an error that is small beside the last digit moves it seldom, but then by a
+                            whole one.
     narrow results          the value in f32 errs so, and is rounded once.
     all else                anywhere within the certain bound of this one instruction, given its operands. Where that is
                             unbounded nothing is known: NaN, or an arbitrary number, which is counted as unknown.
@@ -202,8 +204,8 @@ class Ensemble:
                 values.append(center)
                 continue
             value = run.erring(i, given, noise if errs else None)
-            if i.opcode in ROUNDING and not agreed[m]:
-                value = run.to_a_neighbour(value, given, first)
+            if errs and noise.errs and not noise.narrow or i.opcode in ROUNDING and not agreed[m]:
+                value = run.beside(value, center, noise.deviation if errs else None, given, first)
             if edges is not None and m > self.members:
                 value = run.either_way(i, given, value, edges, first)
             values.append(_as_center(value, center))
@@ -288,7 +290,9 @@ class Noise:
                 terms, squares = found
                 size = np.abs(value).astype(np.float64) ** 2 / 9
                 u = unit_roundoff(type_of(value)) * (2 if type_of(value).is_complex else 1)
-                errors = np.hypot(u * np.sqrt(terms * (size + squares / 18)), ulp(value) / 2)
+                of_terms = np.sqrt(terms * (size + squares / 18))
+                of_terms = np.where(np.isfinite(of_terms), of_terms, np.sqrt(terms) * np.abs(value))  # squares overflow
+                errors = np.hypot(u * of_terms, ulp(value) / 2)
                 return np.where(np.isfinite(value), errors, 0)
         if i.opcode in _REDUCES or i.opcode in _BACKWARD:
             self.of_operands = unit_roundoff(type_of(operands[0])) * sqrt(_terms(i, operands))
@@ -461,7 +465,10 @@ class Sampler(Interpreter):
             aside = self._window * noise.deviation * self._coins(value.shape)
         else:
             aside = noise.deviation * self._uniform(value.shape)
-        return round_to(np.where(np.isfinite(aside), value + aside, value), i.shape.element_type)
+        aside = np.where(
+            np.isfinite(aside) & (value != 0), aside, -0.0
+        )  # which changes nothing, nor the sign of a zero
+        return round_to(value + aside, i.shape.element_type)
 
     def moved(self, value: Value, deviation: Any) -> Value:
         """A value with uniform errors of that deviation; what is zero stays zero, and where it is inf all is open."""
@@ -475,9 +482,9 @@ class Sampler(Interpreter):
         parts = [value.real, value.imag] if element_type.is_complex else [value]
         size = np.where(known, deviation, 0) / sqrt(len(parts))
         wide = np.longdouble if component_type(element_type).bits == 64 else np.float64
-        sums = [p.astype(wide) + size * self._uniform(value.shape) for p in parts]
+        sums = [np.where(size > 0, p.astype(wide) + size * self._uniform(value.shape), p) for p in parts]
         made = round_to(make_complex(*sums) if element_type.is_complex else sums[0], element_type)
-        made = np.where(value == 0, value, made)
+        made = np.where((value == 0) | ~np.isfinite(made), value, made)
         return made if known.all() else np.where(known, made, made.dtype.type(np.nan))
 
     def _uniform(self, dimensions: tuple[int, ...]) -> Array:
@@ -503,21 +510,21 @@ class Sampler(Interpreter):
 
     # Decisions.
 
-    def to_a_neighbour(self, value: Array, operands: list[Array], center: list[Array]) -> Array:
-        """A rounded value, where an operand is not the reference's one of the two numbers beside it."""
-        if type_of(value).is_complex:
-            parts = [self.to_a_neighbour(p, operands, center) for p in (value.real, value.imag)]
-            return make_complex(*parts)
-        if not type_of(value).is_float or type_of(value).bits < 32:  # (narrow errors are seldom small beside a digit)
+    def beside(self, value: Value, center: Value, deviation: Any, operands: list[Value], first: list[Value]) -> Value:
+        """The value, but where it is the reference's by chance (an error may be made, or an operand has one) the number
+        below or above. Of narrow types errors are seldom small beside the last digit, and complex ones have two."""
+        if isinstance(value, tuple) or not type_of(value).is_float or type_of(value).bits < 32:
             return value
-        moved = np.zeros(value.shape, bool)
-        for a, b in zip(operands, center, strict=True):
-            if a is not b:
-                if a.shape != value.shape or b.shape != value.shape:
-                    return value
-                moved |= a != b
-        beside = np.nextafter(value, self._coins(value.shape) * value.dtype.type(np.inf))
-        return np.where(moved & (value != 0), beside, value)
+        if value.shape != center.shape:
+            return value
+        may = np.zeros(value.shape, bool) if deviation is None else deviation > 0
+        if all(o.shape == value.shape == c.shape for o, c in zip(operands, first, strict=True)):
+            for a, b in zip(operands, first, strict=True):
+                if a is not b:
+                    may |= a != b
+        may &= (value == center) & (value != 0) & np.isfinite(value)
+        aside = np.nextafter(value, self._coins(value.shape) * value.dtype.type(np.inf))
+        return np.where(may & np.isfinite(aside), aside, value)
 
     def either_way(
         self, i: Instruction, operands: list[Value], value: Value, edges: list[Any], center: list[Value]
