@@ -153,7 +153,7 @@ class Ensemble:
                     self.unknown["a loop ends at another turn by rounding alone"] += not left
                     left[m] = state[m]
                     if more:
-                        left[m] = self.runs[m].evaluate(i, [state[m]])
+                        left[m] = self.runs[m].evaluate(i, [self.runs[m].run(i.body, state[m])])
                     state[m] = state[0]
             if not again[0]:
                 return [left.get(m, v) for m, v in enumerate(state)]
@@ -294,7 +294,7 @@ class Noise:
                 of_terms = np.where(np.isfinite(of_terms), of_terms, np.sqrt(terms) * np.abs(value))  # squares overflow
                 errors = np.hypot(u * of_terms, ulp(value) / 2)
                 return np.where(np.isfinite(value), errors, 0)
-        if i.opcode in _REDUCES or i.opcode in _BACKWARD:
+        if i.opcode in _REDUCES or i.opcode in _BACKWARD and type_of(operands[0]).bits >= 32:
             self.of_operands = unit_roundoff(type_of(operands[0])) * sqrt(_terms(i, operands))
             return None
         return self._bounded(operands, value, unknown)
@@ -450,16 +450,17 @@ class Sampler(Interpreter):
             if self._decides:
                 return value
             noise = Noise(instruction, operands, value, self._unseen)
-            return self.erring(instruction, operands, noise) if noise.errs else value
+            return self.erring(instruction, operands, noise, value) if noise.errs else value
 
-    def erring(self, i: Instruction, operands: list[Value], noise: Noise | None) -> Value:
-        """The value of an instruction that errs so."""
+    def erring(self, i: Instruction, operands: list[Value], noise: Noise | None, value: Value = None) -> Value:
+        """The value of an instruction that errs so; `value` is what it is without, if that is known already."""
         if noise is None or not noise.errs:
             return Interpreter.evaluate(self, i, operands)
         if noise.of_operands:
             operands = [self._terms_moved(o, noise.of_operands) for o in operands]
         if not noise.narrow:
-            return self.moved(Interpreter.evaluate(self, i, operands), noise.deviation)
+            known = value is not None and not noise.of_operands
+            return self.moved(value if known else Interpreter.evaluate(self, i, operands), noise.deviation)
         value = Interpreter.evaluate(self, noise.instruction, [_to_f32(o) for o in operands])
         if self._decides:  # near the middle of two numbers it may become either
             aside = self._window * noise.deviation * self._coins(value.shape)

@@ -127,22 +127,33 @@ def verdicts(
     `results` are the arrays of its value, tuples opened. The same seed gives the same verdicts. Raises InputError if
     the results have not the types and dimensions of the reference's, or the arguments do not fit the program.
     """
-    arguments = check_arguments(module.entry, args)
-    with np.errstate(all="ignore"):
-        value, bounds = run_with_bounds(module, arguments)
-        total = max(1, sum(np.size(v) for v in _leaves(value)))
-        suspect, wrong = (student(p / total, members) for p in (FALSE_ALARM, CERTAINTY))
-        ensemble = Ensemble(members, DECIDERS, seed, suspect)
-        values = ensemble.run(module.entry, [ensemble.shared(a) for a in arguments])
-        references, limits = _leaves(value), _leaves(bounds)
-        spreads, jumps = _leaves(ensemble.spread(values)), _leaves(ensemble.jumps(values))
-        if len(references) != len(results):
-            raise InputError(f"the reference has {len(references)} results, not {len(results)}")
-        made = [
-            _judged(np.asarray(r), reference, bound, suspect * s + 2 * j, wrong / suspect)
-            for r, reference, bound, s, j in zip(results, references, limits, spreads, jumps, strict=True)
-        ]
-    return Report(made, ensemble.unknown)
+    return Judge(module, args, members, seed).judge(results)
+
+
+class Judge:
+    """Knows what a module's entry computation may give for `args`: the reference's values, and both limits of each."""
+
+    def __init__(self, module: Module, args: Sequence[Value], members: int = MEMBERS, seed: int = 0) -> None:
+        arguments = check_arguments(module.entry, args)
+        with np.errstate(all="ignore"):
+            value, bounds = run_with_bounds(module, arguments)
+            self.references, self._bounds = _leaves(value), _leaves(bounds)
+            total = max(1, sum(v.size for v in self.references))
+            suspect, wrong = (student(p / total, members) for p in (FALSE_ALARM, CERTAINTY))
+            ensemble = Ensemble(members, DECIDERS, seed, suspect)
+            values = ensemble.run(module.entry, [ensemble.shared(a) for a in arguments])
+            spreads, jumps = _leaves(ensemble.spread(values)), _leaves(ensemble.jumps(values))
+            self._chances = [suspect * s + 2 * j for s, j in zip(spreads, jumps, strict=True)]
+        self._ratio = wrong / suspect
+        self._unknown = ensemble.unknown
+
+    def judge(self, results: Sequence[Any]) -> Report:
+        """The verdicts on results, as `verdicts` gives them."""
+        if len(self.references) != len(results):
+            raise InputError(f"the reference has {len(self.references)} results, not {len(results)}")
+        known = zip(results, self.references, self._bounds, self._chances, strict=True)
+        with np.errstate(all="ignore"):
+            return Report([_judged(np.asarray(r), *of, self._ratio) for r, *of in known], self._unknown)
 
 
 def _leaves(value: Value) -> list[Any]:

@@ -157,10 +157,19 @@ def checked(report: Report) -> list[Any]:
         if v.worst is not None and not v.same.all():
             worst.add_row(f"out{n}", *_element(v, v.worst))
     parts: list[Any] = [counts, worst] if worst.row_count else [counts]
+    void = [f"{count} of {v.shape} out{n}" for n, v in enumerate(report.results) if (count := _not_finite(v))]
+    if void:
+        parts.append(Text(f"Not finite in the reference, and not in the result: {', '.join(void)}.", "yellow"))
     if report.unknown:
         reasons = "; ".join(f"{reason} ({count})" if count > 1 else reason for reason, count in report.unknown.items())
         parts.append(Text(f"Undecided because: {reasons}.", "yellow"))
     return [*parts, _sentence(report)]
+
+
+def _not_finite(v: Verdicts) -> int:
+    """How many elements say little, since they are NaN or infinite, as they should be."""
+    kind = v.shape.element_type.kind
+    return int(np.count_nonzero(~np.isfinite(v.reference) & v.same)) if kind in ("float", "complex") else 0
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -1,0 +1,209 @@
+"""The verdict on each element: who is found, who is not blamed, and what is undecided."""
+
+import numpy as np
+import pytest
+from refxla_spec.errors import InputError
+from refxla_spec.interpreter import run
+from refxla_spec.sampling import Ensemble, sample
+from refxla_spec.text import parse
+from refxla_spec.verdicts import Judge, Verdict, student, verdicts
+
+ADD = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+
+
+def entry(*lines, also=""):
+    return parse("HloModule m\n" + also + "ENTRY e {\n  " + "\n  ".join(lines) + "\n}")
+
+
+def numbers(*dimensions, seed=0):
+    return np.random.default_rng(seed).standard_normal(dimensions, np.float32)
+
+
+def codes(module, args, result):
+    return verdicts(module, args, [result]).results[0].codes
+
+
+DEPTH = 12
+
+
+def deep(activation="tanh"):
+    """A network of twelve layers: its certain bounds are far wider than its values."""
+    lines = ["x = f32[32,64] parameter(0)", "w = f32[64,64] parameter(1)", "zero = f32[] constant(0)"]
+    lines += ["zeros = f32[32,64] broadcast(zero), dimensions={}", "h0 = f32[32,64] copy(x)"]
+    for n in range(DEPTH):
+        dot = f"d{n} = f32[32,64] dot(h{n}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        call = f"maximum(d{n}, zeros)" if activation == "relu" else f"{activation}(d{n})"
+        lines += [dot, f"{'ROOT ' if n == DEPTH - 1 else ''}h{n + 1} = f32[32,64] {call}"]
+    return entry(*lines), [numbers(32, 64), numbers(64, 64, seed=1) / np.float32(8)]
+
+
+def test_a_deep_program_is_decided_where_its_certain_bounds_are_wide():
+    module, args = deep()
+    judge = Judge(module, args)
+    (reference,) = judge.references
+    kept = judge.judge([sample(module, args, 7)]).results[0]
+    assert kept.verdict is Verdict.WITHIN and not kept.same.all()
+    assert kept.count(Verdict.UNDECIDED) < 0.01 * reference.size and kept.sharpness < 1e-3
+    assert np.median(judge._bounds[0]) > np.median(np.abs(reference)), "the certain bounds decide nothing here"
+    zero = judge.judge([0 * reference]).results[0]
+    assert not zero.count(Verdict.WITHIN) and zero.count(Verdict.WRONG) > 0.98 * reference.size
+    for error, wanted in ((2.0**-10, Verdict.WRONG), (2.0**-23, Verdict.WITHIN)):
+        one = reference.copy()
+        at = np.unravel_index(np.argsort(np.abs(one).reshape(-1))[one.size // 2], one.shape)
+        one[at] *= np.float32(1 + error)
+        (found,) = judge.judge([one]).results
+        assert found.codes[at] == wanted and np.count_nonzero(found.codes >= Verdict.SUSPECT) == (error > 1e-6)
+        assert found.worst == at or error < 1e-6
+
+
+def test_one_wrong_element_among_many():
+    module = entry("x = f32[200000] parameter(0)", "y = f32[200000] exponential(x)", "ROOT z = f32[200000] add(y, y)")
+    args = [numbers(200000)]
+    right = run(module, args)
+    wrong = right.copy()
+    wrong[123456] *= np.float32(1 + 2.0**-20)
+    assert not codes(module, args, right).any()
+    found = codes(module, args, wrong)
+    assert found[123456] == Verdict.WRONG and np.count_nonzero(found) == 1
+
+
+def test_exact_programs_are_held_to_their_bits():
+    module = entry("x = f32[4] parameter(0)", "y = f32[4] multiply(x, x)", "ROOT z = f32[4] subtract(y, x)")
+    x = numbers(4)
+    right = run(module, [x])
+    assert not codes(module, [x], right).any()
+    assert codes(module, [x], np.nextafter(right, np.float32(9))).tolist() == [Verdict.WRONG] * 4
+
+
+def test_what_rounding_may_change_by_as_much_as_it_is_is_undecided():
+    """exp(x) - exp(x + 0): nothing is left but rounding."""
+    lines = [
+        "x = f32[64] parameter(0)",
+        "z = f32[64] parameter(1)",
+        "y = f32[64] add(x, z)",
+        "a = f32[64] exponential(x)",
+    ]
+    module = entry(*lines, "b = f32[64] exponential(y)", "ROOT d = f32[64] subtract(a, b)")
+    args = [numbers(64), np.full(64, 1e-9, np.float32)]
+    ulp = np.spacing(np.exp(args[0]))
+    assert set(codes(module, args, ulp)) == {Verdict.UNDECIDED}
+    assert set(codes(module, args, 100 * ulp)) == {Verdict.WRONG}
+    assert not codes(module, args, run(module, args)).any(), "the reference's own bits are right"
+
+
+def test_errors_in_common_do_not_count_twice():
+    """x / s * s: the error of s cancels, and that of a sum of a million does not grow by n again."""
+    module = entry(
+        "x = f32[4096] parameter(0)", "zero = f32[] constant(0)", "e = f32[4096] exponential(x)",
+        "s = f32[] reduce(e, zero), dimensions={0}, to_apply=add", "b = f32[4096] broadcast(s), dimensions={}",
+        "q = f32[4096] divide(e, b)", "ROOT r = f32[4096] multiply(q, b)", also=ADD,
+    )  # fmt: skip
+    (found,) = verdicts(module, [numbers(4096)], [run(module, [numbers(4096)])]).results
+    assert found.sharpness < 1e-5
+    alone = Ensemble(16)
+    values = alone.run(module.entry, [alone.shared(numbers(4096))])
+    assert 0 < np.median(alone.spread(values) / values[0]) < 5e-7
+
+
+THRESHOLD = (
+    "x = f32[256] parameter(0)", "y = f32[256] exponential(x)", "t = f32[256] parameter(1)",
+    "p = pred[256] compare(y, t), direction=GT", "a = f32[256] parameter(2)", "b = f32[256] parameter(3)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_a_choice_in_doubt_may_fall_otherwise_and_no_other(near):
+    module = entry(*THRESHOLD, "ROOT s = f32[256] select(p, a, b)")
+    x = numbers(256)
+    y = run(entry("x = f32[256] parameter(0)", "ROOT y = f32[256] exponential(x)"), [x])
+    threshold = y + np.float32(1)
+    if near:
+        threshold[17] = np.nextafter(y[17], np.float32(9))
+    a, b = numbers(256, seed=1), numbers(256, seed=2)
+    other = b.copy()
+    other[17] = a[17]
+    got = codes(module, [x, threshold, a, b], other)
+    assert got[17] == (Verdict.UNDECIDED if near else Verdict.WRONG) and not np.delete(got, 17).any()
+    other[17] = 1000
+    assert codes(module, [x, threshold, a, b], other)[17] == Verdict.WRONG, "neither of the two"
+
+
+DECISIONS = {
+    "floor": "ROOT r = f32[256] floor(y)",
+    "round": "ROOT r = f32[256] round-nearest-even(y)",
+    "to an integer": "ROOT r = s32[256] convert(y)",
+    "to bf16": "c = bf16[256] convert(y)\nROOT r = f32[256] convert(c)",
+    "sign": "s = f32[256] floor(y)\nd = f32[256] subtract(y, s)\nROOT r = f32[256] sign(d)",
+}
+
+
+@pytest.mark.parametrize("how", DECISIONS)
+def test_rounding_to_few_digits_is_a_decision(how):
+    """exp of the logarithms of whole numbers: above or below them by rounding alone."""
+    module = entry("x = f32[256] parameter(0)", "y = f32[256] exponential(x)", DECISIONS[how])
+    whole = np.arange(1, 257) + (np.where(np.arange(256) % 2, 0, 0.3) if how != "round" else 0.5)
+    if how == "to bf16":
+        whole = 1 + (2 * np.arange(256) + np.where(np.arange(256) % 2, 1, 0.3)) / 256 / 2
+    x = np.log(whole).astype(np.float32)
+    for seed in range(3):
+        found = verdicts(module, [x], [sample(module, [x], seed)]).results[0]
+        assert not found.count(Verdict.SUSPECT) and not found.count(Verdict.WRONG)
+    far = run(module, [x]) + (100 if how == "to an integer" else np.float32(100))
+    assert not (codes(module, [x], far) == Verdict.WITHIN).any()
+
+
+def test_a_loop_that_rounding_may_end_earlier_says_so():
+    text = """HloModule m
+    c { s = (f32[], f32[]) parameter(0)
+        x = f32[] get-tuple-element(s), index=0
+        e = f32[] exponential(x)
+        limit = f32[] get-tuple-element(s), index=1
+        ROOT p = pred[] compare(e, limit), direction=LT }
+    b { s = (f32[], f32[]) parameter(0)
+        x = f32[] get-tuple-element(s), index=0
+        one = f32[] constant(1)
+        y = f32[] add(x, one)
+        limit = f32[] get-tuple-element(s), index=1
+        ROOT t = (f32[], f32[]) tuple(y, limit) }
+    ENTRY e { x = f32[] parameter(0)
+              l = f32[] parameter(1)
+              s = (f32[], f32[]) tuple(x, l)
+              ROOT w = (f32[], f32[]) while(s), condition=c, body=b }"""
+    module = parse(text)
+    for limit, doubt in ((np.float32(np.e), True), (np.float32(2), False)):
+        report = verdicts(module, [np.float32(0), limit], [np.float32(2), limit])
+        assert bool(report.unknown) is doubt
+        assert report.results[0].verdict is (Verdict.UNDECIDED if doubt else Verdict.WRONG)
+        assert report.results[1].verdict is Verdict.WITHIN
+
+
+def test_what_has_no_bound_is_undecided_and_named():
+    """Eigenvectors may turn, and nothing is said of them."""
+    module = entry(
+        "x = f32[4,4] parameter(0)",
+        'd = (f32[4,4], f32[4]) custom-call(x), custom_call_target="Eigh", backend_config="1,1,100,1e-6"',
+        "ROOT v = f32[4,4] get-tuple-element(d), index=0",
+    )
+    x = numbers(4, 4)
+    report = verdicts(module, [x + x.T], [numbers(4, 4, seed=3)])
+    assert report.results[0].verdict is Verdict.UNDECIDED
+    assert report.unknown == {"no error bound of custom-call Eigh": 1}
+
+
+def test_results_that_do_not_fit_are_an_error():
+    module = entry("x = f32[4] parameter(0)", "ROOT y = f32[4] negate(x)")
+    for results in ([], [numbers(5)], [numbers(4).astype(np.float64)]):
+        with pytest.raises(InputError):
+            verdicts(module, [numbers(4)], results)
+
+
+@pytest.mark.parametrize("degrees, probability, t", [(2, 0.05, 4.30265), (10, 0.05, 2.22814), (16, 1e-3, 4.01500)])
+def test_students_distribution(degrees, probability, t):
+    """Against the tables of Abramowitz and Stegun, 26.10."""
+    assert student(probability, degrees) == pytest.approx(t, rel=1e-5)
+
+
+def test_the_same_seed_gives_the_same_verdicts():
+    module, args = deep("relu")
+    one, two = (verdicts(module, args, [run(module, args)]).results[0].allowed for _ in range(2))
+    assert np.array_equal(one, two)
