@@ -26,14 +26,20 @@ def judged():
     return of
 
 
+PRODUCTS = {"products of bf16 numbers", "a product without its last term"}
+WITHOUT = {  # what has no place in a program
+    "mlp/step.hlo": {"a loop of one turn less"},
+    "heat/heat.hlo": {*PRODUCTS, "a sum without its last term"},
+    "transformer/block.hlo": {"a loop of one turn less"},
+}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", ["mlp/step.hlo", "heat/heat.hlo", "transformer/block.hlo"])
+@pytest.mark.parametrize("name", WITHOUT)
 def test_planted_faults_are_found(judged, name, fault):
     verdict = found(planted(*judged(name), FAULTS[fault]))
-    if not verdict:
-        pytest.skip("the fault has no place in this program")
     too_small = name.startswith("transformer") and fault == "one element off by 2^-16 of itself"
-    assert verdict == "wrong" or too_small
+    assert verdict == ("" if fault in WITHOUT[name] else "wrong") or too_small and verdict
 
 
 def test_random_programs_that_keep_the_contract_are_not_blamed():
