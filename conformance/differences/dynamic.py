@@ -1,4 +1,4 @@
-"""How XLA:CPU (jaxlib 0.10.2) differs from the specification on dynamic shapes (f32[<=4]): its pass DynamicPadder."""
+"""How XLA:CPU differs from the specification on dynamic shapes (f32[<=4]): its pass DynamicPadder."""
 
 from __future__ import annotations
 

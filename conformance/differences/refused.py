@@ -1,4 +1,4 @@
-"""Invalid programs that XLA:CPU (jaxlib 0.10.2) does not refuse: what its parser and verifier leave unchecked."""
+"""Invalid programs that XLA:CPU (jaxlib 0.10 to 0.12) does not refuse: what its parser and verifier leave unchecked."""
 
 from __future__ import annotations
 

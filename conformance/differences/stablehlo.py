@@ -1,4 +1,4 @@
-"""How StableHLO's own interpreter (of jaxlib 0.10.2) differs from the specification."""
+"""How StableHLO's own interpreter (of jaxlib 0.10 to 0.12) differs from the specification."""
 
 from __future__ import annotations
 

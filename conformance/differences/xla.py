@@ -1,4 +1,4 @@
-"""How XLA:CPU (jaxlib 0.10.2) differs from the specification."""
+"""How XLA:CPU (jaxlib 0.10 to 0.12) differs from the specification."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ DIFFERENCES = (
         None,
         "refuses, or ends its process",
         fails=True,
-        says=r"primitive_util\.h.*unhandled type|Conversion between complex and real type",
+        says=r"primitive_util\.h.*unhandled type|Conversion between complex and real type|state\.dimensions\.empty\(\)",
     ),
     Difference(
         "signed random bits",
@@ -353,7 +353,7 @@ DIFFERENCES = (
         None,
         "refuses the program",
         fails=True,
-        says="The async-done expects the shape of output to match",
+        says="async-done expects the shape of output to match|match the async computation result shape",
     ),
     Difference(
         "forms of collectives that StableHLO has not",
