@@ -20,6 +20,7 @@ from .._core.calls import Shortcut
 from ..compiler import Compiled, compile_module
 from ..fingerprint import Source
 from .proto import from_proto
+from .randomness import refused
 from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction
 
@@ -136,7 +137,8 @@ class JaxFunction(TracedFunction):
 
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
             raise InputError(_WITHIN_TRACE)
-        traced = self.function.trace(*args, **kwargs)
+        with refused(self.name, entropy=False):
+            traced = self.function.trace(*args, **kwargs)
         try:
             lowered = _lowered(traced)
         except (NotImplementedError, ValueError) as problem:  # of callbacks JAX says it by a ValueError

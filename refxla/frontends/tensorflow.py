@@ -20,6 +20,7 @@ from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import Instruction, Module
 
 from .proto import from_proto
+from .randomness import refused
 from .traced import Lowered, TracedFunction
 
 
@@ -108,7 +109,8 @@ class _Lowering:
 
     def __init__(self, name: str, jitted: Any, tensors: Sequence[Any]) -> None:
         self.name, self.tensors = name, tensors
-        self.concrete = jitted.get_concrete_function(*tensors)
+        with refused(name, pythons=False, entropy=False):  # layers that are built now take their seeds from Python
+            self.concrete = jitted.get_concrete_function(*tensors)
         _refuse_random(name, self.concrete.graph)
         self.captures = list(self.concrete.captured_inputs)
         self.module = self.lower(jitted, tensors)

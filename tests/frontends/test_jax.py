@@ -1,7 +1,10 @@
 """Functions of JAX: pytrees in and out, what decides about a compilation, and what is refused."""
 
+import functools
+import random
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from agreement import assert_agree  # noqa: E402
 from jax_models import MODELS  # noqa: E402
 
 import refxla  # noqa: E402
+from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -242,6 +246,44 @@ def test_refused(name):
     with pytest.raises(refxla.UnsupportedError, match=reason) as caught:
         refxla.compile(jax.jit(function), X)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.randn(3), lambda: random.random()], ids=["numpy", "python"])
+def test_noise_that_would_be_the_same_at_every_call_is_refused(draw):
+    with pytest.raises(refxla.UnsupportedError, match="random numbers.*as an argument"):
+        refxla.compile(jax.jit(lambda a: a + draw()))(X)
+
+
+def test_python_numbers_and_static_arguments():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RecompilationWarning)
+        f = refxla.compile(jax.jit(lambda a, rate: a * rate))
+        for n in range(20):
+            np.testing.assert_allclose(f(X, 0.1 * n), X * np.float32(0.1 * n))
+        assert len(f._compiled) == 1
+    g = refxla.compile(jax.jit(lambda a, n: a * n, static_argnames="n"))
+    with pytest.warns(RecompilationWarning, match="n changed, the last time from 4 to 5.*static"):
+        for n in range(8):
+            g(X, n=n)
+    h = refxla.compile(lambda a, n: a.reshape(n, -1), jnp.asarray(X), 2, static_argnums=1)
+    assert h(X, 1).shape == (1, X.size)
+    with pytest.raises(refxla.InputError, match="to jax.jit"):
+        refxla.compile(jax.jit(lambda a: a), static_argnums=0)
+
+
+def test_methods():
+    class Model:
+        def __init__(self, n):
+            self.n = n
+
+        @refxla.compile
+        @functools.partial(jax.jit, static_argnums=0)
+        def scaled(self, a):
+            return a * self.n
+
+    for model in (Model(2), Model(3)):
+        for _ in range(2):
+            np.testing.assert_allclose(model.scaled(X), X * model.n)
 
 
 def test_inside_of_a_transformation():

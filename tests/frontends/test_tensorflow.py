@@ -11,6 +11,7 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 import refxla  # noqa: E402
+from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 A, B = tf.range(8.0), tf.constant(2.0)
 Pair = collections.namedtuple("Pair", "first second")
@@ -304,6 +305,35 @@ def test_noise_that_would_be_the_same_at_every_call_is_refused(name):
     function, called = RANDOM[name]
     with pytest.raises(refxla.UnsupportedError, match=f"{called}.*stateless_"):
         refxla.compile(tf.function(function), A)
+
+
+def test_noise_of_numpy_is_refused():
+    with pytest.raises(refxla.UnsupportedError, match=r"np\.random\.randn draws random numbers"):
+        refxla.compile(tf.function(lambda a: a + np.random.randn(8).astype(np.float32)), A)
+
+
+def test_python_values_that_change_are_told():
+    compiled = refxla.compile(tf.function(lambda a, rate: a * rate))
+    with pytest.warns(RecompilationWarning, match="rate changed, the last time from 4.0 to 5.0.*tf.constant"):
+        for n in range(7):
+            compiled(A, float(n))
+
+
+def test_methods():
+    class Model:
+        def __init__(self, n):
+            self.w = tf.Variable(tf.fill((8,), float(n)))
+
+        @refxla.compile
+        @tf.function
+        def scaled(self, a):
+            return a * self.w
+
+    models = [Model(2), Model(3)]
+    for _ in range(2):
+        for model in models:
+            np.testing.assert_allclose(model.scaled(A), A * model.w)
+            model.w.assign_add(tf.ones(8))
 
 
 def test_noise_with_a_state_of_its_own_changes_from_call_to_call():

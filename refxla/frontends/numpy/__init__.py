@@ -21,11 +21,11 @@ from refxla_spec.module import Computation, Module, post_order
 
 from ..._core.calls import Shortcut
 from ...compiler import Compiled, Reference
+from ..randomness import Guard, refused
 from ..traced import Lowered, TracedFunction, static_parameters
 from .array import Traced
 from .captures import Captures, Place, Swapped
 from .number import Number
-from .randomness import Guard, refused
 from .tracing import Tracing
 
 _LARGEST = 2**63  # from which on a Python integer is part of the program
@@ -352,7 +352,9 @@ def _content(value: Any) -> Hashable:
 
 def is_array(leaf: Any) -> bool:
     """Whether an argument is an array (or a NumPy scalar): a parameter of the program."""
-    return isinstance(leaf, (np.ndarray, np.generic)) or hasattr(leaf, "__array_interface__")
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return True
+    return not isinstance(leaf, type) and hasattr(leaf, "__array_interface__")
 
 
 def leaves(tree: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import Shape
 
 from .array import Traced
+from .number import Number
 from .values import builder_of, lift, normal_axes, promoted, spread, wrap
 
 
@@ -99,7 +101,7 @@ def roll(a: Traced, shift: int, axis: int | None = None) -> Traced:
 
 
 def pad(array: Traced, pad_width: Any, mode: str = "constant", constant_values: Any = 0, **_: Any) -> Traced:
-    if mode != "constant" or np.ndim(constant_values):
+    if mode != "constant" or (not isinstance(constant_values, Number) and np.ndim(constant_values)):
         raise UnsupportedError(f"np.pad with mode {mode!r} has no compiled form; only one constant has")
     widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2))
     b = array.build
@@ -120,7 +122,12 @@ def repeat_tile(a: Traced, reps: Any) -> Traced:
 
 
 def index(a: Traced, key: Any) -> Traced:
-    """a[key] for integers, slices, None and Ellipsis; or for one array of integers along the first dimension."""
+    """a[key] for integers, slices, None and Ellipsis; or for one array of integers along the first dimension, or one
+    mask whose values are known."""
+    if isinstance(key, np.ndarray) and not isinstance(key, Traced) and key.dtype == bool:
+        if key.shape != a.shape[: key.ndim]:
+            raise IndexError(f"a mask of shape {key.shape} does not fit an array of shape {a.shape}")
+        return take(reshape(a, (key.size, *a.shape[key.ndim :])), np.flatnonzero(key), 0)
     if isinstance(key, (Traced, np.ndarray, list)):
         return take(a, key, 0)
     keys = list(key) if isinstance(key, tuple) else [key]
@@ -134,6 +141,7 @@ def index(a: Traced, key: Any) -> Traced:
     at = next(n for n, k in enumerate(keys) if k is Ellipsis)
     keys[at : at + 1] = [slice(None)] * (a.ndim - used)
     slices, reverse, shape, d = [], [], [], 0
+    starts: dict[int, Number] = {}  # of dimensions of which one element is chosen at each call
     for k in keys:
         if k is None:
             shape.append(1)
@@ -147,17 +155,30 @@ def index(a: Traced, key: Any) -> Traced:
                 start, step = start + (count - 1) * step, -step
             slices.append(SliceDimension(start, start + (count - 1) * step + 1 if count else start, step))
             shape.append(count)
+        elif isinstance(k, Number) and k.kind is int:
+            starts[d] = k.mapped(partial(_place, n, d))
+            slices.append(SliceDimension(0, n, 1))
         else:
-            place = int(k)
-            if not -n <= place < n:
-                raise IndexError(f"index {place} is out of bounds for axis {d} with size {n}")
-            slices.append(SliceDimension(place % n, place % n + 1, 1))
+            place = _place(n, d, int(k))
+            slices.append(SliceDimension(place, place + 1, 1))
         d += 1
     b = a.build
     value = b.make("slice", a.instruction, slice=tuple(slices))
+    if starts:
+        zero = lift(b, np.int64(0))
+        at = [b.number(starts[d], zero.shape.element_type.dtype) if d in starts else zero for d in range(a.ndim)]
+        sizes = tuple(1 if d in starts else size for d, size in enumerate(value.shape.dimensions))
+        value = b.make("dynamic-slice", value, *at, dynamic_slice_sizes=sizes)
     if reverse:
         value = b.make("reverse", value, dimensions=tuple(reverse))
     return wrap(b, b.reshape(value, tuple(shape)), a)
+
+
+def _place(size: int, dimension: int, index: int) -> int:
+    """An index counted from the beginning. Raises IndexError for one that is not there."""
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {dimension} with size {size}")
+    return index % size
 
 
 def take(a: Traced, indices: Any, axis: int | None = None, **_: Any) -> Traced:

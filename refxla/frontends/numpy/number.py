@@ -45,17 +45,17 @@ class Number:
 
     @property
     def real(self) -> Number:
-        return self._made(operator.attrgetter("real"))
+        return self.mapped(operator.attrgetter("real"))
 
     @property
     def imag(self) -> Number:
-        return self._made(operator.attrgetter("imag"))
+        return self.mapped(operator.attrgetter("imag"))
 
     def conjugate(self) -> Number:
-        return self._made(lambda value: value.conjugate())
+        return self.mapped(lambda value: value.conjugate())
 
-    def _made(self, function: Callable, *others: Any) -> Number:
-        """The number that a function gives of this one and others, at each call."""
+    def mapped(self, function: Callable, *others: Any) -> Number:
+        """The number that a function gives of this one, and of others, at each call."""
         evaluates = [n.evaluate if isinstance(n, Number) else (lambda _, n=n: n) for n in (self, *others)]
         origins = self.origins.union(*(n.origins for n in others if isinstance(n, Number)))
         name = next(n.name for n in (self, *others) if isinstance(n, Number))
@@ -95,17 +95,17 @@ class Number:
             return NotImplemented
         # The type of a power depends on its values, but for these.
         if type(exponent) is int and (base.kind in (float, complex) or exponent >= 0):
-            return self._made(lambda value: value**exponent)
+            return self.mapped(lambda value: value**exponent)
         return self.value()
 
 
 def _unary(function: Callable) -> Callable:
-    return lambda self: self._made(function)
+    return lambda self: self.mapped(function)
 
 
 def _binary(function: Callable) -> Callable:
     def apply(self: Number, other: Any) -> Any:
-        return self._made(function, other) if isinstance(other, Number) or type(other) in KINDS else NotImplemented
+        return self.mapped(function, other) if isinstance(other, Number) or type(other) in KINDS else NotImplemented
 
     return apply
 

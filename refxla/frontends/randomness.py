@@ -1,0 +1,94 @@
+"""Random numbers in a function that is traced: refused, since the compiled function would give the same ones for ever.
+
+Refused is what draws from a state that outlives the call, or from the system: NumPy's and Python's global generators,
+generators that the function captures, and new ones without a seed. A generator that the function makes of a fixed seed
+gives the same numbers at each call with and without a compiler, and is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+
+_ADVICE = "make them outside, with a NumPy generator, and pass the array as an argument"
+_GLOBAL_STATE = np.random.rand.__self__  # the RandomState of np.random's functions
+_PYTHONS = random.random.__self__
+_lock = threading.RLock()  # one thread at a time replaces functions
+_BESIDE = ("seed", "ranf", "sample")  # functions that use it, too
+
+
+def refusal(called: str) -> UnsupportedError:
+    """The error for a call that draws random numbers."""
+    return UnsupportedError(
+        f"{called} draws random numbers, which would be the same at every call of the compiled function: {_ADVICE}"
+    )
+
+
+class Guard:
+    """Stands for a generator, or a function of one, that a traced function reaches: all that is done with it raises."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self._name, self._value = name, value
+
+    @property
+    def __class__(self) -> type:
+        return type(self._value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise refusal(f"{self._name}.{name}")
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise refusal(self._name)
+
+
+@contextlib.contextmanager
+def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterator[None]:
+    """Within, random numbers without a seed raise UnsupportedError in this thread: NumPy's, Python's if `pythons` says
+    so, and the system's if `entropy` does."""
+    me = threading.get_ident()
+    modules = [(np.random, _GLOBAL_STATE, "np.random")] + ([(random, _PYTHONS, "random")] if pythons else [])
+    with _lock, contextlib.ExitStack() as stack:
+        for module, state, prefix in modules:
+            for name, value in list(vars(module).items()):
+                of_state = getattr(value, "__self__", None) is state or (module is np.random and name in _BESIDE)
+                if of_state and not name.startswith("_"):
+                    _guard(stack, module, name, me, f"{prefix}.{name}")
+        if entropy:
+            _guard(stack, random.Random, "seed", me, "random.Random()", lambda self, a=None, *_: a is None)
+            _guard(stack, np.random.bit_generator, "randbits", me, "a generator of np.random without a seed")
+            for owner, name in ((os, "urandom"), (random, "_urandom")):
+                _guard(stack, owner, name, me, "os.urandom")
+        before, numpys_before = _PYTHONS.getstate(), _GLOBAL_STATE.get_state(legacy=False)
+        yield
+        if pythons and _PYTHONS.getstate() != before:
+            raise refusal(f"what {function} calls uses Python's global generator, and so")
+        now = _GLOBAL_STATE.get_state(legacy=False)
+        if str(now) != str(numpys_before) or not np.array_equal(now["state"]["key"], numpys_before["state"]["key"]):
+            raise refusal(f"what {function} calls uses the global generator of np.random, and so")
+
+
+def _guard(
+    stack: contextlib.ExitStack,
+    owner: Any,
+    attribute: str,
+    thread: int,
+    called: str,
+    draws: Callable[..., bool] = lambda *_, **__: True,
+) -> None:
+    """Until the stack ends, let calls of a function in this thread raise where it draws."""
+    original = getattr(owner, attribute)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() == thread and draws(*args, **kwargs):
+            raise refusal(called)
+        return original(*args, **kwargs)
+
+    setattr(owner, attribute, call)
+    stack.callback(setattr, owner, attribute, original)
