@@ -12,9 +12,9 @@ from .attributes import BOOL, GROUPS, INT, Attribute
 from .errors import EvaluationError
 from .groups import Count, GroupList, numbered
 from .module import Computation, Instruction
-from .numerics import type_of
+from .numerics import convert, type_of
 from .operation import require
-from .types import S32, U32, Shape, Value
+from .types import S32, U32, ElementType, Shape, Value
 from .vectorize import Run, binary_opcode, run_vectorized
 
 REPLICA_GROUPS = Attribute(GROUPS, GroupList(), "who meets whom (see groups.py); empty: all of them one group")
@@ -34,7 +34,10 @@ ALL_NAMED_RULE = (
     "replica_groups, if there are any, have as many numbers as there are replicas (or partitions, or devices: see "
     "groups.py), where that is known"
 )
-MODE_RULE = "use_global_device_ids comes with a channel_id and replica_groups"
+MODE_RULE = "use_global_device_ids comes with a channel_id, which may be 0, and replica_groups"
+REDUCER_RULE = (
+    "to_apply takes two scalars of one type and gives one: of the type of every operand, or one that holds its values"
+)
 
 
 def check_groups(instruction: Instruction, label: str, equal: bool = True) -> None:
@@ -47,7 +50,8 @@ def check_groups(instruction: Instruction, label: str, equal: bool = True) -> No
 
 def check_mode(instruction: Instruction, label: str) -> None:
     """MODE_RULE."""
-    fits = not instruction.use_global_device_ids or (instruction.channel_id and instruction.replica_groups.groups)
+    channel = instruction.attributes.get("channel_id") is not None  # the text may say that it is 0
+    fits = not instruction.use_global_device_ids or (channel and instruction.replica_groups.groups)
     groups = f"channel_id is {instruction.channel_id}, replica_groups is {instruction.replica_groups}"
     require(bool(fits), label, f"use_global_device_ids is true, {groups}")
 
@@ -114,18 +118,19 @@ def rooted(instruction: Instruction, operands: tuple[Any, ...], device: Any) -> 
 
 
 def check_reducer(instruction: Instruction, operands: tuple[Shape, ...], label: str) -> None:
-    """to_apply takes two scalars of the element type of the operands and gives one."""
+    """REDUCER_RULE."""
     reducer = instruction.to_apply
     shapes = [p.shape for p in reducer.parameters] + [reducer.root.shape]
+    fits = len(shapes) == 3 and all(s.is_scalar and s.element_type is shapes[0].element_type for s in shapes)
     for o in operands:
-        fits = len(shapes) == 3 and all(s.is_scalar and s.element_type is o.element_type for s in shapes)
+        fits = fits and _holds(shapes[0].element_type, o.element_type)
         taken = f"({', '.join(map(str, shapes[:-1]))}) and gives {shapes[-1]}"
         require(fits, label, f"{reducer.name} takes {taken}, an operand is {o}")
 
 
 def combined(reducer: Computation, values: list[np.ndarray], run: Run) -> np.ndarray:
     """Arrays of several devices combined element by element; sums and products are computed in a wider type and rounded
-    once, any other reducer is applied to one value after the other."""
+    once, any other reducer is applied to one value after the other, in its own type, and the last result rounded."""
     opcode = binary_opcode(reducer)
     if opcode in ("add", "multiply") and values[0].dtype != np.bool_:
         element_type = type_of(values[0])
@@ -135,10 +140,16 @@ def combined(reducer: Computation, values: list[np.ndarray], run: Run) -> np.nda
             for v in wide[1:]:
                 result = result + v if opcode == "add" else result * v
         return narrow(result, element_type)
-    result = values[0]
-    for v in values[1:]:
+    taken = reducer.parameters[0].shape.element_type
+    result, *rest = (convert(v, taken) for v in values)
+    for v in rest:
         result = run_vectorized(reducer, result, v, run=run)
-    return result
+    return convert(result, type_of(values[0]))
+
+
+def _holds(wide: ElementType, narrow: ElementType) -> bool:
+    """Whether every value of one element type is one of the other."""
+    return wide is narrow or (wide.kind == narrow.kind and bool(np.can_cast(narrow.dtype, wide.dtype, "safe")))
 
 
 # -- operations in two halves

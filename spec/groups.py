@@ -258,11 +258,11 @@ def mode(instruction: Instruction) -> str:
     goes over replicas and partitions (by the numbers of devices where use_global_device_ids says so); any other
     collective, and a transfer from device to device, over partitions, within each replica.
     """
+    if instruction.opcode in _OF_REPLICAS and instruction.attributes.get("use_global_device_ids"):
+        return "flattened_id"
     if not instruction.attributes.get("channel_id"):
         return "cross_replica"
-    if instruction.opcode not in _OF_REPLICAS:
-        return "cross_partition"
-    return "flattened_id" if instruction.attributes.get("use_global_device_ids") else "cross_replica_and_partition"
+    return "cross_replica_and_partition" if instruction.opcode in _OF_REPLICAS else "cross_partition"
 
 
 def numbered(instruction: Instruction, replicas: Count, partitions: Count) -> tuple[int | None, str]:

@@ -17,6 +17,7 @@ from ..collectives import (
     GROUPS_RULE,
     MODE_RULE,
     OF_REPLICAS,
+    REDUCER_RULE,
     check_all_named,
     check_arrays,
     check_groups,
@@ -38,7 +39,7 @@ CONSTRAINTS = {
     "C1": "there is at least one operand, and all are arrays",
     "C2": GROUPS_RULE,
     "C3": MODE_RULE,
-    "C4": "to_apply takes two scalars of the element type of every operand and gives one",
+    "C4": REDUCER_RULE,
     "C5": "the result is of the operand's shape, or for several operands a tuple of their shapes",
     "C6": ALL_NAMED_RULE,
 }

@@ -10,7 +10,7 @@ other devices.
 
 from __future__ import annotations
 
-from ..attributes import COMPUTATION, REQUIRED, STRING, Attribute
+from ..attributes import COMPUTATION, REQUIRED, STRING, VERBATIM, Attribute
 from ..collectives import contexts, started
 from ..module import Instruction
 from ..operation import Example, require
@@ -20,6 +20,7 @@ from ..vectorize import Run
 INPUTS = {"*operands": "one value for each parameter of the computation"}
 ATTRIBUTES = {
     "calls": Attribute(COMPUTATION, REQUIRED, "the computation"),
+    "output_to_operand_aliasing": Attribute(VERBATIM, "", "which results may live in which operand's memory"),
     "async_execution_thread": Attribute(
         STRING, None, "the thread of an implementation that runs it, if not the main one"
     ),

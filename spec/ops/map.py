@@ -18,12 +18,12 @@ from ..vectorize import Run, run_vectorized
 
 INPUTS = {"*operands": "arrays of equal dimensions"}
 ATTRIBUTES = {
-    "dimensions": Attribute(INTS, (), "all dimensions of the operands, in order"),
+    "dimensions": Attribute(INTS, (), "all dimensions of the operands, in order, or nothing"),
     "to_apply": Attribute(COMPUTATION, REQUIRED, "takes one scalar for each operand, gives a scalar"),
 }
 CONSTRAINTS = {
     "C1": "there is at least one operand, and all have the same dimensions",
-    "C2": "dimensions is 0, 1, ... up to the rank of the operands",
+    "C2": "dimensions, if there are any, are 0, 1, ... up to the rank of the operands",
     "C3": "to_apply takes a scalar of each operand's type and gives a scalar",
     "C4": "the result has the dimensions of the operands and the element type that to_apply gives",
 }
@@ -33,7 +33,7 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     given = ", ".join(map(str, operands))
     require(len({o.dimensions for o in operands}) == 1, "C1", f"the operands are ({given})")
     dimensions = instruction.dimensions
-    fits = dimensions == tuple(range(operands[0].rank))
+    fits = dimensions in ((), tuple(range(operands[0].rank)))
     require(fits, "C2", f"dimensions is {dimensions}, the operands are ({given})")
     called = instruction.to_apply
     taken = [p.shape for p in called.parameters]

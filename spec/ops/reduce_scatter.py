@@ -16,6 +16,7 @@ from ..collectives import (
     EQUAL_GROUPS_RULE,
     MODE_RULE,
     OF_REPLICAS,
+    REDUCER_RULE,
     check_all_named,
     check_arrays,
     check_groups,
@@ -43,7 +44,7 @@ CONSTRAINTS = {
     "C2": EQUAL_GROUPS_RULE,
     "C3": MODE_RULE,
     "C4": "dimensions is one dimension of the operands, whose size the number of devices that meet divides",
-    "C5": "to_apply takes two scalars of the element type of every operand and gives one",
+    "C5": REDUCER_RULE,
     "C6": "the result is the operand's shape with that dimension divided by the number of devices that meet; for "
     "several operands a tuple of such shapes",
     "C7": ALL_NAMED_RULE,

@@ -64,7 +64,8 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     size = inputs[0].dimensions[d]
     outputs = [s.with_dimensions((*s.dimensions[:d], size, *s.dimensions[d:])) for s in slices]
     outputs += [c.with_dimensions(c.dimensions) for c in carried]
-    return Shape.tuple_of(*outputs) if root.is_tuple else outputs[0]
+    alone = len(outputs) == 1 and instruction.shape.is_array  # a tuple of one array may be stated as the array
+    return Shape.tuple_of(*outputs) if root.is_tuple and not alone else outputs[0]
 
 
 def _listed(shapes: list[Shape] | tuple[Shape, ...]) -> str:
@@ -84,7 +85,7 @@ def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> Value
         for output, part in zip(outputs, given, strict=False):
             output[at] = part
         carried = given[len(outputs) :]
-    return (*outputs, *carried) if body.root.shape.is_tuple else (*outputs, *carried)[0]
+    return (*outputs, *carried) if instruction.shape.is_tuple else (*outputs, *carried)[0]
 
 
 _SUM = """HloModule running_sum
