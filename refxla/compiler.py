@@ -169,20 +169,23 @@ def compile_module(
     tune: bool = False,
     winograd: bool = False,
     lenient: bool = False,
+    elided: str | None = None,
 ) -> Compiled | Reference:
     """Compile an HLO program given as a Source, a Module, text, a path, or a serialized proto; see `refxla.compile`."""
     with reading(lenient):
+        if not isinstance(source, (Source, Module)):
+            source = load(source, lenient, elided=elided)
         return _compile_read(source, device, without, tune, winograd)
 
 
 def _compile_read(
-    source: Any, device: str | Device | None, without: Collection[str], tune: bool, winograd: bool
+    source: Source | Module, device: str | Device | None, without: Collection[str], tune: bool, winograd: bool
 ) -> Compiled | Reference:
     device = device.name if isinstance(device, Device) else device
     if device is not None and not isinstance(device, str):
         raise InputError(f"device is a {type(device).__name__}: give the name of a device, or one of refxla.devices()")
     if not isinstance(source, Source):
-        source = Source.of(source if isinstance(source, Module) else load(source))
+        source = Source.of(source)
     if device == REFERENCE:
         verify(source.module)
         return Reference(source.module)
@@ -307,6 +310,7 @@ def compile(
     tune: bool = False,
     winograd: bool = False,
     lenient: bool = False,
+    elided: str | None = None,
     static_argnums: int | Collection[int] = (),
     static_argnames: str | Collection[str] = (),
 ) -> Any:
@@ -330,6 +334,7 @@ def compile(
     of 3 x 3 be computed in tiles where that is quicker: the same bits on every device, but not those of the
     convolution, whose bound on the error is another then (docs/library.md). The reference takes no notice of the two.
     `lenient` passes over attributes, and fields of protos, that are not known here and say nothing, with a warning.
+    `elided` ("zeros" or "random") says what takes the place of constants that a dump shortens to `{...}`.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
     """
@@ -338,9 +343,11 @@ def compile(
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
         if static_argnums != () or static_argnames != ():
             raise InputError("an HLO program has arrays as its arguments, and none of them is static")
-        return compile_module(source, device, without, tune, winograd, lenient)
+        return compile_module(source, device, without, tune, winograd, lenient, elided)
     from .frontends import compile_function
 
+    if elided is not None:
+        raise InputError("only the text of an HLO program can have elided constants; leave `elided` out")
     static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     options = {"device": device, "without": without, "tune": tune, "winograd": winograd, "lenient": lenient}
     return compile_function(source, arguments, {k: v for k, v in static.items() if v != ()}, **options)

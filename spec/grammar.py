@@ -35,6 +35,9 @@ STATED = frozenset(
     """.split()
 )
 
+# What may be taken for the value of a constant that was shortened to {...}.
+ELISIONS = ("zeros", "random")
+
 # An asynchronous form of any operation is written as its opcode with one of these behind it.
 ASYNC_SUFFIXES = ("-start", "-update", "-done")
 

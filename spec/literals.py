@@ -19,7 +19,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import InputError, InvalidProgramError, ParseError
+from .errors import InvalidProgramError, ParseError
 from .numerics import round_to
 from .types import BY_DTYPE, ElementType, Shape, Value
 
@@ -29,7 +29,6 @@ ELIDED = (
     "`--xla_dump_large_constants`, or save it as a proto; to go on with other values in its place, say elided='zeros' "
     "or elided='random' (`--elided` on the command line)"
 )
-ELISIONS = ("zeros", "random")  # what may be put in the place of elided values
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf(?:inity)?|nan(?:\(0[xX][0-9a-fA-F]+\))?)"
 _REAL = re.compile(_NUMBER)
@@ -144,10 +143,8 @@ def _braces(dimensions: tuple[int, ...]) -> str:
 
 
 def filled(shape: Shape, how: str, seed: int = 0) -> np.ndarray:
-    """An array in the place of elided values: "zeros", or "random" ones that `seed` decides (true and false; integers
-    from 0 to 7, or as many as the type has; normally distributed numbers). Raises InputError for another word."""
-    if how not in ELISIONS:
-        raise InputError(f"elided={how!r} is not known: elided values become {' or '.join(map(repr, ELISIONS))}")
+    """An array in the place of elided values, by one of `grammar.ELISIONS`: zeros, or random ones that `seed` decides
+    (true and false; integers from 0 to 7, or as many as the type has; normally distributed numbers)."""
     if how == "zeros":
         return np.zeros(shape.dimensions, shape.element_type.dtype)
     rng, kind = np.random.default_rng(seed), shape.element_type.kind

@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .errors import Error, ParseError, UnsupportedError
+from .errors import Error, InputError, ParseError, UnsupportedError
+from .grammar import ELISIONS
 from .groups import GROUPS, ReplicaGroups, parse_groups
 from .left_out import reason
 from .lexer import STRING, WORD, Scanner, suggestion
@@ -32,7 +33,9 @@ class Values:
     """Reads them from one text, each method from where the scanner stands."""
 
     def __init__(self, text: str, elided: str | None = None) -> None:
-        """`elided` says what takes the place of a constant `{...}` (`literals.filled`); None refuses it."""
+        """`elided` says what takes the place of a constant `{...}` (one of `grammar.ELISIONS`); None refuses it."""
+        if elided is not None and elided not in ELISIONS:
+            raise InputError(f"elided={elided!r} is not known: elided values become {' or '.join(map(repr, ELISIONS))}")
         self.scanner = Scanner(text)
         self.elided = elided
         self.shapes: dict[str, Shape] = {}  # array shapes already read, by their text

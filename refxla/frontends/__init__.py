@@ -17,20 +17,22 @@ from refxla_spec.text import parse as parse_hlo
 from .stablehlo import BYTECODE, from_stablehlo, is_stablehlo
 
 
-def load(source: str | bytes | Path, lenient: bool = False) -> Module:
+def load(source: str | bytes | Path, lenient: bool = False, *, elided: str | None = None) -> Module:
     """The module of HLO text, of a serialized HloModuleProto, of StableHLO (text, bytecode, a portable artifact), or of
     a file with any of them: what it is, its contents tell.
 
-    `lenient` passes over what is not known here and says nothing, with a warning (`refxla_spec.leniency`).
+    `lenient` passes over what is not known here and says nothing, with a warning (`refxla_spec.leniency`). `elided`
+    says what takes the place of constants that an HLO text shortens to `{...}`: "zeros", "random", or None, by which
+    such a text is refused.
 
     A string is text if it has a line break or the look of a module, else a path. Raises InputError for a file that
     cannot be read, or for StableHLO where jaxlib is not installed; ParseError for contents that are none of them.
     """
     with reading(lenient or is_lenient()):
-        return _load(source)
+        return _load(source, elided)
 
 
-def _load(source: str | bytes | Path) -> Module:
+def _load(source: str | bytes | Path, elided: str | None) -> Module:
     if isinstance(source, str) and not _is_text(source):
         source = Path(source)
     if isinstance(source, Path):
@@ -39,27 +41,29 @@ def _load(source: str | bytes | Path) -> Module:
         except OSError as problem:
             raise InputError(f"cannot read {source}: {problem.strerror}") from None
         try:
-            return _decode(data)
+            return _decode(data, elided)
         except ParseError as problem:
             raise ParseError(f"{source}: {problem}", problem.line, problem.column) from None
-    return _decode(source) if isinstance(source, (bytes, bytearray, memoryview)) else parse(source)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _decode(source, elided)
+    return parse(source, elided=elided)
 
 
-def parse(source: str, lenient: bool = False) -> Module:
-    """The module of HLO text, or of StableHLO text where jaxlib is installed; `lenient` as in `load`.
+def parse(source: str, lenient: bool = False, *, elided: str | None = None) -> Module:
+    """The module of HLO text, or of StableHLO text where jaxlib is installed; `lenient` and `elided` as in `load`.
 
     Raises ParseError with the line and column of what is wrong, InvalidProgramError for what contradicts itself,
     UnsupportedError for StableHLO that has no HLO, InputError if jaxlib is needed and not there.
     """
     with reading(lenient or is_lenient()):
-        return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source)
+        return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source, elided=elided)
 
 
 def _is_text(source: str) -> bool:
     return not source.strip() or "\n" in source or "{" in source or source.lstrip().startswith("HloModule")
 
 
-def _decode(data: bytes) -> Module:
+def _decode(data: bytes, elided: str | None) -> Module:
     from .proto import from_proto
 
     data = bytes(data)
@@ -72,7 +76,7 @@ def _decode(data: bytes) -> Module:
     # A proto begins with a field's tag and length; such control characters do not occur in text.
     if any(ord(c) < 32 and c not in "\t\n\r\f" for c in text[:256]):
         return from_proto(data)
-    return parse(text)
+    return parse(text, elided=elided)
 
 
 def compile_function(function: Any, arguments: tuple, static: dict[str, Any], **options: Any) -> Any:

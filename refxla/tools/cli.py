@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from refxla_spec.errors import Error, InputError
+from refxla_spec.grammar import ELISIONS
 
 from .console import complain
 
@@ -52,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
             made.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
             passed = "pass over attributes of a newer XLA that say nothing, with a warning"
             made.add_argument("--lenient", action="store_true", help=passed)
+            filled = "what to take for constants that a dump shortens to {...}; else they are refused"
+            made.add_argument("--elided", choices=ELISIONS, help=filled)
         return made
 
     run = command("run", "run a program, print its results, and check them")
@@ -150,7 +153,7 @@ def _dispatch(options: argparse.Namespace) -> int:
 
     if options.command in ("devices", "cache"):
         return getattr(commands, options.command)(options)
-    module = commands.load(options.file, options.lenient)
+    module = commands.load(options.file, options.lenient, options.elided)
     if options.command == "run":
         from .run import run
 

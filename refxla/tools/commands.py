@@ -30,14 +30,14 @@ from .console import read_bytes, write, write_bytes
 from .console import show as display
 
 
-def load(name: str, lenient: bool = False) -> Module:
+def load(name: str, lenient: bool = False, elided: str | None = None) -> Module:
     """The program of a file, or of standard input for "-". Raises InputError, ParseError."""
     data = read_bytes(name)
     where = "standard input" if name == "-" else name
     if not data.strip():
         raise InputError(f"{where} is empty; it should hold HLO text, a serialized HloModuleProto or StableHLO")
     try:
-        return frontends.load(data, lenient)
+        return frontends.load(data, lenient, elided=elided)
     except ParseError as problem:
         raise ParseError(f"{where}: {problem}", problem.line, problem.column) from None
 

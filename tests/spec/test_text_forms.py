@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from refxla_spec import grammar
+from refxla_spec.devices import run_devices
 from refxla_spec.errors import InputError, InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.interpreter import run
 from refxla_spec.literals import filled
@@ -208,3 +209,46 @@ def test_the_literal_of_a_custom_call_is_printed_and_read_again():
     assert [np.asarray(v).tolist() for v in module.entry.root.literal] == [[1, 2], True]
     assert "literal=( s32[2]{0} {1, 2}, pred[] true )" in print_module(module)
     assert print_module(parse(print_module(module))) == print_module(module)
+
+
+def test_map_needs_no_dimensions():
+    verify(parse(f"HloModule m\n{ADD}ENTRY e {{ x = f32[2,3] parameter(0)\n ROOT y = map(x, x), to_apply=add }}"))
+
+
+def test_a_scan_of_a_tuple_of_one_array_may_be_stated_as_the_array():
+    body = "body { x = f32[3] parameter(0)\n y = f32[3] negate(x)\n ROOT t = (f32[3]) tuple(y) }\n"
+    scan = "scan(x), dimensions={0}, num_carries=0, to_apply=body }"
+    plain = parse(f"HloModule m\n{body}ENTRY e {{ x = f32[2,3] parameter(0)\n ROOT y = f32[2,3] {scan}")
+    tuples = parse(f"HloModule m\n{body}ENTRY e {{ x = f32[2,3] parameter(0)\n ROOT y = (f32[2,3]) {scan}")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for module in (plain, tuples):
+        verify(module)
+    assert np.array_equal(run(plain, [x]), -x) and np.array_equal(run(tuples, [x])[0], -x)
+
+
+def test_a_collective_with_numbers_of_devices_may_have_channel_0():
+    header = "HloModule m, replica_count=2\n"
+    gather = "ROOT y = f32[4] all-gather(x), dimensions={0}, replica_groups={{1,0}}, use_global_device_ids=true"
+    verify(parse(f"{header}ENTRY e {{ x = f32[2] parameter(0)\n {gather}, channel_id=0 }}"))
+    with pytest.raises(InvalidProgramError, match="all_gather_c3"):
+        verify(parse(f"{header}ENTRY e {{ x = f32[2] parameter(0)\n {gather} }}"))
+
+
+@pytest.mark.parametrize(
+    ("reducer", "operand", "holds"), [("f32", "bf16", True), ("s32", "s8", True), ("bf16", "f32", False)]
+)
+def test_a_reducer_may_have_a_type_that_holds_the_operands(reducer, operand, holds):
+    text = (
+        f"HloModule m, replica_count=2\nlast {{ a = {reducer}[] parameter(0)\n b = {reducer}[] parameter(1)\n"
+        f"ROOT c = {reducer}[] subtract(a, b) }}\nENTRY e {{ x = {operand}[2] parameter(0)\n"
+        f"ROOT y = {operand}[2] all-reduce(x), replica_groups={{}}, to_apply=last }}"
+    )
+    module = parse(text)
+    if not holds:
+        with pytest.raises(InvalidProgramError, match="all_reduce_c4"):
+            verify(module)
+        return
+    verify(module)
+    x = np.array([3, 5]).astype(parse_shape(f"{operand}[2]").element_type.dtype)
+    results = run_devices(module, [[x], [x + x]])
+    assert [r.astype(float).tolist() for r in results] == [[-3, -5]] * 2
