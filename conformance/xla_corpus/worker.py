@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 from refxla_spec import equality
-from refxla_spec.devices import device_counts
+from refxla_spec.devices import device_counts, misfit
 from refxla_spec.errors import Error, EvaluationError, UnsupportedError
 from refxla_spec.module import Module
 from refxla_spec.text import parse, print_module
@@ -159,7 +159,7 @@ def _printed_otherwise(module: Module) -> str:
 
 def _not_to_be_run(module: Module) -> str:
     """Why a program is only read and verified, or nothing."""
-    if prod(device_counts(module)) > 1:
+    if prod(device_counts(module)) > 1 or misfit(module, 1, 1):
         return "it is a program for several devices"
     elements = 0
     for i in module.instructions():
@@ -175,8 +175,8 @@ def _not_to_be_run(module: Module) -> str:
             return "it is large"
     if any(p.shape.is_dynamic for p in module.entry.parameters):
         return "its parameters have dynamic shapes"
-    if any(not leaf.is_array for p in module.entry.parameters for leaf in leaves(p.shape)):
-        return "it is given what is no array"
+    if not all(leaf.is_array for i in (*module.entry.parameters, module.entry.root) for leaf in leaves(i.shape)):
+        return "it takes or gives what is no array"
     return "it is large" if elements > ELEMENTS else ""
 
 
