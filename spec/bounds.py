@@ -92,6 +92,8 @@ class Bounds:
         if i.opcode in CONTROL:
             return CONTROL[i.opcode](self, i, values, errors)
         result = self.evaluate(i, values)
+        if i.opcode == "copy" and isinstance(result, tuple):
+            return result, errors[0]
         if i.opcode in RULES:
             return result, RULES[i.opcode](self, i, values, errors, result)
         if is_elementwise(i.opcode) and i.opcode not in MOVES:

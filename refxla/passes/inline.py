@@ -57,6 +57,22 @@ def _inline(computation: Computation) -> int:
     return len(calls)
 
 
+def mapped(computation: Computation, operands: list[Instruction], like: Instruction, name: str) -> list[Instruction]:
+    """The results of a computation of scalars, applied to each position of arrays with the dimensions of `like`.
+
+    Raises UnsupportedError for a computation that is not elementwise.
+    """
+    call = Instruction(name, "map", like.shape, operands, {})
+    copies: dict[Instruction, Instruction] = {}
+    root = computation.root
+    for i in computation.instructions:
+        if i.opcode == "parameter":
+            copies[i] = operands[i.attributes["number"]]
+        elif i is not root or i.opcode != "tuple":
+            copies[i] = _copy(i, copies, call)
+    return [copies[o] for o in root.operands] if root.opcode == "tuple" else [copies[root]]
+
+
 def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruction) -> Instruction:
     made = Instruction(
         f"{call.name}.{i.name}",

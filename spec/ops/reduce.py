@@ -2,12 +2,13 @@
 
     results[k..] = init_values combined by to_apply with operands[k.., r..] for all r.., the dimensions reduced
 
-to_apply takes N accumulated values and N elements and gives N accumulated values. It must be associative and have
-init_values as its neutral element, since the order and grouping in which it is applied are not part of the meaning.
-Here elements are combined in pairs of neighbours, in row-major order, and those in pairs again; the initial values
-come first. (Where an accumulated value has another type than the element, it is one element after the other.)
-Floating-point sums and products are computed in a wider type and rounded once. The reduction of no elements is the
-initial values.
+to_apply takes N accumulated values and N elements and gives N accumulated values. The initial values enter each result
+exactly once, so they need not be its neutral element: the sum of 2 and 3 that starts with 1 is 6. The elements are
+combined in an order and grouping that follow from the shapes alone, and are not part of the meaning: to_apply must be
+associative and commutative. Here elements are combined in pairs of neighbours, in row-major order, and those in pairs
+again; the initial values come first. (Where an accumulated value has another type than the element, it is one element
+after the other.) Floating-point sums and products are computed in a wider type and rounded once. The reduction of no
+elements is the initial values.
 """
 
 from __future__ import annotations
@@ -148,6 +149,24 @@ EXAMPLES = (
         ("s8[0,2] {}",),
         ("s8[2] {5,5}",),
         "no elements: the initial value",
+    ),
+    Example(
+        """HloModule sum_that_starts_with_one
+        add { a = s32[] parameter(0)
+              b = s32[] parameter(1)
+              c = s32[] parameter(2)
+              d = s32[] parameter(3)
+              e = s32[] add(a, c)
+              f = s32[] add(b, d)
+              ROOT r = (s32[], s32[]) tuple(e, f) }
+        ENTRY main { x = s32[2,2] parameter(0)
+                     y = s32[2,2] parameter(1)
+                     one = s32[] constant(1)
+                     ten = s32[] constant(10)
+                     ROOT r = (s32[2], s32[2]) reduce(x, y, one, ten), dimensions={1}, to_apply=add }""",
+        ("s32[2,2] {{2,3},{4,5}}", "s32[2,2] {{1,1},{1,1}}"),
+        ("s32[2] {6,10}", "s32[2] {12,12}"),
+        "the initial values enter each result once",
     ),
     Example(
         """HloModule smallest_and_where

@@ -6,8 +6,9 @@ For a placing o and an element k of the window, for each dimension d,
     results[o..] = init_values combined by to_apply with operands[position.. / lhs_dilate] for all k..
 
 over those k for which each position is a multiple of lhs_dilate and lies inside the operands: padding and the gaps of
-dilation take no part. to_apply is associative with init_values as its neutral element, as in reduce. Here it is applied
-in row-major order of k. Floating-point sums and products are computed in a wider type and rounded once.
+dilation take no part. The initial values enter each result exactly once, and to_apply is associative and commutative,
+as in reduce. Here it is applied in row-major order of k. Floating-point sums and products are computed in a wider type
+and rounded once.
 """
 
 from __future__ import annotations

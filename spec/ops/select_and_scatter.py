@@ -6,8 +6,9 @@ next one otherwise. Then
 
     result[i..] = init_value combined by scatter with source[o..] for all o.. with p(o) = i..
 
-A window with no element inside operand adds nothing. `scatter` is associative, its neutral element is init_value; here
-it is applied in row-major order of o. Floating-point sums are computed in a wider type and rounded once.
+A window with no element inside operand adds nothing. `scatter` is associative and commutative, and init_value enters
+each result exactly once, as in reduce; here `scatter` is applied in row-major order of o. Floating-point sums are
+computed in a wider type and rounded once.
 """
 
 from __future__ import annotations

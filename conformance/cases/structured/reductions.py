@@ -65,6 +65,32 @@ OF_SQUARES = """scaled {
 }
 """
 
+SHIFTED = """shifted {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  one = s32[] constant(1)
+  c = s32[] add(a, b)
+  ROOT r = s32[] add(c, one)
+}
+"""
+PAIRS = """pairs {
+  a = s32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] parameter(2)
+  d = f32[] parameter(3)
+  e = s32[] add(a, c)
+  f = f32[] add(b, d)
+  ROOT r = (s32[], f32[]) tuple(e, f)
+}
+"""
+WIDENED = """widened {
+  a = f32[] parameter(0)
+  b = bf16[] parameter(1)
+  c = f32[] convert(b)
+  ROOT r = f32[] add(a, c)
+}
+"""
+LONG = (((2000,), (0,)), ((3, 333), (1,)), ((333, 9), (0,)), ((5, 67, 3), (0, 2)), ((150000,), (0,)), ((0, 3), (0,)))
 SHAPES = (  # dimensions, which are reduced
     ((5,), (0,)),
     ((3, 4), (0,)),
@@ -102,6 +128,27 @@ def _taken(opcode: str, t: ElementType) -> bool:
     return not t.is_float or opcode not in ("and", "or", "xor")
 
 
+def _starting(thorough: bool) -> Iterator[Case]:
+    """Reducers that are no plain sum or the like, whose initial values are not neutral: they count once."""
+    for n, (dims, axes) in enumerate((*LONG, *SHAPES) if thorough else (*LONG, *SHAPES[1:7])):
+        rng, over = seeded(f"reduce/starting_{n}"), f"dimensions={braces(axes)}"
+        m, x = small_integers(rng, "s32", dims), small_integers(rng, "f32", dims)
+        line = f"c = s32[] constant(5)\nROOT r = _ reduce(p0, c), {over}, to_apply=shifted"
+        yield structured("reduce", f"shifted_{n}", line, m, before=SHIFTED)
+        line = f"""c = s32[] constant(5)
+                   d = f32[] constant(1)
+                   ROOT r = _ reduce(p0, p1, c, d), {over}, to_apply=pairs"""
+        yield structured("reduce", f"pairs_{n}", line, m, x, before=PAIRS)
+        line = f"ROOT r = _ reduce(p0, p1, p2, p3), {over}, to_apply=pairs"
+        yield structured("reduce", f"pairs_from_{n}", line, m, x, np.int32(3), np.float32(1), before=PAIRS)
+        line = f"c = f32[] constant(1)\nROOT r = _ reduce(p0, c), {over}, to_apply=widened"
+        yield structured("reduce", f"widened_{n}", line, small_integers(rng, "bf16", dims), before=WIDENED)
+    x = small_integers(seeded("reduce-window/starting"), "s32", (100,))
+    for n, window in enumerate(("size=3", "size=100 pad=99_0", "size=5 stride=2 pad=1_3", "size=2 pad=3_3")):
+        line = f"c = s32[] constant(5)\nROOT r = _ reduce-window(p0, c), window={{{window}}}, to_apply=shifted"
+        yield structured("reduce-window", f"shifted_{n}", line, x, before=SHIFTED)
+
+
 def _reduces(thorough: bool) -> Iterator[Case]:
     for n, (dims, axes) in enumerate(SHAPES):
         yield _reduce(f"add_{n}", "add", "f32", dims, axes)
@@ -129,6 +176,7 @@ def _reduces(thorough: bool) -> Iterator[Case]:
                    e = pred[] constant(false)
                    ROOT r = _ reduce(p0, p1, p2, c, d, e), dimensions={braces(axes)}, to_apply=sums"""
         yield structured("reduce", f"three_{n}", line, a, m, p, before=SUMS)
+    yield from _starting(thorough)
     x = np.abs(random_values(rng, "f32", (4, 9)))
     line = "c = f32[] constant(0)\nROOT r = _ reduce(p0, c), dimensions={1}, to_apply=scaled"
     yield structured("reduce", "composite", line, x, before=OF_SQUARES)

@@ -14,10 +14,25 @@ NUMBERS = ("signed", "unsigned", "float")
 
 def reducer(f: Frame, t: ElementType) -> Computation:
     """A computation that combines two values of a type."""
+    if t.is_integer and f.flip(0.2):
+        return shifted(f.program, t)
     if t.kind == "pred":
         return f.program.reducer(f.r.choice(("and", "or", "xor")), t, f.flip())
     opcodes = ("add", "multiply") if t.is_complex else ("add", "add", "add", "maximum", "minimum", "multiply")
     return f.program.reducer(f.r.choice(opcodes), t, f.flip())
+
+
+def shifted(program: Program, t: ElementType) -> Computation:
+    """a + b + 1, of which no kernel knows the neutral element."""
+    key = ("shifted", t.name)
+    if key not in program.reducers:
+        name = program.name(f"shifted.{t}")
+        a, b = (Instruction(f"{name}.{n}", "parameter", Shape(t), [], {"number": k}) for k, n in enumerate("ab"))
+        one = Instruction(f"{name}.one", "constant", Shape(t), [], {"literal": np.asarray(1).astype(t.dtype)})
+        both = make("add", a, b, name=f"{name}.both")
+        root = make("add", both, one, name=f"{name}.r")
+        program.reducers[key] = program.keep(Computation(name, [a, b, one, both, root], root))
+    return program.reducers[key]
 
 
 def start(f: Frame, t: ElementType) -> Instruction:
@@ -48,6 +63,26 @@ def reduce_pairs(f: Frame) -> None:
     better = choose_pair(f.program, t, f.r.choice(("GT", "LT")))
     made = f.put("reduce", x, index, start(f, t), f.number(S32, 0), dimensions=(axis,), to_apply=better)
     f.elements(made)
+
+
+@rule(0.6)
+def reduce_two(f: Frame) -> None:
+    """Two sums at once, of integers, from any initial values."""
+    x = f.any("signed", "unsigned", least=1)
+    y = f.of(f.type("signed", "unsigned"), x.shape.dimensions)
+    types = x.shape.element_type, y.shape.element_type
+    key = ("two", *(t.name for t in types))
+    if key not in f.program.reducers:
+        name = f.program.name("two")
+        a, b, c, d = (
+            Instruction(f"{name}.{n}", "parameter", Shape(t), [], {"number": k})
+            for k, (n, t) in enumerate(zip("abcd", types * 2, strict=True))
+        )
+        sums = make("add", a, c, name=f"{name}.e"), make("add", b, d, name=f"{name}.f")
+        root = make("tuple", *sums, name=f"{name}.r")
+        f.program.reducers[key] = f.program.keep(Computation(name, [a, b, c, d, *sums, root], root))
+    over = f.some(range(x.shape.rank)) or (0,)
+    f.elements(f.put("reduce", x, y, *(start(f, t) for t in types), dimensions=over, to_apply=f.program.reducers[key]))
 
 
 def choose_pair(program: Program, t: ElementType, direction: str) -> Computation:

@@ -9,6 +9,7 @@ from refxla_spec.ops.compare import is_total
 from refxla_spec.types import S32, Shape
 
 from ...build import Build
+from ..initial_values import is_plain
 from .sized import Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
 
 
@@ -107,6 +108,8 @@ def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: 
     lowest = masked(b, x, _loser(b, i, x.array.shape), sliding) if sliding else x.array
     counts = zip(x.sizes, i.window, source.sizes, strict=True)
     counts = tuple(least(b, placings(b, s, w), t) for s, w, t in counts)
+    if not is_plain(i.scatter) and any(s is not None for s in counts):
+        raise unsupported(i, "with a scatter of which no neutral element is known")
     added = masked(b, Sized(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
     made = b.make("select-and-scatter", lowest, added, init.array, **i.attributes)
     return Sized(made, x.sizes)
