@@ -42,6 +42,8 @@ class Guard:
         return type(self._value)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         raise refusal(f"{self._name}.{name}")
 
     def __call__(self, *_: Any, **__: Any) -> Any:

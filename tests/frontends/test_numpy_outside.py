@@ -457,6 +457,16 @@ def test_random_numbers_that_would_stay_the_same_are_refused(name):
     function(X)  # all is as it was
 
 
+@pytest.mark.parametrize("rng", [np.random.default_rng(0), np.random.RandomState(0)])
+def test_a_generator_as_an_argument_or_in_one_is_refused(rng):
+    with pytest.raises(refxla.UnsupportedError, match=r"an argument, a \w+\.normal draws random numbers"):
+        refxla.compile(lambda x, rng: x + rng.normal(size=6))(X, rng)
+    with pytest.raises(refxla.UnsupportedError, match=r"a \w+\.normal draws"):
+        refxla.compile(lambda x, rng: x + rng["a"][0].normal(size=6), static_argnums=1)(X, {"a": (rng,)})
+    with pytest.raises(refxla.UnsupportedError, match=r"model\.rng\.normal draws"):
+        refxla.compile(lambda model, x: x + model.rng.normal(size=6))(types.SimpleNamespace(rng=rng), X)
+
+
 def test_random_numbers_of_a_fixed_seed_are_constants():
     def f(x):
         return x + np.random.default_rng(3).standard_normal(6).astype(np.float32)

@@ -24,7 +24,7 @@ from ...compiler import Compiled, Reference
 from ..randomness import Guard, refused
 from ..traced import Lowered, TracedFunction, static_parameters
 from .array import Traced
-from .captures import Captures, Place, Swapped
+from .captures import SOURCES, Captures, Place, Swapped
 from .number import Number
 from .tracing import Tracing
 
@@ -139,7 +139,10 @@ class NumpyFunction(TracedFunction):
             if len(given) != count or not captures.unchanged() or any(type(given[n]) is not k for n, k in numbers):
                 return given, False
             try:
-                values = [np.asarray(p.get()) for p in arrays]
+                values = [p.get() for p in arrays]
+                if not all(issubclass(type(v), (np.ndarray, np.generic)) for v in values):  # or of another's trace
+                    return given, False
+                values = [np.asarray(v) for v in values]
                 leaves = [*(given[n] for n in places), *values]
                 return [*given, *values, *(evaluate(leaves) for evaluate in evaluated)], True
             except Exception:  # the longer way says what is wrong, if something is
@@ -272,6 +275,8 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
         return Traced(tracing.array(n), tracing, name)
 
     def argument(leaf: Any, static: bool) -> Any:
+        if isinstance(leaf, SOURCES):
+            return Guard(f"an argument, a {type(leaf).__name__}", leaf)
         if static or not (is_array(leaf) or _is_number(leaf)):
             return leaf
         n = next(numbers)

@@ -32,7 +32,7 @@ _LIBRARIES = sys.stdlib_module_names | {
     "numpy", "scipy", "ml_dtypes", "jax", "jaxlib", "tensorflow", "keras", "torch", "pandas", "matplotlib", "sklearn",
     "refxla", "refxla_spec", "IPython", "pytest", "_pytest",
 }  # fmt: skip
-_SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BOUND = (types.MethodType, types.BuiltinMethodType)
 _BUFFERS = (bytearray, memoryview, array.array, np.ndarray, np.generic)
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
@@ -125,7 +125,7 @@ class Captures:
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype in BY_DTYPE:
             self.arrays.append(place)
             self._kind.append((name, "array", value.shape, value.dtype))
-        elif isinstance(value.__self__ if isinstance(value, _BOUND) else value, _SOURCES):
+        elif isinstance(value.__self__ if isinstance(value, _BOUND) else value, SOURCES):
             self.sources.append(place)
             self._kind.append((name, "random"))
         elif isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
