@@ -122,6 +122,7 @@ def _read(text: str) -> tuple[str, str, Module | None]:
     except Error as problem:
         label = getattr(problem, "constraint", None)
         outcome = UNSUPPORTED if isinstance(problem, UnsupportedError) else INVALID
+        theirs = theirs or _xla_verdict(text)
         return (outcome if theirs is None else BOTH_REFUSE), (f"[{label}] " if label else "") + _line(problem), None
     if theirs is not None:
         return ONLY_HERE, theirs, None
@@ -140,6 +141,17 @@ def _xla_refusal(text: str) -> str | None:
         said = str(problem)
         found = re.search(r"was parsing [\d:]+: error: ([^\n]*)\n(?!.*was parsing)", said, re.S)
         return found[1] if found else said[:300]
+    return None
+
+
+def _xla_verdict(text: str) -> str | None:
+    """Why XLA refuses a program that its parser has read; None if it takes it, or cannot be asked."""
+    try:
+        xla.target().verify(text)
+    except UnsupportedError:
+        return None
+    except (Error, ChildDied) as problem:
+        return str(problem)[:300]
     return None
 
 

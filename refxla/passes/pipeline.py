@@ -24,6 +24,7 @@ from . import (
     hoist,
     initial_values,
     inline,
+    layouts,
     own_fills,
     random_state,
     simplify,
@@ -35,6 +36,7 @@ Pass = Callable[[Module], int]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("devices", devices.run),
     ("random-state", random_state.run),
+    ("layouts", layouts.run),
     ("inline", inline.run),
     ("canonicalize", canonicalize.run),
     ("initial-values", initial_values.run),

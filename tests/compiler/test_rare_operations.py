@@ -225,3 +225,20 @@ def test_the_reference_and_the_compiled_program_draw_the_same_bits():
                  ROOT r = f32[1000] rng(a, b), distribution=rng_uniform }"""
     got = refxla.compile(text, without=("fold", "fusion"))()
     np.testing.assert_array_equal(got.view(np.int32), run(parse(text), []).view(np.int32))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = f16[2,3]{1,0} parameter(0)\nb = f16[3,2]{0,1} bitcast(x)\nc = f16[6]{0} bitcast(b)\n"
+        "ROOT y = f16[3,2]{1,0} bitcast(c)",
+        "HloModule m\nf { p = f16[2,3]{0,1} parameter(0)\n ROOT b = f16[6]{0} bitcast(p) }\n"
+        "ENTRY e { x = f16[2,3]{1,0} parameter(0)\n ROOT y = f16[6] fusion(x), kind=kLoop, calls=f }",
+        "x = f16[2,3]{1,0} parameter(0)\nc = f16[2,3]{0,1} convert(x)\nROOT y = f16[6]{0} bitcast(c)",
+    ],
+    ids=["of a bitcast", "of a parameter of a fusion", "of what other passes take away"],
+)
+def test_a_bitcast_reads_the_layout_that_its_operand_had(text):
+    x = np.arange(6, dtype=np.float16).reshape(2, 3)
+    wanted = refxla.compile(text, device="reference")(x)
+    assert np.array_equal(refxla.compile(text)(x), wanted)

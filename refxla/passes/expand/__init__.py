@@ -14,7 +14,6 @@ from refxla_spec.module import Computation, Instruction, Module, post_order
 from ..dead_code import called_first, sort
 from . import (
     batch_norm,
-    bits,
     cholesky,
     custom_call,
     dots,
@@ -32,7 +31,7 @@ from . import (
 Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
-    batch_norm, bits, cholesky, custom_call, dots, fft, random, scalars, scan, shuffle, sizes, stochastic,
+    batch_norm, cholesky, custom_call, dots, fft, random, scalars, scan, shuffle, sizes, stochastic,
     topk, triangular_solve,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)

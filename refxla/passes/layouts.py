@@ -1,17 +1,29 @@
-"""bitcast: a reinterpretation of bytes under layouts becomes transposes and reshapes of dense row-major arrays."""
+"""Layouts leave the program: each bitcast, the one operation that reads them, becomes transposes and reshapes.
+
+This comes before the passes that put one instruction in the place of another: what takes the place of a bitcast's
+operand has the same value, and need not have its layout.
+"""
 
 from __future__ import annotations
 
 from refxla_spec.errors import UnsupportedError
-from refxla_spec.module import Instruction
+from refxla_spec.module import Instruction, Module
 from refxla_spec.types import Shape
 
-from ...build import Build
+from ..build import Build
+from . import expand
 
 
-def _bitcast(i: Instruction) -> Instruction:
+def run(module: Module) -> int:
+    """Returns how many bitcasts there were."""
+    read = {i: i.operands[0].shape for i in module.instructions() if i.opcode == "bitcast"}
+    return expand.run(module, {"bitcast": lambda i: _reinterpreted(i, read[i])}) if read else 0
+
+
+def _reinterpreted(i: Instruction, operand: Shape) -> Instruction:
+    """What stands for a bitcast whose operand lies in memory as that shape says."""
     b, x, shape = Build(i.name), i.operands[0], i.shape
-    written, read = _major_to_minor(i, x.shape), _major_to_minor(i, shape)
+    written, read = _major_to_minor(i, operand), _major_to_minor(i, shape)
     if written != tuple(range(x.shape.rank)):
         x = b.make("transpose", x, dimensions=written)
     flat = tuple(shape.dimensions[d] for d in read)
@@ -19,8 +31,7 @@ def _bitcast(i: Instruction) -> Instruction:
         narrow, wide = x.shape.element_type.bits, shape.element_type.bits
         if narrow != wide:
             raise UnsupportedError(
-                f"{i.name}: a bitcast from {i.operands[0].shape} to {shape} changes the width of elements; "
-                "use bitcast-convert"
+                f"{i.name}: a bitcast from {operand} to {shape} changes the width of elements; use bitcast-convert"
             )
         x = b.make("bitcast-convert", x, shape=x.shape.with_element_type(shape.element_type))
     x = b.reshape(x, flat)
@@ -36,6 +47,3 @@ def _major_to_minor(i: Instruction, shape: Shape) -> tuple[int, ...]:
     if "T(" in shape.layout.rest:
         raise UnsupportedError(f"{i.name}: a bitcast of the tiled layout {shape}; remove the tiles from the layout")
     return shape.layout.minor_to_major[::-1]
-
-
-EXPANSIONS = {"bitcast": _bitcast}
