@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.errors import UnsupportedError, in_file
 from refxla_spec.lexer import excerpt
 from refxla_spec.module import Module
 from refxla_spec.types import leaves
@@ -42,11 +42,13 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def located(problem: UnsupportedError, module: Module) -> UnsupportedError:
-    """The error with the line of the instruction that its message begins with, if one of that name, and no other, was
-    parsed from a text."""
+    """The error with the file that the module was read from, and the line of the instruction that its message begins
+    with, if one of that name, and no other, was parsed from a text."""
     name = str(problem).split(": ")[0]
     places = [i.position for i in module.instructions() if i.name == name and i.position is not None]
-    if len(places) != 1 or module.source is None:
-        return problem
-    place = places[0]
-    return UnsupportedError(f"line {place.line}, column {place.column}: {problem}\n{excerpt(module.source, place)}")
+    if len(places) == 1 and module.source is not None:
+        place = places[0]
+        problem = UnsupportedError(
+            f"line {place.line}, column {place.column}: {problem}\n{excerpt(module.source, place)}"
+        )
+    return in_file(problem, module.file)

@@ -5,9 +5,20 @@ Every message says what is wrong, where (instruction, line of the HLO text), and
 
 from __future__ import annotations
 
+import copy
+
 
 class Error(Exception):
     """The root of the family: catch this to catch whatever refxla raises on purpose."""
+
+
+def in_file(problem: Error, file: str | None) -> Error:
+    """The same error, its message with the name of the file that it is about in front (None: it is about none)."""
+    if file is None:
+        return problem
+    made = copy.copy(problem)
+    made.args = (f"{file}: {problem}",)
+    return made
 
 
 class ParseError(Error):

@@ -199,6 +199,7 @@ class Module:
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None  # parameters, result; None: as the entry says
     stack_frames: StackFrames | None = None
     source: str | None = None  # the text it was parsed from, for error messages
+    file: str | None = None  # the file it was read from, for error messages
 
     def __repr__(self) -> str:
         return f"<module {self.name}: {len(self.computations)} computations>"
@@ -228,6 +229,7 @@ class Module:
             self.entry_layout,
             self.stack_frames,
             self.source,
+            self.file,
         )
 
 

@@ -25,7 +25,7 @@ from typing import NoReturn
 from . import grammar
 from .attributes import REQUIRED
 from .devices import device_counts
-from .errors import Error, InvalidProgramError, UnsupportedError
+from .errors import Error, InvalidProgramError, UnsupportedError, in_file
 from .lexer import excerpt, suggestion
 from .module import Computation, Instruction, Module, Position
 from .operation import Operation, Violation, operations
@@ -34,7 +34,7 @@ from .types import Shape
 
 def verify(module: Module) -> None:
     """Check every rule. Raises InvalidProgramError for the first that is broken, UnsupportedError for an operation that
-    the specification does not have; the message says where, and shows the line of the text it was parsed from."""
+    the specification does not have; the message says where: the file, and the line of the text it was parsed from."""
     _Verifier(module).module_rules()
 
 
@@ -42,14 +42,18 @@ class _Verifier:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.operations = operations()
-        self.counts = tuple(n if n > 1 else None for n in device_counts(module))
+        try:
+            self.counts = tuple(n if n > 1 else None for n in device_counts(module))
+        except InvalidProgramError as problem:
+            raise in_file(problem, module.file) from None
 
     def fail(self, message: str, where: Position | None, label: str | None, kind: type[Error] = InvalidProgramError):
         """The error for a broken rule, at a position in the module's text if there is one."""
         source = self.module.source
         if where is not None and source is not None:
             message = f"line {where.line}, column {where.column}: {message}\n{excerpt(source, where)}"
-        return InvalidProgramError(message, label) if kind is InvalidProgramError else kind(message)
+        made = InvalidProgramError(message, label) if kind is InvalidProgramError else kind(message)
+        return in_file(made, self.module.file)
 
     def module_rules(self) -> None:
         module = self.module

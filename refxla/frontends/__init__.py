@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import InputError, ParseError
+from refxla_spec.errors import Error, InputError, in_file
 from refxla_spec.leniency import is_lenient, reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
@@ -32,6 +32,16 @@ def load(source: str | bytes | Path, lenient: bool = False, *, elided: str | Non
         return _load(source, elided)
 
 
+def named(file: str, read: Callable[[], Module]) -> Module:
+    """The module that `read` gives, which knows the file it is of; errors name it, too."""
+    try:
+        module = read()
+    except Error as problem:
+        raise in_file(problem, file) from None
+    module.file = file
+    return module
+
+
 def _load(source: str | bytes | Path, elided: str | None) -> Module:
     if isinstance(source, str) and not _is_text(source):
         source = Path(source)
@@ -40,10 +50,7 @@ def _load(source: str | bytes | Path, elided: str | None) -> Module:
             data = source.read_bytes()
         except OSError as problem:
             raise InputError(f"cannot read {source}: {problem.strerror}") from None
-        try:
-            return _decode(data, elided)
-        except ParseError as problem:
-            raise ParseError(f"{source}: {problem}", problem.line, problem.column) from None
+        return named(str(source), lambda: _decode(data, elided))
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _decode(source, elided)
     return parse(source, elided=elided)

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from refxla_spec.errors import InputError, ParseError
+from refxla_spec.errors import InputError
 from refxla_spec.module import Module
 from refxla_spec.verify import verify as check_rules
 from rich.box import SIMPLE_HEAD
@@ -31,15 +31,12 @@ from .console import show as display
 
 
 def load(name: str, lenient: bool = False, elided: str | None = None) -> Module:
-    """The program of a file, or of standard input for "-". Raises InputError, ParseError."""
+    """The program of a file, or of standard input for "-". Raises Error, which names it."""
     data = read_bytes(name)
     where = "standard input" if name == "-" else name
     if not data.strip():
         raise InputError(f"{where} is empty; it should hold HLO text, a serialized HloModuleProto or StableHLO")
-    try:
-        return frontends.load(data, lenient, elided=elided)
-    except ParseError as problem:
-        raise ParseError(f"{where}: {problem}", problem.line, problem.column) from None
+    return frontends.named(where, lambda: frontends.load(data, lenient, elided=elided))
 
 
 def planned(module: Module, options: argparse.Namespace) -> tuple[Module, Planned, found.Device]:

@@ -197,3 +197,36 @@ def test_names_that_no_text_can_hold_are_changed_when_a_proto_is_read():
     module = from_proto(data)
     assert [i.name for i in module.entry.instructions][2] == "sp_ad_"
     assert equality.difference(rx.parse(str(module)), module) is None
+
+
+FILES = {  # contents, the error, what it says behind the file's name
+    "a rule": (entry(X, "ROOT y = f32[3] add(x, x)"), rx.InvalidProgramError, "line 5, column .*add_c4"),
+    "the grammar": (entry(X, "ROOT y = f32[2] add(x x)"), rx.ParseError, "line 5, column"),
+    "the header": (entry(X).replace("m\n", "m, replica_count=0\n"), rx.InvalidProgramError, "the header of m"),
+    "no code": (
+        entry(X, 'ROOT y = f32[2] custom-call(x), custom_call_target="alien"'),
+        rx.UnsupportedError,
+        "line 5.*y: ",
+    ),
+    "a proto": (
+        to_proto(rx.parse(entry(X, "ROOT y = f32[3] add(x, x)"))),
+        rx.InvalidProgramError,
+        r"y: \[add_c4\] the shape is stated as f32\[3\]",
+    ),
+    "spoiled bytes": (b"\x0a\xff\xff\xff", rx.ParseError, ""),
+    "StableHLO": (
+        "module { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %y : tensor<2xf32> } }",
+        rx.Error,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_error_names_the_file(name, tmp_path):
+    contents, kind, said = FILES[name]
+    path = tmp_path / "program"
+    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    for source in (path, str(path)):
+        with pytest.raises(kind, match=f"(?s)^{re.escape(str(path))}: {said}"):
+            rx.compile(source)
