@@ -132,7 +132,7 @@ ENTRY e {
 INTERRUPTED = """
 import sys
 from refxla.tools import cli, commands
-commands.load = lambda file: exec("raise KeyboardInterrupt")
+commands.load = lambda *_, **__: exec("raise KeyboardInterrupt")
 sys.exit(cli.main(["verify", "x"]))
 """
 

@@ -52,7 +52,6 @@ BROKEN = {
         rx.InvalidProgramError,
         "header of m says num_partitions=0: there is at least one",
     ),
-    "no entry": (entry(X, "ROOT y = f32[2] negate(x)").replace("ENTRY ", ""), rx.ParseError, "ENTRY"),
     "two entries": (entry(X) + "ENTRY g {\n  ROOT z = f32[] constant(1)\n}\n", rx.ParseError, "line 6.*a second ENTRY"),
     "calls itself": (entry(X, "ROOT y = f32[2] call(x), to_apply=e"), rx.InvalidProgramError, "calls itself"),
     "two names": (entry(X, X), rx.ParseError, "line 5.*'?x'?"),
