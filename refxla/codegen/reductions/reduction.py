@@ -353,7 +353,7 @@ class _Reduction:
         reducer = r.attributes["to_apply"]
         for n, name in enumerate(accumulator_types(reducer)):
             start = neutral(binary_opcode(reducer), name)
-            if start is None:  # the initial values are neutral, by the rules of reduce
+            if start is None:  # they may enter often: passes/initial_values.py
                 start = self.elements.value(r.operands[len(r.operands) // 2 + n], (), self.block)
             names.append(self.elements.names.fresh("acc"))
             if width == 1:
