@@ -24,6 +24,7 @@ from .report import Results, difference, html, terminal
 COMMANDS = {
     "sweep": "elementary functions on every operand that there is",
     "fuzz": "random programs",
+    "harnesses": "the programs that JAX carries, on the JAX that is installed",
 }
 
 DESCRIPTION = "Puts the cases of the HLO specification to implementations of HLO, and holds them to the contract."
@@ -38,7 +39,7 @@ exit status: 0 nothing failed; 1 something failed (with --diff: something is bro
              2 the command was wrong; 130 interrupted, the reports hold what was there
 
 further commands (each has its own --help):
-{chr(10).join(f"  refxla-conformance {name:8} {meaning}" for name, meaning in COMMANDS.items())}
+{chr(10).join(f"  refxla-conformance {name:9} {meaning}" for name, meaning in COMMANDS.items())}
 """
 TOLD = 10  # fails that are told in full on the terminal
 
@@ -50,7 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = importlib.import_module(f"{__package__}.{arguments[0]}.command")
         parser = argparse.ArgumentParser(prog=f"refxla-conformance {arguments[0]}", description=command.__doc__)
         command.add_arguments(parser)
-        return command.main(parser.parse_args(arguments[1:]))
+        try:
+            return command.main(parser.parse_args(arguments[1:]))
+        except InputError as error:
+            print(f"refxla-conformance: {error}", file=sys.stderr)
+            return 2
     parser = _parser()
     options = parser.parse_args(arguments)
     console = Console(highlight=False)

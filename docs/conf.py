@@ -18,6 +18,7 @@ extensions = [
     "specification",  # _ext/: the pages of the specification, made from it
     "known_differences",  # _ext/: the table of conformance/differences/
     "sweeps",  # _ext/: the tables of conformance/sweep/
+    "releases",  # _ext/: the table of spec/releases.py
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]

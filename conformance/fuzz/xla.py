@@ -65,14 +65,14 @@ class Answer:
 
 @cache
 def target(without: tuple[str, ...] = ()) -> Target:
-    """XLA:CPU with these flags. Raises ModuleNotFoundError where the pinned jaxlib is not installed."""
+    """XLA:CPU with these flags. Raises ModuleNotFoundError where no jaxlib is that can be asked."""
     from refxla_conformance.targets.xla_cpu import XlaCpu
 
     return XlaCpu(LIMIT, " ".join(without))
 
 
 def check(sample: Sample, wanted: Expected | None = None) -> Answer:
-    """Put a program to XLA:CPU. Raises ModuleNotFoundError where the pinned jaxlib is not installed."""
+    """Put a program to XLA:CPU. Raises ModuleNotFoundError where no jaxlib is that can be asked."""
     wanted = _widened(sample.module, wanted or expected(sample))
     sample = prepared(sample)
     names: list[str] = []

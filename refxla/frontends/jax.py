@@ -140,7 +140,7 @@ class JaxFunction(TracedFunction):
         with refused(self.name, entropy=False):
             traced = self.function.trace(*args, **kwargs)
         try:
-            lowered = _lowered(traced)
+            lowered = neutral_lowering(traced)
         except (NotImplementedError, ValueError) as problem:  # of callbacks JAX says it by a ValueError
             reason = str(problem).strip().split("\n")[0]
             raise UnsupportedError(
@@ -156,7 +156,7 @@ class JaxFunction(TracedFunction):
         return _JaxLowered(lowered, self._build)
 
 
-def _lowered(traced: Any) -> Any:
+def neutral_lowering(traced: Any) -> Any:
     """The lowering for nobody's platform; of operations that JAX has for particular ones alone (eigh, svd, schur, ...),
     that for a CPU, with calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows."""
     with warnings.catch_warnings():
