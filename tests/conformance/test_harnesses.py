@@ -11,18 +11,19 @@ pytest.importorskip("absl", reason="JAX's harnesses need absl-py")
 pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
 # Of what changed since JAX 0.10 something: orders of comparisons, sorts, largest numbers.
-PRIMITIVES = "lt sort top_k argmax cumsum dot_general gather while".split()
+# (Sorts that are not stable may give ties in another order than JAX does.)
+PATTERNS = "lt sort_*isstable_True* top_k argmax cumsum dot_general gather clamp".split()
 
 
 def test_a_few_pass(tmp_path, capsys):
     file = tmp_path / "found.json"
-    status = main(["harnesses", *PRIMITIVES, "--each", "1", "-j", "1", "--json", str(file)])
+    status = main(["harnesses", *PATTERNS, "--each", "1", "-j", "1", "--json", str(file)])
     programs = json.loads(file.read_text())["programs"]
     out = capsys.readouterr().out
     assert status == 0, out
-    assert {p["primitive"] for p in programs} == set(PRIMITIVES)
+    assert {p["primitive"] for p in programs} == {pattern.partition("_*")[0] for pattern in PATTERNS}
     assert {p["outcome"] for p in programs} <= {"pass", "undecided", "skipped"}, out
-    assert sum(p["outcome"] == "pass" for p in programs) >= len(PRIMITIVES) - 2
+    assert sum(p["outcome"] == "pass" for p in programs) >= len(PATTERNS) - 2
 
 
 def test_a_seed_draws_the_same():
