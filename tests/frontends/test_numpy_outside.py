@@ -289,6 +289,52 @@ def test_what_the_function_writes_is_refused_and_nothing_is_left_behind():
     assert all(state[k] is before[k] for k in state)
 
 
+def test_nothing_of_a_trace_is_kept():
+    w, log, memo = np.ones(6, np.float32), [], {}
+
+    @functools.lru_cache
+    def table(n):
+        return w * n
+
+    class Lazy:
+        @functools.cached_property
+        def twice(self):
+            return w * 2
+
+        def f(self, x):
+            return x * self.twice + table(3)
+
+    lazy = Lazy()
+    compiled = refxla.compile(lazy.f)
+    np.testing.assert_allclose(compiled(X), X * 2 + 3)
+    assert table.cache_info().currsize == 0 and not vars(lazy)
+    agrees(compiled, lazy.f, X)
+    agrees(compiled, lazy.f, X)
+    for function in (lambda x: (log.append(x * w), x)[1], lambda x: (memo.update(a=[x]), x)[1]):
+        with pytest.raises(refxla.UnsupportedError, match="assigns"):
+            refxla.compile(function)(X)
+        assert not log and not memo
+
+
+def test_long_lists_of_numbers():
+    values = list(range(30_000))
+    compiled = refxla.compile(lambda x: x * values[2] + len(values))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(X), X * values[2] + len(values))
+        values[2] = 7
+    values.append(3)
+    np.testing.assert_allclose(compiled(X), X * values[2] + len(values))
+
+
+def test_a_number_of_an_object_that_changes_is_named():
+    model = types.SimpleNamespace(rate=1.0)
+    compiled = refxla.compile(lambda x: x * model.rate)
+    with pytest.warns(RecompilationWarning, match="model.rate changed, the last time from 2.0 to 2.5"):
+        for n in range(8):
+            model.rate = n / 2
+            np.testing.assert_allclose(compiled(X), X * model.rate)
+
+
 def test_compiled_functions_that_call_compiled_ones():
     w = np.ones(6, np.float32)
     inner = refxla.compile(lambda x, n: x * w + n)

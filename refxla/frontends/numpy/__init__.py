@@ -97,6 +97,7 @@ class NumpyFunction(TracedFunction):
         inputs = self._inputs(args, kwargs)
         fixed = self._by_value.get(inputs.kind, ())
         free = {inputs.names[n] for n in range(inputs.of_arguments) if n in inputs.open and n not in fixed}
+        free |= {name for name, _ in inputs.objects}
         parts = [(k, type(v) if k in free else v) for k, v in super()._parts(args, kwargs)]
         parts += [(p.name, p.value) for p in inputs.captures.constants if type(p.value) in (*_NUMBERS, bool, str)]
         return parts + [(p.name, p.value) for p in inputs.captures.arrays]
@@ -294,10 +295,11 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
         else:
             swaps.append((place, symbol(first + n, place.value, place.name)))
     swaps += [(p, Guard(p.name, p.value)) for p in captures.sources if p.set is not None]
+    swaps += captures.caches
     was = _tracer
     with ExitStack() as stack:
         stack.enter_context(refused(tracing.name))
-        stack.enter_context(Swapped(swaps))
+        stack.enter_context(Swapped(swaps, captures.sizes, _is_symbol))
         _tracer = threading.get_ident()
         stack.callback(_traces, was)
         try:
@@ -332,6 +334,11 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
     entry = Computation(f"{tracing.name}.entry", used + [i for i in order if i.opcode != "parameter"], root)
     called = list(dict.fromkeys(c for i in order for c in i.called))
     return Module(tracing.name, [*called, entry], entry), structure
+
+
+def _is_symbol(value: Any) -> bool:
+    """Whether a value is one of a trace, or holds one."""
+    return any(issubclass(type(leaf), (Traced, Number, Guard)) for leaf in leaves(value))
 
 
 def _traces(thread: int | None) -> None:

@@ -28,6 +28,7 @@ from refxla_spec.types import BY_DTYPE
 from ..traced import TracedFunction
 
 MOST = 20_000  # places
+_LONG = 1000  # elements of a list that are compared as a text
 _LIBRARIES = sys.stdlib_module_names | {
     "numpy", "scipy", "ml_dtypes", "jax", "jaxlib", "tensorflow", "keras", "torch", "pandas", "matplotlib", "sklearn",
     "refxla", "refxla_spec", "IPython", "pytest", "_pytest",
@@ -63,8 +64,13 @@ class Place:
 
 class Captures:
     """The places that some roots reach: of `arrays`, of `sources` of random numbers, of other values that `constants`
-    are. `sizes` are containers with the number of elements that they had; `kind` is equal where all but the contents
-    of arrays is equal. `is_plain` says that `unchanged` sees every change, and not only other objects."""
+    are.
+
+    `caches` are places of functions that keep their results (lru_cache, cached_property), each with a function that does
+    not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements that
+    they had. `kind` is equal where all but the contents of arrays is equal. `is_plain` says that `unchanged` sees every
+    change, and not only other objects. Raises UnsupportedError for more than MOST places.
+    """
 
     def __init__(self, *roots: tuple[str, Any]) -> None:
         self._names: set[str] = set()
@@ -74,7 +80,8 @@ class Captures:
             self.arrays: list[Place] = []
             self.sources: list[Place] = []
             self.constants: list[Place] = []
-            self.sizes: list[tuple[Any, int]] = []
+            self.caches: list[tuple[Place, Any]] = []
+            self.sizes: list[tuple[str, Any, int]] = []
             self.is_plain = True
             self._kind: list[Hashable] = []
             self._seen: dict[Hashable, int] = {}
@@ -87,7 +94,7 @@ class Captures:
     def unchanged(self) -> bool:
         """Whether all that is no array is the same object as it was: of arrays the places are."""
         try:
-            return all(len(c) == n for c, n in self.sizes) and all(p.get() is p.value for p in self.constants)
+            return all(len(c) == n for _, c, n in self.sizes) and all(p.get() is p.value for p in self.constants)
         except MISSING:
             return False
 
@@ -132,6 +139,8 @@ class Captures:
             return
         else:
             self.constants.append(place)
+            if isinstance(value, functools._lru_cache_wrapper) and place.set is not None:
+                self.caches.append((place, value.__wrapped__))
             self._visit(value, name, place)
 
     def _visit(self, value: Any, name: str, place: Place | None) -> None:
@@ -139,6 +148,10 @@ class Captures:
         if kind in _SCALARS:
             same = (value.real.hex(), value.imag.hex()) if kind in (float, complex) else value
             self._kind.append((name, kind, same))
+            return
+        if isinstance(value, (list, tuple)) and len(value) > _LONG and all(type(v) in _SCALARS for v in value):
+            self.is_plain = False
+            self._kind.append((name, kind, hashlib.sha256(repr(value).encode()).hexdigest()))
             return
         if isinstance(value, tuple):
             self._tuple(value, name, place)
@@ -160,19 +173,19 @@ class Captures:
                 self._visit(getattr(value, part), f"{name}.{part}", None)
         elif isinstance(value, dict):
             self._kind.append((name, kind, tuple(map(_key, value))))
-            self.sizes.append((value, len(value)))
+            self.sizes.append((name, value, len(value)))
             for key in list(value):
                 self._place(
                     (id(value), key), f"{name}[{key!r}]", functools.partial(getitem, value, key), _setter(value, key)
                 )
         elif isinstance(value, (list, collections.deque)):
             self._kind.append((name, kind, len(value)))
-            self.sizes.append((value, len(value)))
+            self.sizes.append((name, value, len(value)))
             for n in range(len(value)):
                 self._place((id(value), n), f"{name}[{n}]", functools.partial(getitem, value, n), _setter(value, n))
         elif isinstance(value, (set, frozenset)):
             self._kind.append((name, kind, frozenset(map(_key, value))))
-            self.sizes.append((value, len(value)))
+            self.sizes.append((name, value, len(value)))
         elif isinstance(value, types.ModuleType):
             self._module(value, name)
         elif isinstance(value, type):
@@ -243,6 +256,11 @@ class Captures:
                 elif isinstance(member, property):
                     self._visit(member.fget, where, None)
                 elif isinstance(member, functools.cached_property):
+                    if (id(base), used) not in self._seen:
+                        self._seen[id(base), used] = len(self._seen)
+                        get = functools.partial(getitem, content, used)
+                        place = Place(where, get, functools.partial(type.__setattr__, base, used))
+                        self.caches.append((place, _Uncached(member.func)))
                     self._visit(member.func, where, None)
                 else:
                     get = functools.partial(getitem, content, used)
@@ -257,7 +275,7 @@ class Captures:
             self._kind.append((name, "object", _Same(value)))
         if isinstance(content, dict):
             self._kind.append((name, tuple(content)))
-            self.sizes.append((content, len(content)))
+            self.sizes.append((name, content, len(content)))
             for key in list(content):
                 get = functools.partial(getitem, content, key)
                 self._place((id(content), key), f"{name}.{key}", get, _setter(content, key))
@@ -280,11 +298,27 @@ class _Same:
         return isinstance(other, _Same) and other.value is self.value
 
 
-class Swapped:
-    """While it is entered, places have other values. What a function itself wrote into one of them is an error."""
+class _Uncached:
+    """A cached_property that keeps nothing."""
 
-    def __init__(self, values: list[tuple[Place, Any]]) -> None:
-        self.values = values
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else self.function(instance)
+
+
+class Swapped:
+    """While it is entered, places have other values. What a function itself wrote into one of them is an error, and so
+    are elements for which `is_symbol` holds that it put into one of the `containers`, which are taken out again."""
+
+    def __init__(
+        self,
+        values: list[tuple[Place, Any]],
+        containers: list[tuple[str, Any, int]],
+        is_symbol: Callable[[Any], bool],
+    ) -> None:
+        self.values, self.containers, self.is_symbol = values, containers, is_symbol
 
     def __enter__(self) -> None:
         self.originals = [(root, root.get()) for root in {id(p.root): p.root for p, _ in self.values}.values()]
@@ -297,12 +331,23 @@ class Swapped:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         changed = [place.name for place, value in self.values if not _holds(place, value)]
+        for name, container, size in self.containers:
+            if len(container) > size and not isinstance(container, (set, frozenset)):
+                changed += self._take_out(name, container)
         self._restore()
         if changed and kind is None:
             raise UnsupportedError(
                 f"the function assigns {changed[0]}, which a compiled one cannot: return the new value, and assign it "
                 "outside"
             )
+
+    def _take_out(self, name: str, container: Any) -> list[str]:
+        """Remove what a trace left in a container. Gives its names."""
+        keys = list(container) if isinstance(container, dict) else range(len(container))
+        left = [key for key in keys if self.is_symbol(container[key])]
+        for key in reversed(left):
+            del container[key]
+        return [f"{name}[{key!r}]" if not isinstance(key, str) else f"{name}.{key}" for key in left]
 
     def _restore(self) -> None:
         for root, value in self.originals:
