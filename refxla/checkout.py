@@ -58,9 +58,12 @@ def _installed(here: Path) -> ModuleSpec | None:
 
 
 def _first_difference(here: Path, other: Path) -> Path | None:
-    """The first Python file of a package that is another one in the other place."""
+    """The first Python file of a package that is another one in the other place. (What is in no package is a tool of
+    the checkout's, which is not installed.)"""
     for path in sorted(here.rglob("*.py")):
         twin = other / path.relative_to(here)
+        if not path.with_name("__init__.py").exists():
+            continue
         if not twin.is_file() or not filecmp.cmp(path, twin, shallow=False):
             return path.relative_to(here.parent)
     return None

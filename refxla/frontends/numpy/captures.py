@@ -67,9 +67,9 @@ class Captures:
     are.
 
     `caches` are places of functions that keep their results (lru_cache, cached_property), each with a function that
-    does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements that
-    they had. `kind` is equal where all but the contents of arrays is equal. `is_plain` says that `unchanged` sees every
-    change, and not only other objects. Raises UnsupportedError for more than MOST places.
+    does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements
+    that they had. `kind` is equal where all but the contents of arrays is equal. `is_plain` says that `unchanged` sees
+    every change, and not only other objects. Raises UnsupportedError for more than MOST places.
     """
 
     def __init__(self, *roots: tuple[str, Any]) -> None:
