@@ -126,6 +126,7 @@ setup(
         "refxla._core": ["*.pxd"],
         "refxla_conformance.report": ["page.html"],
         "refxla_conformance.sweep": ["*.json"],
+        "refxla_conformance.liars": ["*.json"],
         "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
     },
     ext_modules=extensions(),

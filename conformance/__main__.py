@@ -25,6 +25,7 @@ COMMANDS = {
     "sweep": "elementary functions on every operand that there is",
     "fuzz": "random programs",
     "harnesses": "the programs that JAX carries, on the JAX that is installed",
+    "liars": "implementations that are wrong on purpose, which the suite, --check and the fuzzer have to catch",
 }
 
 DESCRIPTION = "Puts the cases of the HLO specification to implementations of HLO, and holds them to the contract."
@@ -33,7 +34,7 @@ kinds of cases:
 {chr(10).join(f"  {name:15} {meaning}" for name, meaning in KINDS.items())}
 
 targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-winograd, compiled-tuned, compiled-recut,
-         xla-cpu, stablehlo, package.module:Class
+         xla-cpu, stablehlo, liar:NAME, package.module:Class
 
 exit status: 0 nothing failed; 1 something failed (with --diff: something is broken that was not);
              2 the command was wrong; 130 interrupted, the reports hold what was there

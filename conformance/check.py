@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 from refxla_spec.bounds import run_with_bounds
-from refxla_spec.compare import TINY, distance, same_bits, ulp_distance
+from refxla_spec.compare import TINY, bits_equal, distance, same_bits, ulp_distance
 from refxla_spec.errors import InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.numerics import component_type, type_of
 from refxla_spec.properties import Decomposition, decided
@@ -212,9 +213,16 @@ def check_many(cases: Sequence[Case], target: Target, differences: Sequence[Diff
 
     What fails in company is checked alone. If it is right alone, the company is what breaks it: that is a fail, too.
     """
-    together = [c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None and c.kind != "example"]
-    results = target.run_many([(c.module, c.inputs) for c in together])
-    given = {c.name: [r] for c, r in zip(together, results, strict=True)}
+    together = [
+        c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None and not c.before
+        and c.kind != "example"
+    ]  # fmt: skip
+    taken = [copied(c.inputs) for c in together]
+    results = target.run_many([(c.module, inputs) for c, inputs in zip(together, taken, strict=True)])
+    given = {
+        c.name: [r if bits_equal(inputs, c.inputs) else Misconduct(CHANGES_ARGUMENTS)]
+        for c, inputs, r in zip(together, taken, results, strict=True)
+    }
     return [_in_company(case, target, given.get(case.name), differences) for case in cases]
 
 
@@ -232,11 +240,38 @@ def _in_company(case: Case, target: Target, given: list | None, differences: Seq
     return replace(found, reason=f"right alone, and wrong when it is run together with other cases: {found.reason}")
 
 
+class Misconduct(Exception):
+    """What a target does besides giving a result, and must not."""
+
+
+CHANGES_ARGUMENTS = "the target changes its arguments"
+CHANGES_RESULTS = "a call changes the results of a call before it"
+
+
 def asked(target: Target, case: Case) -> list[Array]:
-    """What the target gives for a value case."""
+    """What the target gives for a value case. Raises Misconduct if it changes its arguments, or earlier results."""
+    inputs = copied(case.inputs)
     if case.infeed is not None:
-        return arrays(target.run_fed(case.module, case.inputs, case.infeed))
-    return arrays(target.run(case.module, case.inputs))
+        got = arrays(target.run_fed(case.module, inputs, copied(case.infeed)))
+    elif case.before:
+        call = target.load(case.module)
+        earlier = [arrays(call(copied(arguments))) for arguments in case.before]
+        kept = copied(earlier)
+        got = arrays(call(inputs))
+        if not bits_equal(tuple(map(tuple, earlier)), kept):
+            raise Misconduct(CHANGES_RESULTS)
+    else:
+        got = arrays(target.run(case.module, inputs))
+    if not bits_equal(inputs, case.inputs):
+        raise Misconduct(CHANGES_ARGUMENTS)
+    return got
+
+
+def copied(value: Any) -> Value:
+    """A value in memory of its own; lists become tuples."""
+    if isinstance(value, (tuple, list)):
+        return tuple(copied(v) for v in value)
+    return None if value is None else np.array(value)
 
 
 def _accepted(case: Case, target: Target) -> None:
@@ -257,7 +292,7 @@ def died(case: Case, target: str, reason: str, differences: Sequence[Difference]
 
 
 def _raised(error: Exception) -> str:
-    if isinstance(error, (ChildDied, ChildError)):
+    if isinstance(error, (ChildDied, ChildError, Misconduct)):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({place[0].filename.rsplit('/', 1)[-1]}, line {place[0].lineno})" if place else ""

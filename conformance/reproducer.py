@@ -64,6 +64,7 @@ sys.exit("wrong: " + describe(expected, got, wrong) if any(w.any() for w in wron
 '''
 
 _CALL = "target.run(parse(HLO), INPUTS)"
+_AGAIN = "[call(list(a)) for call in [target.load(parse(HLO))] for a in [{before}, INPUTS]][-1]"
 _FED = "target.run_fed(parse(HLO), INPUTS, [{infeed}])"
 
 _NEGATIVE = '''from refxla_conformance.targets import make_target
@@ -101,8 +102,15 @@ def script(case: Case, verdict: Verdict, file: str = "reproducer.py") -> str:
         contract=contract,
         bounds=_list([np.asarray(b, np.float64) for b in wanted.bounds]),
         target=verdict.target,
-        call=_CALL if case.infeed is None else _FED.format(infeed=_list(case.infeed)),
+        call=_call(case),
     )
+
+
+def _call(case: Case) -> str:
+    """The expression of what the target gives."""
+    if case.infeed is not None:
+        return _FED.format(infeed=_list(case.infeed))
+    return _AGAIN.format(before=", ".join(f"[{_list(a)}]" for a in case.before)) if case.before else _CALL
 
 
 def write(case: Case, verdict: Verdict, folder: Path) -> Path:

@@ -19,6 +19,7 @@ extensions = [
     "known_differences",  # _ext/: the table of conformance/differences/
     "sweeps",  # _ext/: the tables of conformance/sweep/
     "releases",  # _ext/: the table of spec/releases.py
+    "liars",  # _ext/: the table of conformance/liars/
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]

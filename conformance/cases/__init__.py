@@ -51,6 +51,9 @@ class Case:
     leaf of the result, likewise device after device; None: the reference is asked. Programs for several devices, and
     those with a host, have results that are exact: sums in another order give the same.
 
+    `before` are the arguments of earlier calls: the program is loaded once, called with these one after another, and
+    then with `inputs`. It is the last call's result that is looked at, and that it changes no result before it.
+
     `infeed` is None for most; () or values for a program with infeeds or outfeeds, which get these values in their
     order; what outfeeds gave follows in `expected` behind the result. `constraint` is "" for a value case,
     and for a negative case the label of the rule that is broken, such as "add_c1" or "S4". `type` is the HLO name of
@@ -67,6 +70,7 @@ class Case:
     type: str = ""
     note: str = ""
     infeed: tuple[Value, ...] | None = None
+    before: tuple[tuple[Value, ...], ...] = ()
 
     def __getstate__(self) -> dict:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # what is cached stays here

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from refxla_conformance.targets import Target
+
 from refxla.plan import Plan
 
 from . import xla
-from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named
+from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named, of_target
 from .dynamic import generate_dynamic
 from .frame import SIZES, Skip
 from .generate import Sample, generate
-from .runs import Arrays, Kernels, call, different_bits
+from .runs import Arrays, Kernels, call, called_again, different_bits, expected
 
 NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what XLA says
 KERNEL_VARIANT = 6  # of so many programs one has the kernels of a variant compared, too
@@ -115,6 +117,28 @@ def run(
     return tally
 
 
+def run_on_target(first: int, count: int, target: Target, dynamic: bool = False) -> Tally:
+    """The programs with the seeds from `first` on, on a target of the suite."""
+    tally = Tally()
+    for seed in range(first, first + count):
+        tally.programs += 1
+        try:
+            sample = generate_dynamic(seed) if dynamic else generate(seed)
+            wanted = expected(sample)
+            found = of_target(sample, target, wanted)
+        except (Skip, Unsupported) as none:
+            tally.unsupported[reason(str(none))] += 1
+            continue
+        tally.rules.update(sample.used)
+        tally.opcodes.update({i.opcode for i in sample.module.instructions()})
+        tally.compared += 1
+        tally.elements += wanted.elements
+        tally.undecided += wanted.undecided
+        if found:
+            tally.found(found)
+    return tally
+
+
 def _put_to_xla(sample: Sample, result: Cheap, tally: Tally) -> None:
     answer = xla.check(sample, result.wanted)
     tally.xla[answer.outcome] += 1
@@ -202,8 +226,11 @@ def _built(parts: Sequence[_Part], kernels: Kernels, tally: Tally, clock: _Clock
             results[part.sample.seed] = got
             return part.result.wanted.difference(got)
 
+        def again(part: _Part = part, executable: Any = executable) -> str:
+            return called_again(executable, part.sample, results[part.sample.seed])
+
         tally.compared += 1
-        divergence = attempt(seed, "kernels", compared)
+        divergence = attempt(seed, "kernels", compared) or attempt(seed, "kernels again", again)
         if divergence:
             tally.found(divergence)
             results.pop(seed, None)

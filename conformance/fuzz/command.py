@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernels", type=int, default=2, metavar="N", help="build every N-th program's (default 2)")
     parser.add_argument("--no-kernels", action="store_true", help="compare plans alone: nothing is built for a device")
     parser.add_argument("--xla", type=int, default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
+    parser.add_argument("--target", metavar="T", help="put programs to a target of the suite instead, such as xla-cpu")
     parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
     parser.add_argument("--dynamic", action="store_true", help="programs with dynamic shapes (f32[<=4]) instead")
     parser.add_argument("--planted", action="store_true", help="find the bugs of planted.py instead, one after another")
@@ -144,6 +145,7 @@ class Session:
             "invalid": o.invalid,
             "dynamic": o.dynamic,
             "xla": o.xla,
+            "target": o.target,
         }
 
     def _more(self, until: float) -> bool:

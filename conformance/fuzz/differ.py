@@ -5,6 +5,8 @@
     plan without X   an optional pass left out, all of them, or fusion: the same bits as the plan
     kernels          the kernels on the device against the reference
     kernels without X  the same bits as the kernels
+    kernels again   called with other arguments in between: the same bits, and neither arguments nor results overwritten
+    target NAME     a target of the conformance suite, called twice likewise, against the reference
 
 Whatever is raised, but for UnsupportedError, is a divergence too: verified implies no crash.
 """
@@ -15,6 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS, copied
+from refxla_conformance.targets import Target, arrays
+from refxla_spec.compare import bits_equal
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
@@ -22,9 +27,10 @@ from refxla_spec.verify import verify
 from refxla.passes.pipeline import OPTIONAL
 
 from .generate import Sample
-from .runs import Arrays, Expected, Kernels, different_bits, expected, simulated
+from .runs import Arrays, Expected, Kernels, different_bits, expected, nested, other_arguments, simulated
 
 VARIANTS: tuple[tuple[str, ...], ...] = (OPTIONAL, *((name,) for name in OPTIONAL))
+TARGET = "target "  # what begins the name of a check of a target of the suite
 THROUGH_TEXT = 8  # one program in so many is printed and read again
 
 
@@ -129,3 +135,20 @@ def of_kernels(sample: Sample, kernels: Kernels, wanted: Expected | None = None)
             lambda w=without: different_bits(got[0], kernels.run(sample, w)),
         )
     return found
+
+
+def of_target(sample: Sample, target: Target, wanted: Expected | None = None) -> Divergence | None:
+    """One program on a target of the suite, called with other arguments and then with its own. Raises Unsupported."""
+
+    def against_reference() -> str:
+        call = target.load(sample.module)
+        given = [nested(sample.module, values) for values in (other_arguments(sample), sample.arguments)]
+        taken = copied(given)
+        first = arrays(call(taken[0]))
+        kept = copied(first)
+        got = arrays(call(taken[1]))
+        if not bits_equal(taken, copied(given)):
+            return CHANGES_ARGUMENTS
+        return CHANGES_RESULTS if not bits_equal(tuple(first), kept) else (wanted or expected(sample)).difference(got)
+
+    return attempt(sample.seed, TARGET + target.name, against_reference)

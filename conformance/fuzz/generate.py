@@ -21,10 +21,12 @@ from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
 
 from . import growth  # noqa: F401  (enters the rules)
 from .frame import SIZES, Frame, Program, module_of
+from .growth.large import large
 
 EXACT = ("s32", "s32", "pred")
 COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8", "u8", "s64", "c64")
 RARE = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
+LARGE = 50  # one program in so many has an array of a million elements
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def generate(
             entry.elements(entry.parameter(Shape.tuple_of(*shapes)))
     entry.grow(r.randint(1, steps))
     roots = _roots(r, entry)
+    if seed % LARGE == 0:
+        roots += large(entry, random.Random(f"large {seed}"))
     module = module_of(program, entry.finish("main", roots, as_tuple=r.random() < 0.3))
     if r.random() < 0.1:
         _layouts(r, module)

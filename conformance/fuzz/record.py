@@ -19,7 +19,7 @@ from refxla_spec.text import format_literal, parse, parse_literal
 
 from .again import same_check
 from .cause import cause
-from .differ import Divergence
+from .differ import TARGET, Divergence
 from .generate import Sample
 from .reduce import reduced
 from .runs import Kernels
@@ -39,8 +39,7 @@ def investigate(sample: Sample, found: Divergence, kernels: Callable[[], Kernels
     if found.check != "valid":
         sample = reduced(sample, shows, seconds)
     again = same_check(sample, found, kernels) or found
-    with_kernels = kernels if found.check.startswith("kernels") else None
-    return record(sample, again, str(cause(sample, with_kernels) or "not found"))
+    return record(sample, again, _cause(sample, again, kernels))
 
 
 def record(sample: Sample, found: Divergence, why: str) -> str:
@@ -77,4 +76,10 @@ def replay(path: Path, kernels: Callable[[], Kernels]) -> tuple[Divergence | Non
     now = same_check(sample, found, kernels)
     if now is None:
         return None, ""
-    return now, str(cause(sample, kernels if found.check.startswith("kernels") else None) or "not found")
+    return now, _cause(sample, now, kernels)
+
+
+def _cause(sample: Sample, found: Divergence, kernels: Callable[[], Kernels]) -> str:
+    if found.check.startswith(TARGET):
+        return found.check  # a target has no parts that are known here
+    return str(cause(sample, kernels if found.check.startswith("kernels") else None) or "not found")

@@ -7,19 +7,22 @@ kernels     the same plan's OpenCL on a device, many programs built as one: code
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from refxla._core.launch import Executor
+from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS
 from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import compare, same_bits
 from refxla_spec.module import Module
+from refxla_spec.numerics import type_of
 
 from refxla.codegen.program import program
 from refxla.compiler import flatten, plan_module, unflatten_all
@@ -27,7 +30,7 @@ from refxla.plan import Kernel, Plan
 from refxla.runtime.build import build_options, compile_source, compiled
 from refxla.runtime.devices import Device, choose, pocl_directory
 
-from . import simulator
+from . import simulator, values
 from .dynamic import at_bounds, at_sizes, is_dynamic
 from .generate import Sample
 
@@ -82,6 +85,12 @@ class Expected:
 def nested(module: Module, arguments: Sequence[np.ndarray]) -> list[Any]:
     """Flat arguments as one value for each parameter."""
     return unflatten_all(list(arguments), [p.shape for p in module.entry.parameters])
+
+
+def other_arguments(sample: Sample) -> Arrays:
+    """Other arguments of the same types and dimensions, the same ones each time."""
+    r = random.Random(f"other {sample.seed}")
+    return [values.array(r, type_of(a), a.shape) for a in sample.arguments]
 
 
 def expected(sample: Sample) -> Expected:
@@ -191,6 +200,16 @@ def amid_garbage(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     view = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
     view[...] = array
     return memory, view
+
+
+def called_again(executable: Executor, sample: Sample, first: Sequence[np.ndarray]) -> str:
+    """What is wrong when a program that gave `first` is called with other arguments, and then with its own again."""
+    kept, arguments = [r.copy() for r in first], [a.copy() for a in sample.arguments]
+    call(executable, replace(sample, arguments=tuple(other_arguments(sample))))
+    if different_bits(first, kept):
+        return CHANGES_RESULTS
+    again = call(executable, sample)
+    return CHANGES_ARGUMENTS if different_bits(sample.arguments, arguments) else different_bits(kept, again)
 
 
 def _at_bounds(sample: Sample) -> Arrays:

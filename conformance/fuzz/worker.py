@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from refxla_conformance.targets import make_target
 from refxla_conformance.targets.child import serve
 
 from . import batch, invalid
@@ -25,8 +26,10 @@ def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     """A batch; the tally as JSON's kinds of data."""
     if settings["invalid"]:
         return invalid.run(first, count).as_json()
-    device = kernels(settings["device"]) if settings["kernels"] else None
     dynamic = settings["dynamic"]
+    if settings["target"]:
+        return batch.run_on_target(first, count, make_target(settings["target"]), dynamic).as_json()
+    device = kernels(settings["device"]) if settings["kernels"] else None
     every = 0 if dynamic else settings["xla"]
     return batch.run(first, count, device, every, settings["kernels"], dynamic).as_json()
 

@@ -9,6 +9,7 @@
     compiled-recut      the compiler with matrix products cut by chance, as tuning may cut them
     xla-cpu             XLA:CPU, through JAX's wheel
     stablehlo           StableHLO's own interpreter, through JAX's wheel
+    liar:NAME           an implementation that is wrong on purpose (`refxla-conformance liars`)
     package.module:Name an adapter class of yours, imported from there (or from the current folder)
 
 An installed package may offer a target under a name of its own, through an entry point of the group
@@ -57,6 +58,10 @@ def make_target(name: str) -> Target:
             from .compiled import Compiled
 
             return Compiled(rest)
+        elif first == "liar":
+            from ..liars import find
+
+            return find(rest).target()
         elif name in offered:
             found = offered[name].load()
         elif rest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import time
 from contextlib import nullcontext
 from math import prod
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         with waiting("making arguments at random"):
             arguments = random_arguments(module, options.random)
     with waiting(f"running {module.name}"):
+        left = _Left(executable, module, arguments) if options.check else None
         results, times = _timed(executable, arguments, options.repeat)
     if options.output is not None:
         write_bytes(options.output, write_npz(results))
@@ -67,9 +69,42 @@ def run(options: argparse.Namespace, module: Module) -> int:
     with waiting("running the reference, with the errors that the contract allows"):
         tiled = options.winograd and options.device != compiler.REFERENCE
         report = check(rewritten(module)[0] if tiled else module, arguments, results)
+    changed = left.changed()
     if options.output != "-":
-        show("", *checked(report))
-    return 1 if report.broken else 0
+        show("", *checked(report), *(Text(what, "bold red") for what in changed))
+    return 1 if report.broken or changed else 0
+
+
+class _Left:
+    """What a call must leave as it is: its arguments, and the results of a call before it, which is made here.
+
+    That call has other arguments, so that a result which is one of an earlier call shows: each array the other way
+    round. A program with loops is given its own ones instead: with others its loops need not end.
+    """
+
+    def __init__(self, executable: Any, module: Module, arguments: list[Any]) -> None:
+        self.arguments, self.results = ([] if module.aliases else arguments), []
+        if not isinstance(executable, compiler.Reference):
+            loops = any(i.opcode == "while" for i in module.instructions())
+            others = arguments if loops else [None if a is None else np.flip(a).copy() for a in arguments]
+            result = executable(*others)
+            self.results = list(result) if isinstance(result, tuple) else [result]
+        self.known = [_digest(values) for values in (self.arguments, self.results)]
+
+    def changed(self) -> list[str]:
+        """A sentence for each of the two that are not what they were."""
+        said = ("A call has changed its arguments.", "A call has changed the results of the call before it.")
+        now = (_digest(values) for values in (self.arguments, self.results))
+        return [what for what, a, b in zip(said, self.known, now, strict=True) if a != b]
+
+
+def _digest(values: list[Any]) -> bytes:
+    """A checksum of arrays' bytes."""
+    made = hashlib.blake2b()
+    for value in values:
+        if value is not None:
+            made.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return made.digest()
 
 
 def _timed(executable: Any, arguments: list[Any], repeat: int) -> tuple[list[Any], list[float]]:

@@ -220,3 +220,39 @@ def test_large_arrays_at_random():
     assert len(np.unique(b[:, 0])) > 2090  # no block is another one again
     for again, before in zip(random_arguments(parse(text), 7), (a, b, c), strict=True):
         np.testing.assert_array_equal(again, before)
+
+
+class Kept:
+    """An executable that changes what it must leave as it is."""
+
+    def __init__(self, fault):
+        self.fault, self.first = fault, None
+
+    def __call__(self, x):
+        result = x + x
+        if self.fault == "arguments":
+            x[...] = 0
+        if self.first is None:
+            self.first = result
+        elif self.fault == "results":
+            self.first[...] = result
+        return result
+
+
+@pytest.mark.parametrize("fault", ["arguments", "results", ""])
+def test_the_check_sees_what_a_call_changes_besides(fault):
+    from refxla.tools.run import _Left
+
+    module, x = parse("x = f32[3] parameter(0)\nROOT y = f32[3] add(x, x)"), np.arange(3, dtype=np.float32)
+    executable = Kept(fault)
+    left = _Left(executable, module, [x])
+    executable(x)
+    assert [fault in what for what in left.changed()] == [True] * bool(fault)
+
+
+def test_the_call_before_has_other_arguments():
+    from refxla.tools.run import _Left
+
+    module, seen = parse("x = f32[3] parameter(0)\nROOT y = f32[3] add(x, x)"), []
+    _Left(seen.append, module, [np.arange(3, dtype=np.float32)])
+    assert seen[0].tolist() == [2, 1, 0]

@@ -73,8 +73,12 @@ def _solves(thorough: bool) -> Iterator[Case]:
             attributes = f"left_side={left}, lower={lower}, unit_diagonal={unit}, transpose_a={transpose}"
             name = f"{t}_{'left' if left == 'true' else 'right'}_{'lower' if lower == 'true' else 'upper'}"
             name += f"{'_unit' if unit == 'true' else ''}_{transpose.lower()}"
+            if t.is_complex:  # those of _positive are Hermitian but for their triangles: real on the diagonal
+                a = (a + 1j * np.triu(random_values(rng, "f64", a.shape)) + 1j * np.eye(4)).astype(t.dtype)
             yield structured("triangular-solve", name, f"ROOT r = _ triangular-solve(p0, p1), {attributes}", a, b)
-    for n, (a_dims, b_dims) in enumerate((((1, 1), (1, 5)), ((0, 0), (0, 3)), ((3, 3), (3, 0)), ((12, 12), (12, 2)))):
+    for n, (a_dims, b_dims) in enumerate(
+        (((1, 1), (1, 5)), ((0, 0), (0, 3)), ((3, 3), (3, 0)), ((12, 12), (12, 2)), ((5, 5), (5, 5)))
+    ):
         rng = seeded(f"triangular-solve/size_{n}")
         t = array_types("float")[2]
         a, b = _positive(rng, t, a_dims), random_values(rng, t, b_dims)

@@ -238,6 +238,9 @@ def _custom_calls(rng: np.random.Generator) -> Iterator[Case]:
         batch = ",".join(map(str, dims[:-2])) + ("," if dims[:-2] else "")
         line = f"""ROOT r = (f64[{batch}{m},{dims[-1]}], f64[{batch}{k}]) custom-call(p0), custom_call_target="Qr\""""
         yield structured("custom-call", f"Qr_{n}", line, random_values(rng, "f64", dims))
+    words = [random_values(rng, "u32", (5,)) for _ in range(4)]
+    line = 'ROOT r = (u32[5], u32[5]) custom-call(p0, p1, p2, p3), custom_call_target="cu_threefry2x32"'
+    yield structured("custom-call", "threefry", line, *words)
     line = 'ROOT r = (f32[2,3], s32[2,3]) custom-call(p0), custom_call_target="TopK"'
     yield structured("custom-call", "TopK", line, small_integers(rng, "f32", (2, 7)))
 

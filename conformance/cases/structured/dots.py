@@ -80,6 +80,7 @@ def cases(thorough: bool) -> Iterator[Case]:
             made = _dot(f"{'_'.join(types)}_{n}", FORMS[n], *types)
             if made:
                 yield made
+    yield from _extremes()
     for precision in ("default,default", "high,high", "highest,highest", "default,highest"):
         lhs, rhs, attributes = FORMS[0]
         more = f"{attributes}, operand_precision={{{precision}}}"
@@ -97,6 +98,18 @@ def _dot(variant: str, form: tuple, lhs_type: str, rhs_type: str, result: str) -
         return structured("dot", variant, line, a, b)
     except Violation:
         return None  # not all mixtures of types are allowed
+
+
+def _extremes() -> Iterator[Case]:
+    """Integers of 8 bits at their ends: two products do not fit 16 bits, and many do not fit the result."""
+    for n, types in enumerate((("u8", "s8", "s32"), ("s8", "s8", "s32"), ("u8", "u8", "s32"), ("s8", "s8", "s8"))):
+        rng = seeded(f"dot/extremes_{n}")
+        ends = [
+            np.array((np.iinfo(t).min, np.iinfo(t).max), t) for t in map(dict(u8="uint8", s8="int8").get, types[:2])
+        ]
+        a, b = (rng.choice(e, dims) for e, dims in zip(ends, ((7, 24), (24, 5)), strict=True))
+        line = f"ROOT r = _{types[2]} dot(p0, p1), {FORMS[0][2]}"
+        yield structured("dot", f"extremes_{'_'.join(types)}", line, a, b)
 
 
 def _random(n: int) -> Case:

@@ -211,6 +211,9 @@ def _gathers(thorough: bool) -> Iterator[Case]:
         x = random_values(seeded("gather/limits"), "f32", (5, 3))
         line = f"ROOT r = _ gather(p0, p1), {GATHERS[0][2]}"
         yield structured("gather", f"limits_{t}", line, x, i)
+        line = """ROOT r = _ gather(p0, p1), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+                  index_vector_dim=1, slice_sizes={1}"""
+        yield structured("gather", f"scalars_{t}", " ".join(line.split()), x[:, 0].copy(), i)
 
 
 def _scatters(thorough: bool) -> Iterator[Case]:

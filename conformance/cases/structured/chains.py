@@ -1,0 +1,163 @@
+"""Several operations one after another, where a compiler is tempted: to round once for twice, to group sums anew, to
+leave out what cancels, to fold one operation into the next. Each result says what the program says, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from refxla_spec.types import ELEMENT_TYPES, ElementType
+
+from .. import Case, seeded
+from ..building import random_values, several, shape, structured
+from ..values import edges
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+NARROWER = (("f64", "f32"), ("f64", "bf16"), ("f32", "f16"), ("f32", "bf16"), ("bf16", "f8e5m2"), ("f16", "f8e4m3fn"))
+DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
+COUNT = 96
+
+
+def cases(thorough: bool) -> Iterator[Case]:
+    """Arithmetic in each type, conversions there and back, functions and their inverses, then data movement."""
+    for name in FLOATS:
+        t = ELEMENT_TYPES[name]
+        yield _products_and_sums(t)
+        yield _grouped(t)
+        yield _with_itself(t)
+        yield _with_constants(t)
+        yield _undone(t)
+    for wide, narrow in NARROWER:
+        yield _there_and_back(wide, narrow)
+    for name in ("s8", "u8", "s32", "u32", "s64"):
+        yield _integers(ELEMENT_TYPES[name])
+    yield from _movement()
+
+
+def _products_and_sums(t: ElementType) -> Case:
+    """A product and a sum are rounded each: the sums cancel, so that the product's rounding is all that is left."""
+    rng = seeded(f"chains/products/{t}")
+    x, y = random_values(rng, t, (COUNT,)), random_values(rng, t, (COUNT,))
+    z = -(x * y).astype(t.dtype)
+    dims = shape(t, (COUNT,))
+    product = f"m = {dims} multiply(p0, p1)\n"
+    lines = ["_ add(m, p2)", "_ add(p2, m)", "_ subtract(m, p3)", "_ subtract(p3, m)"]
+    return several("add", f"to_product_{t}", lines, x, y, z, -z, constants=product)
+
+
+def _grouped(t: ElementType) -> Case:
+    """Sums and products of three, grouped either way, and of four as a tree."""
+    rng = seeded(f"chains/grouped/{t}")
+    inputs = [random_values(rng, t, (COUNT,)) * t.dtype.type(2.0**k) for k in (6, 0, 3, -2)]
+    inputs = [i.astype(t.dtype) for i in inputs]
+    d = shape(t, (COUNT,))
+    before = "".join(
+        f"{o}{n} = {d} {o}({a}, {b})\n"
+        for o in ("add", "multiply")
+        for n, (a, b) in enumerate((("p0", "p1"), ("p1", "p2"), ("p2", "p3")))
+    )
+    lines = [
+        f"_ {o}({a}, {b})"
+        for o in ("add", "multiply")
+        for a, b in ((f"{o}0", "p2"), ("p0", f"{o}1"), (f"{o}0", f"{o}2"), ("p2", f"{o}0"))
+    ]
+    return several("add", f"grouped_{t}", lines, *inputs, constants=before)
+
+
+def _with_itself(t: ElementType) -> Case:
+    """x - x, x / x and comparisons of x with itself, on edge values."""
+    x = edges(t)
+    lines = [f"_ {o}(p0, p0)" for o in ("subtract", "divide", "add", "multiply", "maximum", "minimum", "remainder")]
+    lines += [f"{shape('pred', x.shape)} compare(p0, p0), direction={d}" for d in DIRECTIONS]
+    return several("subtract", f"from_itself_{t}", lines, x)
+
+
+def _with_constants(t: ElementType) -> Case:
+    """Sums, products and quotients with 0, -0, 1, -1, 2 and 0.5, on edge values."""
+    x = edges(t)
+    d, constants, lines = shape(t, x.shape), "", []
+    for n, number in enumerate(("0", "-0", "1", "-1", "2", "0.5", "3")):
+        constants += f"s{n} = {t}[] constant({number})\nc{n} = {d} broadcast(s{n}), dimensions={{}}\n"
+        for o in ("add", "subtract", "multiply", "divide", "maximum", "power")[: 6 if number in ("2", "0.5") else 5]:
+            lines.append(f"_ {o}(p0, c{n})")
+        lines += [f"_ {o}(c{n}, p0)" for o in ("subtract", "divide", "add", "multiply")]
+    return several("multiply", f"by_constants_{t}", lines, x, constants=constants)
+
+
+def _undone(t: ElementType) -> Case:
+    """An operation and its inverse: (x / y) * y, (x * y) / y, (x + y) - y, sqrt(x * x), log(exp(x)), -(-x), ..."""
+    rng = seeded(f"chains/undone/{t}")
+    x = np.concatenate([edges(t), random_values(rng, t, (COUNT,))])
+    y = np.concatenate([edges(t)[::-1], random_values(rng, t, (COUNT,))])
+    d = shape(t, x.shape)
+    first = {
+        "q": "divide(p0, p1)", "m": "multiply(p0, p1)", "s": "add(p0, p1)", "w": "multiply(p0, p0)", "v": "sqrt(p0)",
+        "e": "exponential(p0)", "l": "log(p0)", "n": "negate(p0)", "a": "abs(p0)",
+    }  # fmt: skip
+    before = "".join(f"{name} = {d} {made}\n" for name, made in first.items())
+    lines = [
+        "_ multiply(q, p1)", "_ divide(m, p1)", "_ subtract(s, p1)", "_ sqrt(w)", "_ multiply(v, v)", "_ log(e)",
+        "_ exponential(l)", "_ negate(n)", "_ abs(n)", "_ negate(a)", "_ subtract(p0, s)",
+    ]  # fmt: skip
+    return several("divide", f"undone_{t}", lines, x, y, constants=before)
+
+
+def _there_and_back(wide: str, narrow: str) -> Case:
+    """A number that passes through a narrower type is rounded there."""
+    t = ELEMENT_TYPES[wide]
+    x = np.concatenate([edges(t), random_values(seeded(f"chains/{wide}/{narrow}"), t, (COUNT,))])
+    lines = f"""c = {shape(narrow, x.shape)} convert(p0)
+                ROOT r = {shape(wide, x.shape)} convert(c)"""
+    return structured("convert", f"there_and_back_{wide}_{narrow}", lines, x)
+
+
+def _integers(t: ElementType) -> Case:
+    """What overflows on the way: (x + y) - y, (x * y) / y, (x << 3) >> 3, x / 2 and x % 2 by shifts and masks."""
+    rng = seeded(f"chains/integers/{t}")
+    x = np.concatenate([edges(t), random_values(rng, t, (COUNT,))])
+    y = np.concatenate([edges(t)[::-1], random_values(rng, t, (COUNT,))])
+    d = shape(t, x.shape)
+    before = f"""s = {d} add(p0, p1)
+                 m = {d} multiply(p0, p1)
+                 k = {t}[] constant(3)
+                 c = {d} broadcast(k), dimensions={{}}
+                 l = {d} shift-left(p0, c)
+                 h = {t}[] constant(2)
+                 two = {d} broadcast(h), dimensions={{}}
+              """
+    lines = [
+        "_ subtract(s, p1)", "_ divide(m, p1)", "_ shift-right-arithmetic(l, c)", "_ shift-right-logical(l, c)",
+        "_ divide(p0, two)", "_ remainder(p0, two)", "_ divide(p0, p0)", "_ multiply(two, two)",
+    ]  # fmt: skip
+    return several("divide", f"undone_{t}", lines, x, y, constants=before)
+
+
+def _movement() -> Iterator[Case]:
+    """Movement of squares and cubes, of which a wrong one has the right dimensions, and what is folded together."""
+    rng = seeded("chains/movement")
+    square, cube = random_values(rng, "f32", (4, 4)), random_values(rng, "s16", (3, 3, 3))
+    lines = ["_ transpose(p0), dimensions={1,0}"] + [
+        f"_ transpose(p1), dimensions={{{o}}}" for o in ("1,2,0", "2,0,1", "0,2,1", "2,1,0", "1,0,2")
+    ]
+    yield several("transpose", "squares", lines, square, cube)
+    lines = [f"f32[4,4] broadcast(p0), dimensions={{{d}}}" for d in (0, 1)]
+    lines += [f"f32[4,4,4] broadcast(p1), dimensions={{{d}}}" for d in ("0,1", "1,2", "0,2", "1,0", "2,0")]
+    yield several("broadcast", "squares", lines, random_values(rng, "f32", (4,)), square)
+    lines = [f"_ reverse(p0), dimensions={{{d}}}" for d in ("0", "1", "0,1")]
+    yield several("reverse", "squares", lines, square)
+    lines = ["_ concatenate(p0, p1), dimensions={0}", "_ concatenate(p1, p0), dimensions={1}"]
+    yield several("concatenate", "squares", lines, square, random_values(rng, "f32", (4, 4)))
+    padded = "zero = f32[] constant(0)\nq = _ pad(p0, zero), padding=2_1x1_3\n"
+    lines = ["_ slice(q), slice={[2:6], [1:5]}", "_ slice(q), slice={[1:5], [1:5]}", "_ slice(q), slice={[0:4], [4:8]}"]
+    yield several("slice", "of_a_pad", lines, square, constants=padded)
+    turned = "u = f32[4,4] transpose(p1), dimensions={1,0}\nv = f32[4,4] transpose(p0), dimensions={1,0}\n"
+    dims = "lhs_contracting_dims={%d}, rhs_contracting_dims={%d}"
+    lines = [f"_ dot({a}, {b}), {dims % (k, n)}" for a, b in (("p0", "u"), ("v", "p1"), ("v", "u"), ("p0", "p1"))
+             for k in (0, 1) for n in (0, 1)]  # fmt: skip
+    yield several("dot", "squares", lines, square, random_values(rng, "f32", (4, 4)), constants=turned)
+    barrier = """a = (f32[4,4], f32[4,4]) tuple(p0, p1)
+                 b = (f32[4,4], f32[4,4]) opt-barrier(a)
+                 c = f32[4,4] get-tuple-element(b), index=0
+                 d = f32[4,4] get-tuple-element(b), index=1
+                 ROOT r = f32[4,4] subtract(c, d)"""
+    yield structured("opt-barrier", "of_two", barrier, square, random_values(rng, "f32", (4, 4)))

@@ -1,0 +1,53 @@
+"""An array of a million elements at the end of a program: where threads share the work, and indices are large.
+
+It is made of a value that is there, repeated, and of counted numbers, so that each element is another; what a program
+is given, and what is kept of one that differs, stay small.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import ELEMENT_TYPES, Shape
+
+from ..frame import Frame
+
+LEAST = 10**6
+TYPES = ("s32", "u32", "f32", "u8", "bf16", "s16", "f64")
+
+
+def large(f: Frame, r: Random) -> list[Instruction]:
+    """One result of at least LEAST elements, or one and what a reduction makes of it; none where nothing fits."""
+    found = [v for v in f.pool if v.shape.element_type.name in TYPES and v.shape.size and v.shape.rank]
+    if not found:
+        return []
+    known, f.limit = f.limit, 2 * LEAST
+    try:
+        return _grown(f, r, r.choice(found))
+    finally:
+        f.limit = known
+
+
+def _grown(f: Frame, r: Random, value: Instruction) -> list[Instruction]:
+    t, n = value.shape.element_type, value.shape.size
+    rows = LEAST // n + r.randrange(1, 20)
+    flat = f.put("reshape", value, shape=Shape(t, (n,)))
+    x = f.put("broadcast", flat, shape=Shape(t, (rows, n)), dimensions=(1,))
+    counted = f.put("iota", shape=Shape(ELEMENT_TYPES["s32"], (rows, n)), iota_dimension=0)
+    if t.name != "s32":
+        counted = f.put("convert", counted, shape=Shape(t, (rows, n)))
+    x = f.put(r.choice(("add", "subtract", "maximum")), x, counted)
+    kind = r.randrange(5)
+    if kind == 0:
+        x = f.put("transpose", x, dimensions=(1, 0))
+    elif kind == 1:
+        x = f.put("reverse", x, dimensions=(r.randrange(2),))
+    elif kind == 2:
+        x = f.put("reshape", x, shape=Shape(t, (rows * n,)))
+    elif kind == 3 and t.is_integer:
+        opcode = r.choice(("add", "maximum"))
+        d = (r.choice((0, 1)),) if r.random() < 0.7 else (0, 1)
+        start = f.number(t, 0)
+        return [x, f.put("reduce", x, start, dimensions=d, to_apply=f.program.reducer(opcode, t))]
+    return [x]

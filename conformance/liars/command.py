@@ -1,0 +1,84 @@
+"""refxla-conformance liars: implementations that are wrong on purpose, put to suite, --check and fuzzer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import Error
+from rich.console import Console
+from rich.table import Table
+
+from ..cases import Case, collect
+from ..machine import machine
+from ..report import write_text
+from . import find, table
+from .liar import LIARS, TOOLS, Liar
+from .trial import Trials, checked, fuzzed, suite
+
+PROGRAMS = 4000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="liars; all if none is named")
+    parser.add_argument("--list", action="store_true", help="say what each liar stands for, and run nothing")
+    parser.add_argument("--tool", action="append", choices=TOOLS, help="put them to this tool alone")
+    parser.add_argument("--count", type=int, default=PROGRAMS, help="random programs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="the first random program's number (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the command; 0 if each liar is caught by each tool that can meet it, 1 if not, 2 for a wrong call."""
+    console = Console(highlight=False)
+    try:
+        liars = [find(name) for name in options.names] or list(LIARS.values())
+        if options.list:
+            for liar in liars:
+                console.print(f"{liar.name}: {liar.what}", markup=False, soft_wrap=True)
+            return 0
+        cases = collect()
+        found = table.rows({tool: _put(tool, liars, cases, options, console) for tool in options.tool or TOOLS})
+        if options.json:
+            data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": found}
+            write_text(options.json, json.dumps(data, indent=1) + "\n")
+    except Error as problem:
+        console.print(f"error: {problem}", markup=False)
+        return 2
+    shown = Table("liar", *(options.tool or TOOLS), box=None)
+    for name, _, *tools in table.lines(found):
+        shown.add_row(name, *(said for tool, said in zip(TOOLS, tools, strict=True) if tool in (options.tool or TOOLS)))
+    console.print(shown)
+    passed = [f"{name} passes {row[t]['passed']} ({t})" for name, row in found.items() for t in TOOLS
+              if t in row and row[t]["passed"] and LIARS[name].everywhere]  # fmt: skip
+    missed = table.missed(found)
+    for text in (*passed, *(f"not caught: {m}" for m in missed)):
+        console.print(text, markup=False)
+    return 1 if missed or passed else 0
+
+
+def _put(tool: str, liars: list[Liar], cases: list[Case], options: argparse.Namespace, console: Console) -> Trials:
+    """The liars that the tool can meet, put to it."""
+    chosen, start = [q for q in liars if tool in q.tools], time.monotonic()
+    with console.status(f"{len(chosen)} liars are put to {tool}"):
+        if tool == "suite":
+            trials = suite(chosen, cases)
+        elif tool == "check":
+            trials = checked(chosen, [c for c in cases if not c.is_negative and c.devices == 1 and c.infeed is None])
+        else:
+            trials = fuzzed(chosen, range(options.seed, options.seed + options.count))
+    console.print(f"{tool}: {sum(bool(t.caught) for t in trials.values())} of {len(chosen)} liars are caught, "
+                  f"in {time.monotonic() - start:.0f} s")  # fmt: skip
+    return trials
+
+
+def _origin() -> dict[str, Any]:
+    """The commit and the machine."""
+    here = Path(__file__).resolve().parent
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    return {"commit": asked.stdout.strip(), "machine": machine()}

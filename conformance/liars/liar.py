@@ -1,0 +1,165 @@
+"""What a liar is, and the table of all of them.
+
+Three decorators enter a function, under its name with `-` for `_`; its docstring says what class of bugs it stands for.
+
+    @of_results             lie(results) -> results: what the program returns, its arrays in order, is changed
+    @of_operation("add")    lie(truth, instruction, *operands) -> value: the value of an operation is another one;
+                            truth(instruction, *operands) is the right value, also for other operands or attributes
+    @of_target              a class: a target that is wrong in a way of its own
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from refxla_spec.errors import EvaluationError
+from refxla_spec.module import Instruction, Module
+from refxla_spec.operation import operations
+from refxla_spec.types import Value
+
+from ..targets.base import Target
+from ..targets.reference import Reference
+
+TOOLS = ("suite", "check", "fuzz")
+SUITE_ALONE = TOOLS[:1]
+
+Results = list[np.ndarray]
+Lie = Callable[..., Value]
+
+
+@dataclass(frozen=True)
+class Liar:
+    """`name` follows "liar:" on the command line; `what` is the class of bugs, a sentence. A program without one of
+    `opcodes` is computed right (() if any program may be wrong). `everywhere` says that no result is right, so that no
+    case may pass, and `verifier` that no result is wrong, but what is said of programs. `tools` are those that run
+    programs which show the lie: the suite alone has programs for several devices, or invalid ones.
+    """
+
+    name: str
+    what: str
+    make: Callable[[], Target]
+    opcodes: tuple[str, ...] = ()
+    everywhere: bool = False
+    verifier: bool = False
+    tools: tuple[str, ...] = TOOLS
+
+    def target(self) -> Target:
+        """The liar, as a target of the suite."""
+        made = self.make()
+        made.name = f"liar:{self.name}"
+        return made
+
+    def touches(self, opcodes: Iterable[str]) -> bool:
+        """Whether programs of these operations may come out wrong."""
+        return not self.opcodes or not set(self.opcodes).isdisjoint(opcodes)
+
+
+TURNS = 3000  # of a loop in a program that is lied about; programs of the suite and the fuzzer make fewer
+LIARS: dict[str, Liar] = {}
+
+
+def _enter(function: Any, make: Callable[[], Target], **more: Any) -> Any:
+    name = function.__name__.replace("_", "-")
+    assert name not in LIARS, f"two liars are called {name}"
+    what = " ".join(inspect.cleandoc(function.__doc__).split("\n\n")[0].split())
+    LIARS[name] = Liar(name, what, make, **more)
+    return function
+
+
+def of_results(function: Callable[[Results], Results] | None = None, *, everywhere: bool = False) -> Any:
+    """Enter a lie about the results of whole programs."""
+    if function is None:
+        return functools.partial(of_results, everywhere=everywhere)
+    return _enter(function, lambda: _AboutResults(function), everywhere=everywhere)
+
+
+def of_operation(*opcodes: str, tools: tuple[str, ...] = TOOLS) -> Callable[[Lie], Lie]:
+    """Enter a lie about the values of some operations."""
+
+    def enter(function: Lie) -> Lie:
+        make = lambda: _AboutOperations(opcodes, function)  # noqa: E731
+        return _enter(function, make, opcodes=opcodes, tools=tools)
+
+    return enter
+
+
+def of_target(**more: Any) -> Callable[[type[Target]], type[Target]]:
+    """Enter a class of targets, under the name of the class in small letters."""
+
+    def enter(cls: type[Target]) -> type[Target]:
+        name = "".join(f"-{c.lower()}" if c.isupper() else c for c in cls.__name__).strip("-")
+        what = " ".join(inspect.cleandoc(cls.__doc__).split("\n\n")[0].split())
+        LIARS[name] = Liar(name, what, cls, **more)
+        return cls
+
+    return enter
+
+
+class _AboutResults(Reference):
+    """The reference, with its results changed."""
+
+    def __init__(self, lie: Callable[[Results], Results]) -> None:
+        self.lie = lie
+
+    def run(self, module: Module, arguments: Sequence[Value]) -> Results:
+        with np.errstate(all="ignore"):
+            return [np.asarray(r) for r in self.lie([r.copy() for r in super().run(module, arguments)])]
+
+
+class _AboutOperations(Reference):
+    """The reference, with the meaning of some operations changed while it runs."""
+
+    def __init__(self, opcodes: Sequence[str], lie: Lie) -> None:
+        self.opcodes, self.lie = opcodes, lie
+
+    def run(self, module: Module, arguments: Sequence[Value]) -> Results:
+        with redefined(self.opcodes, self.lie):
+            return super().run(module, arguments)
+
+    def run_fed(self, module: Module, arguments: Sequence[Value], infeed: Sequence[Value]) -> Results:
+        with redefined(self.opcodes, self.lie):
+            return super().run_fed(module, arguments, infeed)
+
+
+@contextmanager
+def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
+    """For a while the operations mean what `lie` says."""
+    known = operations()
+
+    def bent(truth: Callable[..., Value]) -> Callable[..., Value]:
+        def evaluate(instruction: Instruction, *operands: Value, **given: Any) -> Value:
+            with np.errstate(all="ignore"):
+                return lie(functools.partial(truth, **given), instruction, *operands)
+
+        return evaluate
+
+    truths = {opcode: known[opcode].evaluate for opcode in opcodes} | {"while": _bounded}
+    changed = {o: replace(known[o], evaluate=bent(truth) if o in opcodes else truth) for o, truth in truths.items()}
+    with patch.dict(known, changed):
+        yield
+
+
+def _bounded(instruction: Instruction, value: Value, *, run: Callable[..., Value]) -> Value:
+    """A while loop, which a lie about its condition may keep from ending."""
+    for _ in range(TURNS):
+        if not run(instruction.condition, value):
+            return value
+        value = run(instruction.body, value)
+    raise EvaluationError(f"{instruction.name} has made {TURNS} turns")
+
+
+def with_attributes(instruction: Instruction, **attributes: Any) -> Instruction:
+    """The instruction with other attributes."""
+    return replace(instruction, attributes={**instruction.attributes, **attributes})
+
+
+def same_shapes(*values: Value) -> bool:
+    """Whether arrays have the same types and dimensions, so that they may stand for each other."""
+    return all(v.dtype == values[0].dtype and v.shape == values[0].shape for v in values)
