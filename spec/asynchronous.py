@@ -13,6 +13,7 @@ from . import grammar
 from .errors import InvalidProgramError
 from .module import Computation, Instruction
 
+ALIASING = "output_to_operand_aliasing"
 THREAD = "async_execution_thread"
 
 
@@ -58,6 +59,8 @@ def lengthen(written: Instruction, suffix: str, computations: dict[str, Computat
             f"{written.name}: {written.opcode}-start is stated as {written.shape}; it gives a tuple of the operands, "
             "as a tuple, the result, and contexts, such as ((f32[4]), f32[2], u32[])"
         )
+    if written.opcode == "call" and ALIASING in written.attributes:  # a call has no such attribute, its start has
+        made.attributes[ALIASING] = written.attributes.pop(ALIASING)
     taken = [o.shape for o in written.operands]
     parameters = [Instruction(f"param_{n}", "parameter", s, [], {"number": n}) for n, s in enumerate(taken)]
     written.name, written.shape, written.operands = f"{written.opcode}.wrapped", parts[1], list(parameters)

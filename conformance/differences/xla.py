@@ -153,7 +153,7 @@ def _of_distribution(case: Case, leaf: int, got: np.ndarray, expected: np.ndarra
     i = site(case, leaf)
     if i.distribution == "rng_normal":
         return np.isfinite(got.astype(np.float64))
-    low, high = (operand.literal for operand in i.operands)
+    low, high = operands(case, leaf)
     return (got >= low) & (got < high)
 
 

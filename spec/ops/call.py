@@ -5,7 +5,7 @@ The operation is `to_apply(arguments...)`: nothing else happens.
 
 from __future__ import annotations
 
-from ..attributes import BOOL, COMPUTATION, REQUIRED, VERBATIM, Attribute
+from ..attributes import BOOL, COMPUTATION, REQUIRED, Attribute
 from ..module import Instruction
 from ..operation import Example, require
 from ..types import Shape, Value
@@ -14,7 +14,6 @@ from ..vectorize import Run
 INPUTS = {"*arguments": "one value for each parameter of the computation"}
 ATTRIBUTES = {
     "to_apply": Attribute(COMPUTATION, REQUIRED, "the computation"),
-    "output_to_operand_aliasing": Attribute(VERBATIM, "", "which results may live in which operand's memory"),
     "is_composite": Attribute(BOOL, False, "whether the call stands for one named operation; no change of meaning"),
 }
 CONSTRAINTS = {

@@ -252,3 +252,14 @@ def test_a_reducer_may_have_a_type_that_holds_the_operands(reducer, operand, hol
     x = np.array([3, 5]).astype(parse_shape(f"{operand}[2]").element_type.dtype)
     results = run_devices(module, [[x], [x + x]])
     assert [r.astype(float).tolist() for r in results] == [[-3, -5]] * 2
+
+
+def test_the_start_of_a_call_keeps_what_may_share_memory():
+    aliasing = "output_to_operand_aliasing={{}: (0, {})}"
+    module = parse(
+        "HloModule m\nf { a = f32[2] parameter(0)\n ROOT b = f32[2] negate(a) }\nENTRY e { x = f32[2] parameter(0)\n"
+        f" s = ((f32[2]), f32[2], u32[]) call-start(x), to_apply=f, {aliasing}\n ROOT d = f32[2] call-done(s) }}"
+    )
+    verify(module)
+    (start,) = [line for line in print_module(module).split("\n") if aliasing in line]
+    assert " async-start(" in start  # a call has no such attribute in XLA's text

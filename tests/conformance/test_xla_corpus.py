@@ -1,0 +1,96 @@
+"""XLA's own programs: how they are found in C++ and in files, what is asked of them, and the table of judgements."""
+
+import re
+
+import pytest
+from refxla_conformance.xla_corpus.__main__ import main
+from refxla_conformance.xla_corpus.extract import corpus
+from refxla_conformance.xla_corpus.judged import Judgement, judge, listed, read, write
+from refxla_conformance.xla_corpus.worker import PLAIN, TO_JUDGE
+from refxla_spec.errors import InputError
+
+SOURCE = """
+// TEST(Not, ThisOne) { R"(HloModule no)" }
+TEST_F(Suite, Raw) {
+  const char* text = R"hlo(
+    HloModule raw
+    ENTRY e { ROOT x = f32[2] parameter(0) })hlo";
+  char quote = '"';
+  Parse("HloModule plain\\n"
+        "ENTRY e { ROOT x = f32[3]"  // and on
+        " parameter(0) }");
+  Parse(absl::Substitute(R"(HloModule hole
+    ENTRY e { ROOT x = f32[$0] parameter(0) })", 3));
+  EXPECT_EQ("no program", "at all");
+  Parse(R"(
+    HloModule raw
+    ENTRY e { ROOT x = f32[2] parameter(0) })");
+}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    (tmp_path / "xla").mkdir()
+    (tmp_path / "xla/some_test.cc").write_text(SOURCE)
+    (tmp_path / "xla/two.hlo").write_text(
+        "HloModule a\nENTRY e { ROOT x = f32[] parameter(0) }\n// -----\nHloModule b\nENTRY e { ROOT x = f32[ }\n"
+    )
+    return tmp_path
+
+
+def test_texts_are_found_in_strings_and_files(checkout):
+    found = corpus(checkout)
+    names = [(t.file, t.test, re.search(r"HloModule (\w+)", t.text)[1]) for t in found.texts]
+    assert names == [
+        ("xla/some_test.cc", "Suite.Raw/0", "raw"),
+        ("xla/some_test.cc", "Suite.Raw/1", "plain"),
+        ("xla/two.hlo", "0", "a"),
+        ("xla/two.hlo", "1", "b"),
+    ]
+    assert "f32[3] parameter(0)" in found.texts[1].text
+    assert found.holes == 1
+    with pytest.raises(InputError, match="no checkout of XLA"):
+        corpus(checkout / "nowhere")
+
+
+def test_each_text_is_read_run_and_compared(checkout, tmp_path, capsys):
+    pytest.importorskip("refxla_conformance.targets.xla_cpu")
+    rows = tmp_path / "rows"
+    assert main([str(checkout), "--rows", str(rows), "-j", "1"]) == 0
+    first = rows.read_text()
+    assert first.count('"outcome": "agreed"') == 3 and first.count('"outcome": "both refuse"') == 1
+    assert main([str(checkout), "--rows", str(rows), "-j", "1"]) == 0
+    assert rows.read_text() == first, "what is there is not asked again"
+
+
+def row(outcome: str, reason: str, key: str = "1") -> dict:
+    return {"file": "f", "test": "t", "key": key, "outcome": outcome, "reason": reason}
+
+
+def test_what_is_not_judged_is_left(tmp_path):
+    table = [
+        Judgement("known", "differs", "at all", "so it is"),
+        Judgement("one", "fault", "", "too", (("f", "t", "2"),)),
+    ]
+    rows = [
+        row("differs", "not at all"),
+        row("differs", "so"),
+        row("fault", "x", "2"),
+        row("agreed", ""),
+        row("fault", "x"),
+    ]
+    found = judge(rows, table)
+    assert {name: len(made) for name, made in found.items()} == {"known": 1, "one": 1, "": 2}
+    write(listed(table, rows), tmp_path / "table.json")
+    again = read(tmp_path / "table.json")
+    assert [j.texts for j in again] == [(("f", "t", "1"),), (("f", "t", "2"),)]
+
+
+def test_the_table_names_outcomes_and_reasons():
+    table = read()
+    assert len({j.name for j in table}) == len(table)
+    for j in table:
+        assert j.outcome in TO_JUDGE and j.outcome not in PLAIN
+        assert len(j.says) > 20 and re.compile(j.reason)
+        assert all(len(key) == 12 for *_, key in j.texts)
