@@ -127,6 +127,7 @@ setup(
         "refxla_conformance.report": ["page.html"],
         "refxla_conformance.sweep": ["*.json"],
         "refxla_conformance.liars": ["*.json"],
+        "refxla_conformance.xla_corpus": ["*.json"],
         "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
     },
     ext_modules=extensions(),
