@@ -10,7 +10,7 @@ and rounds it once, as the program says. Two limits say how far an element may l
                 (`suspect`) or CERTAINTY (`wrong`). To it comes, where comparisons and the like lie within k deviations
                 of their edge, twice what comes of it if they fall otherwise (for `wrong` in proportion). Where an error
                 is possible at all, it is one ULP at least, since it may end on either side of the middle of two
-                numbers.
+                numbers (of types narrower than f32 this is a decision like others).
 
     within      both limits are kept, and the smaller one is smaller than the reference's value, so that a zero, say,
                 would not have been taken for it; or the bits are the reference's.
@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -37,16 +37,17 @@ import numpy as np
 from .bounds import run_with_bounds
 from .compare import TINY, distance, same_bits, ulp
 from .errors import InputError
-from .interpreter import check_arguments
-from .module import Module
-from .numerics import type_of
+from .interpreter import check_arguments, last_uses
+from .module import Computation, Instruction, Module
+from .numerics import component_type, type_of
 from .sampling import Ensemble
-from .types import Shape, Value
+from .types import Shape, Value, leaves
 
 Array = np.ndarray
 
 MEMBERS = 16
-DECIDERS = 8  # a decision in doubt falls alike in all of them in one of 256 cases
+FEWEST = 4
+MEMORY = 8 << 30  # bytes that the values of all members may take: of larger programs there are fewer members
 FALSE_ALARM = 1e-3  # the probability that a program which keeps the contract has one suspect element
 CERTAINTY = 1e-9  # that it has one that is called wrong
 
@@ -120,12 +121,13 @@ class Report:
 
 
 def verdicts(
-    module: Module, args: Sequence[Value], results: Sequence[Any], members: int = MEMBERS, seed: int = 0
+    module: Module, args: Sequence[Value], results: Sequence[Any], members: int | None = None, seed: int = 0
 ) -> Report:
     """What is to be said of `results`, which a program gave for the module's entry computation on `args`.
 
     `results` are the arrays of its value, tuples opened. The same seed gives the same verdicts. Raises InputError if
     the results have not the types and dimensions of the reference's, or the arguments do not fit the program.
+    `members` is an even number; by default `members_of` says how many.
     """
     return Judge(module, args, members, seed).judge(results)
 
@@ -133,14 +135,16 @@ def verdicts(
 class Judge:
     """Knows what a module's entry computation may give for `args`: the reference's values, and both limits of each."""
 
-    def __init__(self, module: Module, args: Sequence[Value], members: int = MEMBERS, seed: int = 0) -> None:
+    def __init__(self, module: Module, args: Sequence[Value], members: int | None = None, seed: int = 0) -> None:
         arguments = check_arguments(module.entry, args)
+        members = members or members_of(module)
         with np.errstate(all="ignore"):
             value, bounds = run_with_bounds(module, arguments)
             self.references, self._bounds = _leaves(value), _leaves(bounds)
             total = max(1, sum(v.size for v in self.references))
             suspect, wrong = (student(p / total, members) for p in (FALSE_ALARM, CERTAINTY))
-            ensemble = Ensemble(members, DECIDERS, seed, suspect)
+            # A decision in doubt falls alike in all of 8 deciders in one of 256 cases.
+            ensemble = Ensemble(members, members // 2, seed, suspect)
             values = ensemble.run(module.entry, [ensemble.shared(a) for a in arguments])
             spreads, jumps = _leaves(ensemble.spread(values)), _leaves(ensemble.jumps(values))
             self._chances = [suspect * s + 2 * j for s, j in zip(spreads, jumps, strict=True)]
@@ -154,6 +158,31 @@ class Judge:
         known = zip(results, self.references, self._bounds, self._chances, strict=True)
         with np.errstate(all="ignore"):
             return Report([_judged(np.asarray(r), *of, self._ratio) for r, *of in known], self._unknown)
+
+
+def members_of(module: Module) -> int:
+    """How many members there are: fewer, and so wider limits, where their values would take more than MEMORY."""
+    largest = max(_live_bytes(c) for c in module.computations)
+    members = MEMBERS
+    while members > FEWEST and (members + members // 2) * largest > MEMORY:
+        members //= 2
+    return members
+
+
+def _live_bytes(computation: Computation) -> int:
+    """The most bytes that the values of a computation take at a time, parameters apart, which members share."""
+    live = most = 0
+    for i, dead in zip(computation.instructions, last_uses(computation), strict=True):
+        live += _bytes(i)
+        most = max(most, live)
+        live -= sum(map(_bytes, dead))
+    return most
+
+
+def _bytes(i: Instruction) -> int:
+    if i.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):  # which share their parts
+        return 0
+    return sum(prod(s.dimensions) * s.element_type.dtype.itemsize for s in leaves(i.shape) if s.is_array)
 
 
 def _leaves(value: Value) -> list[Any]:
@@ -172,7 +201,8 @@ def _judged(result: Array, reference: Array, bound: Array, chance: Array, ratio:
         same |= np.isnan(result) & np.isnan(reference)
     apart = np.where(same, 0.0, np.maximum(distance(result, reference), TINY))
     floating = element_type.is_float or element_type.is_complex
-    least = np.where(bound > 0, np.nan_to_num(ulp(reference), nan=0.0, posinf=0.0), 0) if floating else 0.0
+    wide = floating and component_type(element_type).bits >= 32
+    least = np.where(bound > 0, np.nan_to_num(ulp(reference), nan=0.0, posinf=0.0), 0) if wide else 0.0
     probable, possible = np.maximum(chance, least), np.maximum(ratio * chance, least)
     allowed = np.minimum(bound, probable)
     size = np.abs(reference).astype(np.float64) if floating else 1.0

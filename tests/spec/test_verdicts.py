@@ -1,12 +1,13 @@
 """The verdict on each element: who is found, who is not blamed, and what is undecided."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from refxla_spec.errors import InputError
 from refxla_spec.interpreter import run
 from refxla_spec.sampling import Ensemble, sample
 from refxla_spec.text import parse
-from refxla_spec.verdicts import Judge, Verdict, student, verdicts
+from refxla_spec.verdicts import Judge, Verdict, members_of, student, verdicts
 
 ADD = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
 
@@ -207,3 +208,39 @@ def test_the_same_seed_gives_the_same_verdicts():
     module, args = deep("relu")
     one, two = (verdicts(module, args, [run(module, args)]).results[0].allowed for _ in range(2))
     assert np.array_equal(one, two)
+
+
+def test_large_programs_have_fewer_members():
+    """Three arrays of the size live together; x is shared by all."""
+    for size, members in ((1 << 20, 16), (1 << 24, 16), (1 << 25, 8), (1 << 28, 4)):
+        lines = [f"x = f32[{size}] parameter(0)", f"a = f32[{size}] exponential(x)", f"b = f32[{size}] tanh(x)"]
+        assert members_of(entry(*lines, f"ROOT c = f32[{size}] add(a, b)")) == members, size
+    module, args = deep()
+    for members in (4, 8):
+        assert not verdicts(module, args, [sample(module, args, 5)], members=members).broken
+        (found,) = verdicts(module, args, [0 * args[0]], members=members).results
+        assert not found.count(Verdict.WITHIN)
+
+
+NARROW = {
+    "a sum": ("x = bf16[64,64] parameter(0)", "z = bf16[] constant(0)",
+              "ROOT r = bf16[64] reduce(x, z), dimensions={1}, to_apply=add"),
+    "a product": ("x = bf16[64,64] parameter(0)",
+                  "ROOT r = bf16[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+    "a function": ("x = bf16[64,64] parameter(0)", "ROOT r = bf16[64,64] tanh(x)"),
+    "the end of a deep program": ("x = bf16[64,64] parameter(0)", "h0 = f32[64,64] convert(x)", *(
+        f"d{n} = f32[64,64] dot(h{n}, h0), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"h{n + 1} = f32[64,64] tanh(d{n})" for n in range(12)), "ROOT r = bf16[64,64] convert(h12)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NARROW)
+def test_a_narrow_result_is_rounded_to_nearest(what):
+    """To the neighbour instead, one element in two: each is found, but those that lie almost in the middle."""
+    module = entry(*NARROW[what], also=ADD.replace("f32", "bf16"))
+    x = (numbers(64, 64) / 8).astype(ml_dtypes.bfloat16)
+    right = run(module, [x])
+    assert not codes(module, [x], sample(module, [x], 3)).max() > Verdict.UNDECIDED
+    bits = right.view(np.uint16) + (np.arange(right.size) % 2).astype(np.uint16).reshape(right.shape)
+    found = codes(module, [x], bits.view(ml_dtypes.bfloat16)).reshape(-1)
+    assert not found[::2].any() and np.mean(found[1::2] >= Verdict.SUSPECT) > 0.9
