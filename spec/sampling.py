@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod, sqrt
 from typing import Any
 
@@ -47,6 +48,7 @@ from .bounds_sums import sum_of_errors
 from .collectives import started
 from .compare import bits_equal, distance, ulp
 from .elementwise import is_elementwise
+from .errors import EvaluationError
 from .interpreter import Interpreter, check_arguments, last_uses
 from .module import Computation, Instruction, Module
 from .numerics import component_type, make_complex, round_to, type_of
@@ -59,6 +61,7 @@ from .vectorize import binary_opcode, lift
 Array = np.ndarray
 Members = list[Value]  # the reference's value, and each member's; the same object where a member agrees bit for bit
 
+MORE_TURNS = 100  # of a loop that has ended in the reference
 # Operations that decide: where their operands are near an edge, the result jumps.
 DECIDING = frozenset(
     "compare floor ceil round-nearest-afz round-nearest-even sign convert reduce-precision remainder atan2 sort topk "
@@ -80,7 +83,7 @@ class Ensemble:
     def __init__(self, members: int, deciders: int = 0, seed: int = 0, window: float = 8.0) -> None:
         draws = [np.random.default_rng([seed, m]) for m in range(members + deciders)]
         samplers = [Sampler(d, decides=m >= members, window=window) for m, d in enumerate(draws)]
-        self.runs: list[Interpreter] = [Interpreter(), *samplers]
+        self.runs: list[Any] = [Interpreter(), *samplers]
         self.members = members
         self.window = window
         self.unknown: Counter[str] = Counter()
@@ -144,22 +147,40 @@ class Ensemble:
         return [v[i.index] for v in operands[0]]
 
     def _while(self, i: Instruction, operands: list[Members]) -> Members:
-        state = list(operands[0])
+        state, turns = list(operands[0]), 0
         left: dict[int, Value] = {}  # of members that do not turn with the reference: how they end
         while True:
             again = [bool(p) for p in self.run(i.condition, [state])]
             for m, more in enumerate(again):
                 if m not in left and more != again[0]:
                     self.unknown["a loop ends at another turn by rounding alone"] += not left
-                    left[m] = state[m]
-                    if more:
-                        left[m] = self.runs[m].evaluate(i, [self.runs[m].run(i.body, state[m])])
+                    left[m] = (
+                        self._tried(m, state[0], partial(self._turning, m, i, state[m], turns)) if more else state[m]
+                    )
                     state[m] = state[0]
             if not again[0]:
                 return [left.get(m, v) for m, v in enumerate(state)]
-            state = self.run(i.body, [state])
+            state, turns = self.run(i.body, [state]), turns + 1
             for m in left:
                 state[m] = state[0]
+
+    def _turning(self, m: int, i: Instruction, value: Value, turns: int) -> Value:
+        """How a member ends that goes on when the reference has ended, after so many turns. One that errs anew in each
+        turn may never find that nothing changes."""
+        run = self.runs[m]
+        for _ in range(turns + MORE_TURNS):
+            value = run.run(i.body, value)
+            if not run.run(i.condition, value):
+                return value
+        raise EvaluationError(f"{i.name}: a member goes on for {turns + MORE_TURNS} turns more")
+
+    def _tried(self, m: int, center: Value, action: Callable[[], Value]) -> Value:
+        """What comes of a member's action, or anything where it cannot be computed: as of a decomposition of NaN."""
+        try:
+            return action()
+        except EvaluationError:
+            self.unknown["a value cannot be computed on operands with errors"] += 1
+            return self.runs[m].lost(center)
 
     def _conditional(self, i: Instruction, operands: list[Members]) -> Members:
         called = branches(i)
@@ -171,18 +192,25 @@ class Ensemble:
 
         taken = [chosen(index) for index in operands[0]]
         given = operands[1 + taken[0]]
-        values = self.run(
-            called[taken[0]], [[v if t == taken[0] else given[0] for v, t in zip(given, taken, strict=True)]]
-        )
-        for m, t in enumerate(taken):
-            if t != taken[0]:
-                self.unknown["a branch is taken or not by rounding alone"] += m == 1
-                values[m] = self.runs[m].run(called[t], operands[1 + t][m])
+        along = [v if t == taken[0] else given[0] for v, t in zip(given, taken, strict=True)]
+        values = self.run(called[taken[0]], [along])
+        astray = [m for m, t in enumerate(taken) if t != taken[0]]
+        self.unknown["a branch is taken or not by rounding alone"] += bool(astray)
+        for m in astray:
+            values[m] = self._tried(
+                m, values[0], partial(self.runs[m].run, called[taken[m]], operands[1 + taken[m]][m])
+            )
+        self.unknown += Counter()  # without what is zero
         return values
 
     def _alone(self, i: Instruction, operands: list[Members]) -> Members:
         """What calls computations that the members run each for itself."""
-        return [run.evaluate(i, [o[m] for o in operands]) for m, run in enumerate(self.runs)]
+        center = self.runs[0].evaluate(i, [o[0] for o in operands])
+        alone = [
+            self._tried(m, center, partial(run.evaluate, i, [o[m] for o in operands]))
+            for m, run in enumerate(self.runs[1:], 1)
+        ]
+        return [center, *alone]
 
     _scan = _alone
 
@@ -203,11 +231,11 @@ class Ensemble:
             if agreed[m] and not (errs and noise.errs) and edges is None and not operation(i.opcode).takes_state:
                 values.append(center)
                 continue
-            value = run.erring(i, given, noise if errs else None)
+            value = self._tried(m, center, partial(run.erring, i, given, noise if errs else None))
             if errs and noise.errs and not noise.narrow or i.opcode in ROUNDING and not agreed[m]:
                 value = run.beside(value, center, noise.deviation if errs else None, given, first)
             if edges is not None and m > self.members:
-                value = run.either_way(i, given, value, edges, first)
+                value = self._tried(m, center, partial(run.either_way, i, given, value, edges, first))
             values.append(_as_center(value, center))
         return values
 
@@ -247,7 +275,7 @@ class Noise:
     """The errors that one instruction may make, given its operands: their deviation, element by element.
 
     `deviation` is an f64 array (in a tuple as the value), or None for none; `of_operands` that of the terms of a
-    reducer of its own, relative to each; `instruction` and `widened` are for narrow results what is computed in f32.
+    reducer of its own, relative to each. Of `narrow` results `instruction` is what is computed in f32.
     """
 
     def __init__(self, i: Instruction, operands: list[Value], value: Value, unknown: Counter[str]) -> None:
@@ -470,6 +498,12 @@ class Sampler(Interpreter):
             np.isfinite(aside) & (value != 0), aside, -0.0
         )  # which changes nothing, nor the sign of a zero
         return round_to(value + aside, i.shape.element_type)
+
+    def lost(self, value: Value) -> Value:
+        """NaN, or for integers anything, in place of a value."""
+        if isinstance(value, tuple):
+            return tuple(map(self.lost, value))
+        return None if value is None else self.moved(value, np.full(value.shape, np.inf))
 
     def moved(self, value: Value, deviation: Any) -> Value:
         """A value with uniform errors of that deviation; what is zero stays zero, and where it is inf all is open."""

@@ -8,7 +8,9 @@ from refxla_conformance.faults import FAULTS, example, flat, found, planted
 from refxla_conformance.fuzz.generate import generate
 from refxla_conformance.fuzz.runs import nested
 from refxla_spec.sampling import sample
-from refxla_spec.verdicts import Judge, verdicts
+from refxla_spec.verdicts import Judge, Verdict, verdicts
+
+import refxla
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -40,6 +42,17 @@ def test_planted_faults_are_found(judged, name, fault):
     verdict = found(planted(*judged(name), FAULTS[fault]))
     too_small = name.startswith("transformer") and fault == "one element off by 2^-16 of itself"
     assert verdict == ("" if fault in WITHOUT[name] else "wrong") or too_small and verdict
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_what_is_compiled_keeps_the_contract_and_is_decided(judged, name):
+    judge, module, args = judged(name)
+    results = refxla.compile(module)(*args)
+    report = judge.judge(list(results) if isinstance(results, tuple) else [results])
+    assert not report.broken and not report.unknown
+    undecided = sum(v.count(Verdict.UNDECIDED) for v in report.results)
+    assert undecided < 0.02 * sum(v.codes.size for v in report.results)
+    assert all(v.sharpness < 0.01 for v in report.results)
 
 
 def test_random_programs_that_keep_the_contract_are_not_blamed():

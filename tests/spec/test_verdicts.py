@@ -244,3 +244,39 @@ def test_a_narrow_result_is_rounded_to_nearest(what):
     bits = right.view(np.uint16) + (np.arange(right.size) % 2).astype(np.uint16).reshape(right.shape)
     found = codes(module, [x], bits.view(ml_dtypes.bfloat16)).reshape(-1)
     assert not found[::2].any() and np.mean(found[1::2] >= Verdict.SUSPECT) > 0.9
+
+
+def test_a_member_that_finds_no_end_is_given_up():
+    """The logistic function again and again until nothing changes: who errs anew in each turn may never see that."""
+    text = """HloModule m
+    c { s = (f32[], f32[]) parameter(0)
+        x = f32[] get-tuple-element(s), index=0
+        y = f32[] get-tuple-element(s), index=1
+        ROOT p = pred[] compare(x, y), direction=NE }
+    b { s = (f32[], f32[]) parameter(0)
+        x = f32[] get-tuple-element(s), index=0
+        e = f32[] logistic(x)
+        ROOT t = (f32[], f32[]) tuple(e, x) }
+    ENTRY e { x = f32[] parameter(0)
+              y = f32[] parameter(1)
+              s = (f32[], f32[]) tuple(x, y)
+              w = (f32[], f32[]) while(s), condition=c, body=b
+              ROOT r = f32[] get-tuple-element(w), index=0 }"""
+    args = [np.float32(1), np.float32(0)]
+    report = verdicts(parse(text), args, [np.float32(0.66)])
+    assert report.results[0].verdict is Verdict.UNDECIDED
+    assert "a loop ends at another turn by rounding alone" in report.unknown
+
+
+def test_a_decomposition_of_what_is_unknown():
+    """NumPy refuses to decompose NaN; the check goes on."""
+    call = 'custom-call({}), custom_call_target="Eigh", backend_config="1,1,100,1e-6"'
+    module = entry(
+        "x = f32[4,4] parameter(0)",
+        f"d = (f32[4,4], f32[4]) {call.format('x')}",
+        "v = f32[4,4] get-tuple-element(d), index=0",
+        f"ROOT f = (f32[4,4], f32[4]) {call.format('v')}",
+    )
+    x = numbers(4, 4)
+    report = verdicts(module, [x + x.T], [numbers(4, 4), numbers(4)])
+    assert [v.verdict for v in report.results] == [Verdict.UNDECIDED] * 2
