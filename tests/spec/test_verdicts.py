@@ -249,22 +249,27 @@ def test_a_narrow_result_is_rounded_to_nearest(what):
 def test_a_member_that_finds_no_end_is_given_up():
     """The logistic function again and again until nothing changes: who errs anew in each turn may never see that."""
     text = """HloModule m
-    c { s = (f32[], f32[]) parameter(0)
-        x = f32[] get-tuple-element(s), index=0
-        y = f32[] get-tuple-element(s), index=1
-        ROOT p = pred[] compare(x, y), direction=NE }
-    b { s = (f32[], f32[]) parameter(0)
-        x = f32[] get-tuple-element(s), index=0
-        e = f32[] logistic(x)
-        ROOT t = (f32[], f32[]) tuple(e, x) }
-    ENTRY e { x = f32[] parameter(0)
-              y = f32[] parameter(1)
-              s = (f32[], f32[]) tuple(x, y)
-              w = (f32[], f32[]) while(s), condition=c, body=b
-              ROOT r = f32[] get-tuple-element(w), index=0 }"""
-    args = [np.float32(1), np.float32(0)]
-    report = verdicts(parse(text), args, [np.float32(0.66)])
-    assert report.results[0].verdict is Verdict.UNDECIDED
+    either { a = pred[] parameter(0)
+             b = pred[] parameter(1)
+             ROOT c = pred[] or(a, b) }
+    c { s = (f32[64], f32[64]) parameter(0)
+        x = f32[64] get-tuple-element(s), index=0
+        y = f32[64] get-tuple-element(s), index=1
+        p = pred[64] compare(x, y), direction=NE
+        no = pred[] constant(false)
+        ROOT r = pred[] reduce(p, no), dimensions={0}, to_apply=either }
+    b { s = (f32[64], f32[64]) parameter(0)
+        x = f32[64] get-tuple-element(s), index=0
+        e = f32[64] logistic(x)
+        ROOT t = (f32[64], f32[64]) tuple(e, x) }
+    ENTRY e { x = f32[64] parameter(0)
+              y = f32[64] parameter(1)
+              s = (f32[64], f32[64]) tuple(x, y)
+              w = (f32[64], f32[64]) while(s), condition=c, body=b
+              ROOT r = f32[64] get-tuple-element(w), index=0 }"""
+    args = [numbers(64), numbers(64, seed=1)]
+    report = verdicts(parse(text), args, [np.full(64, 0.66, np.float32)])
+    assert report.results[0].count(Verdict.UNDECIDED) == 64
     assert "a loop ends at another turn by rounding alone" in report.unknown
 
 
