@@ -133,4 +133,7 @@ def test_xla_agrees_and_a_crash_costs_a_program_nothing():
     agreed = xla.check(sample("  a = f32[2] constant({1, 2})\n  ROOT b = f32[2] add(a, a)"))
     assert agreed.outcome == "agreed" and not agreed.died
     died = xla.check(sample("  a = s32[2] constant({0, 2})\n  ROOT b = s32[2] divide(a, a)"))
-    assert died.outcome == "excused" and died.why == (xla.QUOTIENTS,) and died.died
+    if died.died:  # in jaxlib 0.10; newer ones fold such a quotient
+        assert died.outcome == "excused" and died.why == (xla.QUOTIENTS,)
+    else:
+        assert died.outcome == "agreed"

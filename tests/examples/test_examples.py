@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from agreement import assert_agree, flat
 from refxla_spec import equality, interpreter, text, verify
+from refxla_spec.releases import release_of
 
 import refxla
 
@@ -60,7 +61,9 @@ def test_compiled_agrees_with_the_reference(path):
 @pytest.mark.parametrize("path", [p for p in FILES if p.parent.name != "cnn_tf"], ids=name)
 def test_jax_still_lowers_to_the_committed_text(path, tmp_path):
     """make.py makes the file that is committed: nobody edited one without the other."""
-    pytest.importorskip("refxla_conformance.targets.xla_cpu")  # the text is that of one version of JAX
+    oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
+    if release_of(oracle.version()) != "0.10":
+        pytest.skip("the text is what JAX 0.10 lowers to, and another release lowers otherwise")
     copy = shutil.copytree(path.parent, tmp_path / "example")
     made = copy / path.name
     made.unlink()
