@@ -127,10 +127,12 @@ class Build:
         turn: Callable[..., Sequence[Instruction]],
         state: Sequence[Instruction],
         given: Sequence[Instruction] = (),
+        more: Callable[..., Instruction] | None = None,
     ) -> list[Instruction]:
         """A loop of `count` turns: state = turn(k, *state, *given) for k = 0, 1, ... (an s32[]); the last state.
 
-        `turn` may use no other instructions than those it is given and those it makes.
+        With `more` it ends as soon as more(*state, *given), a pred[], is false. Neither may use other instructions than
+        those it is given and those it makes.
         """
         first = self.make("tuple", self.scalar(0, S32), *state, *given)
         places = range(len(first.operands))
@@ -141,7 +143,9 @@ class Build:
             return p, [self.make("get-tuple-element", p, index=n) for n in places]
 
         p, values = parameter()
-        condition = self._computation("condition", p, self.compare(values[0], count, direction="LT"))
+        goes_on = self.compare(values[0], count, direction="LT")
+        goes_on = goes_on if more is None else self.and_(goes_on, more(*values[1:]))
+        condition = self._computation("condition", p, goes_on)
         p, values = parameter()
         after = turn(*values)
         new = self.make("tuple", self.add(values[0], 1), *after, *values[1 + len(state) :])

@@ -16,6 +16,7 @@ from refxla_spec.module import Computation, Instruction, Window
 
 from . import scalar
 from .block import Block
+from .contraction import segment_terms
 from .indexing import Index, all_of, constant, linearize
 
 if TYPE_CHECKING:
@@ -96,6 +97,36 @@ def multiply_add(name: str, total: str, a: str, b: str) -> str:
     return scalar.low_bits(name, f"(({wide}){total} + ({wide}){a} * ({wide}){b})")
 
 
+class _Sum:
+    """The sum of so many products in the accumulation type `name`, in the order of contraction.py."""
+
+    def __init__(self, e: Elements, name: str, terms: int, block: Block) -> None:
+        self.e, self.name, self.segment = e, name, segment_terms(terms, name)
+        zero = scalar.literal(name, 0)
+        self.chain = e.assign(name, zero, block, changes=True)
+        if self.segment:
+            self.total = e.assign(name, zero, block, changes=True)
+            self.open = e.names.fresh("segment")
+            block.line(f"int {self.open} = 0;")
+
+    def add(self, k: Index, a: str, b: str, block: Block) -> None:
+        """Emits what adds a * b, which is term number k."""
+        if self.segment:
+            number = f"(({k}) >> {self.segment.bit_length() - 1})"
+            with block.scope(f"if ({number} != {self.open})"):
+                block.line(f"{self.total} = {self._whole()};")
+                block.line(f"{self.chain} = {scalar.literal(self.name, 0)};")
+                block.line(f"{self.open} = {number};")
+        block.line(f"{self.chain} = {multiply_add(self.name, self.chain, a, b)};")
+
+    def value(self, block: Block) -> str:
+        """The C variable of the sum, when all terms have been added."""
+        return self.e.assign(self.name, self._whole(), block) if self.segment else self.chain
+
+    def _whole(self) -> str:
+        return scalar.expression("add", (self.name, self.name), self.name, (self.total, self.chain))
+
+
 def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     lhs, rhs = i.operands
     lb, rb = i.attributes.get("lhs_batch_dims", ()), i.attributes.get("rhs_batch_dims", ())
@@ -111,8 +142,9 @@ def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     for x, d in zip(indices[len(lb) + len(lf) :], rf, strict=True):
         right[d] = x
     name = contraction_type(type_name(i))
-    total = e.assign(name, scalar.literal(name, 0), block, changes=True)
-    short = prod(lhs.shape.dimensions[d] for d in lc) <= UNROLLED
+    sizes = [lhs.shape.dimensions[d] for d in lc]
+    total = _Sum(e, name, prod(sizes), block)
+    short = prod(sizes) <= UNROLLED
     with ExitStack() as scopes:
         for ld, rd in zip(lc, rc, strict=True):
             k, scope = e.loop(lhs.shape.dimensions[ld], block, unroll=short)
@@ -120,8 +152,8 @@ def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
             left[ld], right[rd] = k, k
         a = _converted(e, (yield lhs, tuple(left)), type_name(lhs), name, block)
         b = _converted(e, (yield rhs, tuple(right)), type_name(rhs), name, block)
-        block.line(f"{total} = {multiply_add(name, total, a, b)};")
-    return _converted(e, total, name, type_name(i), block)
+        total.add(linearize([left[d] for d in lc], sizes), a, b, block)
+    return _converted(e, total.value(block), name, type_name(i), block)
 
 
 def _convolution(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
@@ -139,7 +171,8 @@ def _convolution(e: Elements, i: Instruction, indices: Indices, block: Block) ->
         group = feature // (outputs // batch_groups)
         left[n.input_batch] = group * (lhs.shape.dimensions[n.input_batch] // batch_groups) + batch
     name = contraction_type(type_name(i))
-    total = e.assign(name, scalar.literal(name, 0), block, changes=True)
+    counts = [*(w.size for w in window), inputs]
+    total = _Sum(e, name, prod(counts), block)
     with ExitStack() as scopes:
         placing = [indices[d] for d in n.output_spatial]
         sizes = [lhs.shape.dimensions[d] for d in n.input_spatial]
@@ -153,8 +186,8 @@ def _convolution(e: Elements, i: Instruction, indices: Indices, block: Block) ->
         left[n.input_feature] = (feature // (outputs // groups)) * inputs + k if groups > 1 else k
         a = _converted(e, (yield lhs, tuple(left)), type_name(lhs), name, block)
         b = _converted(e, (yield rhs, tuple(right)), type_name(rhs), name, block)
-        block.line(f"{total} = {multiply_add(name, total, a, b)};")
-    return _converted(e, total, name, type_name(i), block)
+        total.add(linearize([*elements, k], counts), a, b, block)
+    return _converted(e, total.value(block), name, type_name(i), block)
 
 
 def cumulative(i: Instruction) -> tuple[int, bool] | None:

@@ -32,7 +32,8 @@ _THROUGH = {"copy", "opt-barrier", "domain", "add-dependency"}
 class Access:
     """A load of the element `indices` of an input, at `position` in memory, into the C variable `name`.
 
-    `conditional` says that it stands under an if.
+    `conditional` says that it stands under an if, or in a loop inside of the element on whose variable it depends: so
+    that it is not one load for each element.
     """
 
     instruction: Instruction
@@ -87,6 +88,7 @@ class Elements:
         self.tests: list[tuple[Index, int]] = []
         self.calls: list[Call] = []
         self.turns = 1  # of the loops inside one element, about: what it costs
+        self._counters: set[str] = set()  # the variables of those loops
 
     def value(self, instruction: Instruction, indices: Sequence[Index], block: Block) -> str:
         """The C variable or literal with that element (a tuple of them for an instruction with several results).
@@ -216,6 +218,7 @@ class Elements:
         """
         name = self.names.fresh(prefix)
         self.turns *= max(size, 1)
+        self._counters.add(name)
         head = f"for (int {name} = 0; {name} < {size}; ++{name})" if size != 1 else ""
         if unroll and head:
             block.line("#pragma unroll")
@@ -269,7 +272,8 @@ class Elements:
             block.line(f"rx_fetch((ulong)({self._inputs[instruction]} + ({position})), 64, {self.lines_ahead});")
             return self.assign(name, scalar.literal(name, 0), block)
         held = self.assign(name, scalar.load(name, f"{self._inputs[instruction]}[{position}]"), block)
-        self.accesses.append(Access(instruction, indices, position, block.is_conditional, held))
+        conditional = block.is_conditional or not self._counters.isdisjoint(position.variables)
+        self.accesses.append(Access(instruction, indices, position, conditional, held))
         return held
         yield  # a rule that asks for nothing is a generator, too
 

@@ -11,6 +11,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
+from refxla.codegen import contraction
 from refxla.codegen.products import blocking, convolution, matmul, window_rows
 from refxla.codegen.target import DEFAULT_CPU
 
@@ -99,12 +100,15 @@ def convolutions(draw):
     return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups, of_batch
 
 
-@examples(20)
-@given(convolutions(), st.booleans(), st.booleans())
-def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops):
+@examples(30)
+@given(convolutions(), *[st.booleans()] * 3)
+def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops, segmented):
     lhs, rhs, window, labels, groups, of_batch = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "TINY", -1)
+        if segmented:
+            patch.setattr(contraction, "ONE_CHAIN", 2)
+            patch.setattr(contraction, "SEGMENT", 4)
         if shared_loops:
             patch.setattr(matmul, "SHARED_TERMS", 0)
         if small_blocks:

@@ -11,6 +11,7 @@ from kernel_driver import OCLGRIND, Compiled, fusion_of, reports, text_of
 from refxla_spec.text import parse
 from search import examples
 
+from refxla.codegen import contraction
 from refxla.codegen.products import blocking, complex_dot, dot, matmul
 from refxla.codegen.target import DEFAULT_CPU, Target
 from refxla.compiler import Request, compile_request
@@ -101,12 +102,17 @@ def dots(draw):
     return lhs, rhs, lb, rb, lc, rc
 
 
-@examples(16)
-@given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16", "c64"]), st.booleans(), st.booleans())
-def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(numbers, name, small_blocks, shared_loops):
+@examples(24)
+@given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16", "c64"]), *[st.booleans()] * 3)
+def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(
+    numbers, name, small_blocks, shared_loops, segmented
+):
     lhs, rhs = numbers[:2]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dot, "TINY", -1)
+        if segmented:
+            patch.setattr(contraction, "ONE_CHAIN", 4)
+            patch.setattr(contraction, "SEGMENT", 16)
         if shared_loops:
             patch.setattr(matmul, "SHARED_TERMS", 0)
         if small_blocks:  # many blocks, and copies of either side

@@ -71,9 +71,10 @@ class Tile:
         """The C expression of total + a * b, vectors all."""
         return f"rx_multiply_add_{'wide' if self.bytes == 64 else 'vector'}_{self.name}({a}, {b}, {total})"
 
-    def places(self, sums: str) -> dict[str, str]:
-        """The C variable of each sum, row after row, and its place in an array of them."""
-        return {f"c{i}_{v}": f"{sums}[{i * self.vectors + v}]" for i in range(self.rows) for v in range(self.vectors)}
+    def places(self, sums: str, first: str = "") -> dict[str, str]:
+        """The C variable of each sum, row after row, and its place in an array of them, from number `first` on."""
+        numbers = ((i, v, i * self.vectors + v) for i in range(self.rows) for v in range(self.vectors))
+        return {f"c{i}_{v}": f"{sums}[{first and f'{first} + '}{n}]" for i, v, n in numbers}
 
 
 # rows x vectors of a tile, by the number of registers: most of them hold sums.
@@ -153,7 +154,7 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
         most, most_sums, most_copies = DEEP_ROWS, DEEP_SUMS, DEEP_COPIES
     for rows in _shares(p.m, tile.rows, most):
         for columns in _shares(p.n, tile.columns, MAX_COLUMNS):
-            sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element
+            sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element * (2 if p.opens else 1)
             copies = (rows * p.rows.local + columns * (panels == "local")) * terms * element
             least = rows == tile.rows and columns == tile.columns and panels != "local"
             if least or (sums <= most_sums and copies <= most_copies):

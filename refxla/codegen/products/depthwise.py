@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...plan import Argument, Fusion, Kernel
 from ..arguments import input_argument, inputs_of, output_argument
 from ..block import Block
+from ..contraction import segment_terms
 from ..elemental import type_name
 from ..expressions import Elements
 from ..indexing import Index, constant, delinearize, linearize, variable
@@ -141,9 +142,13 @@ class _Depthwise:
 
     def _sums(self, block: Block, left: str, right: str, parts: dict[int | None, Index]) -> None:
         """Declares the sums c0, c1, ... of the strip, and adds all terms to them."""
-        n, strides = self.numbers, self.rows.strides
+        n, strides, vector = self.numbers, self.rows.strides, vector_type(self.name)
+        segment = segment_terms(n.k, self.name)
         for v in range(self.vectors):
-            block.line(f"{vector_type(self.name)} c{v} = ({vector_type(self.name)})(0);")
+            block.line(f"{vector} c{v} = ({vector})(0);")
+        if segment:
+            block.line(f"{vector} {', '.join(f't{v} = ({vector})(0)' for v in range(self.vectors))};")
+            block.line("int segment = 0;")
         position = variable("strip", 0, n.groups - 1) + self.rows.base
         if n.batch_groups == 1:
             position = position + parts[None] * strides[n.dims.input_batch]
@@ -163,6 +168,13 @@ class _Depthwise:
             if n.features > 1:
                 scopes.enter_context(block.scope(f"for (int f = 0; f < {n.features}; ++f)"))
                 position = position + self.feature * strides[n.dims.input_feature]
+            if segment:
+                number = linearize((*self.elements, self.feature), n.terms) // segment
+                with block.scope(f"if ({number} != segment)"):
+                    for v in range(self.vectors):
+                        block.line(f"t{v} = t{v} + c{v};")
+                        block.line(f"c{v} = ({vector})(0);")
+                    block.line(f"segment = {number};")
             strip = variable("strip", 0, n.groups - 1)
             if self.access is not None:
                 at = self._right(self.elements, self.feature, strip)
@@ -174,3 +186,6 @@ class _Depthwise:
             for v in range(self.vectors):
                 a, b = (f"*(__global const vector*)({p} + {v * self.lanes})" for p in "xy")
                 block.line(f"c{v} = rx_multiply_add_vector_{self.name}({a}, {b}, c{v});")
+        if segment:
+            for v in range(self.vectors):
+                block.line(f"c{v} = t{v} + c{v};")

@@ -2,11 +2,13 @@
 
     result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
 
-A tile of rows x columns of the result lives in vector registers while k runs; each of its elements is one chain of
-multiply-adds over k in order, whatever the blocks are, so that the bits do not depend on them. Around it:
+A tile of rows x columns of the result lives in vector registers while k runs; the order of the terms of each of its
+elements is that of contraction.py, whatever the blocks are, so that the bits do not depend on them. Around it:
 
     item    a block of rows and columns of one g, whose sums stay in private memory
     block   of k, as long as what it reads of `right` stays in the cache; the next one reloads the sums
+    segment of k, whose sum begins at zero and is added to the sums when it is complete; where blocks do not end with
+            segments, the sums of segments that are not complete have memory of their own (`open`)
     panel   of right: as many columns as a tile has, next to each other for each k, so that they load as vectors
 
 The panels are made by a stage before (`packed`), by the item for itself where no other item needs them (`local`), or
@@ -29,6 +31,7 @@ from ...plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..arguments import input_argument, inputs_of, output_argument
 from ..block import Block
+from ..contraction import segment_terms
 from ..elemental import type_name
 from ..expressions import Access, Elements
 from ..indexing import Index, delinearize, linearize, variable
@@ -85,7 +88,7 @@ class Rows(Protocol):
         """The function that takes a tile through a block in several stretches, by `call`; None where there is one."""
 
     def call(self, walk: Walk, right: str, fresh: str) -> str:
-        """The statement that calls it: from the panel at `right`, sums beginning at zero where `fresh` holds."""
+        """The statement that calls it: from the panel at `right`, with what Walk.call takes as `fresh`."""
 
     def run(self, rows: int) -> tuple[list[str], str]:
         """Of the one stretch the pointers to the rows and the number of terms."""
@@ -138,6 +141,16 @@ class Product:
     def right_known(self) -> bool:
         """Whether the right side is a constant, whose panels are part of the plan."""
         return not self.whole and is_known(self.fusion, self.right_operand, self.name)
+
+    @property
+    def segment(self) -> int:
+        """The terms of a segment, 0 where a sum is one chain (contraction.py): parts of complex terms go in pairs."""
+        return 2 * segment_terms(self.k // 2, self.whole) if self.whole else segment_terms(self.k, self.name)
+
+    @property
+    def opens(self) -> bool:
+        """Whether blocks of k may end within a segment."""
+        return self.segment > 0 and self.rows.blocks > 1 and self.rows.most_terms % self.segment > 0
 
     def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
@@ -255,7 +268,10 @@ class _Main:
         block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
         block.line(f"const int columns = {_least(str(b.columns), f'{p.n} - first_column')};")
         held = 1 if p.rows.blocks == 1 else self.item_panels  # panels whose sums wait for the next block of k
-        block.line(f"{tile.vector} sums[{held * b.rows * tile.vectors}];")
+        vectors = held * b.rows * tile.vectors
+        block.line(f"{tile.vector} sums[{vectors}]{f', open[{vectors}]' if p.opens else ''};")
+        if p.segment and p.rows.blocks > 1:
+            block.line(f"for (int n = 0; n < {vectors}; ++n) sums[n] = ({tile.vector})(0);")
         local_terms = min(p.rows.most_terms, p.k)
         if p.rows.local:
             block.line(f"{p.rows.element} strips[{p.rows.private_elements(b.rows)}] __attribute__((aligned(64)));")
@@ -264,6 +280,8 @@ class _Main:
         head = f"for (int part = 0; part < {p.rows.blocks}; ++part)" if p.rows.blocks > 1 else ""
         with block.scope(head):
             first, terms = p.rows.open_block(block, "part" if p.rows.blocks > 1 else "0")
+            if p.segment:
+                self._open_segment(first, terms)
             if b.panels == "local":
                 self._pack_local(first, terms, local_terms)
             if self.apart is not None:
@@ -273,6 +291,8 @@ class _Main:
             count = f"(columns + {tile.columns - 1}) / {tile.columns}"
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._declare_panel(first, local_terms)
+                if p.segment and p.rows.blocks == 1:
+                    block.line(f"for (int n = 0; n < {vectors}; ++n) sums[n] = ({tile.vector})(0);")
                 lines = p.lines(self.left) if p.rows.least_terms >= SHARED_ROWS else None
                 if lines is not None:
                     self._tiles(lines, terms)
@@ -284,6 +304,18 @@ class _Main:
         if p.rows.blocks > 1:
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._epilogue()
+
+    def _open_segment(self, first: Index, terms: str) -> None:
+        """Declares how a block of k lies to the segments: the terms `before` it of the one that is open, and whether it
+        `ends` with a segment, or is the last."""
+        p, block = self.p, self.block
+        rest = p.segment - 1
+        block.line(f"const int shift = {rest.bit_length()};")
+        if not p.opens:
+            block.line("const int before = 0, ends = 1;")
+            return
+        block.line(f"const int before = ({first}) & {rest}, end_term = {first} + {terms};")
+        block.line(f"const int ends = end_term == {p.k} || (end_term & {rest}) == 0;")
 
     def _pack_local(self, first: Index, terms: str, most: int) -> None:
         width, block = self.tile.columns, self.block
@@ -348,7 +380,7 @@ class _Main:
         p, tile = self.p, self.tile
         spaces = ("" if p.rows.local else "__global ", self.space)
         steps, fetches = (p.rows.step, self.right_step), self.apart is not None
-        return Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches)
+        return Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
     def _tiles(self, lines: Lines, terms: str) -> None:
         """All tiles of panel j, by the function that products share."""
@@ -356,37 +388,45 @@ class _Main:
         tiles = Tiles(self._loop(), lines.strip)
         self.helpers += (tiles.text(),)
         several = p.rows.blocks > 1
-        sums = f"sums + j * {b.rows * tile.vectors}" if several else "sums"
-        fetch = ""
+        panel = f" + j * {b.rows * tile.vectors}" if several else ""
+        rest = [f"before, shift, ends, {'open' if p.opens else 'sums'}{panel}"] if p.segment else []
         if self.apart is not None:
             start = f"j * {-(-b.rows // tile.rows) * p.rows.most_terms}"
-            fetch = f"ahead, {self.apart}, {self._lines()}, {start}, {p.rows.most_terms}, fetched"
+            rest.append(f"ahead, {self.apart}, {self._lines()}, {start}, {p.rows.most_terms}, fetched")
         fresh, (left, row, first) = "part == 0" if several else "1", (lines.left, lines.row, lines.first)
-        self.block.line(tiles.call(left, row, first, "rows", "b", terms, fresh, sums, fetch))
+        self.block.line(tiles.call(left, row, first, "rows", "b", terms, fresh, f"sums{panel}", ", ".join(rest)))
 
     def _tile(self, terms: str) -> None:
         p, tile, block = self.p, self.tile, self.block
         self.loop = self._loop()
         walk = p.rows.walk(self.loop)
-        if walk is not None or p.rows.least_terms >= SHARED_TERMS:
-            return self._shared_tile(walk)
+        across = p.segment > 0 and (not p.opens or p.segment % p.rows.most_terms > 0)  # blocks may lie in two segments
+        if walk is not None or p.rows.least_terms >= SHARED_TERMS or across:
+            return self._shared_tile(walk, terms)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
-        places = {f"c{i}_{v}": f"sums[{panel}(i + {i}) * {tile.vectors} + {v}]"
-                  for i in range(tile.rows) for v in range(tile.vectors)}  # fmt: skip
-        for c in places:
-            start = f"part == 0 ? ({tile.vector})(0) : {places[c]}" if p.rows.blocks > 1 else f"({tile.vector})(0)"
+        at = f"{panel}i * {tile.vectors}"
+        places, open_places = tile.places("sums", at), tile.places("open", at)
+        begins = "before" if p.segment else "part > 0" if p.rows.blocks > 1 else "0"
+        for c, place in (open_places if p.segment else places).items():
+            start = f"{begins} ? {place} : ({tile.vector})(0)" if begins != "0" else f"({tile.vector})(0)"
             block.line(f"{tile.vector} {c} = {start};")
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         p.rows.open_tile(block, self.left, first, tile.rows)
         self._run(*p.rows.run(tile.rows))
         for c, place in places.items():
-            block.line(f"{place} = {c};")
+            if p.segment:
+                block.line(f"if (ends) {place} = {place} + {c}; else {open_places[c]} = {c};")
+            else:
+                block.line(f"{place} = {c};")
 
-    def _shared_tile(self, walk: Walk | None) -> None:
+    def _shared_tile(self, walk: Walk | None, block_terms: str) -> None:
         """The same by the function that all products share."""
         p, tile, block = self.p, self.tile, self.block
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         block.line(f"{tile.vector}* const tile = sums + {panel}i * {tile.vectors};")
+        if p.segment:
+            sums = "open" if p.opens else "sums"
+            block.line(f"{tile.vector}* const open_tile = {sums} + {panel}i * {tile.vectors};")
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         if self.apart is not None:
             number = f"(j * {-(-self.b.rows // tile.rows)} + i / {tile.rows})"
@@ -395,11 +435,13 @@ class _Main:
         if walk is not None:
             self.helpers += (walk.text(),)
             p.rows.open_tile(block, self.left, first, tile.rows)
-            block.line(p.rows.call(walk, "b", "part == 0" if p.rows.blocks > 1 else "1"))
+            fresh = "part == 0" if p.rows.blocks > 1 else "1"
+            block.line(p.rows.call(walk, "b", block_terms if p.segment else fresh))
             return
         self.helpers += (self.loop.text(),)
-        with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
-            block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
+        if not p.segment:
+            with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
+                block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
         p.rows.open_tile(block, self.left, first, tile.rows)
         pointers, terms = p.rows.run(tile.rows)
         block.line(self.loop.call(pointers, "b", terms))

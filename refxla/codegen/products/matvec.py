@@ -1,7 +1,8 @@
 """A matrix times a vector, where the matrix lies along the contraction: its rows are streamed through memory once.
 
-The sum of a row is one chain in order, so the lanes of a vector are rows: square blocks of the matrix are transposed in
-registers, and each of the columns that come out is one multiply-add of all its rows with one element of the vector.
+The terms of a row are added in an order that is fixed (contraction.py), so the lanes of a vector are rows: square blocks
+of the matrix are transposed in registers, and each of the columns that come out is one multiply-add of all its rows with
+one element of the vector.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from refxla_spec.module import Instruction
 from ...plan import Fusion, Kernel
 from ..arguments import input_argument, inputs_of, output_argument
 from ..block import Block
+from ..contraction import segment_terms
 from ..elemental import type_name
 from ..expressions import Elements
 from ..indexing import Index, constant, variable
@@ -91,6 +93,9 @@ class MatrixVector:
             at = self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0)).position
             block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({at});")
             block.line(f"{vector} c{s} = ({vector})(0);")
+        segment = segment_terms(self.k, self.name)  # a multiple of a line, of whose terms none begins a segment within
+        if segment:
+            block.line(f"{vector} {', '.join(f't{s} = ({vector})(0)' for s in range(strips))};")
         whole = self.k // line * line
         last = (strips - 1) * behind * line
         with block.scope(f"for (int at = 0; at < {whole + last}; at += {line})"):
@@ -98,12 +103,20 @@ class MatrixVector:
                 late = s * behind * line
                 with block.scope(f"if (at >= {late} && at < {whole + late})" if last else ""):
                     block.line(f"const int k = at - {late};")
+                    if segment:
+                        with block.scope(f"if ((k & {segment - 1}) == 0)"):
+                            block.line(f"t{s} = t{s} + c{s};")
+                            block.line(f"c{s} = ({vector})(0);")
                     for first in range(0, line, lanes // 2):
                         with block.scope():
                             open_columns(block, self.name, f"x{s} + k + {first}", row_step, "r")
                             for u in range(lanes // 2):
                                 y = f"({vector})(y[(k + {first + u}) * {step}])"
                                 block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {y}, c{s});")
+        if segment and whole < self.k and whole % segment == 0:
+            for s in range(strips):
+                block.line(f"t{s} = t{s} + c{s};")
+                block.line(f"c{s} = ({vector})(0);")
         if whole < self.k:
             with block.scope(f"for (int k = {whole}; k < {self.k}; ++k)"):
                 for s in range(strips):
@@ -114,7 +127,7 @@ class MatrixVector:
                     )
         block.line(f"{element} sum[{per_item}];")
         for s in range(strips):
-            block.line(f"*(vector*)(sum + {s * lanes}) = c{s};")
+            block.line(f"*(vector*)(sum + {s * lanes}) = {f't{s} + ' if segment else ''}c{s};")
         with block.scope(f"for (int j = 0; j < {per_item} && first + j < {self.m}; ++j)"):
             block.line("const int m = first + j;")
             # Where the strip began early, the row lies further back in it.

@@ -28,6 +28,10 @@ class Loop:
     in ("__global " or ""). A long step of the left side is an argument, so that loops with different ones are equal.
     With `fetches` each term brings a line of the cache nearer, of what is read later: rows of `lines` lines (a power of
     2), `apart` elements from each other, from pointer `ahead` on, beginning with line number `begin`.
+
+    With `segmented` the sums are those of whole segments (contraction.py), of 2^`shift` terms each; the sum of the
+    segment that is not yet complete is at `open`. So many of its terms, `before`, come before the stretch; `ends` says
+    whether the stretch ends with a segment.
     """
 
     tile: Tile
@@ -36,6 +40,7 @@ class Loop:
     steps: tuple[int, int]
     spaces: tuple[str, str]
     fetches: bool = False
+    segmented: bool = False
 
     @property
     def function(self) -> str:
@@ -43,6 +48,7 @@ class Loop:
         t = self.tile
         steps = f"{'far' if self.far else self.steps[0]}_{self.steps[1]}".replace("-", "m")
         spaces = "".join("g" if s else "p" for s in self.spaces) + ("_fetches" if self.fetches else "")
+        spaces += "_segmented" if self.segmented else ""
         return f"tile_{t.name}_{t.rows}_{t.vectors}_{t.bytes}_{self.left.replace(' ', '_')}_{steps}_{spaces}"
 
     @property
@@ -53,16 +59,33 @@ class Loop:
     def call(self, rows: Sequence[str], right: str, terms: str) -> str:
         """The statement that adds a stretch to the sums at `tile`."""
         step = [str(self.steps[0])] if self.far else []
-        return f"{self.function}({', '.join([*rows, right, terms, *step])}, tile{self.fetched});"
+        return f"{self.function}({', '.join([*rows, right, terms, *step])}, tile{self.rest});"
+
+    @property
+    def rest(self) -> str:
+        """The last arguments of a call: C variables of these names say where segments end and what is fetched."""
+        return f"{', before, shift, ends, open_tile' if self.segmented else ''}{self.fetched}"
+
+    @property
+    def rest_parameters(self) -> str:
+        """The parameters for them."""
+        return f"{self.segmenting}{self.fetching}"
+
+    @property
+    def segmenting(self) -> str:
+        """The parameters that say where segments end."""
+        if not self.segmented:
+            return ""
+        return f", const int before, const int shift, const int ends, {self.tile.vector}* const open"
 
     @property
     def fetched(self) -> str:
-        """The last arguments of a call: C variables of these names say what is fetched."""
+        """The arguments that say what is fetched."""
         return ", ahead, apart, lines, begin" if self.fetches else ""
 
     @property
     def fetching(self) -> str:
-        """The parameters for them."""
+        """The parameters that say what is fetched."""
         element = f"__global const {self.element}*"
         return f", {element} const ahead, const int apart, const int lines, const int begin" if self.fetches else ""
 
@@ -72,23 +95,49 @@ class Loop:
         places = t.places("sums")
         rows = ", ".join(f"{self.spaces[0]}const {self.left}* const p{i}" for i in range(t.rows))
         right = f"{self.spaces[1]}const {self.element}* const q"
-        rest = f"const int terms, {'const long step, ' if self.far else ''}{t.vector}* const sums{self.fetching}"
+        rest = f"const int terms, {'const long step, ' if self.far else ''}{t.vector}* const sums{self.rest_parameters}"
         with block.scope(f"void {self.function}({rows}, {right}, {rest})"):
             block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({self.element})))) vector;")
-            for c, place in places.items():
-                block.line(f"{t.vector} {c} = {place};")
-            self.add(block, "0")
-            for c, place in places.items():
-                block.line(f"{place} = {c};")
+            if self.segmented:
+                self.add_segments(block, places, t.places("open"))
+            else:
+                for c, place in places.items():
+                    block.line(f"{t.vector} {c} = {place};")
+                self.add(block, "0")
+                for c, place in places.items():
+                    block.line(f"{place} = {c};")
         return block.text()
 
-    def add(self, block: Block, before: str) -> None:
-        """The loop itself, over `terms` terms at the pointers p0, p1, ... and q, into the variables c0_0, c0_1, ...; so
-        many terms come before them."""
+    def add_segments(self, block: Block, sums: dict[str, str], open_sums: dict[str, str]) -> None:
+        """Declares the variables c0_0, c0_1, ... and adds all terms of a stretch to them, segment by segment; C text of
+        where the sums of whole segments are, and those of the open one."""
+        for c, place in open_sums.items():
+            block.line(f"{self.tile.vector} {c} = before ? {place} : ({self.tile.vector})(0);")
+        block.line("int k0 = 0;")
+        with block.scope("while (k0 < terms)"):
+            block.line("const int rest = (1 << shift) - ((before + k0) & ((1 << shift) - 1));")
+            block.line("const int k1 = rest < terms - k0 ? k0 + rest : terms;")
+            self.add(block, "0", "k0", "k1")
+            with block.scope("if (k1 < terms || ends)"):
+                self.close_segment(block, sums)
+            block.line("k0 = k1;")
+        with block.scope("if (!ends)"):
+            for c, place in open_sums.items():
+                block.line(f"{place} = {c};")
+
+    def close_segment(self, block: Block, sums: dict[str, str]) -> None:
+        """Adds the sum of a segment to those of the segments before it, and begins the next."""
+        for c, place in sums.items():
+            block.line(f"{place} = {place} + {c};")
+            block.line(f"{c} = ({self.tile.vector})(0);")
+
+    def add(self, block: Block, before: str, first: str = "0", end: str = "terms") -> None:
+        """The loop itself, over the terms from `first` to `end` at the pointers p0, p1, ... and q, into the variables
+        c0_0, c0_1, ...; so many terms come before those at the pointers."""
         t = self.tile
         if self.fetches:
             block.line(f"const int first_line = begin + ({before});")
-        with block.scope("for (int k = 0; k < terms; ++k)"):
+        with block.scope(f"for (int k = {first}; k < {end}; ++k)"):
             if self.fetches:
                 place = f"(((first_line + k) & ((1 << lines) - 1)) * ({LINE} / (int)sizeof({self.element})))"
                 block.line(f"RX_FETCH(ahead + (long)((first_line + k) >> lines) * apart + {place});")
@@ -122,12 +171,14 @@ class Tiles:
         return f"{f'strips_{self.strip}_' if self.strip else ''}{self.loop.function.replace('tile', 'tiles', 1)}"
 
     def call(
-        self, left: str, row: int, first: str, rows: str, right: str, terms: str, fresh: str, sums: str, fetch: str
+        self, left: str, row: int, first: str, rows: str, right: str, terms: str, fresh: str, sums: str, rest: str
     ) -> str:
-        """The statement that does it; `fetch`: the last arguments, of a loop that fetches."""
+        """The statement that does it. `fresh`: whether the sums begin at zero, unless they are segmented; `rest`: the
+        last arguments, of a loop that is segmented or fetches."""
         arguments = [left, str(row), *([first] if self.strip else []), rows, right, terms]
         arguments += [str(self.loop.steps[0])] if self.loop.far else []
-        return f"{self.function}({', '.join([*arguments, fresh, sums, *([fetch] if fetch else [])])});"
+        arguments += [] if self.loop.segmented else [fresh]
+        return f"{self.function}({', '.join([*arguments, sums, *([rest] if rest else [])])});"
 
     def text(self) -> str:
         """The function, without what says how it is compiled."""
@@ -136,7 +187,8 @@ class Tiles:
         names[0] = loop.spaces[0] + names[0]
         names += ["const int rows", f"{loop.spaces[1]}const {loop.element}* const q", "const int terms"]
         names += ["const long step"] if loop.far else []
-        names += ["const int fresh", f"{t.vector}* const sums"]
+        names += [] if loop.segmented else ["const int fresh"]
+        names += [f"{t.vector}* const sums{loop.segmenting}"]
         if loop.fetches:
             names += [f"__global const {loop.element}* const ahead", "const int apart", "const int lines"]
             names += ["const int start", "const int most", "const int fetched"]
@@ -147,8 +199,9 @@ class Tiles:
             block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
             block.line(f"{t.vector}* const tile = sums + i * {t.vectors};")
             places = t.places("tile")
-            for c, place in places.items():
-                block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
+            if not loop.segmented:
+                for c, place in places.items():
+                    block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
             for i in range(t.rows):
                 at = f"(i + {i} < rows ? i + {i} : rows - 1)"
                 place = f"{at} * row"
@@ -161,7 +214,11 @@ class Tiles:
                 # or of where to begin, by whether there is something to fetch ends Intel's compiler.)
                 block.line(f"const int next = start + i / {t.rows} * most;")
                 block.line("const int begin = next < fetched ? next : fetched;")
-            loop.add(block, "0")
-            for c, place in places.items():
-                block.line(f"{place} = {c};")
+            if loop.segmented:
+                block.line(f"{t.vector}* const open_tile = open + i * {t.vectors};")
+                loop.add_segments(block, places, t.places("open_tile"))
+            else:
+                loop.add(block, "0")
+                for c, place in places.items():
+                    block.line(f"{place} = {c};")
         return block.text()

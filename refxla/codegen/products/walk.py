@@ -46,13 +46,14 @@ class Walk:
         return result
 
     def call(self, left: str, right: str, numbers: dict[str, int | str], features: int, base: str, fresh: str) -> str:
-        """The statement that does it for the sums at `tile`, which begin at zero where `fresh` holds. C arrays `at` and
-        o0, o1, ... have the positions of the rows' origins in memory and in each dimension."""
+        """The statement that does it for the sums at `tile`, which begin at zero where `fresh` holds; where they are
+        segmented, that is the number of all terms instead. C arrays `at` and o0, o1, ... have the positions of the
+        rows' origins in memory and in each dimension."""
         origins = [f"o{d}" for d in range(len(self.bases))]
         given = [str(numbers[name]) for name in self.numbers]
         given += [str(self.loop.steps[0])] if self.loop.far else []
         arguments = ", ".join([left, right, "at", *origins, *given, str(features), base, fresh])
-        return f"{self.function}({arguments}, tile{self.loop.fetched});"
+        return f"{self.function}({arguments}, tile{self.loop.rest});"
 
     def text(self) -> str:
         """The function, without what says how it is compiled."""
@@ -62,21 +63,29 @@ class Walk:
         left = f"{loop.spaces[0]}const {loop.left}* const left"
         right = f"{loop.spaces[1]}const {loop.element}* const right"
         numbers += ", const long step" if loop.far else ""
-        rest = f"const int features, const long base, const int fresh, {t.vector}* const sums{loop.fetching}"
+        how = "all" if loop.segmented else "fresh"
+        rest = f"const int features, const long base, const int {how}, {t.vector}* const sums{loop.rest_parameters}"
         head = f"void {self.function}({left}, {right}, const long* const at{origins}{numbers}, {rest})"
         places = t.places("sums")
         with block.scope(head):
             block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
-            for c, place in places.items():
-                block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
+            begins, begun = ("before", t.places("open")) if loop.segmented else ("!fresh", places)
+            for c, place in begun.items():
+                block.line(f"{t.vector} {c} = {begins} ? {place} : ({t.vector})(0);")
+            if loop.segmented:
+                block.line("int segment = 0;  // the one that is open, counted from the one that is so at first")
             for d in (d for d, c in enumerate(self.checked) if c):
                 block.line(f"int least{d} = o{d}[0], most{d} = o{d}[0];")
                 least = f"least{d} = o{d}[i] < least{d} ? o{d}[i] : least{d};"
                 most = f"most{d} = o{d}[i] > most{d} ? o{d}[i] : most{d};"
                 self._each_row(block, 1, least, most)
             self._stretches(block)
-            for c, place in places.items():
-                block.line(f"{place} = {c};")
+            if loop.segmented:
+                with block.scope("if (ends || (before + all - 1) >> shift != segment)"):
+                    loop.close_segment(block, places)
+            with block.scope("if (!ends)" if loop.segmented else ""):
+                for c, place in begun.items():
+                    block.line(f"{place} = {c};")
         return block.text()
 
     def _stretches(self, block: Block) -> None:
@@ -145,19 +154,39 @@ class Walk:
             for i in range(t.rows):
                 place = f"place[{i}]" if whole else f"at[{i}] + moved"
                 block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
-            if not whole:
-                loop.add(block, before)
+            if not loop.segmented:
+                self._add(block, before, whole)
                 return
-            sums = list(t.places("sums").items())
-            with block.scope("if (!whole)"):
-                for c, place in sums:
-                    block.line(f"{place} = {c};")
-            loop.add(block, before)
-            with block.scope("if (!whole)"):
-                for n, (c, place) in enumerate(sums):
-                    block.line(f"if (inside[{n // t.vectors}]) {place} = {c};")
-                for c, place in sums:
-                    block.line(f"{c} = {place};")
+            # Where a segment begins, and the sum of the one before is complete.
+            block.line("int k0 = 0;")
+            with block.scope("while (k0 < terms)"):
+                block.line(f"const int term = before + ({before}) + k0;")
+                with block.scope("if (term >> shift != segment)"):
+                    loop.close_segment(block, t.places("sums"))
+                    block.line("segment = term >> shift;")
+                block.line("const int rest = ((segment + 1) << shift) - term;")
+                block.line("const int k1 = rest < terms - k0 ? k0 + rest : terms;")
+                self._add(block, before, whole, "k0", "k1")
+                block.line("k0 = k1;")
+
+    def _add(self, block: Block, before: str, whole: str, first: str = "0", end: str = "terms") -> None:
+        """Terms `first` to `end` of a stretch; see _run."""
+        loop, t = self.loop, self.loop.tile
+        if not whole:
+            loop.add(block, before, first, end)
+            return
+        if loop.segmented:
+            block.line(f"{t.vector} kept[{t.rows * t.vectors}];")
+        sums = list(t.places("kept" if loop.segmented else "sums").items())
+        with block.scope("if (!whole)"):
+            for c, place in sums:
+                block.line(f"{place} = {c};")
+        loop.add(block, before, first, end)
+        with block.scope("if (!whole)"):
+            for n, (c, place) in enumerate(sums):
+                block.line(f"if (inside[{n // t.vectors}]) {place} = {c};")
+            for c, place in sums:
+                block.line(f"{c} = {place};")
 
     def _each_row(self, block: Block, first: int, *lines: str) -> None:
         """Statements for the rows i of the tile, from the first on."""

@@ -2,24 +2,32 @@
 
 Of n rows (n even; an odd one gets a row of zeros more) the upper half and the lower half are paired, n/2 rotations at
 once. Then all rows but the first move on by one place, around the circle of both halves, so that after n - 1 rounds,
-a sweep, each has met each and stands in its place again. Convergence is quadratic; the number of sweeps is fixed, so
-that results do not depend on when a device stops.
+a sweep, each has met each and stands in its place again. Sweeps go on until what is off the diagonal is lost beside the
+largest on it: a few, then the digits double with each, but where eigenvalues lie close together it takes many more. As
+all devices compute the same bits, they stop at the same sweep.
+
+A rotation is written as what it adds to a row (Rutishauser, Handbook Series Linear Algebra: The Jacobi method for real
+symmetric matrices, 1966): of a small angle little is added, and little lost. What the thousands of rounds have lost
+still is made good before the last sweeps, which begin anew from the given matrix in the basis that was found, made
+orthogonal; they turn by so little that their rounding does not show, and they have a basis of their own.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from refxla_spec.module import Computation, Instruction, SliceDimension
 from refxla_spec.types import S32, Shape
 
 from ..._core.shapes import make
 from ...build import Build, bigger
 from . import householder
-from .matrices import diagonal, working_type
+from .matrices import compare_indices, diagonal, working_type
 
 
-def sweeps(n: int, bits: int) -> int:
-    """How many sweeps make what is off the diagonal vanish: a few, then the digits double with each."""
-    return (7 if bits == 32 else 8) + n.bit_length() // 2
+MOST = 60  # sweeps
+# What may be left off the diagonal, in units of eps as the root of a row's mean square: before the sweeps begin anew, and
+# in the end. The products of rounded columns are off by a sixth of a unit.
+FIRST, LAST = 4, 0.5
 
 
 def eigh(b: Build, a: Instruction, lower: bool) -> tuple[Instruction, Instruction]:
@@ -29,11 +37,17 @@ def eigh(b: Build, a: Instruction, lower: bool) -> tuple[Instruction, Instructio
     a, scale = _scaled(b, a)
     even = n + n % 2
     a = b.pad(a, *(0,) * len(batch), even - n, even - n)
-    v = identity(b, a.shape)
+    v, x = identity(b, a.shape), a
     if even > 1:
-        rounds = sweeps(even, working_bits(a)) * (even - 1)
-        a, v = b.repeat(rounds, lambda k, a, v: _eigen_round(b, a, v), [a, v])
-    values = b.real(diagonal(b, a)) if a.shape.element_type.is_complex else diagonal(b, a)
+        x, v = _eigen_sweeps(b, a, FIRST)
+        v = _orthonormal(b, v)
+        x = b.product(_adjoint(b, v), b.product(a, v))
+        x, turned = _eigen_sweeps(b, b.multiply(b.add(x, _adjoint(b, x)), b.full(0.5, x.shape)), LAST)
+        v = _orthonormal(b, _times(b, v, turned))
+    values = _real(b, diagonal(b, x))
+    # Rayleigh's quotient, from what A v is off the value times v: a sum of small terms.
+    rest = b.subtract(b.product(a, v), b.multiply(v, _columns(b, values, v)))
+    values = b.add(values, _real(b, _column_products(b, v, rest)))
     values, v = cut(b, values, 1, n), cut(b, cut(b, v, 1, n), 2, n)
     values = b.multiply(values, b.spread(scale, values.shape, tuple(range(len(batch)))))
     return _sorted(b, values, v, "LT")
@@ -51,11 +65,12 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
     a = b.pad(a, *(0,) * len(batch), 0, even - n)
     v = identity(b, a.shape.with_dimensions((*batch, even, even)))
     if even > 1:
-        rounds = sweeps(even, working_bits(a)) * (even - 1)
-        a, v = b.repeat(rounds, lambda k, a, v: _singular_round(b, a, v), [a, v])
+        v = _orthonormal(b, _singular_sweeps(b, a, FIRST))
+        turned = _singular_sweeps(b, b.product(a, v), LAST)
+        v = _orthonormal(b, _times(b, v, turned))
+        a = b.product(a, v)
     a, v = cut(b, a, 1, n), cut(b, cut(b, v, 1, n), 2, n)
-    norms = _column_products(b, a, a)
-    norms = b.real(norms) if norms.shape.element_type.is_complex else norms
+    norms = _real(b, _column_products(b, a, a))
     order = _order(b, b.sqrt(norms), "GT")
     a, v = b.product(a, _typed(b, order, a)), b.product(v, _typed(b, order, v))
     # The columns of a are orthogonal: of their QR, R is the singular values but for their signs, whatever vanishes.
@@ -63,7 +78,7 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
         householder.qr(_call(b, "Qr", a, Shape.tuple_of(a.shape, a.shape.with_dimensions((*batch, n)))))
     )
     s = cut(b, diagonal(b, cut(b, packed, 2, n)), 1, n)
-    real = b.real(s) if s.shape.element_type.is_complex else s
+    real = _real(b, s)
     columns = m if full else n
     packed = b.pad(packed, *(0,) * len(batch), 0, columns - n)
     u = householder.product_of_reflectors(
@@ -78,22 +93,94 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
     return u, values, b.conjugate(b.transpose(v))
 
 
-def working_bits(a: Instruction) -> int:
-    """The bits of a's real type."""
-    return a.shape.element_type.bits // (2 if a.shape.element_type.is_complex else 1)
+def _eigen_sweeps(b: Build, a: Instruction, units: float) -> list[Instruction]:
+    """(a in a basis in which no more than `units` of eps are off the diagonal, that basis)."""
+    rounds = a.shape.dimensions[-1] - 1
+
+    def sweep(_: Instruction, a: Instruction, v: Instruction) -> list[Instruction]:
+        return b.repeat(rounds, lambda k, a, v: _eigen_round(b, a, v), [a, v])
+
+    def more(a: Instruction, v: Instruction) -> Instruction:
+        sizes = b.abs(a)
+        on = b.reduce(diagonal(b, sizes), 0, (a.shape.rank - 2,), bigger(sizes.shape.element_type))
+        return _any_off(b, sizes, b.multiply(on, _unit(sizes, units)))
+
+    return b.repeat(MOST, sweep, [a, identity(b, a.shape)], more=more)
+
+
+def _singular_sweeps(b: Build, a: Instruction, units: float) -> Instruction:
+    """The basis v such that the products of the columns of a v, one of them of length 1, are no more than `units` of
+    eps of the length of the longest."""
+    n = a.shape.dimensions[-1]
+    v = identity(b, a.shape.with_dimensions((*a.shape.dimensions[:-2], n, n)))
+
+    def sweep(_: Instruction, a: Instruction, v: Instruction) -> list[Instruction]:
+        return b.repeat(n - 1, lambda k, a, v: _singular_round(b, a, v), [a, v])
+
+    def more(a: Instruction, v: Instruction) -> Instruction:
+        sizes = b.abs(b.product(_adjoint(b, a), a))
+        rank = sizes.shape.rank
+        lengths = b.sqrt(diagonal(b, sizes))
+        longest = b.reduce(lengths, 0, (rank - 2,), bigger(lengths.shape.element_type))
+        row, column = (b.spread(lengths, sizes.shape, (*range(rank - 2), rank - n)) for n in (2, 1))
+        longer = b.maximum(row, column)
+        safe = b.make("select", b.compare(longer, 0, direction="EQ"), b.full(1, longer.shape), longer)
+        return _any_off(b, b.divide(sizes, safe), b.multiply(longest, _unit(lengths, units)))
+
+    return b.repeat(MOST, sweep, [a, v], more=more)[1]
+
+
+def _unit(like: Instruction, units: float) -> float:
+    """So many units of eps of a real type."""
+    return units * float(np.finfo(like.shape.element_type.dtype).eps)
+
+
+def _any_off(b: Build, sizes: Instruction, most: Instruction) -> Instruction:
+    """pred[]: whether the elements off the diagonal of any row of sizes[.., n, n] are larger than most[..], as the root
+    of their mean square; a NaN is not."""
+    rank = sizes.shape.rank
+    off = b.make("select", compare_indices(b, sizes.shape, "NE"), sizes, b.full(0, sizes.shape))
+    mean = b.multiply(b.sum(b.multiply(off, off), (rank - 1,)), 1 / sizes.shape.dimensions[-1])
+    larger = b.compare(b.sqrt(mean), b.spread(most, mean.shape, tuple(range(rank - 2))), direction="GT")
+    return b.compare(b.reduce(b.convert(larger, S32), 0, tuple(range(rank - 1)), bigger(S32)), 0, direction="GT")
+
+
+def _orthonormal(b: Build, v: Instruction) -> Instruction:
+    """A matrix whose columns are orthonormal but for rounding, made so but for its square: v + v (1 - v* v) / 2."""
+    gram = b.product(_adjoint(b, v), v)
+    rest = b.subtract(identity(b, v.shape), gram)
+    return b.add(v, b.multiply(b.product(v, rest), b.full(0.5, v.shape)))
+
+
+def _times(b: Build, v: Instruction, turned: Instruction) -> Instruction:
+    """v times a matrix that is nearly the identity, rounded once as far as it is that."""
+    return b.add(v, b.product(v, b.subtract(turned, identity(b, turned.shape))))
+
+
+def _adjoint(b: Build, x: Instruction) -> Instruction:
+    return b.conjugate(b.transpose(x))
+
+
+def _real(b: Build, x: Instruction) -> Instruction:
+    return b.real(x) if x.shape.element_type.is_complex else x
+
+
+def _columns(b: Build, values: Instruction, like: Instruction) -> Instruction:
+    """A real number for each column, values[.., n], spread over the columns of `like`, in its type."""
+    rank = like.shape.rank
+    return b.spread(_typed(b, values, like), like.shape, (*range(rank - 2), rank - 1))
 
 
 def _eigen_round(b: Build, a: Instruction, v: Instruction) -> list[Instruction]:
     """Each pair (p, q) of rows and columns is turned so that a[p, q] becomes zero."""
     n = a.shape.dimensions[-1]
     half = n // 2
-    d = diagonal(b, a)
-    d = b.real(d) if d.shape.element_type.is_complex else d
+    d = _real(b, diagonal(b, a))
     p, q = _piece(b, d, 1, 0, half), _piece(b, d, 1, half, n)
     r = diagonal(b, _piece(b, _piece(b, a, 1, half, n), 2, 0, half))
-    c, s = _rotation(b, p, q, r)
-    a = _turn_rows(b, a, c, s)
-    a, v = _turn_columns(b, a, c, s), _turn_columns(b, v, c, s)
+    s, t = _rotation(b, p, q, r)
+    a = _turn_rows(b, a, s, t)
+    a, v = _turn_columns(b, a, s, t), _turn_columns(b, v, s, t)
     return [_moved(b, _moved(b, a, 1), 2), _moved(b, v, 1)]
 
 
@@ -102,10 +189,8 @@ def _singular_round(b: Build, a: Instruction, v: Instruction) -> list[Instructio
     n = a.shape.dimensions[-1]
     left, right = _piece(b, a, 1, 0, n // 2), _piece(b, a, 1, n // 2, n)
     p, q, r = _column_products(b, left, left), _column_products(b, right, right), _column_products(b, left, right)
-    if a.shape.element_type.is_complex:
-        p, q = b.real(p), b.real(q)
-    c, s = _rotation(b, p, q, r)
-    return [_moved(b, _turn_columns(b, x, c, s), 1) for x in (a, v)]
+    s, t = _rotation(b, _real(b, p), _real(b, q), r)
+    return [_moved(b, _turn_columns(b, x, s, t), 1) for x in (a, v)]
 
 
 def _column_products(b: Build, x: Instruction, y: Instruction) -> Instruction:
@@ -114,7 +199,8 @@ def _column_products(b: Build, x: Instruction, y: Instruction) -> Instruction:
 
 
 def _rotation(b: Build, p: Instruction, q: Instruction, r: Instruction) -> tuple[Instruction, Instruction]:
-    """(c, real; s) such that [[c, s], [-conj(s), c]] makes [[p, r], [conj(r), q]] diagonal: by the smaller angle."""
+    """(s, s / (1 + c)) such that [[c, s], [-conj(s), c]] makes [[p, r], [conj(r), q]] diagonal, by the smaller angle; c
+    is real."""
     size = b.abs(r)
     none = b.compare(size, 0, direction="EQ")
     safe = b.make("select", none, b.full(1, size.shape), size)
@@ -129,27 +215,35 @@ def _rotation(b: Build, p: Instruction, q: Instruction, r: Instruction) -> tuple
     t = b.make("select", none, b.full(0, t.shape), t)
     c = b.divide(b.full(1, t.shape), b.sqrt(b.add(b.multiply(t, t), 1)))
     s = b.multiply(t, c)
-    return c, b.multiply(_typed(b, s, r), b.divide(r, _typed(b, safe, r)))
+    unit = b.divide(r, _typed(b, safe, r))
+    return tuple(b.multiply(_typed(b, w, r), unit) for w in (s, b.divide(s, b.add(c, 1))))
 
 
-def _turn_columns(b: Build, x: Instruction, c: Instruction, s: Instruction) -> Instruction:
-    """x times the rotations: columns p and q become c p - conj(s) q and s p + c q."""
+def _turn_columns(b: Build, x: Instruction, s: Instruction, t: Instruction) -> Instruction:
+    """x times the rotations: columns p and q become c p - conj(s) q and s p + c q, with t = s / (1 + c)."""
     n = x.shape.dimensions[-1]
     p, q = _piece(b, x, 1, 0, n // 2), _piece(b, x, 1, n // 2, n)
     batch = tuple(range(x.shape.rank - 2))
-    c, s = (b.spread(_typed(b, w, x), p.shape, (*batch, x.shape.rank - 1)) for w in (c, s))
-    new = b.subtract(b.multiply(c, p), b.multiply(b.conjugate(s), q)), b.add(b.multiply(s, p), b.multiply(c, q))
+    s, t = (b.spread(_typed(b, w, x), p.shape, (*batch, x.shape.rank - 1)) for w in (s, t))
+    new = _turned(b, p, q, s, t)
     return b.make("concatenate", *new, dimensions=(x.shape.rank - 1,))
 
 
-def _turn_rows(b: Build, x: Instruction, c: Instruction, s: Instruction) -> Instruction:
+def _turn_rows(b: Build, x: Instruction, s: Instruction, t: Instruction) -> Instruction:
     """The adjoint rotations times x: rows p and q become c p - s q and conj(s) p + c q."""
     n = x.shape.dimensions[-2]
     p, q = _piece(b, x, 2, 0, n // 2), _piece(b, x, 2, n // 2, n)
     rank = x.shape.rank
-    c, s = (b.spread(_typed(b, w, x), p.shape, tuple(range(rank - 1))) for w in (c, s))
-    new = b.subtract(b.multiply(c, p), b.multiply(s, q)), b.add(b.multiply(b.conjugate(s), p), b.multiply(c, q))
+    s, t = (b.spread(_typed(b, w, x), p.shape, tuple(range(rank - 1))) for w in (s, t))
+    new = _turned(b, p, q, b.conjugate(s), b.conjugate(t))
     return b.make("concatenate", *new, dimensions=(rank - 2,))
+
+
+def _turned(b: Build, p: Instruction, q: Instruction, s: Instruction, t: Instruction) -> tuple[Instruction, ...]:
+    """(c p - conj(s) q, s p + c q), with c = 1 - conj(s) t, as what is added to p and to q."""
+    less = b.multiply(b.conjugate(s), b.add(q, b.multiply(t, p)))
+    more = b.multiply(s, b.subtract(p, b.multiply(b.conjugate(t), q)))
+    return b.subtract(p, less), b.add(q, more)
 
 
 def _moved(b: Build, x: Instruction, last: int) -> Instruction:

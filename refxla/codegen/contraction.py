@@ -1,0 +1,26 @@
+"""The order in which the terms of a contraction are added: one rule for every dot and every convolution.
+
+The terms of an element of the result are numbered by k, in row-major order over the contracted dimensions of a dot, or
+over the elements of a convolution's window and then its input features. Up to ONE_CHAIN terms are one chain of
+multiply-adds in that order. More are cut in segments of `segment_terms` each, of which the last may be shorter: the sum
+of a segment is a chain that begins at zero, and the sums of the segments are added in order, also from zero on. Terms
+that meet no element of a convolution's input are left out, and keep their numbers.
+
+The length of a segment depends on the number of terms and on the type alone, so the order, and each bit of the result,
+is the same whatever the tiles and blocks are. A chain of n terms loses digits as the square root of n, at its worst as
+n; in segments it is as two chains of about the square root of n, or of SEGMENT terms where that is more. A segment is as
+long as a cache block, or shorter, so that it costs an addition where the sums were loaded and stored before.
+"""
+
+from __future__ import annotations
+
+ONE_CHAIN = 512  # terms up to which a sum is one chain
+SEGMENT = 256  # terms of a segment, at least
+
+
+def segment_terms(terms: int, element_type: str) -> int:
+    """The length of a segment, a power of two, of a contraction of so many terms that is accumulated in a type of that
+    name; 0 where all terms are one chain, as those of integers are, whose sums are the same in any order."""
+    if terms <= ONE_CHAIN or element_type[0] not in "fcb":
+        return 0
+    return max(SEGMENT, 1 << terms.bit_length() // 2)
