@@ -1,7 +1,7 @@
 """How a matrix product is cut into tiles and blocks, where that is chosen by measuring and not by the emitters' rules.
 
-No choice changes a bit of the result: each element is one chain of multiply-adds in a fixed order whatever the blocks
-are (matmul.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under which what
+No choice changes a bit of the result: the terms of each element are added in the same order whatever the blocks are
+(contraction.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under which what
 it found is kept; the search itself is refxla/tuning.py.
 """
 

@@ -8,8 +8,8 @@ that meet no element of a convolution's input are left out, and keep their numbe
 
 The length of a segment depends on the number of terms and on the type alone, so the order, and each bit of the result,
 is the same whatever the tiles and blocks are. A chain of n terms loses digits as the square root of n, at its worst as
-n; in segments it is as two chains of about the square root of n, or of SEGMENT terms where that is more. A segment is as
-long as a cache block, or shorter, so that it costs an addition where the sums were loaded and stored before.
+n; in segments it is as two chains of about the square root of n, or of SEGMENT terms where that is more. A segment is
+about as long as a cache block, so that it costs an addition where the sums were loaded and stored before.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of, reports, text_of
+from products import SAME, convolution_text, count
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
@@ -18,42 +19,6 @@ from refxla.codegen.target import DEFAULT_CPU
 
 def f32(*sizes, seed=0):
     return np.random.default_rng(seed).standard_normal(sizes).astype(np.float32)
-
-
-def count(size: int, w: dict) -> int:
-    """The placings of a window in one dimension."""
-    dilated = max(0, (size - 1) * w.get("base", 1) + 1 if size else 0) + w.get("low", 0) + w.get("high", 0)
-    window = (w["size"] - 1) * w.get("dilation", 1) + 1
-    return 0 if dilated < window else (dilated - window) // w.get("stride", 1) + 1
-
-
-def window_text(window: list[dict]) -> str:
-    def field(name, key, default):
-        return f"{name}=" + "x".join(str(w.get(key, default)) for w in window)
-
-    pad = "pad=" + "x".join(f"{w.get('low', 0)}_{w.get('high', 0)}" for w in window)
-    fields = [field("size", "size", 1), field("stride", "stride", 1), pad, field("lhs_dilate", "base", 1)]
-    fields += [field("rhs_dilate", "dilation", 1), field("rhs_reversal", "reversal", 0)]
-    return "window={" + " ".join(fields) + "}" if window else "window={}"
-
-
-def convolution_text(lhs, rhs, window, labels, name="f32", groups=1, batch_groups=1) -> str:
-    """A module of one convolution; lhs and rhs map each letter of their labels to a size."""
-    left, rest = labels.split("_")
-    right, out = rest.split("->")
-    sizes = {"b": lhs["b"] // batch_groups, "f": rhs["o"]}
-    sizes |= {str(d): count(lhs[str(d)], w) for d, w in enumerate(window)}
-
-    def dims(order, by):
-        return ",".join(str(by[c]) for c in order)
-
-    return f"""HloModule m
-    ENTRY main {{
-      a = {name}[{dims(left, lhs)}] parameter(0)
-      b = {name}[{dims(right, rhs)}] parameter(1)
-      ROOT c = {name}[{dims(out, sizes)}] convolution(a, b), {window_text(window)}, dim_labels={labels},
-        feature_group_count={groups}, batch_group_count={batch_groups}
-    }}"""
 
 
 def compare(text: str, *args: np.ndarray, fast: str = "rx_multiply_add_vector") -> None:
@@ -122,7 +87,6 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, s
         compare(text, f32(*(lhs[c] for c in left)), f32(*(rhs[c] for c in rest.split("->")[0]), seed=1), fast="")
 
 
-SAME = {"size": 3, "low": 1, "high": 1}
 # name -> (lhs, rhs, window, labels)
 CASES = {
     "forward": ({"b": 2, "f": 8, "0": 9, "1": 10}, {"i": 8, "o": 20, "0": 3, "1": 3}, [SAME, SAME], "b01f_01io->b01f"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernel_driver import OCLGRIND, Compiled, fusion_of, reports, text_of
+from products import DTYPES, agrees_with_loop, dot_text, random, same_bits
 from refxla_spec.text import parse
 from search import examples
 
@@ -17,64 +18,6 @@ from refxla.codegen.target import DEFAULT_CPU, Target
 from refxla.compiler import Request, compile_request
 from refxla.fingerprint import Source
 from refxla.runtime.devices import find
-
-DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s8": np.int8,
-          "s32": np.int32, "u16": np.uint16, "u32": np.uint32, "s64": np.int64, "c64": np.complex64}  # fmt: skip
-
-
-def braces(values) -> str:
-    return "{" + ",".join(map(str, values)) + "}"
-
-
-def shape(name: str, dims) -> str:
-    return f"{name}[{','.join(map(str, dims))}]"
-
-
-def dot_text(lhs, rhs, lb=(), rb=(), lc=(), rc=(), name="f32", result=None) -> str:
-    """A module of one dot."""
-    free = [d for d in range(len(lhs)) if d not in (*lb, *lc)], [d for d in range(len(rhs)) if d not in (*rb, *rc)]
-    out = [*(lhs[d] for d in lb), *(lhs[d] for d in free[0]), *(rhs[d] for d in free[1])]
-    numbers = ", ".join(
-        f"{key}={braces(dims)}"
-        for key, dims in (
-            ("lhs_batch_dims", lb),
-            ("rhs_batch_dims", rb),
-            ("lhs_contracting_dims", lc),
-            ("rhs_contracting_dims", rc),
-        )
-    )
-    return f"""HloModule m
-    ENTRY main {{
-      a = {shape(name, lhs)} parameter(0)
-      b = {shape(name, rhs)} parameter(1)
-      ROOT c = {shape(result or name, out)} dot(a, b), {numbers}
-    }}"""
-
-
-def random(name: str, dims, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    dtype = np.dtype(DTYPES[name])
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, dims, dtype=dtype, endpoint=True)
-    if dtype.kind == "c":
-        return (rng.standard_normal(dims) + 1j * rng.standard_normal(dims)).astype(dtype)
-    return rng.standard_normal(dims).astype(dtype)
-
-
-def same_bits(got: np.ndarray, want: np.ndarray) -> None:
-    np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
-
-
-def agrees_with_loop(text: str, *args: np.ndarray, kind: str = "dot") -> np.ndarray:
-    """Runs the fast form and the elementwise form; their bits are equal. Returns the first output."""
-    module = parse(text)
-    fast, plain = Compiled(fusion_of(module, kind)), Compiled(fusion_of(module, "loop"))
-    assert "rx_multiply_add_vector" in text_of(fast), "this is not the fast form"
-    results = fast(*args)
-    for got, want in zip(results, plain(*args), strict=True):
-        same_bits(np.atleast_1d(got), np.atleast_1d(want))
-    return results[0]
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
 """A matrix times a vector, where the matrix lies along the contraction: its rows are streamed through memory once.
 
-The terms of a row are added in an order that is fixed (contraction.py), so the lanes of a vector are rows: square blocks
-of the matrix are transposed in registers, and each of the columns that come out is one multiply-add of all its rows with
-one element of the vector.
+The terms of a row are added in an order that is fixed (contraction.py), so the lanes of a vector are rows: square
+blocks of the matrix are transposed in registers, and each of the columns that come out is one multiply-add of all its
+rows with one element of the vector.
 """
 
 from __future__ import annotations

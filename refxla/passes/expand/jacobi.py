@@ -23,10 +23,9 @@ from ...build import Build, bigger
 from . import householder
 from .matrices import compare_indices, diagonal, working_type
 
-
 MOST = 60  # sweeps
-# What may be left off the diagonal, in units of eps as the root of a row's mean square: before the sweeps begin anew, and
-# in the end. The products of rounded columns are off by a sixth of a unit.
+# What may be left off the diagonal, in units of eps as the root of a row's mean square: before the sweeps begin anew,
+# and in the end. The products of rounded columns are off by a sixth of a unit.
 FIRST, LAST = 4, 0.5
 
 
@@ -84,6 +83,7 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
     u = householder.product_of_reflectors(
         _call(b, "ProductOfElementaryHouseholderReflectors", packed, packed.shape, tau)
     )
+    u = _orthonormal(b, u)
     sign = b.make("select", b.compare(real, 0, direction="LT"), b.full(-1, real.shape), b.full(1, real.shape))
     if columns > n:
         one = b.full(1, real.shape.with_dimensions((*batch, columns - n)))
@@ -148,7 +148,7 @@ def _any_off(b: Build, sizes: Instruction, most: Instruction) -> Instruction:
 def _orthonormal(b: Build, v: Instruction) -> Instruction:
     """A matrix whose columns are orthonormal but for rounding, made so but for its square: v + v (1 - v* v) / 2."""
     gram = b.product(_adjoint(b, v), v)
-    rest = b.subtract(identity(b, v.shape), gram)
+    rest = b.subtract(identity(b, gram.shape), gram)
     return b.add(v, b.multiply(b.product(v, rest), b.full(0.5, v.shape)))
 
 
