@@ -1,8 +1,8 @@
 """How a matrix product is cut into tiles and blocks, where that is chosen by measuring and not by the emitters' rules.
 
 No choice changes a bit of the result: the terms of each element are added in the same order whatever the blocks are
-(contraction.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under which what
-it found is kept; the search itself is refxla/tuning.py.
+(contraction.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under which
+what it found is kept; the search itself is refxla/tuning.py.
 """
 
 from __future__ import annotations

@@ -125,7 +125,18 @@ def programs() -> dict[str, str]:
         {"b": 1, "f": 32, "0": 40, "1": 41}, {"i": 1, "o": 32, "0": 30, "1": 31},
         [{"size": 30, "low": 1}, {"size": 31, "high": 2}], "b01f_01io->b01f", groups=32,
     )  # fmt: skip
-    return dots | {name: convolution_text(*case) for name, case in CONVOLUTIONS.items()} | {"depthwise": depthwise}
+    gradient = convolution_text(
+        {"b": 32, "f": 5, "0": 14, "1": 15}, {"i": 5, "o": 32, "0": 14, "1": 15},
+        [{"size": 14, "low": 1, "high": 1}, {"size": 15, "low": 1, "high": 1}], "f01b_i01o->01bf", batch_groups=32,
+    )  # fmt: skip
+    return (
+        dots
+        | {name: convolution_text(*case) for name, case in CONVOLUTIONS.items()}
+        | {
+            "depthwise": depthwise,
+            "gradient of a depthwise filter": gradient,
+        }
+    )
 
 
 @pytest.mark.parametrize("name", programs())

@@ -165,16 +165,24 @@ class _Depthwise:
                 block.line(f"if (at{d} < 0 || at{d} > {limit}{dilated}) continue;")
                 block.line(f"const int s{d} = at{d} / {w.base_dilation};")
                 position = position + variable(f"s{d}", 0, n.sizes[d] - 1) * strides[n.dims.input_spatial[d]]
-            if n.features > 1:
-                scopes.enter_context(block.scope(f"for (int f = 0; f < {n.features}; ++f)"))
-                position = position + self.feature * strides[n.dims.input_feature]
+            first = linearize((*self.elements, constant(0)), n.terms)  # number of the first term of the element
+            if segment and n.features > 1:
+                scopes.enter_context(block.scope(f"for (int f0 = 0, f1; f0 < {n.features}; f0 = f1)"))
+                first = first + variable("f0", 0, n.features - 1)
             if segment:
-                number = linearize((*self.elements, self.feature), n.terms) // segment
-                with block.scope(f"if ({number} != segment)"):
+                with block.scope(f"if ({first // segment} != segment)"):
                     for v in range(self.vectors):
                         block.line(f"t{v} = t{v} + c{v};")
                         block.line(f"c{v} = ({vector})(0);")
-                    block.line(f"segment = {number};")
+                    block.line(f"segment = {first // segment};")
+            if segment and n.features > 1:
+                block.line(f"const int rest = (segment + 1) * {segment} - ({first});")
+                block.line(f"f1 = rest < {n.features} - f0 ? f0 + rest : {n.features};")
+                scopes.enter_context(block.scope("for (int f = f0; f < f1; ++f)"))
+            elif n.features > 1:
+                scopes.enter_context(block.scope(f"for (int f = 0; f < {n.features}; ++f)"))
+            if n.features > 1:
+                position = position + self.feature * strides[n.dims.input_feature]
             strip = variable("strip", 0, n.groups - 1)
             if self.access is not None:
                 at = self._right(self.elements, self.feature, strip)

@@ -195,6 +195,7 @@ class _Main:
         self.g = variable("g", 0, p.groups - 1)
         self.helpers: tuple[str, ...] = ()
         self.apart = self._apart()
+        self.closes = False  # whether segments end between blocks of k, and not in a tile's loop
         self._name_arguments()
 
     def _name_arguments(self) -> None:
@@ -271,7 +272,8 @@ class _Main:
         vectors = held * b.rows * tile.vectors
         block.line(f"{tile.vector} sums[{vectors}]{f', open[{vectors}]' if p.opens else ''};")
         if p.segment and p.rows.blocks > 1:
-            block.line(f"for (int n = 0; n < {vectors}; ++n) sums[n] = ({tile.vector})(0);")
+            zeroed = "open[n] = sums[n]" if p.opens else "sums[n]"
+            block.line(f"for (int n = 0; n < {vectors}; ++n) {zeroed} = ({tile.vector})(0);")
         local_terms = min(p.rows.most_terms, p.k)
         if p.rows.local:
             block.line(f"{p.rows.element} strips[{p.rows.private_elements(b.rows)}] __attribute__((aligned(64)));")
@@ -301,6 +303,10 @@ class _Main:
                         self._tile(terms)
                 if p.rows.blocks == 1:
                     self._epilogue()
+            if self.closes:
+                with block.scope(f"for (int n = 0; ends && n < {vectors}; ++n)"):
+                    block.line("sums[n] = sums[n] + open[n];")
+                    block.line(f"open[n] = ({tile.vector})(0);")
         if p.rows.blocks > 1:
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._epilogue()
@@ -404,20 +410,16 @@ class _Main:
         if walk is not None or p.rows.least_terms >= SHARED_TERMS or across:
             return self._shared_tile(walk, terms)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
-        at = f"{panel}i * {tile.vectors}"
-        places, open_places = tile.places("sums", at), tile.places("open", at)
-        begins = "before" if p.segment else "part > 0" if p.rows.blocks > 1 else "0"
-        for c, place in (open_places if p.segment else places).items():
-            start = f"{begins} ? {place} : ({tile.vector})(0)" if begins != "0" else f"({tile.vector})(0)"
-            block.line(f"{tile.vector} {c} = {start};")
+        self.closes = p.segment > 0
+        places = tile.places("open" if self.closes else "sums", f"{panel}i * {tile.vectors}")
+        for c, place in places.items():
+            start = f"part == 0 ? ({tile.vector})(0) : {place}" if p.rows.blocks > 1 else f"({tile.vector})(0)"
+            block.line(f"{tile.vector} {c} = {place if self.closes else start};")
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         p.rows.open_tile(block, self.left, first, tile.rows)
         self._run(*p.rows.run(tile.rows))
         for c, place in places.items():
-            if p.segment:
-                block.line(f"if (ends) {place} = {place} + {c}; else {open_places[c]} = {c};")
-            else:
-                block.line(f"{place} = {c};")
+            block.line(f"{place} = {c};")
 
     def _shared_tile(self, walk: Walk | None, block_terms: str) -> None:
         """The same by the function that all products share."""
