@@ -54,9 +54,12 @@ def rms(got: np.ndarray, exact: np.ndarray) -> float:
     return float(np.sqrt((abs(got - exact) ** 2).mean() / (abs(exact) ** 2).mean())) / EPS
 
 
-@pytest.mark.parametrize("k", [5000, 50_000, 400_000])
-@pytest.mark.parametrize(("m", "n", "name"), [(32, 32, "f32"), (2, 64, "f32"), (64, 1, "f32"), (8, 8, "c64")])
-def test_a_dot_of_many_terms_keeps_its_digits(m, n, name, k):
+@pytest.mark.parametrize(
+    ("m", "k", "n", "name"),
+    [(32, 50_000, 32, "f32"), (2, 50_000, 64, "f32"), (64, 50_000, 1, "f32"), (8, 50_000, 8, "c64"),
+     (8, 400_000, 8, "f32")],
+)  # fmt: skip
+def test_a_dot_of_many_terms_keeps_its_digits(m, k, n, name):
     """One chain of 50,000 terms is off by 30 to 50, of 400,000 by 100."""
     a, b = random(name, (m, k)), random(name, (k, n), 1)
     got = refxla.compile(dot_text((m, k), (k, n), lc=(1,), rc=(0,), name=name))(a, b)
@@ -99,8 +102,9 @@ LONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("m", "k", "n", "turned"), LONG)
-@pytest.mark.parametrize("name", ["f32", "c64"])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "turned", "name"), [(*case, "f32") for case in LONG] + [(*case, "c64") for case in LONG[2:5]]
+)
 def test_all_forms_have_the_bits_of_the_elementwise_one(m, k, n, turned, name):
     lhs, lc = ((k, m), 0) if "l" in turned else ((m, k), 1)
     rhs, rc = ((n, k), 1) if "r" in turned else ((k, n), 0)
