@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from refxla_spec.compare import same_bits
+from refxla_spec.types import Shape
+
 from ..cases import Case
+from ..targets.sized import filler
 from .difference import Difference
-from .predicates import whole
+from .predicates import operands
 
 XLA = "xla-cpu"
 MEANING = "spec/dynamic.py: an operation means on a value of dynamic shape what it means on an array of those sizes; "
@@ -15,6 +20,26 @@ MEANING = "spec/dynamic.py: an operation means on a value of dynamic shape what 
 def _dynamic(*opcodes: str) -> Callable[[Case], bool]:
     """Cases of these operations with dynamic shapes."""
     return lambda case: case.opcode in opcodes and any(i.shape.is_dynamic for i in case.module.instructions())
+
+
+def _behind(got: np.ndarray) -> np.ndarray:
+    """What the target puts behind an array: where it shows, memory there has been read."""
+    return same_bits(got, filler(Shape.of(got)))
+
+
+def _grown(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that the operand does not have."""
+    (x, *_) = operands(case, leaf)
+    new = np.ones(got.shape, bool)
+    new[tuple(map(slice, x.shape))] = False
+    return new & _behind(got)
+
+
+def _at_the_bound(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that were read behind an array, or not written since they lie behind it."""
+    (x, *_) = operands(case, leaf)
+    kept = case.opcode == "dynamic-update-slice" and x.shape == got.shape
+    return same_bits(got, x) if kept else _behind(got)
 
 
 DIFFERENCES = (
@@ -27,7 +52,7 @@ DIFFERENCES = (
         'operation_semantics, DynamicSlice: "This ensures that the extracted slice is always in-bounds with respect to '
         'the operand array."',
         _dynamic("gather", "dynamic-slice", "dynamic-update-slice"),
-        whole,
+        _at_the_bound,
         "clamps to the bound of a dynamic dimension, and reads or writes behind the array",
     ),
     Difference(
@@ -47,7 +72,7 @@ DIFFERENCES = (
         "open",
         "no document says what the new elements are; here they are zeros, which depends on nothing else.",
         _dynamic("set-dimension-size"),
-        whole,
+        _grown,
         "gives what lies in memory",
     ),
     Difference(

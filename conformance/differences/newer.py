@@ -83,6 +83,7 @@ DIFFERENCES = (
         "accepts a type that does not go with the operands",
         fails=True,
         refusal=True,
+        says="^accepts a program that breaks ",
     ),
     Difference(
         "asynchronous operations whose operand is none",

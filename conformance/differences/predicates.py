@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import product
 
 import ml_dtypes
 import numpy as np
-from refxla_spec.compare import distance, ulp
+from refxla_spec.accuracy import max_ulp, rounding_each_step
+from refxla_spec.bounds import run_with_bounds
+from refxla_spec.compare import TINY, distance, same_bits, ulp, ulp_distance
+from refxla_spec.elementwise import is_elementwise
 from refxla_spec.module import Instruction
-from refxla_spec.numerics import type_of
-from refxla_spec.types import leaves
+from refxla_spec.numerics import make_complex, type_of
+from refxla_spec.operation import operation, operations
+from refxla_spec.types import ELEMENT_TYPES, leaves
 
 from ..cases import Case
+from ..targets.base import arrays
 from .difference import Explains
+
+ELEMENTWISE = frozenset(opcode for opcode in operations() if is_elementwise(opcode))
+NARROW = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_float and t.bits <= 16)
+STEPS = (
+    "batch-norm-grad batch-norm-inference batch-norm-training cholesky convolution dot ragged-dot reduce reduce-window "
+    "scaled-dot scatter select-and-scatter triangular-solve"
+).split()
 
 # Of cases.
 
@@ -82,11 +95,6 @@ def where_given(test: Callable[..., np.ndarray]) -> Explains:
     return explains
 
 
-def whole(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """All elements."""
-    return np.ones(got.shape, bool)
-
-
 def parts(x: np.ndarray) -> tuple[np.ndarray, ...]:
     """An array, or the real and the imaginary part of a complex one."""
     return (np.array(x.real), np.array(x.imag)) if type_of(x).is_complex else (x,)
@@ -132,6 +140,81 @@ def within_ulp(limits: dict[tuple[str, str], float]) -> Explains:
             return near & np.isfinite(np.abs(got)) & np.isfinite(np.abs(expected))
 
     return explains
+
+
+LIMITS = np.array([1, np.pi / 4, np.pi / 2, np.pi])
+
+
+def with_parts_lost(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where each part is NaN, infinite or zero, or as large as the expected one but for 16 ULPs of the modulus; or, for
+    NaN, a limit of the function (1, or an angle)."""
+    size = ulp(np.where(np.isfinite(np.abs(expected)), np.abs(expected), 0).astype(expected.real.dtype))
+    found = np.ones(got.shape, bool)
+    for g, e in zip(parts(got), parts(expected), strict=True):
+        limit = np.isnan(e) & (np.abs(np.abs(g)[..., None] - LIMITS).min(-1) < 1e-6)
+        found &= ~np.isfinite(g) | (g == 0) | limit | (np.abs(np.abs(g) - np.abs(e)) <= 16 * size)
+    return found
+
+
+def evaluated(case: Case, leaf: int, given: list[np.ndarray]) -> np.ndarray:
+    """What the instruction that gives a leaf gives for other operands."""
+    i = site(case, leaf)
+    with np.errstate(all="ignore"):
+        return np.asarray(operation(i.opcode).evaluate(i, *given))
+
+
+def with_some_flushed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elementwise: where the result is, but for 4 ULPs, that for some of the subnormal operands taken for zeros; or NaN
+    where a subnormal number is among them."""
+    given = operands(case, leaf)
+    if not (type_of(got).is_float or type_of(got).is_complex):
+        return np.zeros(got.shape, bool)
+    some = in_any_part(subnormal, *(o for o in given if o.shape == got.shape))
+    found = some & np.isnan(got)
+    for chosen in product((False, True), repeat=len(given)):
+        value = evaluated(case, leaf, [flushed(o) if f else o for o, f in zip(given, chosen, strict=True)])
+        with np.errstate(all="ignore"):
+            apart = np.maximum(distance(got, value), TINY)
+            found |= same_bits(got, value) | (apart <= 4 * ulp(value))
+    return found & some
+
+
+def flushed(x: np.ndarray) -> np.ndarray:
+    """Zeros of the same sign in place of subnormal numbers."""
+    if type_of(x).is_complex:
+        return make_complex(*map(flushed, parts(x)))
+    if not type_of(x).is_float:
+        return x
+    return np.where(subnormal(x), np.copysign(np.zeros((), x.dtype), x), x)
+
+
+def rounding_at_each_step(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where the result keeps the bounds that there would be if what takes several steps were computed in the type of
+    the result, each step rounded to it: n units of that type for a sum of n terms. Where the order decides whether a
+    product underflows, it is off by no more than 8 of the type's smallest normal numbers."""
+    with rounding_each_step():
+        _, bounds = run_with_bounds(case.module, case.inputs)
+    bound = arrays(bounds)[leaf]
+    if not (type_of(got).is_float or type_of(got).is_complex):
+        return np.zeros(got.shape, bool)
+    least = float(ml_dtypes.finfo(got.real.dtype).smallest_normal)
+    with np.errstate(all="ignore"):
+        bound = np.where(np.isfinite(bound), bound, 8 * least)
+        if type_of(got).name == "f8e8m0fnu":  # whose unit is the number itself
+            return ulp_distance(got, expected) <= 1
+        finite = np.isfinite(np.abs(expected)) | ~np.isfinite(np.abs(got))
+        return finite & (distance(got, expected) <= np.maximum(bound, ulp(expected)))
+
+
+def to_the_next(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Numbers of a narrow type, where a function of it is off by one ULP; exact operations are none."""
+    i = site(case, leaf)
+    if type_of(expected).name not in NARROW or not i.operands:
+        return np.zeros(got.shape, bool)
+    if not max_ulp(i.opcode, i.operands[-1].shape.element_type.name):
+        return np.zeros(got.shape, bool)
+    with np.errstate(all="ignore"):
+        return np.isfinite(expected) & (ulp_distance(got, expected) <= 1)
 
 
 def near(got: np.ndarray, expected: np.ndarray) -> np.ndarray:

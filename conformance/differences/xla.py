@@ -4,168 +4,88 @@ from __future__ import annotations
 
 import numpy as np
 from refxla_spec.compare import same_bits
-from refxla_spec.indexing import window_slices
-from refxla_spec.numerics import round_to, type_of
-from refxla_spec.types import F32
+from refxla_spec.numerics import type_of
 
-from ..cases import Case
 from .difference import Difference
 from .predicates import (
+    ELEMENTWISE,
+    NARROW,
+    STEPS,
     extreme,
     in_any_part,
     is_complex,
     near,
     not_finite,
     of,
-    operands,
-    site,
-    subnormal,
+    rounding_at_each_step,
     tiny,
+    to_the_next,
     types_of,
-    where,
     where_given,
+    with_parts_lost,
+    with_some_flushed,
     with_types,
     within_ulp,
 )
-
-XLA = "xla-cpu"
-SUBNORMAL = (
-    "IEEE 754-2019, 3.3: subnormal numbers are numbers of the format. XLA sets flush-to-zero and denormals-are-zero on "
-    "its threads."
+from .xla_relations import (
+    ANNEX_G,
+    NOT_READ,
+    OF_EXTREMES,
+    OF_NOT_FINITE,
+    SEEN,
+    SUBNORMAL,
+    XLA,
+    _beside,
+    _both_nan,
+    _by_real_parts,
+    _by_way_of_f32,
+    _by_wider_precision,
+    _end,
+    _equal_real_parts,
+    _in_another_order,
+    _mirrored,
+    _of_distribution,
+    _of_no_exponent,
+    _of_six_bits,
+    _one_of,
+    _ones,
+    _saturated,
+    _subnormal_terms,
+    _tied,
+    _without_the_smallest,
+    case_of_one,
 )
-ANNEX_G = "C99, annex G (and F.9.4.3 for the modulus), is what special values of complex functions follow here; "
-
-# The largest error seen of each function where XLA:CPU goes beyond the contract, in ULP, on the cases of this suite.
-SEEN: dict[tuple[str, str], float] = {
-    ("cbrt", "f64"): 3.0,
-    ("exponential-minus-one", "f32"): 3.0,
-    ("sqrt", "f8e3m4"): 1.0,
-    ("tanh", "f32"): 2.0,
-}
-# What JAX's wheel says where StableHLO cannot say a program.
-NOT_READ = "Failed to parse using StableHLO"
-# Complex functions whose special values are other ones, and that lose large and small numbers.
-OF_NOT_FINITE = "abs cosine exponential exponential-minus-one logistic power sine sqrt".split()
-OF_EXTREMES = (
-    "abs cosine exponential exponential-minus-one log log-plus-one logistic power rsqrt sign sine sqrt tan tanh".split()
-)
-
-
-def _smallest(got: np.ndarray, expected: np.ndarray, *given: np.ndarray) -> np.ndarray:
-    """Where 2^-127, which is subnormal in f32, goes in or comes out, and no number comes out of the type itself."""
-    found = np.zeros(expected.shape, bool)
-    for a in (expected, *given):
-        if type_of(a).name == "f8e8m0fnu":
-            found |= a.astype(np.float64) == 2.0**-127
-    return found
-
-
-def _tied(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are largest (or smallest) in some window together with another one, subnormal ones taken for zero,
-    or are in a window with a NaN, which compares with none."""
-    i = site(case, leaf)
-    operand = operands(case, leaf)[0]
-    if type_of(operand).is_float:
-        operand = np.where(subnormal(operand), np.zeros((), operand.dtype), operand)
-    counts = i.operands[1].shape.dimensions
-    best = {"GE": np.maximum, "GT": np.maximum}.get(i.select.root.direction, np.minimum)
-    placings = [window_slices(i.window, k, operand.shape, counts) for k in np.ndindex(*(w.size for w in i.window))]
-    extreme = np.full(counts, np.nan)
-    for placed, taken in placings:
-        extreme[placed] = best(np.where(np.isnan(extreme[placed]), operand[taken], extreme[placed]), operand[taken])
-    number = np.zeros(counts, int)
-    for placed, taken in placings:
-        number[placed] += operand[taken] == extreme[placed]
-    tied = np.zeros(operand.shape, bool)
-    unordered = np.zeros(counts, bool)
-    for placed, taken in placings:
-        unordered[placed] |= operand[taken] != operand[taken]
-    for placed, taken in placings:
-        tied[taken] |= ((operand[taken] == extreme[placed]) & (number[placed] > 1)) | unordered[placed]
-    return tied
-
-
-def _equal_real_parts(expected: np.ndarray, *given: np.ndarray) -> np.ndarray:
-    """Where two of the operands have the same real part, or a part of one is NaN."""
-    found = in_any_part(np.isnan, *given)
-    for k, a in enumerate(given):
-        for b in given[k + 1 :]:
-            found = found | (a.real == b.real)
-    return found
-
-
-def _subnormal_terms(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are subnormal, or near; and all, if there are subnormal ones among the operands."""
-    if case.kind != "step":
-        return in_any_part(tiny, expected) | in_any_part(subnormal, *case.inputs[0])
-    given = operands(case, leaf)
-    return in_any_part(tiny, expected) | any(in_any_part(subnormal, x).any() for x in given)
-
-
-def _both_nan(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Of each two results of topk, values and places: where both are NaNs, or places of NaNs."""
-    if got.dtype.kind not in "iu":
-        return np.isnan(got) & np.isnan(expected)
-    nan = np.isnan(operands(case, leaf)[0])
-    if got.shape[:-1] != nan.shape[:-1] or not np.all((got >= 0) & (got < nan.shape[-1])):
-        return np.zeros(got.shape, bool)
-    return np.take_along_axis(nan, got, -1) & np.take_along_axis(nan, expected, -1)
-
-
-def _by_way_of_f32(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are what two roundings give."""
-    (x,) = operands(case, leaf)
-    if type_of(x).name != "f64" or not type_of(expected).is_float:
-        return np.zeros(got.shape, bool)
-    return same_bits(got, round_to(round_to(x, F32), type_of(expected)))
-
-
-def _large_exponent(expected: np.ndarray, *given: np.ndarray) -> np.ndarray:
-    return given[1].astype(object) >= 64
-
-
-def _mirrored(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """On the cut of atan2: where the real part is pi or -pi, and the other one of these is asked for."""
-    both = (np.abs(expected.real) > 3.14159) & (np.sign(got.real) == -np.sign(expected.real))
-    return both & near(np.abs(got.real) + 1j * got.imag, np.abs(expected.real) + 1j * expected.imag)
-
-
-def _one_of(got: np.ndarray, *given: np.ndarray) -> np.ndarray:
-    """Where the result is one of the operands."""
-    return np.logical_or.reduce([same_bits(got, g.astype(got.dtype)) for g in given])
-
-
-def _by_real_parts(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where the result of clamp is an operand with the real part that is asked for, or one beside a NaN."""
-    given = [np.broadcast_to(o, got.shape) for o in operands(case, leaf)]
-    return _one_of(got, *given) & ((got.real == expected.real) | np.isnan(got) | np.isnan(expected))
-
-
-def _beside(got: np.ndarray, expected: np.ndarray, x: np.ndarray, *_: np.ndarray) -> np.ndarray:
-    """Where the result is an integer next to the operand; of f4e2m1fn's 6 the largest or smallest integer."""
-    exact = x.astype(np.float64)
-    next_to = np.abs(got.astype(np.float64) - exact) < 1
-    return next_to | ((np.abs(exact) == 6) & (type_of(x).name == "f4e2m1fn"))
-
-
-def _of_distribution(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Numbers that rng may draw: of uniform ones those from a up to b, of normal ones all that are finite."""
-    i = site(case, leaf)
-    if i.distribution == "rng_normal":
-        return np.isfinite(got.astype(np.float64))
-    low, high = operands(case, leaf)
-    return (got >= low) & (got < high)
-
 
 DIFFERENCES = (
+    Difference(
+        "steps in narrow types",
+        XLA,
+        "reference",
+        "the numeric contract: what takes several steps is computed in f32 at least, and rounded once. XLA computes "
+        "each step as it is written, in the type itself, and promises nothing.",
+        with_types(STEPS, *NARROW),
+        rounding_at_each_step,
+        "rounds each step to the type, so that a sum of n terms is off by n units of it",
+    ),
+    Difference(
+        "functions of narrow types",
+        XLA,
+        "reference",
+        "the numeric contract: what is below f32 is computed in f32 and rounded once.",
+        lambda case: case.opcode in ELEMENTWISE and case.kind in ("edge", "example", "step"),
+        to_the_next,
+        "computes types of 8 bits and fewer in f16, and rounds twice: off by one unit in the last place",
+    ),
     Difference(
         "subnormal operands of functions that take the exponent apart",
         XLA,
         "reference",
         SUBNORMAL,
         of("atan2", "cbrt", "log", "power"),
-        where(lambda expected, *given: in_any_part(subnormal, *given)),
-        "gives anything for a subnormal operand; the reference computes with it",
+        lambda case, leaf, got, expected: (
+            with_some_flushed(case, leaf, got, expected) | _of_no_exponent(case, leaf, got, expected)
+        ),
+        "takes some of the subnormal operands for zero, or gives NaN; of a cube root, a number near its zero",
     ),
     Difference(
         "results rounded up to the smallest normal number",
@@ -173,7 +93,7 @@ DIFFERENCES = (
         "reference",
         SUBNORMAL,
         lambda case: True,
-        where_given(lambda got, expected, *given: (got == 0) & in_any_part(tiny, expected)),
+        lambda case, leaf, got, expected: (got == 0) & in_any_part(tiny, expected),
         "gives zero where a subnormal result is rounded up to the smallest normal number",
     ),
     Difference(
@@ -193,8 +113,9 @@ DIFFERENCES = (
         "OCP microscaling formats, 5.4: E8M0 holds 2^-127 to 2^127 and NaN. XLA computes in f32, where 2^-127 is "
         "subnormal and flushed to zero, which the type does not have: NaN.",
         with_types((), "f8e8m0fnu"),
-        where_given(_smallest),
-        "gives NaN where 2^-127 goes in or should come out",
+        _without_the_smallest,
+        "gives NaN where 2^-127 goes in or should come out, or what comes in its place of zero or of half of "
+        "f32's smallest number",
     ),
     Difference(
         "one-bit integers",
@@ -276,8 +197,19 @@ DIFFERENCES = (
         'operation_semantics, PopulationCount: "Computes the number of bits set in each element of operand", and an '
         "element of s2 has two.",
         with_types(("popcnt",), "s2", "s4"),
-        where(lambda expected, x: x.astype(np.int8) < 0),
+        where_given(
+            lambda got, expected, x: (got.astype(np.int64) - _ones(x.astype(np.int8))) % 2 ** type_of(got).bits == 0
+        ),
         "counts in the sign-extended byte",
+    ),
+    Difference(
+        "conversions that f6 types saturate",
+        XLA,
+        "reference",
+        "OCP microscaling formats: FP6 has neither infinities nor NaN, and conversion to it saturates.",
+        with_types(("convert",), "f6e2m3fn", "f6e3m2fn"),
+        where_given(lambda got, expected, x: (got == 0) & _saturated(expected)),
+        "gives zero for what is larger than all numbers of the type, and for NaN",
     ),
     Difference(
         "f4e2m1fn to integers",
@@ -286,7 +218,12 @@ DIFFERENCES = (
         'StableHLO, convert: "For conversions involving floating-point-to-integer, the fractional part is truncated", '
         "and 6 is a number of s4 and of all wider integers.",
         with_types(("convert",), "f4e2m1fn"),
-        where(lambda expected, x: np.abs(x.astype(np.float32)) == 6),
+        where_given(
+            lambda got, expected, x: (
+                (x.astype(np.float32) == 6) & (got == _end(got, 1))
+                | (x.astype(np.float32) == -6) & (got == _end(got, -1))
+            )
+        ),
         "makes the largest integer of 6, since it compares with that integer rounded to f4e2m1fn, which is 6",
     ),
     Difference(
@@ -374,8 +311,8 @@ DIFFERENCES = (
         "the number that repeated multiplication gives, which wraps modulo 2^bits: 3^32767 = -21845 in s16, since 3 * "
         "-21845 = 1. No document names a limit of the exponent.",
         of("power"),
-        where(lambda expected, *given: _large_exponent(expected, *given) if type_of(expected).is_integer else False),
-        "gives a wrong number for large exponents (seen from 64 on): its squaring ends early",
+        where_given(_of_six_bits),
+        "looks at the six lowest bits of the exponent alone",
     ),
     Difference(
         "ties in select-and-scatter",
@@ -448,7 +385,7 @@ DIFFERENCES = (
         'StableHLO, reduce_precision: "The mantissa bits of the original value are updated to round the original value '
         'to the nearest value representable with mantissa_bits".',
         lambda case: case.opcode == "reduce-precision" and case.element_type.startswith("f8"),
-        where(lambda expected, x: in_any_part(subnormal, x)),
+        _by_wider_precision,
         "computes in a wider type, where subnormals of the f8 type have more mantissa bits to lose",
     ),
     Difference(
@@ -457,8 +394,14 @@ DIFFERENCES = (
         "reference",
         ANNEX_G + "operation_semantics is silent, and XLA's expansions apply the formula of finite numbers.",
         lambda case: case.opcode in OF_NOT_FINITE and is_complex(case),
-        where(lambda expected, *given: in_any_part(not_finite, expected, *given)),
-        "gives NaN, or loses the sign or one part, where a part of operand or result is infinite or NaN",
+        where_given(
+            lambda got, expected, *given: (
+                in_any_part(not_finite, expected, *given)
+                & (with_parts_lost(got, expected) | (case_of_one(given) & (got == 1)))
+            )
+        ),
+        "gives NaN, infinities or zeros for parts, or another sign, where a part of operand or result is infinite or "
+        "NaN; of a power of one, one",
     ),
     Difference(
         "complex numbers near the ends of the range",
@@ -466,8 +409,14 @@ DIFFERENCES = (
         "reference",
         "the accuracy contract of this specification holds for all finite numbers; XLA promises none.",
         lambda case: case.opcode in OF_EXTREMES and is_complex(case),
-        where(lambda expected, *given: in_any_part(extreme, expected, *given)),
-        "squares parts that overflow or underflow, and loses the result with them",
+        where_given(
+            lambda got, expected, *given: (
+                in_any_part(extreme, expected, *given)
+                & (with_parts_lost(got, expected) | near(got, expected) | _one_of(got, *given))
+            )
+        ),
+        "squares parts that overflow or underflow: parts become NaN, infinite or zero, or lose digits; a sign is the "
+        "number itself",
     ),
     Difference(
         "complex functions where a part is small",
@@ -484,7 +433,7 @@ DIFFERENCES = (
         "reference",
         "C99, G.6.4.2: csqrt(conj(z)) = conj(csqrt(z)), with the sign of a zero imaginary part too.",
         lambda case: case.opcode == "sqrt" and is_complex(case),
-        where(lambda expected, *given: (given[0].imag == 0) & (given[0].real < 0)),
+        where_given(lambda got, expected, x: (x.imag == 0) & (x.real < 0) & same_bits(got, np.conj(expected))),
         "takes -0 for +0 in the imaginary part of a negative number",
     ),
     Difference(
@@ -498,14 +447,14 @@ DIFFERENCES = (
         "limits in it",
     ),
     Difference(
-        "sorting s2",
+        "sorting elements of 2 bits",
         XLA,
         "reference",
         'operation_semantics, Sort: for i < j "comparator(value[i], value[j]) = true" or neither way; and -1 is less '
         "than 1.",
-        with_types(("sort",), "s2"),
-        lambda case, leaf, got, expected: np.full(got.shape, any((np.asarray(x) < 0).any() for x in case.inputs)),
-        "sorts elements of s2 as if they had no sign",
+        with_types(("sort",), "s2", "u2"),
+        lambda case, leaf, got, expected: np.full(got.shape, _in_another_order(got, expected)),
+        "leaves elements of s2 and u2 unsorted, sorts them as if they had no sign, or gives zeros",
     ),
     Difference(
         "accuracy of elementary functions",

@@ -75,14 +75,14 @@ def static_arguments(module: Module, arguments: Sequence[np.ndarray]) -> list[np
     for x, p in zip(map(np.asarray, arguments), module.entry.parameters, strict=True):
         whole = x
         if p.shape.is_dynamic:
-            whole = _filler(p.shape)
+            whole = filler(p.shape)
             whole[tuple(map(slice, x.shape))] = x
             sizes += [np.asarray(n, np.int32) for n, mark in zip(x.shape, p.shape.marks, strict=True) if mark]
         arrays.append(whole)
     return [*arrays, *sizes]
 
 
-def _filler(shape: Shape) -> np.ndarray:
+def filler(shape: Shape) -> np.ndarray:
     """Elements that would be seen wherever they took part: NaN, and large numbers."""
     kind = shape.element_type.kind
     value = (
