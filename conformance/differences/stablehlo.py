@@ -155,6 +155,8 @@ def _as_signed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> 
 def _narrowly(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements that a sum in the operands' type may give: integers modulo 2^bits of it, floats that are off by
     as many units of it as there are terms."""
+    if site(case, leaf).opcode not in ("dot", "convolution") or len(operands(case, leaf)) != 2:
+        return np.zeros(got.shape, bool)
     types = [o.shape.element_type for o in site(case, leaf).operands[:2]]
     narrow = min(types, key=lambda t: t.bits)
     if narrow.is_integer:

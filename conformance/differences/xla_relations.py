@@ -268,7 +268,10 @@ def _beside(got: np.ndarray, expected: np.ndarray, x: np.ndarray, *_: np.ndarray
 def _of_distribution(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Numbers that rng may draw: of uniform ones those from a up to b, of normal ones all that are finite."""
     i = site(case, leaf)
-    first, second = (float(x) for x in operands(case, leaf))
+    given = operands(case, leaf)
+    if i.opcode != "rng" or len(given) != 2:
+        return np.zeros(got.shape, bool)
+    first, second = (float(x) for x in given)
     numbers = got.astype(np.float64)
     if i.distribution == "rng_normal":
         fits, mean, deviation = np.isfinite(numbers), first, second
