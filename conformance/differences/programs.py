@@ -56,7 +56,10 @@ def _combined_again(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray
     """Elements of a reduction of one array that XLA takes apart: what is asked for, with the initial value combined
     again, as often as there can be parts."""
     i = site(case, leaf)
-    operand, init = (np.asarray(o) for o in operands(case, leaf)[:2])
+    given = operands(case, leaf)
+    if len(given) != 2:
+        return np.zeros(got.shape, bool)
+    operand, init = map(np.asarray, given)
     sizes = [w.size for w in i.window] if i.opcode == "reduce-window" else [operand.shape[d] for d in i.dimensions]
     if len(i.operands) != 2 or max(sizes, default=0) < 16:
         return np.zeros(got.shape, bool)
