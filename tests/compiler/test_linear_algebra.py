@@ -185,7 +185,7 @@ def symmetric(kind: str, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("name", "n", "kind"),
-    [("f32", 128, "random"), ("c64", 33, "random"), ("f64", 48, "random")]
+    [("f32", 128, "random"), ("f32", 192, "random"), ("c64", 33, "random"), ("f64", 48, "random")]
     + [("f32", 64, k) for k in ("ones", "two values", "nearly equal", "of all sizes")]
     + [("f64", 48, k) for k in ("two values", "nearly equal", "of all sizes")],
 )

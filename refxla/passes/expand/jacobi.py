@@ -102,7 +102,7 @@ def _eigen_sweeps(b: Build, a: Instruction, units: float) -> list[Instruction]:
 
     def more(a: Instruction, v: Instruction) -> Instruction:
         sizes = b.abs(a)
-        on = b.reduce(diagonal(b, sizes), 0, (a.shape.rank - 2,), bigger(sizes.shape.element_type))
+        on = b.reduce(sizes, 0, (a.shape.rank - 2, a.shape.rank - 1), bigger(sizes.shape.element_type))
         return _any_off(b, sizes, b.multiply(on, _unit(sizes, units)))
 
     return b.repeat(MOST, sweep, [a, identity(b, a.shape)], more=more)
