@@ -577,6 +577,8 @@ class Frame:
                 block.end = planner.time
         for block in state:
             planner.touch(block)
+        if counter is None:  # a launch of many turns ends behind a body, and whether another one follows is read then
+            planner.touch(test.block_of(test.roots[0]))
         for block in around.lasting:
             block.start, block.end = around.time, planner.time
         merging = planner.merging

@@ -15,6 +15,7 @@ from refxla_conformance.fuzz.generate import generate
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 
+import refxla
 from refxla import plan as p
 from refxla.compiler import flatten, unflatten_all
 
@@ -364,3 +365,39 @@ def test_a_loop_updates_its_state_in_place():
     turn = next(s for s in plan.steps if isinstance(s, p.Repeat)).body
     copied = [plan.buffers[s.source].bytes for s in turn if isinstance(s, p.Copy)]
     assert not copied
+
+
+def test_a_predicate_outlives_the_body():
+    """A launch of many turns ends behind a body, and the predicate that it read in front of it says whether another
+    launch follows: a body whose temporary lay there ended loops whenever it left a byte of zeros."""
+    n = 96
+    text = f"""HloModule m
+    largest {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }}
+    condition {{ s = (s32[], f32[{n},{n}]) parameter(0)
+        x = f32[{n},{n}] get-tuple-element(s), index=1
+        zero = f32[] constant(0)
+        rows = f32[{n}] reduce(x, zero), dimensions={{1}}, to_apply=largest
+        all = f32[] reduce(rows, zero), dimensions={{0}}, to_apply=largest
+        one = f32[] constant(1)
+        ROOT more = pred[] compare(all, one), direction=GT }}
+    body {{ s = (s32[], f32[{n},{n}]) parameter(0)
+        k = s32[] get-tuple-element(s), index=0
+        one = s32[] constant(1)
+        next = s32[] add(k, one)
+        x = f32[{n},{n}] get-tuple-element(s), index=1
+        y = f32[{n},{n}] transpose(x), dimensions={{1,0}}
+        p = f32[{n},{n}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        ROOT t = (s32[], f32[{n},{n}]) tuple(next, p) }}
+    ENTRY main {{ x = f32[{n},{n}] parameter(0)
+        k = s32[] constant(0)
+        s = (s32[], f32[{n},{n}]) tuple(k, x)
+        ROOT w = (s32[], f32[{n},{n}]) while(s), condition=condition, body=body }}"""
+    plan = refxla.compile(text).plan
+    (loop,) = (s for s in plan.steps if isinstance(s, p.Loop))
+    (launch,) = loop.condition
+    assert not loop.body, "condition and body share a launch"
+    predicate = plan.buffers[loop.predicate]
+    written = {plan.buffers[b] for b in launch.buffers} - {predicate}
+    others = [b for b in written if (b.space, b.index) == (predicate.space, predicate.index)]
+    for b in others:
+        assert b.offset >= predicate.offset + predicate.bytes or b.offset + b.bytes <= predicate.offset
