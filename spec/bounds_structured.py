@@ -35,7 +35,7 @@ from .numerics import component_type, total_order_key, type_of
 from .operation import operation
 from .sorting import sorted_order
 from .types import Value
-from .vectorize import binary_opcode, lift
+from .vectorize import binary_opcode, lift, widening
 
 # Control flow.
 
@@ -173,16 +173,18 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
 def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
     n, axes = len(values) // 2, tuple(i.dimensions)
     results = result if isinstance(result, tuple) else (result,)
+    opcodes = combiners(i.to_apply)
+    if wider := widening(i.to_apply):
+        opcodes, values = [wider[0]], [values[0].astype(values[1].dtype), values[1]]
     if not values[0].size:
         found = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
     elif any(
-        opcode is None or (is_rounded(r) and opcode not in _REDUCED)
-        for opcode, r in zip(combiners(i.to_apply), results, strict=True)
+        opcode is None or (is_rounded(r) and opcode not in _REDUCED) for opcode, r in zip(opcodes, results, strict=True)
     ):
         return _reduce_in_pairs(self, i, values, errors, result)
     else:
         found = []
-        for k, (opcode, r) in enumerate(zip(combiners(i.to_apply), results, strict=True)):
+        for k, (opcode, r) in enumerate(zip(opcodes, results, strict=True)):
             pair, known = (values[k], values[n + k]), exact([errors[k], errors[n + k]])
             if is_rounded(r):
                 es = filled(pair[0], errors[k]), filled(pair[1], errors[n + k])

@@ -110,4 +110,19 @@ def binary_opcode(computation: Computation) -> str | None:
     return root.opcode if same_type and (in_order or swapped) else None
 
 
+def widening(computation: Computation) -> tuple[str, Instruction] | None:
+    """Of a reducer that widens its floating-point element, and then combines it with what is accumulated by one
+    commutative operation: the opcode, and the conversion; of others None."""
+    root, parameters = computation.root, computation.parameters
+    if len(parameters) != 2 or len(root.operands) != 2 or root.called or root.opcode not in COMMUTATIVE:
+        return None
+    total, element = parameters
+    conversions = [o for o in root.operands if o.opcode == "convert" and o.operands == [element]]
+    narrow, wide = element.shape.element_type, root.shape.element_type
+    wider = narrow.is_float and wide.is_float and narrow.bits < wide.bits and total.shape.element_type is wide
+    if len(conversions) != 1 or total not in root.operands or not wider:
+        return None
+    return (root.opcode, conversions[0]) if conversions[0].shape.element_type is wide else None
+
+
 COMMUTATIVE = frozenset("add multiply maximum minimum and or xor".split())

@@ -96,7 +96,8 @@ def run(opcode: str, *operands: np.ndarray, result_type: str | None = None, **at
 def meaning(case: Case, *operands: np.ndarray) -> np.ndarray:
     """What the specification says the operation gives."""
     shape = Shape.array(case.result_type, (operands[0].size,))
-    instruction = SimpleNamespace(opcode=case.opcode, shape=shape, **dict(case.attributes))
+    attributes = dict(case.attributes)
+    instruction = SimpleNamespace(opcode=case.opcode, shape=shape, attributes=attributes, **attributes)
     return np.asarray(operation(case.opcode).evaluate(instruction, *operands))
 
 

@@ -22,9 +22,9 @@ from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
 from ..dynamic import marked, meet
 from ..module import Computation, Instruction
 from ..numerics import type_of
-from ..operation import Example, require
+from ..operation import Example, operation, require
 from ..types import Shape, Value
-from ..vectorize import Run, binary_opcode, run_vectorized
+from ..vectorize import Run, binary_opcode, run_vectorized, widening
 
 INPUTS = {"*operands": "N arrays of equal dimensions", "*init_values": "N scalars of their element types"}
 ATTRIBUTES = {
@@ -85,7 +85,10 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
     sizes = tuple(operands[0].shape[d] for d in kept)
     count = prod(operands[0].shape[d] for d in dimensions)
 
-    total = WIDE.get(binary_opcode(reducer))
+    wider = widening(reducer)
+    total = WIDE.get(wider[0] if wider else binary_opcode(reducer))
+    if total is not None and wider:
+        operands = [operation("convert").evaluate(wider[1], operands[0])]
     if total is not None and operands[0].dtype != np.bool_:
         wide = wide_type(type_of(operands[0]))
         with np.errstate(all="ignore"):

@@ -142,7 +142,8 @@ def _starting(thorough: bool) -> Iterator[Case]:
         line = f"ROOT r = _ reduce(p0, p1, p2, p3), {over}, to_apply=pairs"
         yield structured("reduce", f"pairs_from_{n}", line, m, x, np.int32(3), np.float32(1), before=PAIRS)
         line = f"c = f32[] constant(1)\nROOT r = _ reduce(p0, c), {over}, to_apply=widened"
-        yield structured("reduce", f"widened_{n}", line, small_integers(rng, "bf16", dims), before=WIDENED)
+        terms = np.abs(small_integers(rng, "bf16", dims))  # of one sign, so that the bound of many decides
+        yield structured("reduce", f"widened_{n}", line, terms, before=WIDENED)
     x = small_integers(seeded("reduce-window/starting"), "s32", (100,))
     for n, window in enumerate(("size=3", "size=100 pad=99_0", "size=5 stride=2 pad=1_3", "size=2 pad=3_3")):
         line = f"c = s32[] constant(5)\nROOT r = _ reduce-window(p0, c), window={{{window}}}, to_apply=shifted"
