@@ -68,7 +68,12 @@ def site(case: Case, leaf: int) -> Instruction:
 
 def operands(case: Case, leaf: int) -> list[np.ndarray]:
     """The operands of that instruction that are parameters or constants, as arrays."""
-    found = [o for o in site(case, leaf).operands if o.opcode in ("parameter", "constant")]
+    return known(case, site(case, leaf))
+
+
+def known(case: Case, i: Instruction) -> list[np.ndarray]:
+    """The operands of an instruction that are parameters or constants, as arrays."""
+    found = [o for o in i.operands if o.opcode in ("parameter", "constant")]
     return [np.asarray(o.literal if o.opcode == "constant" else case.inputs[o.attributes["number"]]) for o in found]
 
 

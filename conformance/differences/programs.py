@@ -5,20 +5,25 @@ Found by random programs (fuzz/xla.py), which put every instruction of a program
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
+from refxla_spec.bounds import run_with_bounds
 from refxla_spec.compare import distance, same_bits, ulp
 from refxla_spec.interpreter import Interpreter
 from refxla_spec.numerics import type_of
 from refxla_spec.operation import operation
+from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES, F32, Shape
 from refxla_spec.vectorize import lift
 
 from ..cases import Case
+from ..targets.base import arrays
 from .difference import CONSTANTS, Difference
 from .predicates import of, operands, site, types_of, where_given, with_types
+from .xla_relations import SUBNORMAL, _contracted, _flushed_at_each_step
 
 XLA = "xla-cpu"
 LACKING = frozenset("acos acosh asin asinh atanh cosh sinh".split())
@@ -47,7 +52,7 @@ def _one_element(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -
     """Where a reduction of one element each gives that element."""
     found = np.zeros(got.shape, bool)
     for operand in operands(case, leaf):
-        if operand.size == expected.size and operand.dtype == got.dtype and operand.shape != expected.shape:
+        if operand.size == expected.size and operand.dtype == got.dtype:
             found |= same_bits(got, operand.reshape(got.shape))
     return found
 
@@ -108,6 +113,25 @@ def _lacking(case: Case) -> bool:
     """Whether a program has a complex function that XLA:CPU says it has not implemented."""
     instructions = case.module.instructions() if not case.is_negative else ()
     return any(i.opcode in LACKING and i.shape.element_type.is_complex for i in instructions)
+
+
+def _with_narrow_epsilon(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are right where epsilon is rounded to f32."""
+
+    def narrow(found: re.Match) -> str:
+        return f"epsilon={float(np.float32(found[1]))!r}"
+
+    value, bound = run_with_bounds(parse(re.sub(r"epsilon=([-+.\w]+)", narrow, case.hlo)), case.inputs)
+    with np.errstate(all="ignore"):
+        return distance(got, arrays(value)[leaf]) <= arrays(bound)[leaf]
+
+
+def _by_itself(case: Case, leaf: int) -> np.ndarray:
+    """Where an integer zero, which is a parameter, is divided by the same parameter."""
+    i = site(case, leaf)
+    if i.opcode != "divide" or i.operands[0] is not i.operands[1] or i.operands[0].opcode != "parameter":
+        return np.zeros(i.shape.dimensions, bool)
+    return (operands(case, leaf)[0] == 0) & i.shape.element_type.is_integer
 
 
 DIFFERENCES = (
@@ -216,13 +240,65 @@ DIFFERENCES = (
         "gives the element, without the initial value",
     ),
     Difference(
+        "Eigh without options",
+        XLA,
+        "open",
+        "No document names the options of this custom call. XLA:CPU wants a backend_config of which triangle, how many "
+        "sweeps and which tolerance; here none is needed, and both triangles are alike.",
+        lambda case: case.name.startswith("structured/custom-call/Eigh_"),
+        None,
+        "refuses the call",
+        fails=True,
+        says="Unable to parse arguments to Eigh custom call",
+    ),
+    Difference(
+        "reductions into a wider type",
+        XLA,
+        "open",
+        "HloVerifier lets a reduction's init_value and computation be wider than its operand, and the verifier that "
+        "XLA:CPU's compiler begins with does not; no document says which.",
+        lambda case: case.name.startswith("structured/reduce/widened_"),
+        None,
+        "refuses the program, or gives the operand itself, in its own type, where no dimension is reduced",
+        fails=True,
+        says=r"but mixed precision is disallowed|^result 0 is bfloat16\[.*\] instead of float32",
+    ),
+    Difference(
+        "the epsilon of batch normalisation in f64",
+        XLA,
+        "target",
+        "xla/service/hlo.proto: float epsilon = 16; the attribute is a number of f32, whatever the operands' type.",
+        lambda case: case.opcode.startswith("batch-norm-") and case.element_type == "f64",
+        _with_narrow_epsilon,
+        "rounds epsilon to f32",
+    ),
+    Difference(
+        "subnormal numbers between instructions",
+        XLA,
+        "reference",
+        SUBNORMAL,
+        lambda case: case.name.startswith("structured/divide/undone_"),
+        _flushed_at_each_step,
+        "takes subnormal results for zeros, and goes on with them",
+    ),
+    Difference(
+        "a number divided by itself",
+        XLA,
+        "open",
+        'operation_semantics, Element-wise binary arithmetic operations: integer division overflow "produces an '
+        'implementation defined value". XLA simplifies x / x to 1.',
+        lambda case: case.name.startswith("structured/divide/undone_"),
+        lambda case, leaf, got, expected: _by_itself(case, leaf) & (got == 1),
+        "gives 1 for 0 / 0 where both are the same instruction",
+    ),
+    Difference(
         "contraction of multiply and add",
         XLA,
         "reference",
         "operation_semantics: multiply and add are two operations; IEEE 754-2019, 5.1: each rounds its result. XLA "
         "tells LLVM that it may contract them (TargetOptions::AllowFPOpFusion).",
-        _never,
-        None,
+        lambda case: case.name.startswith("structured/add/to_product_"),
+        _contracted,
         "makes one fma of a multiply and an add, which rounds once; not with `--xla_cpu_max_isa=AVX`, which has no fma",
         without="--xla_cpu_max_isa=AVX",
     ),
@@ -241,8 +317,10 @@ DIFFERENCES = (
         XLA,
         "reference",
         "IEEE 754-2019, 6.3: -0 + 0 is 0; 5.4.1: a division rounds once.",
-        _never,
-        None,
+        lambda case: case.name.startswith("structured/multiply/by_constants_"),
+        lambda case, leaf, got, expected: (
+            (got == 0) & (expected == 0) & (site(case, leaf).opcode in ("add", "subtract"))
+        ),
         "takes x + 0 for x where x is -0, x / y for x * (1 / y) where y is broadcast, and others of the sort; not with "
         "`--xla_disable_hlo_passes=algsimp`",
         without="--xla_disable_hlo_passes=algsimp",

@@ -296,13 +296,17 @@ DIFFERENCES = (
         "forms of collectives that StableHLO has not",
         XLA,
         "reference",
-        "XLA parses and verifies both: groups of several sizes, and a collective-permute into a buffer. StableHLO, "
-        "collective_permute, has one operand, and its groups are rows of one matrix: a limit of the way to XLA.",
-        lambda case: case.name in ("example/collective-broadcast/0", "example/collective-permute/2"),
+        "XLA parses and verifies them: groups of several sizes, several operands, and a collective-permute into a "
+        "buffer. StableHLO, collective_permute and collective_broadcast, have one operand, and their groups are rows "
+        "of one matrix: a limit of the way to XLA.",
+        lambda case: (
+            case.name
+            in ("example/collective-broadcast/0", "example/collective-broadcast/1", "example/collective-permute/2")
+        ),
         None,
         "refuses the program",
         fails=True,
-        says=NOT_READ,
+        says=rf"{NOT_READ}|'stablehlo.collective_broadcast' op result #0 must be variadic",
     ),
     Difference(
         "integer power with a large exponent",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
 from refxla_spec.compare import distance, same_bits, ulp
 from refxla_spec.indexing import window_slices
 from refxla_spec.numerics import round_to, type_of
+from refxla_spec.operation import operation
 from refxla_spec.types import F32
 
 from ..cases import Case
 from .predicates import (
     ELEMENTWISE,
     evaluated,
+    flushed,
     in_any_part,
+    known,
     near,
     operands,
     site,
@@ -267,12 +271,14 @@ def _beside(got: np.ndarray, expected: np.ndarray, x: np.ndarray, *_: np.ndarray
 
 def _of_distribution(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Numbers that rng may draw: of uniform ones those from a up to b, of normal ones all that are finite."""
-    i = site(case, leaf)
-    given = operands(case, leaf)
+    i, numbers = site(case, leaf), got.astype(np.float64)
+    if i.opcode == "add" and i.operands[0].opcode == "rng":  # and a parameter
+        i, numbers = i.operands[0], numbers - operands(case, leaf)[0]
+        got = numbers
+    given = known(case, i)
     if i.opcode != "rng" or len(given) != 2:
         return np.zeros(got.shape, bool)
     first, second = (float(x) for x in given)
-    numbers = got.astype(np.float64)
     if i.distribution == "rng_normal":
         fits, mean, deviation = np.isfinite(numbers), first, second
     else:
@@ -281,6 +287,40 @@ def _of_distribution(case: Case, leaf: int, got: np.ndarray, expected: np.ndarra
     spread = 6 * deviation / np.sqrt(max(1, got.size))
     random = abs(numbers.mean() - mean) <= spread and (got.size < 4 or numbers.std() > 0) if got.size else True
     return fits & random
+
+
+def _flushed_at_each_step(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements of an elementwise program that are, but for 4 ULPs, what comes where subnormal operands and results of
+    each of its instructions are zeros."""
+    if not type_of(got).is_float:
+        return np.zeros(got.shape, bool)
+    values: dict[str, np.ndarray] = {}
+    with np.errstate(all="ignore"):
+        for i in case.module.entry.instructions:
+            if i.opcode == "parameter":
+                values[i.name] = flushed(np.asarray(case.inputs[i.attributes["number"]]))
+            elif i.opcode != "tuple":
+                given = [values[o.name] for o in i.operands]
+                values[i.name] = flushed(np.asarray(operation(i.opcode).evaluate(i, *given)))
+        value = values[site(case, leaf).name]
+        return same_bits(got, value) | (distance(got, value) <= 4 * ulp(value))
+
+
+def _contracted(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements of a sum or difference of a product of parameters and a parameter that round its exact value."""
+    i, found = site(case, leaf), np.zeros(got.shape, bool)
+    product = [o for o in i.operands if o.opcode == "multiply"]
+    if i.opcode not in ("add", "subtract") or len(product) != 1 or not type_of(got).is_float:
+        return found
+    (x, y), (z,) = known(case, product[0]), known(case, i)
+    first = i.operands[0] is product[0]
+    for n, numbers in enumerate(zip(*(v.astype(np.float64).flat for v in (got, x, y, z)), strict=True)):
+        if np.isfinite(numbers).all():
+            g, a, b, c = map(Fraction, numbers)
+            signs = (1, 1) if i.opcode == "add" else (1, -1) if first else (-1, 1)
+            half = Fraction(float(ulp(got.reshape(-1)[n : n + 1])[0])) * Fraction(513, 1024)  # narrow types round twice
+            found.flat[n] = abs(g - signs[0] * a * b - signs[1] * c) <= half
+    return found
 
 
 COMBINE = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}

@@ -23,6 +23,7 @@ NAMES = (  # module:attributes
     "jax._src.lib:_jax.DeviceAssignment.create",
     "jax._src.lib:_jax.DeviceList",
     "jax._src.interpreters.mlir:make_ir_context",
+    "jaxlib.lapack:_lapack.initialize",
     "jaxlib.mlir.dialects.stablehlo:eval_module",
 )
 

@@ -10,9 +10,13 @@ import jax
 import jaxlib._hlo as hlo
 import numpy as np
 from jax._src.lib import _jax
+from jaxlib import lapack
 from refxla_spec.errors import UnsupportedError
 
 from .child import serve
+
+# The custom calls of linear algebra are JAX's, which finds LAPACK for them when it traces one; a call before crashes.
+lapack._lapack.initialize()
 
 
 def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -23,7 +27,10 @@ def run(text: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     placed = [jax.device_put(x, devices[n // count]) for n, x in enumerate(inputs)]
     if len(devices) > 1:
         placed = [_joined(placed[k::count], devices) for k in range(count)]
-    results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
+    try:
+        results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
+    except Exception as error:
+        raise _said(error) from None
     return [np.asarray(result[d]) for d in range(len(devices)) for result in results]
 
 
@@ -72,9 +79,16 @@ def _compiled(proto: bytes, replicas: int, partitions: int) -> Any:
     try:
         return devices[0].client.compile_and_load(stablehlo, _jax.DeviceList(tuple(devices)), options)
     except Exception as error:
-        if "UNIMPLEMENTED" in str(error) or "found in dialect ('mhlo')" in str(error):
-            raise UnsupportedError(str(error)) from None
-        raise
+        raise _said(error) from None
+
+
+# What XLA says of what it does not take: operations, and custom calls that have no implementation on the CPU.
+_NOT_THERE = ("UNIMPLEMENTED", "found in dialect ('mhlo')", "No registered implementation")
+
+
+def _said(error: Exception) -> Exception:
+    """The error, or UnsupportedError where it says that XLA:CPU does not have what the program asks for."""
+    return UnsupportedError(str(error)) if any(words in str(error) for words in _NOT_THERE) else error
 
 
 def verify(text: str) -> None:

@@ -77,7 +77,7 @@ def _with_constants(t: ElementType) -> Case:
     x = edges(t)
     d, constants, lines = shape(t, x.shape), "", []
     for n, number in enumerate(("0", "-0", "1", "-1", "2", "0.5", "3")):
-        constants += f"s{n} = {t}[] constant({number})\nc{n} = {d} broadcast(s{n}), dimensions={{}}\n"
+        constants += f"k{n} = {t}[] constant({number})\nc{n} = {d} broadcast(k{n}), dimensions={{}}\n"
         for o in ("add", "subtract", "multiply", "divide", "maximum", "power")[: 6 if number in ("2", "0.5") else 5]:
             lines.append(f"_ {o}(p0, c{n})")
         lines += [f"_ {o}(c{n}, p0)" for o in ("subtract", "divide", "add", "multiply")]

@@ -40,16 +40,17 @@ def _call(
     numbered `without`, of which nothing is known, are not results of the program."""
     if target.islower():
         given = ", ".join(
-            f"{name} = {ord(o) if isinstance(o, str) else o} : {'ui8' if isinstance(o, str) else 'i64'}"
+            f"{name} = {ord(o) if isinstance(o, str) else o} : {'ui8' if isinstance(o, str) else 'i32'}"
             for name, o in (options or {}).items()
         )
         target = f"lapack_{LETTER[t.name]}{target}_ffi"
         more = f", api_version=API_VERSION_TYPED_FFI, backend_config={{{given}}}"
     else:
         more = ""
-    shapes = [_by_columns(s) for s in results]
+    rank = max(o.ndim for o in operands)  # that of matrices; vectors have one dimension less
+    shapes = [_by_columns(s, s.rank == rank) for s in results]
     result = f"({', '.join(shapes)})" if len(results) > 1 else shapes[0]
-    taken = ", ".join(_by_columns(Shape.of(o)) for o in operands)
+    taken = ", ".join(_by_columns(Shape.of(o), o.ndim == rank) for o in operands)
     names = ", ".join(f"p{n}" for n in range(len(operands)))
     line = f'{result} custom-call({names}), custom_call_target="{target}", operand_layout_constraints={{{taken}}}{more}'
     if without:
@@ -61,10 +62,12 @@ def _call(
     return structured("custom-call", f"{target}_{t}_{variant}", line, *operands, type=t.name)
 
 
-def _by_columns(shape: Shape) -> str:
-    """The shape with the layout that LAPACK has: columns lie together."""
+def _by_columns(shape: Shape, matrices: bool) -> str:
+    """The shape with the layout that LAPACK has: columns of matrices lie together."""
     rank = shape.rank
-    order = [rank - 2, rank - 1, *reversed(range(rank - 2))] if rank >= 2 else list(reversed(range(rank)))
+    order = [rank - 2, rank - 1, *reversed(range(rank - 2))] if matrices else list(reversed(range(rank)))
+    if not rank:
+        return str(shape)
     return f"{shape.without_layout()}{{{','.join(map(str, order))}}}"
 
 
