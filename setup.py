@@ -125,6 +125,7 @@ setup(
         "refxla_spec": ["py.typed"],
         "refxla._core": ["*.pxd"],
         "refxla_conformance.report": ["page.html"],
+        "refxla_conformance.differences": ["*.json"],
         "refxla_conformance.sweep": ["*.json"],
         "refxla_conformance.liars": ["*.json"],
         "refxla_conformance.xla_corpus": ["*.json"],

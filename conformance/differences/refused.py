@@ -18,10 +18,12 @@ MENDED = frozenset(
 )
 # Those that end the process that parses or verifies them: a check of its own fails, or it reads memory not there.
 ABORTED = frozenset(
-    "async-done/c1 async-update/c1 "
-    "dot/c4 dynamic-reshape/c2 dynamic-reshape/c3 get-tuple-element/c1 get-tuple-element/c2 partition-id/c1 "
-    "ragged-all-to-all/c1 ragged-all-to-all/c2 ragged-all-to-all/c3 ragged-all-to-all/c4 ragged-all-to-all/c5 "
-    "ragged-all-to-all/c6 recv/c1 recv/c2 recv-done/c1 remainder/c1 replica-id/c1 reshape/c2 scan/c5 send/c1 send/c2 triangular-solve/c4".split()
+    (
+        "async-done/c1 async-update/c1 dot/c4 dynamic-reshape/c2 dynamic-reshape/c3 get-tuple-element/c1 "
+        "get-tuple-element/c2 partition-id/c1 ragged-all-to-all/c1 ragged-all-to-all/c2 ragged-all-to-all/c3 "
+        "ragged-all-to-all/c4 ragged-all-to-all/c5 ragged-all-to-all/c6 recv/c1 recv/c2 recv-done/c1 remainder/c1 "
+        "replica-id/c1 reshape/c2 scan/c5 send/c1 send/c2 triangular-solve/c4"
+    ).split()
 )
 
 

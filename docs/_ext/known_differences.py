@@ -1,4 +1,5 @@
-"""The directive `known-differences`: the table of how the oracles differ from the specification, made from the data."""
+"""The directives `known-differences`, the table of how the oracles differ from the specification, made from the data,
+and `suite-outcomes`, the table of what came of the suite on each target."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from refxla_conformance.check import FLUSHED
 from refxla_conformance.differences import rows
+from refxla_conformance.differences.counts import read
 from tables import table
 
-WIDTHS = (18, 34, 10, 38)
-HEAD = ("What", "What the target does", "Right", "By which sentence")
+WIDTHS = (17, 32, 9, 34, 8)
+HEAD = ("What", "What the target does", "Right", "By which sentence", "Cases")
+OUTCOMES = ("pass", "excused", "unsupported", "undecided", "fail")
 
 
 class KnownDifferences(Directive):
@@ -19,14 +23,43 @@ class KnownDifferences(Directive):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """One table, a row for each difference."""
-        found = [row[1:] for row in rows() if row[0] == self.arguments[0]]
+        """One table, a row for each difference, with the cases of the run that is kept in which it takes part."""
+        (target,) = self.arguments
+        run = read()[target]
+        found = [(*row[1:], str(run["excused"].get(row[1], 0))) for row in rows() if row[0] == target]
         if not found:
-            raise self.error(f"no differences of a target {self.arguments[0]!r}")
-        return [table(HEAD, found, WIDTHS)]
+            raise self.error(f"no differences of a target {target!r}")
+        versions = ", ".join(f"{name} {version}" for name, version in run["target"].items())
+        flushed = run["excused"].get(FLUSHED, 0)
+        more = f" {flushed} more are excused since {FLUSHED}, by the target at run time." if flushed else ""
+        text = (
+            f"Cases: those in whose excuse the difference takes part, of {run['cases']:,} put to {versions} on "
+            f"{run['started'][:10]}, at commit {run['versions'].get('commit', 'unknown')[:12]}, on "
+            f"{run['machine']['processor']}, Python {run['machine']['python']}. Those of 0 are of random programs, of "
+            f"the long set of cases, or of older releases.{more}"
+        )
+        return [nodes.paragraph(text=text), table(HEAD, found, WIDTHS)]
+
+
+class SuiteOutcomes(Directive):
+    """`suite-outcomes`: a row for each target of which a run is kept."""
+
+    def run(self) -> list[nodes.Node]:
+        """One table."""
+        lines = [
+            (
+                target,
+                " ".join((*run["target"].values(), f"on {run['started'][:10]}")),
+                f"{run['cases']:,}",
+                *(f"{run['outcomes'][outcome]:,}" for outcome in OUTCOMES),
+            )
+            for target, run in sorted(read().items())
+        ]
+        return [table(("Target", "Version", "Cases", *OUTCOMES), lines, (16, 24, 10, 10, 10, 10, 10, 10))]
 
 
 def setup(app: Any) -> dict[str, Any]:
     """What Sphinx calls."""
     app.add_directive("known-differences", KnownDifferences)
+    app.add_directive("suite-outcomes", SuiteOutcomes)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
