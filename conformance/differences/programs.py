@@ -126,6 +126,18 @@ def _with_narrow_epsilon(case: Case, leaf: int, got: np.ndarray, expected: np.nd
         return distance(got, arrays(value)[leaf]) <= arrays(bound)[leaf]
 
 
+def _simplified(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Zeros of another sign of a sum with a constant, and quotients by one that are products with its reciprocal."""
+    i, given = site(case, leaf), operands(case, leaf)
+    if i.opcode in ("add", "subtract"):
+        return (got == 0) & (expected == 0)
+    y = i.operands[-1].operands[0] if i.opcode == "divide" and i.operands[-1].opcode == "broadcast" else i
+    if y.opcode != "constant" or len(given) != 1:
+        return np.zeros(got.shape, bool)
+    with np.errstate(all="ignore"):
+        return same_bits(got, given[0] * (np.ones((), got.dtype) / y.literal).astype(got.dtype))
+
+
 def _by_itself(case: Case, leaf: int) -> np.ndarray:
     """Where an integer zero, which is a parameter, is divided by the same parameter."""
     i = site(case, leaf)
@@ -318,9 +330,7 @@ DIFFERENCES = (
         "reference",
         "IEEE 754-2019, 6.3: -0 + 0 is 0; 5.4.1: a division rounds once.",
         lambda case: case.name.startswith("structured/multiply/by_constants_"),
-        lambda case, leaf, got, expected: (
-            (got == 0) & (expected == 0) & (site(case, leaf).opcode in ("add", "subtract"))
-        ),
+        _simplified,
         "takes x + 0 for x where x is -0, x / y for x * (1 / y) where y is broadcast, and others of the sort; not with "
         "`--xla_disable_hlo_passes=algsimp`",
         without="--xla_disable_hlo_passes=algsimp",
