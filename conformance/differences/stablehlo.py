@@ -152,7 +152,9 @@ def _misplaced(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> 
 
 
 def _unsigned_starts(case: Case) -> bool:
-    return case.opcode in ("gather", "dynamic-slice", "dynamic-update-slice") and "limits_u" in case.name
+    return case.opcode in ("gather", "dynamic-slice", "dynamic-update-slice") and (
+        "limits_u" in case.name or "scalars_u" in case.name
+    )
 
 
 def _as_signed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
