@@ -20,7 +20,7 @@ class SweepTable(Directive):
 
     def run(self) -> list[nodes.Node]:
         others = {row.function: row for row in read(XLA_CPU)}
-        head = ("Function", "Operands", "Allowed", "refxla, ULP", "at", "XLA:CPU, ULP")
+        head = ("Function", "Operands", "Allowed", "refxla, ULP", "at", "commit", "XLA:CPU, ULP")
         rows, small = [], defaultdict(list)
         for row in read():
             if row.bound and ELEMENT_TYPES[row.type].bits > 8:
@@ -28,14 +28,15 @@ class SweepTable(Directive):
             elif row.bound:
                 small[row.opcode].append(row)
         rows += [_bounded(f"{opcode} of {len(found)} small types", found, "-") for opcode, found in small.items()]
-        return [table(head, sorted(rows), (26, 14, 8, 12, 26, 12))]
+        return [table(head, sorted(rows), (26, 14, 8, 12, 22, 10, 12))]
 
 
 def _bounded(name: str, rows: Sequence[Row], other: str) -> tuple[str, ...]:
     """The line of functions of one operation: all their operands, and the worst of them."""
     worst = max(rows, key=lambda row: (not row.kept, row.worst or 0))
     where = ", ".join(worst.at) + (f" ({worst.type})" if len(rows) > 1 else "")
-    return name, f"{sum(row.swept for row in rows):,}", f"{worst.bound:g}", _error(worst), where, other
+    commits = ", ".join(sorted({row.commit or "earlier" for row in rows}))
+    return name, f"{sum(row.swept for row in rows):,}", f"{worst.bound:g}", _error(worst), where, commits, other
 
 
 class ExactFunctions(Directive):
