@@ -51,9 +51,9 @@ class Machine:
 
 
 def machines() -> list[Machine]:
-    """The newest first."""
+    """The newest first; of one day, those whose commit is known."""
     found = [Machine(folder) for folder in sorted(FIGURES.iterdir()) if folder.is_dir()]
-    return sorted(found, key=lambda machine: machine.date, reverse=True)
+    return sorted(found, key=lambda machine: (machine.date, bool(machine.about.get("commit"))), reverse=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
