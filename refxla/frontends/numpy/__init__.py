@@ -159,7 +159,7 @@ class NumpyFunction(TracedFunction):
                 tracing = Tracing(self._title, inputs.leaves, inputs.open)
                 try:
                     module, structure = _traced(self.function, tracing, inputs, known)
-                except Exception:
+                except Exception:  # for want of a value, perhaps: if one was asked for, the trace begins anew with it
                     if tracing.asked <= known:
                         raise
                 else:
