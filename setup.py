@@ -152,7 +152,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "refxla = refxla.tools.cli:main",
+            "refxla = refxla.cli.main:main",
             "refxla-conformance = refxla_conformance.__main__:main",
         ]
     },

@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 import refxla
-from refxla.codegen.program import program as generate
-from refxla.compiler import Compiled
-from refxla.explain import fusion_cost
-from refxla.plan import Argument, Kernel
-from refxla.planning.together import COPY
-from refxla.runtime.build import compiled
+from refxla.codegen.opencl_program import program as generate
+from refxla.compiler.driver import Compiled
+from refxla.compiler.explanation import fusion_cost
+from refxla.ir.plan import Argument, Kernel
 from refxla.runtime.devices import Device
+from refxla.runtime.program_build import compiled
+from refxla.scheduling.merged_kernel import COPY
 
 from .machine import describe
 from .models import ENTRIES

@@ -20,7 +20,7 @@ from refxla_spec.errors import (
     UnsupportedError,
 )
 
-from .compiler import Compiled, Reference, compile
+from .compiler.driver import Compiled, Reference, compile
 from .frontends import parse
 from .runtime.devices import devices
 from .version import RELEASE

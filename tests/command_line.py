@@ -76,7 +76,7 @@ class Result:
 @pytest.fixture
 def refxla(capsys):
     """refxla("run", path, ...) -> Result, in this process."""
-    from refxla.tools.cli import main
+    from refxla.cli.main import main
 
     def call(*arguments: object) -> Result:
         capsys.readouterr()
@@ -94,7 +94,7 @@ def child():
     def call(*arguments: object, input: str | bytes | None = None, env: dict[str, str] | None = None, **more) -> Result:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
-            [sys.executable, "-m", "refxla.tools.cli", *map(str, arguments)],
+            [sys.executable, "-m", "refxla.cli.main", *map(str, arguments)],
             input=data,
             env={**os.environ, **(env or {})},
             stdout=more.pop("stdout", subprocess.PIPE),

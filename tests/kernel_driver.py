@@ -11,11 +11,11 @@ from refxla_spec.module import Module
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
-from refxla.codegen.emit import emit
-from refxla.codegen.expressions import MAX_LITERALS
-from refxla.codegen.program import Program, program
-from refxla.codegen.target import DEFAULT_CPU, Target
-from refxla.plan import Fusion, Kernel
+from refxla.codegen.elemental_ir_emitter import MAX_LITERALS
+from refxla.codegen.emitter_registry import emit
+from refxla.codegen.opencl_program import Program, program
+from refxla.device.description import DEFAULT_CPU, Target
+from refxla.ir.plan import Fusion, Kernel
 from refxla.runtime.devices import devices
 
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"

@@ -12,7 +12,7 @@ from refxla_spec.operation import operation
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape
 
 from refxla.codegen import prelude, scalar
-from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.device.description import DEFAULT_CPU, Target
 from refxla.runtime.devices import find
 
 CHUNK = 1024

@@ -53,11 +53,11 @@ def test_the_installed_one_is_imported(places):
 
 def test_another_checkout_than_was_installed_says_so(places):
     checkout, site = places
-    with (checkout / "refxla" / "compiler.py").open("a") as file:
+    with (checkout / "refxla" / "compiler" / "driver.py").open("a") as file:
         file.write("# edited\n")
     done = run(checkout, site)
     assert done.returncode == 0 and done.stdout.count(str(site)) == 2
-    assert "CheckoutWarning" in done.stderr and "refxla/compiler.py in this checkout" in done.stderr
+    assert "CheckoutWarning" in done.stderr and "refxla/compiler/driver.py in this checkout" in done.stderr
 
 
 def test_where_none_is_installed_the_error_says_what_to_do(places):

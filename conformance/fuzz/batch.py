@@ -11,7 +11,7 @@ from typing import Any
 
 from refxla_conformance.targets import Target
 
-from refxla.plan import Plan
+from refxla.ir.plan import Plan
 
 from . import xla
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named, of_target

@@ -22,8 +22,8 @@ from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Instruction
 from refxla_spec.types import Value
 
-from refxla import plan as p
-from refxla.compiler import plan_module
+from refxla.compiler.driver import plan_module
+from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, OPTIONAL, PASSES, optimize
 
 from .differ import VARIANTS

@@ -24,10 +24,10 @@ from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES, Shape
 from refxla_spec.verify import verify
 
-from refxla.codegen.program import program
-from refxla.codegen.target import DEFAULT_CPU
-from refxla.compiler import plan_module
-from refxla.explain import Explanation
+from refxla.codegen.opencl_program import program
+from refxla.compiler.driver import plan_module
+from refxla.compiler.explanation import Explanation
+from refxla.device.description import DEFAULT_CPU
 from refxla.frontends.proto import from_proto, to_proto
 
 from .batch import Tally

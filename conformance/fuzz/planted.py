@@ -15,14 +15,14 @@ from unittest.mock import patch
 import numpy as np
 from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDimension
 
-from refxla import compiler, supported
-from refxla.build import Build
+from refxla.analysis.index_expression import constant, variable
 from refxla.codegen import scalar
-from refxla.codegen.expressions import Elements
-from refxla.codegen.indexing import constant, variable
-from refxla.codegen.products import copies
-from refxla.passes import cse, fold, pipeline, simplify
-from refxla.planning import planner
+from refxla.codegen.elemental_ir_emitter import Elements
+from refxla.codegen.products import packing_functions
+from refxla.compiler import diagnostics, driver
+from refxla.ir.builder import Build
+from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
+from refxla.scheduling import scheduler
 
 from .again import same_check
 from .cause import Cause, cause
@@ -102,9 +102,9 @@ def _of_kernels(samples: list[Sample], kernels: Kernels) -> list[tuple[Sample, D
 # -- ways to plant ----------------------------------------------------------------------------------------------------
 
 
-def a_rule(opcode: str, rule: simplify.Rule) -> Plant:
+def a_rule(opcode: str, rule: algebraic_simplifier.Rule) -> Plant:
     """One more rule of the simplifier, before all others."""
-    return lambda: patch.dict(simplify.RULES, {opcode: [rule, *simplify.RULES.get(opcode, [])]})
+    return lambda: patch.dict(algebraic_simplifier.RULES, {opcode: [rule, *algebraic_simplifier.RULES.get(opcode, [])]})
 
 
 def behind_a_pass(name: str, change: Callable[[Module], None]) -> Plant:
@@ -135,7 +135,7 @@ def scalar_code(opcode: str, text: Callable[[tuple[str, ...], str, tuple[str, ..
 
 def seen_by_emitters(opcode: str, change: Callable[[Instruction], dict[str, Any]]) -> Plant:
     """Emitters that take an instruction for another one: with other operands or attributes."""
-    known = supported.emit
+    known = diagnostics.emit
 
     def emit(fusion: Any, target: Any) -> Any:
         kept = []
@@ -155,7 +155,7 @@ def seen_by_emitters(opcode: str, change: Callable[[Instruction], dict[str, Any]
     def both() -> Iterator[None]:
         from . import single
 
-        with patch.object(compiler, "emit", emit), patch.object(single, "emit", emit):
+        with patch.object(driver, "emit", emit), patch.object(single, "emit", emit):
             yield
 
     return both
@@ -177,12 +177,12 @@ def _minus_itself(i: Instruction) -> Instruction | None:
 
 
 def _times_zero(i: Instruction) -> Instruction | None:
-    known = simplify.scalar_value(i.operands[1])
+    known = algebraic_simplifier.scalar_value(i.operands[1])
     return _zero(i) if _is_float(i) and known is not None and known == 0 else None
 
 
 def _plus_zero(i: Instruction) -> Instruction | None:
-    known = simplify.scalar_value(i.operands[1])
+    known = algebraic_simplifier.scalar_value(i.operands[1])
     return i.operands[0] if _is_float(i) and known is not None and known == 0 else None
 
 
@@ -203,11 +203,11 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
     return _evaluate(i, values)
 
 
-_evaluate = fold._evaluate
+_evaluate = constant_folding._evaluate
 _key = cse.attribute_key
-_open_columns = copies.open_columns
-_write_back = planner.Frame.write_back
-_schedule = planner.schedule
+_open_columns = packing_functions.open_columns
+_write_back = scheduler.Frame.write_back
+_schedule = scheduler.schedule
 
 
 def _no_words(value: Any, same: Any) -> Any:
@@ -308,7 +308,7 @@ def _unsigned_order(types: tuple[str, ...], result: str, args: tuple[str, ...]) 
     return f"((float)(int){args[0]})" if (types[0], result) == ("u32", "f32") else None
 
 
-SIMPLIFY = ("pass", "simplify")
+SIMPLIFY = ("pass", "algebraic-simplifier")
 FLOATS = ("f32", "s32", "pred")
 U32 = ("u32", "f32", "pred", "s32")
 BUGS: tuple[Bug, ...] = (
@@ -320,19 +320,19 @@ BUGS: tuple[Bug, ...] = (
     Bug("x == x is true, of NaN too", a_rule("compare", _equals_itself), SIMPLIFY, False, ("with_itself",), FLOATS),
     Bug("a slice of a pad is what was padded, wherever it begins", a_rule("slice", _slice_of_pad), SIMPLIFY, False,
         ("pad", "slice"), FLOATS, 800),
-    Bug("an arithmetic shift is folded as a logical one", lambda: patch.object(fold, "_evaluate", _logical),
-        ("pass", "fold"), False, ("shift_of_constant",), ("s32",)),
+    Bug("an arithmetic shift is folded as a logical one", lambda: patch.object(constant_folding, "_evaluate", _logical),
+        ("pass", "constant-folding"), False, ("shift_of_constant",), ("s32",)),
     Bug("equal but for an attribute that is a word is equal", lambda: patch.object(cse, "attribute_key", _no_words),
         ("pass", "cse"), False, ("attributes_differ",)),
-    Bug("a loop takes one turn more", behind_a_pass("tuples", _one_turn_more), ("pass", "tuples"), False, ("while",)),
+    Bug("a loop takes one turn more", behind_a_pass("tuple-simplifier", _one_turn_more), ("pass", "tuple-simplifier"), False, ("while",)),
     Bug("values that live at the same time lie in one place",
-        lambda: patch.object(planner, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
+        lambda: patch.object(scheduler, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
-        lambda: patch.object(planner.Frame, "write_back", _one_after_another), ("planner",), False, ("while",), FLOATS,
-        800),
+        lambda: patch.object(scheduler.Frame, "write_back", _one_after_another), ("planner",), False, ("while",),
+        FLOATS, 800),
     Bug("a loop is written over an input that it reads elsewhere",
-        lambda: patch.object(planner.Frame, "in_place", lambda *_: True), ("planner",), False, ("reverse",)),
-    Bug("two fused kernels run in the wrong order", lambda: patch.object(planner, "schedule", _last_two_exchanged),
+        lambda: patch.object(scheduler.Frame, "in_place", lambda *_: True), ("planner",), False, ("reverse",)),
+    Bug("two fused kernels run in the wrong order", lambda: patch.object(scheduler, "schedule", _last_two_exchanged),
         ("fusion",), False, ("reduce",)),
     Bug("the operands of subtract are exchanged", seen_by_emitters("subtract", _swapped), ("kernel", "subtract"), True,
         ("with_constant",)),
@@ -347,7 +347,8 @@ BUGS: tuple[Bug, ...] = (
     Bug("the padding of a convolution is off by one", seen_by_emitters("convolution", _shifted),
         ("kernel", "convolution"), True, ("convolution",)),
     Bug("columns that are turned in registers begin one element late",
-        lambda: patch.object(copies, "open_columns", _one_late), ("kernel", "dot"), True, ("wide_dot",), FLOATS),
+        lambda: patch.object(packing_functions, "open_columns", _one_late), ("kernel", "dot"), True, ("wide_dot",),
+        FLOATS),
     Bug("of equal values select-and-scatter takes the other one", seen_by_emitters("select-and-scatter", _tie),
         ("kernel", "select-and-scatter"), True, ("select_and_scatter",)),
     Bug("a negative start index counts from the end", lambda: patch.object(Elements, "start", _from_the_end),

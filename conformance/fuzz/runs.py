@@ -24,11 +24,11 @@ from refxla_spec.compare import compare, same_bits
 from refxla_spec.module import Module
 from refxla_spec.numerics import type_of
 
-from refxla.codegen.program import program
-from refxla.compiler import flatten, plan_module, unflatten_all
-from refxla.plan import Kernel, Plan
-from refxla.runtime.build import build_options, compile_source, compiled
+from refxla.codegen.opencl_program import program
+from refxla.compiler.driver import flatten, plan_module, unflatten_all
+from refxla.ir.plan import Kernel, Plan
 from refxla.runtime.devices import Device, choose, pocl_directory
+from refxla.runtime.program_build import build_options, compile_source, compiled
 
 from . import simulator, values
 from .dynamic import at_bounds, at_sizes, is_dynamic

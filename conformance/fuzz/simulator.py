@@ -14,9 +14,9 @@ import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.module import Instruction, Module
 
-from refxla import plan as p
+from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, optimize
-from refxla.planning.planner import Planned, make_plan
+from refxla.scheduling.scheduler import Planned, make_plan
 
 GARBAGE = 0xA5
 SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for
@@ -175,7 +175,7 @@ class Simulator:
 
 def _read_in_place(fusion: p.Fusion, value: Instruction) -> bool:
     """Whether all paths from a value to the output of a loop go through elementwise operations of its dimensions."""
-    from refxla.optable import ELEMENTWISE, ROWS
+    from refxla.ir.op_table import ELEMENTWISE, ROWS
 
     here = {value}
     for i in fusion.instructions:

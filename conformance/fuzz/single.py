@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from refxla_spec.module import Instruction
 
-from refxla import plan as p
-from refxla.codegen.target import Target
-from refxla.supported import emit
+from refxla.compiler.diagnostics import emit
+from refxla.device.description import Target
+from refxla.ir import plan as p
 
 from .runs import Arrays, flatten
 

@@ -20,7 +20,7 @@ from refxla_spec.compare import precision
 from refxla_spec.module import Computation, Instruction, Module, post_order
 from refxla_spec.types import ELEMENT_TYPES, F64, U32, U64, ElementType, Shape
 
-from refxla.build import Build, bigger
+from refxla.ir.builder import Build, bigger
 
 from .functions import Function
 

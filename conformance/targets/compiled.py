@@ -12,10 +12,10 @@ from refxla_spec.module import Module
 from refxla_spec.types import Value
 
 import refxla
-from refxla.codegen.choices import SPACE, Choice, signature
-from refxla.compiler import Request, compile_request, plan_module
-from refxla.fingerprint import Source
-from refxla.passes.winograd import rewritten
+from refxla.compiler.driver import Request, compile_request, plan_module
+from refxla.device.tile_configurations import SPACE, Choice, signature
+from refxla.ir.fingerprint import Source
+from refxla.passes.winograd_convolution import rewritten
 from refxla.runtime import devices
 
 from .base import Target, arrays, leaves

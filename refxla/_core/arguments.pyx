@@ -8,7 +8,7 @@ from libc.stdlib cimport calloc, free
 cimport numpy as np
 from numpy cimport dtype, ndarray, npy_intp
 
-from refxla._core.pool cimport Block, take
+from refxla._core.buffer_pool cimport Block, take
 
 import numpy
 

@@ -503,7 +503,7 @@ cdef class Scheduler:
 def schedule(Graph graph, Costs costs=None, bint fuse=True, bint shared=False):
     """Groups in an order in which they can run, and why edges are not fused.
 
-    `shared`: small kernels will share launches (planning/merging.py). Those of which each does the same, like the
+    `shared`: small kernels will share launches (scheduling/launch_merging.py). Those of which each does the same, like the
     updates of an optimiser, are then left apart, since equal kernels are written and compiled once.
 
     Returns (groups, reasons): a list of (kind, heroes, members, outputs, aligned), members as node numbers in order and

@@ -7,8 +7,8 @@ numbered in the order of the computation, so operands have smaller numbers.
 
 import numpy as np
 
-from refxla.codegen.reductions.tree import columns_fit
-from refxla.optable import CONTROL, ELEMENTWISE, HERO, MOVEMENT, SOURCE, STRUCTURE, row
+from refxla.analysis.reduction_order import columns_fit
+from refxla.ir.op_table import CONTROL, ELEMENTWISE, HERO, MOVEMENT, SOURCE, STRUCTURE, row
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
 

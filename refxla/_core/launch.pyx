@@ -14,7 +14,7 @@ the table of buffer addresses, and the turn that each counted loop is in:
 
 No Python object is touched while it runs, and the GIL is free. The host waits for the device at the end of a call, and
 before that only to read a predicate. Where there are several queues, which then run what they are given in the calling
-thread, the items of a launch are shared out among threads (crew.pyx), and a launch ends before the next begins.
+thread, the items of a launch are shared out among threads (thread_pool.pyx), and a launch ends before the next begins.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -34,14 +34,14 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cimport numpy as np
 
-from refxla._core.crew cimport share_out
+from refxla._core.thread_pool cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
 from refxla._core.arguments cimport Signature
-from refxla._core.pool cimport Block, take
+from refxla._core.buffer_pool cimport Block, take
 
 import numpy
 
-from refxla import plan as plans
+from refxla.ir import plan as plans
 from refxla._core.opencl import status_name
 from refxla_spec.errors import DeviceError, Error
 

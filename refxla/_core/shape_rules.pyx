@@ -1,13 +1,13 @@
 """The shape rules of operations that compute or move elements one by one, of tuples and of control flow.
 
-What they share with the rules in shape_heroes.pyx stands here too. They are entered into one table, RULES, by opcode.
+What they share with the rules in shape_structured.pyx stands here too. They are entered into one table, RULES, by opcode.
 """
 
 from refxla_spec.errors import InvalidProgramError
 from refxla_spec.operation import operation
 from refxla_spec.types import ELEMENT_TYPES, Shape
 
-from refxla.optable import ROWS
+from refxla.ir.op_table import ROWS
 
 cdef dict KINDS = {"pred": PRED, "signed": SIGNED, "unsigned": UNSIGNED, "float": FLOAT, "complex": COMPLEX}
 cdef object PRED_TYPE = ELEMENT_TYPES["pred"], S32_TYPE = ELEMENT_TYPES["s32"]
@@ -473,7 +473,7 @@ cdef object _concatenate(object i, list operands, int takes):
 
 
 def _fill():
-    """The rules that the opcodes name, and those of the families that the rows of optable.py name."""
+    """The rules that the opcodes name, and those of the families that the rows of op_table.py name."""
     for r in ROWS.values():
         takes = 0
         for kind in r.takes.split():

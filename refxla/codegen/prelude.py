@@ -30,7 +30,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from .target import Target
+from ..device.description import Target
 
 _FOLDER = Path(__file__).with_name("prelude")
 

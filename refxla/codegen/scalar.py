@@ -55,7 +55,7 @@ _KEEPS_FORMAT = {
     "remainder",
 }  # fmt: skip
 
-# Operations of which rx_<opcode>_below_<type> is a cheaper form, for operands that are not above 0 (signs.py).
+# Operations of which rx_<opcode>_below_<type> is a cheaper form, for operands that are not above 0 (sign_analysis.py).
 HAS_BELOW = {"exponential"}
 
 # Operations that give of positive numbers no zero, unless f32 has none that is small enough.
@@ -152,7 +152,8 @@ def _small_expression(opcode, types, result, args, attributes) -> str | None:
 
 
 def has_near(opcode: str, name: str) -> bool:
-    """Whether a function on type `name` has a form in the prelude that is cheap and for moderate operands (near.py)."""
+    """Whether a function on type `name` has a form in the prelude that is cheap and for moderate operands
+    (fast_path_math.py)."""
     return name not in _COMPLEX and f"rx_{opcode.replace('-', '_')}_near_f32" in prelude.names()
 
 

@@ -20,14 +20,14 @@ from math import prod
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
-from ..plan import Argument, Fusion, Kernel
+from ..analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ..device.description import Target
+from ..ir.plan import Argument, Fusion, Kernel
 from . import scalar
-from .arguments import input_argument, output_argument
-from .block import Block
-from .elemental import accumulator_types, combine
-from .expressions import Elements, type_name
-from .indexing import Index, constant, delinearize, linearize, variable
-from .target import Target
+from .c_block import Block
+from .elemental_ir_emitter import Elements, type_name
+from .elemental_rules import accumulator_types, combine
+from .kernel_arguments import input_argument, output_argument
 
 LITTLE = 16384  # updates that are not worth a second item
 CHUNK = 16384  # elements that an item converts

@@ -15,13 +15,13 @@ from refxla_spec.module import Instruction
 from refxla_spec.ops.compare import is_total
 from refxla_spec.sorting import keys_of
 
-from ..plan import Argument, Fusion, Kernel
-from . import radix, scalar
-from .arguments import input_argument, output_argument
-from .block import Block
-from .expressions import Elements, type_name
-from .indexing import delinearize, linearize, variable
-from .target import Target
+from ..analysis.index_expression import delinearize, linearize, variable
+from ..device.description import Target
+from ..ir.plan import Argument, Fusion, Kernel
+from . import radix_sort, scalar
+from .c_block import Block
+from .elemental_ir_emitter import Elements, type_name
+from .kernel_arguments import input_argument, output_argument
 
 RUN = 8  # elements that are sorted by insertion
 PER_ITEM = 4096  # elements that one item sorts, of short rows
@@ -33,11 +33,11 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     found = keys_of(rows.hero.to_apply)
     if found is not None and rows.items and target.kind == "cpu":
         keys = [
-            radix.Key(rows, number, key, compare.direction == "GT", is_total(compare.attributes))
+            radix_sort.Key(rows, number, key, compare.direction == "GT", is_total(compare.attributes))
             for number, key, compare in found
         ]
-        if radix.applies(rows, keys):
-            return radix.kernels(rows, keys)
+        if radix_sort.applies(rows, keys):
+            return radix_sort.kernels(rows, keys)
     return (_merged(rows),)
 
 

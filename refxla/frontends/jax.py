@@ -17,8 +17,8 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
 from .._core.calls import Shortcut
-from ..compiler import Compiled, compile_module
-from ..fingerprint import Source
+from ..compiler.driver import Compiled, compile_module
+from ..ir.fingerprint import Source
 from .proto import from_proto
 from .randomness import refused
 from .stablehlo import from_stablehlo

@@ -15,8 +15,8 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Module
 
 from .._core.calls import Caller, Shortcut
-from ..compiler import Compiled, Reference, compile_module
-from ..fingerprint import Source
+from ..compiler.driver import Compiled, Reference, compile_module
+from ..ir.fingerprint import Source
 
 
 class Lowered:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
 
-from .dead_code import sort
+from .dce import sort
 
 IMPURE = {"parameter", "rng", "infeed", "outfeed", "send", "recv", "rng-get-and-update-state", "custom-call"}
 

@@ -14,49 +14,57 @@ from refxla_spec.module import Module
 
 from .._core import shapes
 from . import (
-    canonicalize,
+    algebraic_simplifier,
+    call_graph_flattening,
+    call_inliner,
+    constant_folding,
+    copy_insertion,
     cse,
-    dead_code,
-    devices,
-    dynamic,
-    expand,
-    fold,
-    hoist,
-    initial_values,
-    inline,
-    layouts,
-    own_fills,
-    random_state,
-    simplify,
-    transposed_dots,
-    tuples,
+    dce,
+    dynamic_padder,
+    expanders,
+    init_value_isolation,
+    layout_normalization,
+    rng_state_threading,
+    single_device_lowering,
+    transpose_folding,
+    tuple_simplifier,
+    while_loop_invariant_code_motion,
 )
 
 Pass = Callable[[Module], int]
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("devices", devices.run),
-    ("random-state", random_state.run),
-    ("layouts", layouts.run),
-    ("inline", inline.run),
-    ("canonicalize", canonicalize.run),
-    ("initial-values", initial_values.run),
-    ("dynamic", dynamic.run),
-    ("expand", expand.run),
-    ("tuples", tuples.run),
-    ("simplify", simplify.run),
-    ("fold", fold.run),
-    ("simplify-folded", simplify.run),
-    ("transposed-dots", transposed_dots.run),
-    ("hoist", hoist.run),
+    ("single-device-lowering", single_device_lowering.run),
+    ("rng-state-threading", rng_state_threading.run),
+    ("layout-normalization", layout_normalization.run),
+    ("call-inliner", call_inliner.run),
+    ("call-graph-flattening", call_graph_flattening.run),
+    ("init-value-isolation", init_value_isolation.run),
+    ("dynamic-padder", dynamic_padder.run),
+    ("expanders", expanders.run),
+    ("tuple-simplifier", tuple_simplifier.run),
+    ("algebraic-simplifier", algebraic_simplifier.run),
+    ("constant-folding", constant_folding.run),
+    ("algebraic-simplifier-after-folding", algebraic_simplifier.run),
+    ("transpose-folding", transpose_folding.run),
+    ("while-loop-invariant-code-motion", while_loop_invariant_code_motion.run),
     ("cse", cse.run),
-    ("own-fills", own_fills.run),
-    ("dead-code", dead_code.run),
+    ("copy-insertion", copy_insertion.run),
+    ("dce", dce.run),
 )
-FUSION, BANDS = (
-    "fusion",
-    "bands",
-)  # the scheduler and what follows it are no passes, but can be left out in the same way
-OPTIONAL = ("simplify", "fold", "simplify-folded", "transposed-dots", "hoist", "cse", "own-fills", FUSION, BANDS)
+# The fusion scheduler and tiled fusion are no passes over HLO, but can be left out in the same way.
+FUSION, TILED_FUSION = "fusion", "tiled-fusion"
+OPTIONAL = (
+    "algebraic-simplifier",
+    "constant-folding",
+    "algebraic-simplifier-after-folding",
+    "transpose-folding",
+    "while-loop-invariant-code-motion",
+    "cse",
+    "copy-insertion",
+    FUSION,
+    TILED_FUSION,
+)
 
 
 def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
@@ -67,7 +75,7 @@ def optimize(module: Module, without: Collection[str] = (), after: str | None = 
     neither emitter nor expansion.
     """
     without = (without,) if isinstance(without, str) else without
-    names = [*(name for name, _ in PASSES), FUSION, BANDS]
+    names = [*(name for name, _ in PASSES), FUSION, TILED_FUSION]
     for name in (*without, *([after] if after else [])):
         if name not in names:
             raise InputError(f"there is no pass {name!r}; the passes are {', '.join(names)}")

@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Any
 
 from refxla_spec.errors import DeviceError
 
-from .scratch import scratch
+from .temporary_directories import scratch
 
 if TYPE_CHECKING:
-    from ..codegen.target import Target
-    from .probe import Properties
+    from ..device.description import Target
+    from .device_probe import Properties
 
 FIX = "run: pip install 'pyopencl[pocl]'"
 
@@ -74,15 +74,15 @@ class Device:
     @cached_property
     def properties(self) -> Properties:
         """What the device can do, found by trying it in a child process; from a cache after the first time."""
-        from . import probe
+        from . import device_probe
 
-        return probe.properties(self)
+        return device_probe.properties(self)
 
     @property
     def target(self) -> Target:
         """What generated code may assume of the device. Raises DeviceError when the device does not work."""
-        from ..codegen.target import Target
-        from . import figures
+        from ..device.description import Target
+        from . import calibration
 
         p = self.properties
         if not p.works:
@@ -97,7 +97,7 @@ class Device:
             max_vector=p.max_vector,
             features=p.features,
             team=p.team,
-            costs=figures.costs(self),
+            costs=calibration.costs(self),
             bare=p.bare and self.platform == "Portable Computing Language",
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .._core.launch import Executor
-from ..codegen.program import Program
-from ..plan import Branch, Launch, Loop, Plan, Repeat, Step
-from .ahead import Ahead
-from .build import build
+from ..codegen.opencl_program import Program
+from ..ir.plan import Branch, Launch, Loop, Plan, Repeat, Step
 from .devices import Device
-from .memory import Memory
+from .pocl.parallel_build import Ahead
+from .program_build import build
+from .result_memory import Memory
 
 
 class Executable(Executor):

@@ -12,7 +12,7 @@ from refxla_spec import equality
 from refxla_spec.text import parse
 
 from refxla import __version__
-from refxla.tools.cli import main
+from refxla.cli.main import main
 
 FUSED = EXAMPLES / "fused_sum" / "fused_sum.hlo"
 
@@ -20,7 +20,7 @@ FUSED = EXAMPLES / "fused_sum" / "fused_sum.hlo"
 def test_a_program_is_shown_in_each_of_its_forms(refxla, program):
     path = program()
     assert equality.difference(parse(refxla("show", path).out), parse(SMALL)) is None
-    assert "broadcast" in refxla("show", path, "--after", "inline").out
+    assert "broadcast" in refxla("show", path, "--after", "call-inliner").out
     assert parse(refxla("show", path, "--optimized").out).entry.root.opcode == "tuple"
     plan = refxla("show", path, "--plan").out
     assert plan.startswith("plan small: 1 kernels") and "parameter 0: f32[2,3]" in plan
@@ -123,7 +123,7 @@ def test_help_and_version(capsys):
 def test_the_command_starts_without_opencl_or_a_framework():
     """What needs neither does not load it."""
     code = (
-        "import json, sys; from refxla.tools.cli import main; main(['verify', sys.argv[1]]);"
+        "import json, sys; from refxla.cli.main import main; main(['verify', sys.argv[1]]);"
         "print(json.dumps([m for m in ('pyopencl', 'jax', 'tensorflow') if m in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(FUSED)], check=True, capture_output=True, text=True)

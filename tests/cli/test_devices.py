@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-from refxla.tools.cli import parser
+from refxla.cli.main import parser
 
 SUM = """HloModule sum, num_partitions=3
 add { a = bf16[] parameter(0)

@@ -23,7 +23,7 @@ STEP = EXAMPLES / "mlp" / "step.hlo"
         (["show"], ["FILE", "refxla show --help"]),
         (["show", "{file}", "--plan", "--opencl"], ["not allowed with"]),
         (["show", "{file}", "--color"], ["--color"]),
-        (["show", "{file}", "--after", "magic"], ["no pass 'magic'", "inline"]),
+        (["show", "{file}", "--after", "magic"], ["no pass 'magic'", "call-inliner"]),
         (["show", "{file}", "--plan", "--device", "toaster"], ["'toaster'", "pocl"]),
         (["show", "{file}", "--plan", "--device", "reference"], ["no plan"]),
         (["run", "{file}", "--random", "one"], ["--random", "'one'"]),
@@ -75,7 +75,7 @@ def test_a_result_that_does_not_fit_leaves_nothing_behind(program, tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    command = [sys.executable, "-B", "-m", "refxla.tools.cli", "convert", str(STEP), str(out)]
+    command = [sys.executable, "-B", "-m", "refxla.cli.main", "convert", str(STEP), str(out)]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
     assert done.returncode == 2 and os.strerror(errno.EFBIG) in done.stderr
     assert out.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["out.pb"]
@@ -91,10 +91,10 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(child, program, comman
 
 
 def test_closed_streams_are_no_fault(program):
-    command = f"{sys.executable} -m refxla.tools.cli verify {program()} >&- 2>&-; echo $?"
+    command = f"{sys.executable} -m refxla.cli.main verify {program()} >&- 2>&-; echo $?"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("0", "2")
-    command = f"{sys.executable} -m refxla.tools.cli verify - <&-; echo $?"
+    command = f"{sys.executable} -m refxla.cli.main verify - <&-; echo $?"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "2" and "standard input" in done.stderr and "Traceback" not in done.stderr
 
@@ -118,7 +118,7 @@ ENTRY e {
     pipe = tmp_path / "program.hlo"
     os.mkfifo(pipe)
     for device in ("pocl", "reference"):
-        command = [sys.executable, "-m", "refxla.tools.cli", "run", str(pipe), "--device", device]
+        command = [sys.executable, "-m", "refxla.cli.main", "run", str(pipe), "--device", device]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         pipe.write_text(text)  # waits until the command has started and reads it
         time.sleep(1)
@@ -131,9 +131,9 @@ ENTRY e {
 
 INTERRUPTED = """
 import sys
-from refxla.tools import cli, commands
+from refxla.cli import commands, main
 commands.load = lambda *_, **__: exec("raise KeyboardInterrupt")
-sys.exit(cli.main(["verify", "x"]))
+sys.exit(main.main(["verify", "x"]))
 """
 
 
@@ -151,7 +151,7 @@ def test_a_terminal_that_knows_no_unicode(child, program):
 
 
 def test_a_fault_of_refxla_is_said_to_be_one(refxla, program, monkeypatch):
-    from refxla.tools import commands
+    from refxla.cli import commands
 
     monkeypatch.setattr(commands, "check_rules", lambda module: {}["key"])
     error = refxla("verify", program()).error

@@ -10,9 +10,9 @@ import pytest
 from command_line import BF16, EXAMPLES, NESTED
 from refxla_spec.text import parse
 
-from refxla import compiler
-from refxla.tools.run import check
-from refxla.tools.values import random_arguments
+from refxla.cli.argument_files import random_arguments
+from refxla.cli.run_command import check
+from refxla.compiler import driver
 
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([10, 20, 30], np.float32)
 
@@ -97,13 +97,13 @@ def test_the_check_says_how_each_result_stands(refxla):
 
 @pytest.mark.parametrize("wrong", [1e-5, float("nan"), 1.0])
 def test_a_wrong_result_is_found(refxla, program, monkeypatch, wrong):
-    run = compiler.Reference.__call__
+    run = driver.Reference.__call__
 
     def spoiled(self, *arguments):
         first, second = run(self, *arguments)
         return first + np.float32([[0, 0, wrong], [0, 0, 0]]), second
 
-    monkeypatch.setattr(compiler.Reference, "__call__", spoiled)
+    monkeypatch.setattr(driver.Reference, "__call__", spoiled)
     result = refxla("run", program(), "--random", 0, "--device", "reference", "--check")
     assert result.status == 1 and not result.err
     assert "1 of 2 results break the numeric contract: out0." in result.out
@@ -140,7 +140,7 @@ def test_a_program_without_parameters_needs_no_values(refxla, program):
 
 def test_results_go_to_a_pipe(program):
     path = program("HloModule m\nENTRY e {\n  ROOT c = f32[2] constant({1, 2})\n}\n")
-    command = [sys.executable, "-m", "refxla.tools.cli", "run", str(path), "--output", "-", "--device", "reference"]
+    command = [sys.executable, "-m", "refxla.cli.main", "run", str(path), "--output", "-", "--device", "reference"]
     data = subprocess.run(command, check=True, capture_output=True).stdout
     with np.load(io.BytesIO(data)) as file:
         np.testing.assert_array_equal(file["out0"], [1, 2])
@@ -198,7 +198,7 @@ def test_a_token_cannot_be_made_up(refxla, program):
 def test_a_program_that_is_refused_is_refused_before_arguments_are_made(refxla, program, monkeypatch):
     """Gigabytes at random, and then an error, would be a long wait for nothing."""
     made = []
-    monkeypatch.setattr("refxla.tools.run.random_arguments", lambda *_: made.append(1))
+    monkeypatch.setattr("refxla.cli.run_command.random_arguments", lambda *_: made.append(1))
     head = "HloModule m\nENTRY e {\n  x = f32[50000,50000] parameter(0)\n"
     unknown = head + '  ROOT y = f32[2] custom-call(x), custom_call_target="unheard_of"\n}\n'
     assert "unheard_of" in refxla("run", program(unknown), "--random", 0).error
@@ -241,7 +241,7 @@ class Kept:
 
 @pytest.mark.parametrize("fault", ["arguments", "results", ""])
 def test_the_check_sees_what_a_call_changes_besides(fault):
-    from refxla.tools.run import _Left
+    from refxla.cli.run_command import _Left
 
     module, x = parse("x = f32[3] parameter(0)\nROOT y = f32[3] add(x, x)"), np.arange(3, dtype=np.float32)
     executable = Kept(fault)
@@ -251,7 +251,7 @@ def test_the_check_sees_what_a_call_changes_besides(fault):
 
 
 def test_the_call_before_has_other_arguments():
-    from refxla.tools.run import _Left
+    from refxla.cli.run_command import _Left
 
     module, seen = parse("x = f32[3] parameter(0)\nROOT y = f32[3] add(x, x)"), []
     _Left(seen.append, module, [np.arange(3, dtype=np.float32)])

@@ -9,10 +9,10 @@ from kernel_driver import Compiled, fusion_of
 from refxla_spec.text import parse
 
 import refxla
-from refxla.codegen.emit import emit
-from refxla.codegen.products import blocking, convolution, dot, matmul
+from refxla.codegen.emitter_registry import emit
+from refxla.codegen.products import blocking, convolution, dot, gemm
 from refxla.codegen.products.blocking import Blocking, Tile, choose_tile
-from refxla.codegen.target import DEFAULT_CPU
+from refxla.device.description import DEFAULT_CPU
 
 DTYPES = {
     "f32": np.float32,
@@ -86,7 +86,7 @@ def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
     monkeypatch.setattr(dot, "LOCAL_TERMS", 16)
     monkeypatch.setattr(dot, "DIRECT_COLUMNS", 0)
     tile = Tile(6, 2, "f32")
-    monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, tile.columns * 2, panels))
+    monkeypatch.setattr(gemm, "choose_blocking", lambda p: Blocking(tile, 18, tile.columns * 2, panels))
     code = agrees(dot_text(stored, m, k, n, name))
     assert ("strips" in code) == (stored[0] == "t" or name == "bf16")
     assert ("panels[" in code) == (panels == "local")  # an array of the item's own
@@ -95,7 +95,7 @@ def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
 def chosen(text: str, target, monkeypatch) -> Blocking:
     """The blocks of a program's product."""
     found = []
-    monkeypatch.setattr(matmul, "choose_blocking", lambda p: found.append(blocking.choose_blocking(p)) or found[-1])
+    monkeypatch.setattr(gemm, "choose_blocking", lambda p: found.append(blocking.choose_blocking(p)) or found[-1])
     emit(fusion_of(parse(text), "dot"), target)
     return found[-1]
 
@@ -122,7 +122,7 @@ def test_the_gradient_of_a_filter_of_one_element_copies_in_the_order_of_memory(p
     monkeypatch.setattr(dot, "COPIED_TERMS", 40)
     monkeypatch.setattr("refxla.codegen.products.packing.DISTANT", 1)
     tile = Tile(6, 2, "f32")
-    monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
+    monkeypatch.setattr(gemm, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
     text = """HloModule m
     ENTRY main {
       a = f32[8,10,10,21] parameter(0)
@@ -160,7 +160,7 @@ def test_blocks_keep_the_cores_at_work_and_fit_the_caches(m, k, n, monkeypatch):
         found.append((p, blocking.choose_blocking(p)))
         return found[0][1]
 
-    monkeypatch.setattr(matmul, "choose_blocking", spy)
+    monkeypatch.setattr(gemm, "choose_blocking", spy)
     emit(fusion_of(parse(dot_text("tn", m, k, n)), "dot"), DEFAULT_CPU)
     ((p, b),) = found
     assert -(-m // b.rows) * -(-n // b.columns) >= 2
@@ -172,7 +172,7 @@ def test_blocks_keep_the_cores_at_work_and_fit_the_caches(m, k, n, monkeypatch):
 @pytest.mark.parametrize("features", [16, 12])
 def test_a_filter_that_lies_along_its_input_features_is_transposed(panels, features, monkeypatch):
     tile = Tile(6, 2, "f32")
-    monkeypatch.setattr(matmul, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
+    monkeypatch.setattr(gemm, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))
     text = f"""HloModule m
     ENTRY main {{
       a = f32[2,6,6,{features}] parameter(0)

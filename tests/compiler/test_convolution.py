@@ -12,9 +12,9 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
-from refxla.codegen import contraction
-from refxla.codegen.products import blocking, convolution, matmul, window_rows
-from refxla.codegen.target import DEFAULT_CPU
+from refxla.analysis import contraction_order
+from refxla.codegen.products import blocking, convolution, gemm, implicit_gemm_rows
+from refxla.device.description import DEFAULT_CPU
 
 
 def f32(*sizes, seed=0):
@@ -72,14 +72,14 @@ def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "TINY", -1)
         if segmented:
-            patch.setattr(contraction, "ONE_CHAIN", 2)
-            patch.setattr(contraction, "SEGMENT", 4)
+            patch.setattr(contraction_order, "ONE_CHAIN", 2)
+            patch.setattr(contraction_order, "SEGMENT", 4)
         if shared_loops:
-            patch.setattr(matmul, "SHARED_TERMS", 0)
+            patch.setattr(gemm, "SHARED_TERMS", 0)
         if small_blocks:
             patch.setattr(blocking, "MAX_ROWS", 12)
-            patch.setattr(window_rows, "BLOCK_TERMS", 3)
-            patch.setattr(window_rows, "LOCAL_TERMS", 2)
+            patch.setattr(implicit_gemm_rows, "BLOCK_TERMS", 3)
+            patch.setattr(implicit_gemm_rows, "LOCAL_TERMS", 2)
         text = convolution_text(
             lhs, rhs, window, labels, groups=1 if of_batch else groups, batch_groups=groups if of_batch else 1
         )

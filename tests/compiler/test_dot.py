@@ -12,11 +12,11 @@ from products import DTYPES, agrees_with_loop, dot_text, random, same_bits
 from refxla_spec.text import parse
 from search import examples
 
-from refxla.codegen import contraction
-from refxla.codegen.products import blocking, complex_dot, dot, matmul
-from refxla.codegen.target import DEFAULT_CPU, Target
-from refxla.compiler import Request, compile_request
-from refxla.fingerprint import Source
+from refxla.analysis import contraction_order
+from refxla.codegen.products import blocking, complex_dot, dot, gemm
+from refxla.compiler.driver import Request, compile_request
+from refxla.device.description import DEFAULT_CPU, Target
+from refxla.ir.fingerprint import Source
 from refxla.runtime.devices import find
 
 
@@ -54,10 +54,10 @@ def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dot, "TINY", -1)
         if segmented:
-            patch.setattr(contraction, "ONE_CHAIN", 4)
-            patch.setattr(contraction, "SEGMENT", 16)
+            patch.setattr(contraction_order, "ONE_CHAIN", 4)
+            patch.setattr(contraction_order, "SEGMENT", 16)
         if shared_loops:
-            patch.setattr(matmul, "SHARED_TERMS", 0)
+            patch.setattr(gemm, "SHARED_TERMS", 0)
         if small_blocks:  # many blocks, and copies of either side
             patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(blocking, "FEW_ROWS", 12)
@@ -248,7 +248,7 @@ SIZES = [("f32", 1, 133, 200, 47), ("f64", 3, 64, 33, 160), ("s32", 2, 40, 50, 3
 def test_shared_functions_give_the_bits_of_the_elementwise_form(lc, rc, batch, m, k, n, name, monkeypatch):
     monkeypatch.setattr(dot, "COPIED_TERMS", 24)  # several blocks of terms, the last one shorter
     monkeypatch.setattr(dot, "LOCAL_TERMS", 24)
-    monkeypatch.setattr(matmul, "SHARED_ROWS", 1)
+    monkeypatch.setattr(gemm, "SHARED_ROWS", 1)
     lhs, rhs = [batch, m, k] if lc == 2 else [batch, k, m], [batch, k, n] if rc == 1 else [batch, n, k]
     text = dot_text(lhs, rhs, [0], [0], [lc], [rc], name=name)
     agrees_with_loop(text, random(name, lhs), random(name, rhs, 1))

@@ -8,7 +8,7 @@ import pytest
 from kernel_driver import OCLGRIND, Compiled, check, fusion_of, queue, reports
 from refxla_spec.text import parse
 
-from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.device.description import DEFAULT_CPU, Target
 
 GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=16, fp64=True, fp16=False, max_vector=4)
 TARGETS = {"gpu": GPU, "cpu": replace(DEFAULT_CPU, clang=False)}

@@ -7,8 +7,8 @@ from refxla_conformance.fuzz.generate import generate
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
-from refxla.codegen.target import DEFAULT_CPU
-from refxla.compiler import plan_module
+from refxla.compiler.driver import plan_module
+from refxla.device.description import DEFAULT_CPU
 from refxla.passes.pipeline import optimize
 
 INLINE, SOURCE, MEMORY = 1, 0, 7  # N_INLINE, N_SOURCE and R_MEMORY of _core/graph.pxd
@@ -312,7 +312,8 @@ def assert_can_run(graph: Graph, groups: list) -> None:
 def test_schedules_of_random_programs_can_run(seed):
     try:
         module = optimize(
-            generate(seed, steps=25, depth=1).module, [(), ("simplify", "simplify-folded", "cse", "fold")][seed % 2]
+            generate(seed, steps=25, depth=1).module,
+            [(), ("algebraic-simplifier", "algebraic-simplifier-after-folding", "cse", "constant-folding")][seed % 2],
         )
     except UnsupportedError as problem:
         pytest.skip(str(problem))

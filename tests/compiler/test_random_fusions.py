@@ -12,7 +12,7 @@ from kernel_driver import check
 from refxla_spec.errors import UnsupportedError
 from search import examples
 
-from refxla.codegen.reductions.tree import tree
+from refxla.analysis.reduction_order import tree
 
 
 class Graph:

@@ -223,7 +223,7 @@ def test_the_reference_and_the_compiled_program_draw_the_same_bits():
     ENTRY main { a = f32[] constant(0)
                  b = f32[] constant(1)
                  ROOT r = f32[1000] rng(a, b), distribution=rng_uniform }"""
-    got = refxla.compile(text, without=("fold", "fusion"))()
+    got = refxla.compile(text, without=("constant-folding", "fusion"))()
     np.testing.assert_array_equal(got.view(np.int32), run(parse(text), []).view(np.int32))
 
 

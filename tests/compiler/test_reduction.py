@@ -9,10 +9,10 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
-from refxla.codegen.emit import emit
-from refxla.codegen.reductions.tree import columns_fit, panel, tree
-from refxla.codegen.signs import form
-from refxla.codegen.target import DEFAULT_CPU
+from refxla.analysis.reduction_order import columns_fit, panel, tree
+from refxla.analysis.sign_analysis import form
+from refxla.codegen.emitter_registry import emit
+from refxla.device.description import DEFAULT_CPU
 from refxla.runtime.devices import choose
 
 rng = np.random.default_rng(2)

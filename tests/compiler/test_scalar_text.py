@@ -14,7 +14,7 @@ from refxla_spec.errors import UnsupportedError
 from scalar_kernel import Case, bits, queue, run_all, source
 
 from refxla.codegen import prelude, scalar
-from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.device.description import DEFAULT_CPU, Target
 
 GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
 

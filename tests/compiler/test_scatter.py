@@ -13,7 +13,7 @@ from refxla_spec.text import parse
 from search import examples
 
 from refxla.codegen import scatter
-from refxla.codegen.target import DEFAULT_CPU, Target
+from refxla.device.description import DEFAULT_CPU, Target
 
 TYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 TYPES |= {"s8": np.int8, "s32": np.int32, "s64": np.int64, "u8": np.uint8, "u32": np.uint32}

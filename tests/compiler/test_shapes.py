@@ -28,7 +28,7 @@ from refxla_spec.operation import Violation, operation
 from refxla_spec.types import ELEMENT_TYPES, S32, TOKEN, Layout, Shape
 
 from refxla._core import shapes
-from refxla.optable import ROWS
+from refxla.ir.op_table import ROWS
 from refxla.passes import pipeline
 
 ARRAY_TYPES = [t for t in ELEMENT_TYPES.values() if t.is_array]

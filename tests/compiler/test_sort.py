@@ -10,7 +10,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
-from refxla.codegen import radix
+from refxla.codegen import radix_sort
 
 FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 INTEGERS = {n: np.dtype(("int" if n[0] == "s" else "uint") + n[1:]) for n in ("s8", "u16", "s32", "u32", "s64", "u64")}
@@ -178,8 +178,8 @@ def test_rows_whose_digits_are_all_alike():
 )  # fmt: skip
 def test_any_rows(batch, rows, n, direction, name, inner):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(radix, "SHORTEST", 1)
-        patch.setattr(radix, "CHUNK", 8)
+        patch.setattr(radix_sort, "SHORTEST", 1)
+        patch.setattr(radix_sort, "CHUNK", 8)
         sizes, dimension = ((batch, n, rows), 1) if inner else ((rows, batch, n), 2)
         text = program(plain(name, direction, "TOTALORDER" if name == "f32" else ""), sizes, dimension, name)
         check(text, array(name, *sizes), form="")

@@ -10,9 +10,9 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
-from refxla.codegen.loops import streamed
-from refxla.codegen.target import DEFAULT_CPU
-from refxla.codegen.windows import lanes, reduce_window, select_and_scatter
+from refxla.codegen.loops import non_temporal_stores
+from refxla.codegen.windows import reduce_window, select_and_scatter, window_lanes
+from refxla.device.description import DEFAULT_CPU
 
 TYPES = {
     "f32": np.float32,
@@ -118,7 +118,7 @@ def test_any_window(case, opcode, name):
     if opcode == "multiply":
         x = np.sign(x)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "STRIP", 4)
+        patch.setattr(window_lanes, "STRIP", 4)
         patch.setattr(reduce_window, "CHUNK", 16)
         check(pooling(sizes, window, opcode, name), x)
 
@@ -214,8 +214,8 @@ def test_cumulative(sizes, dimension, backward, opcode, name):
 )
 def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_caches, monkeypatch):
     """Rows that are turned in registers, and strips of columns, in caches and past them."""
-    monkeypatch.setattr(streamed, "STREAMED", 1 if past_caches else 1 << 40)
-    monkeypatch.setattr(streamed, "LEAST_RUN", 1)
+    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1 if past_caches else 1 << 40)
+    monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     n = sizes[dimension]
     w = {"size": n, "high": n - 1} if backward else {"size": n, "low": n - 1}
     text = pooling(sizes, [w if d == dimension else {} for d in range(len(sizes))], opcode, name)
@@ -230,8 +230,8 @@ def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_cac
 @pytest.mark.parametrize("past_caches", [False, True])
 def test_a_cumulative_sum_between_others(past_caches, monkeypatch):
     """What is computed before it and after it, of other types, and some rows that fill no vector."""
-    monkeypatch.setattr(streamed, "STREAMED", 1 if past_caches else 1 << 40)
-    monkeypatch.setattr(streamed, "LEAST_RUN", 1)
+    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1 if past_caches else 1 << 40)
+    monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     same_bits(
         """HloModule m
     sum { a = f32[] parameter(0)
@@ -293,7 +293,7 @@ def source_of(sizes, window):
 def test_any_scattering(case, select, scatter, name):
     sizes, window = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "STRIP", 4)
+        patch.setattr(window_lanes, "STRIP", 4)
         patch.setattr(select_and_scatter, "LITTLE", 16)
         text = scattering(sizes, window, select, scatter, name)
         check(text, values(name, *sizes), values(name, *source_of(sizes, window), seed=1), kind="select-and-scatter")

@@ -10,8 +10,8 @@ from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
 import refxla
-from refxla.passes.winograd import A, B, G, rewritten
-from refxla.tools.cli import main
+from refxla.cli.main import main
+from refxla.passes.winograd_convolution import A, B, G, rewritten
 
 PLAIN = ((2, 7, 6, 5), (3, 3, 5, 4), (2, 7, 6, 4), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f")
 FORMS = [

@@ -11,11 +11,11 @@ from refxla_spec import equality
 from refxla_spec.operation import operations
 
 import refxla as rx
-from refxla import optable
-from refxla.codegen.target import DEFAULT_CPU
-from refxla.compiler import plan_module
+from refxla.compiler.driver import plan_module
+from refxla.device.description import DEFAULT_CPU
 from refxla.frontends.proto import from_proto, to_proto
-from refxla.passes import inline
+from refxla.ir import op_table
+from refxla.passes import call_inliner
 
 
 def entry(*lines: str) -> str:
@@ -111,13 +111,13 @@ def test_an_operation_is_compiled_or_refused_by_name_and_line(opcode):
 
 
 def test_what_has_no_emitter_is_named(monkeypatch):
-    monkeypatch.delitem(optable.ROWS, "sine")
+    monkeypatch.delitem(op_table.ROWS, "sine")
     with pytest.raises(rx.UnsupportedError, match="(?s)line 5, column 8: y: .*sine.*device='reference'"):
         rx.compile(entry(X, "ROOT y = f32[2] sine(x)"))
 
 
 def test_calls_that_multiply_are_refused_before_they_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(inline, "LIMIT", 5000)
+    monkeypatch.setattr(call_inliner, "LIMIT", 5000)
     text = "HloModule m\nf0 {\n  a = f32[2] parameter(0)\n  ROOT r = f32[2] sine(a)\n}\n"
     for n in range(1, 40):
         call = f"f32[2] call({{}}), to_apply=f{n - 1}"
@@ -166,8 +166,8 @@ def test_what_is_asked_for_beside_the_program():
         rx.compile(program, device=3)
     with pytest.raises(rx.InputError, match="no pass 'magic'; the passes are .*inline"):
         rx.compile(program, without=["magic"])
-    with pytest.raises(rx.InputError, match="'expand' cannot be left out"):
-        rx.compile(program, without=["expand"])
+    with pytest.raises(rx.InputError, match="'expanders' cannot be left out"):
+        rx.compile(program, without=["expanders"])
     with pytest.raises(rx.InputError, match="compile it alone"):
         rx.compile(program, np.ones(2, np.float32))
     assert rx.compile(program, device=rx.devices()[0]).device.name == rx.devices()[0].name

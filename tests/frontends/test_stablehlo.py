@@ -257,7 +257,7 @@ def test_hlo_is_written_as_stablehlo_and_read_again():
 
 
 def test_commands_take_and_write_it(tmp_path, capsys):
-    from refxla.tools.cli import main
+    from refxla.cli.main import main
 
     program, hlo, back = (str(tmp_path / name) for name in ("p.mlir", "p.hlo", "back.mlir"))
     (tmp_path / "p.mlir").write_text(TEXT)

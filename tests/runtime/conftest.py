@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from refxla_spec.types import Shape
 
-from refxla.codegen.program import program
-from refxla.plan import Argument, Buffer, Kernel, Launch, Plan, Step
+from refxla.codegen.opencl_program import program
+from refxla.ir.plan import Argument, Buffer, Kernel, Launch, Plan, Step
 from refxla.runtime.devices import Device, find
 
 C_TYPES = {
@@ -115,7 +115,7 @@ def execute(request, device):
     """plan -> Executor on PoCL, with each way of reaching memory."""
     from refxla._core.launch import Executor
 
-    from refxla.runtime.build import build
+    from refxla.runtime.program_build import build
 
     def make(plan: Plan) -> Executor:
         text = program(plan.kernels, device.target)

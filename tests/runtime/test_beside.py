@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.codegen.program import Builder, Part, program
-from refxla.runtime import ahead, beside, build, pocl_builtins
-from refxla.runtime.ahead import Ahead
-from refxla.runtime.beside import HELPERS, Helper, Helpers, Parts, libraries
+from refxla.codegen.opencl_program import Builder, Part, program
+from refxla.runtime import program_build
 from refxla.runtime.devices import pocl_directory
 from refxla.runtime.executable import Executable
+from refxla.runtime.pocl import builtins_library, compile_workers, parallel_build
+from refxla.runtime.pocl.compile_workers import HELPERS, Helper, Helpers, Parts, libraries
+from refxla.runtime.pocl.parallel_build import Ahead
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a process beside it on Linux only")
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a proc
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch, tmp_path, device):
     _ = device.properties  # kept in the cache that all tests share
-    for module in (ahead, build):
+    for module in (parallel_build, program_build):
         monkeypatch.setattr(module, "processors", lambda: 2)
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
 
@@ -139,7 +140,7 @@ def test_a_helper_compiles_into_the_directory(maker, device, helper):
     assert set(made) == {name for name, _ in four.entries}
     assert parts.done == {part.source for part in four.parts}
     for part in four.parts:  # and this process compiles none of it again
-        build.compiled(device, device.small, part)
+        program_build.compiled(device, device.small, part)
     assert made == {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
 
 
@@ -155,14 +156,14 @@ def test_a_helper_compiles_for_several_devices(maker, device, helper):
 def test_the_library_of_built_in_functions_is_cut_down(maker, device, tmp_path):
     library = device.properties.builtins
     pocl = libraries()[1]
-    if pocl_builtins.folder(tmp_path / "links", pocl, library) is None:
+    if builtins_library.folder(tmp_path / "links", pocl, library) is None:
         pytest.skip("this PoCL is not that of the wheel")
     assert 0 < len(library) < 100_000
     with Ahead(device) as begun:
         path = begun._paths[1]
     assert path != pocl and path.resolve() == pocl.resolve()
-    (kept, *_) = (path.parent / pocl_builtins._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
-    (whole, *_) = (pocl.parent / pocl_builtins._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
+    (kept, *_) = (path.parent / builtins_library._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
+    (whole, *_) = (pocl.parent / builtins_library._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
     assert kept.stat().st_size < whole.stat().st_size / 100
 
 
@@ -184,7 +185,7 @@ def test_parts_compiled_ahead(maker, device):
     before = kernels_made()
     (salted,) = (part for part in four.parts if part.functions == (four.entries[0][0],))  # which no other test has
     with Ahead(device) as begun:
-        begun.expect(ahead.LARGE)
+        begun.expect(parallel_build.LARGE)
         assert len(begun._helpers) == 2
         begun.take(salted)
         begun.take(salted)
@@ -207,7 +208,7 @@ def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
     never_done(monkeypatch, tmp_path)
     _, four = four_steps(maker, device, 8)
     with pytest.raises(KeyboardInterrupt), Ahead(device) as begun:
-        begun.expect(ahead.LARGE)
+        begun.expect(parallel_build.LARGE)
         helper, thread = begun._helpers[0], begun._helpers[0]._thread
         begun.take(four.parts[0])
         raise KeyboardInterrupt
@@ -216,16 +217,16 @@ def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
 
 def test_where_no_helper_can_be_had_none_is_started(device, monkeypatch):
     monkeypatch.setattr(Helpers, "take", None)
-    monkeypatch.setattr(ahead, "processors", lambda: 1)
+    monkeypatch.setattr(parallel_build, "processors", lambda: 1)
     with Ahead(device) as begun:
-        begun.expect(ahead.LARGE)
+        begun.expect(parallel_build.LARGE)
         begun.take(Part("1", ()))
 
 
 def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
     HELPERS.end()
     started = []
-    monkeypatch.setattr(beside, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
+    monkeypatch.setattr(compile_workers, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
     assert right(*four_steps(type(maker)(), device, 3), device, 3) and len(started) == 2  # there are several parts
     assert right(*four_steps(type(maker)(), device, 13), device, 13) and len(started) == 2
     assert all(helper.alive and not helper.busy for helper in started)
@@ -237,8 +238,8 @@ def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
 
 def test_a_helper_ends_when_nothing_comes(monkeypatch, tmp_path):
     path = tmp_path / "helper.py"
-    path.write_text(beside._SCRIPT.read_text().replace("IDLE_S = 30.0", "IDLE_S = 0.1"))
-    monkeypatch.setattr(beside, "_SCRIPT", path)
+    path.write_text(compile_workers._SCRIPT.read_text().replace("IDLE_S = 30.0", "IDLE_S = 0.1"))
+    monkeypatch.setattr(compile_workers, "_SCRIPT", path)
     helper = Helper(*libraries(), pocl_directory())
     assert helper._child.wait(300) == 0 and not helper.alive
     helper.end()
@@ -255,7 +256,7 @@ def test_a_process_that_was_forked_has_no_helpers(device):
 def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypatch):
     _, parts = four_steps(maker, device, 12)
     sources = [part.source for part in parts.parts]
-    compiled, opened, before = build.compiled, [], []
+    compiled, opened, before = program_build.compiled, [], []
 
     class Other:
         busy = True
@@ -267,7 +268,9 @@ def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypa
         def rest(self):
             return True
 
-    monkeypatch.setattr(build, "compiled", lambda d, r, part: opened.append(part.source) or compiled(d, r, part))
+    monkeypatch.setattr(
+        program_build, "compiled", lambda d, r, part: opened.append(part.source) or compiled(d, r, part)
+    )
     with Ahead(device) as work:
         work._helpers, work._most = [Other()], 0
         work._parts.done.update(sources[:2])
@@ -280,7 +283,7 @@ def never_done(monkeypatch, place: Path, script: str = "import time; time.sleep(
     """Helpers read a line and then do what `script` says."""
     path = place / "helper.py"
     path.write_text(f"import sys\nsys.stdin.readline()\n{script}\n")
-    monkeypatch.setattr(beside, "_SCRIPT", path)
+    monkeypatch.setattr(compile_workers, "_SCRIPT", path)
     HELPERS.end()
 
 
@@ -289,7 +292,7 @@ def never_done(monkeypatch, place: Path, script: str = "import time; time.sleep(
 )
 def test_a_process_that_does_not_help(maker, device, monkeypatch, tmp_path, script):
     never_done(monkeypatch, tmp_path, script)
-    monkeypatch.setattr(ahead, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(parallel_build, "_PATIENCE_S", 0.1)
     salt = 4 + len(script)
     assert right(*four_steps(maker, device, salt), device, salt)
 

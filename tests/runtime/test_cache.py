@@ -12,10 +12,10 @@ import warnings
 
 import pytest
 
-from refxla.runtime import cache, probe
-from refxla.runtime.cache import Cache, CacheWarning
+from refxla.runtime import device_probe, disk_cache
+from refxla.runtime.disk_cache import Cache, CacheWarning
 
-KEY = cache.key("a", "test")
+KEY = disk_cache.key("a", "test")
 
 
 def test_what_is_put_is_got(tmp_path):
@@ -29,7 +29,10 @@ def test_what_is_put_is_got(tmp_path):
 
 
 def test_keys_keep_parts_apart():
-    assert len({cache.key("ab", "c"), cache.key("a", "bc"), cache.key("abc"), cache.key("abc", "")}) == 4
+    assert (
+        len({disk_cache.key("ab", "c"), disk_cache.key("a", "bc"), disk_cache.key("abc"), disk_cache.key("abc", "")})
+        == 4
+    )
 
 
 def the_file(directory):
@@ -60,7 +63,7 @@ def test_a_changed_byte_is_noticed(tmp_path):
 
 def test_processes_that_write_at_once(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from refxla.runtime.cache import Cache, key\n"
+        "import sys; from pathlib import Path; from refxla.runtime.disk_cache import Cache, key\n"
         "store = Cache(Path(sys.argv[1])); own = sys.argv[2].encode()\n"
         "for n in range(200):\n"
         "    store.put(key('shared'), own * 50_000)\n"
@@ -76,7 +79,7 @@ def test_processes_that_write_at_once(tmp_path):
 
 def test_the_least_recently_used_go_first(tmp_path):
     store = Cache(tmp_path, limit=5_000)
-    keys = [cache.key(str(n)) for n in range(6)]
+    keys = [disk_cache.key(str(n)) for n in range(6)]
     for n, key in enumerate(keys[:4]):
         store.put(key, bytes(1_000))
         past = time.time_ns() - (100 - n) * 10**9
@@ -127,7 +130,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache.os, "fdopen", lambda handle, mode: Full(handle))
+        patch.setattr(disk_cache.os, "fdopen", lambda handle, mode: Full(handle))
         unusable(Cache(tmp_path))
     assert not list(tmp_path.glob("*/*"))  # the piece that was written is gone
 
@@ -136,7 +139,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from pathlib import Path
-from refxla.codegen.program import program
+from refxla.codegen.opencl_program import program
 from refxla.plan import Argument, Buffer, Kernel, Launch, Plan
 from refxla.runtime.devices import find, pocl_directory
 from refxla.runtime.executable import Executable
@@ -170,8 +173,8 @@ def run_program(cache_directory):
 def known(tmp_path, device):
     """A cache that knows the device and nothing else."""
     _ = device.properties
-    name = probe.entry(device)
-    Cache(tmp_path).put(name, cache.cache().get(name))
+    name = device_probe.entry(device)
+    Cache(tmp_path).put(name, disk_cache.cache().get(name))
     return tmp_path
 
 
@@ -209,10 +212,10 @@ def test_programs_run_without_a_cache(tmp_path, device):
 
 def test_the_environment_names_the_directory(monkeypatch, tmp_path):
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
-    assert cache.cache().directory == tmp_path
-    assert cache.cache() is cache.cache()
-    cache.cache().put(KEY, b"1")
-    assert cache.clear() > 0 and cache.cache().get(KEY) is None
+    assert disk_cache.cache().directory == tmp_path
+    assert disk_cache.cache() is disk_cache.cache()
+    disk_cache.cache().put(KEY, b"1")
+    assert disk_cache.clear() > 0 and disk_cache.cache().get(KEY) is None
     monkeypatch.delenv("REFXLA_CACHE_DIR")
-    assert cache.cache().directory.name == "refxla"
-    assert tempfile.gettempdir() not in str(cache.cache().directory)
+    assert disk_cache.cache().directory.name == "refxla"
+    assert tempfile.gettempdir() not in str(disk_cache.cache().directory)

@@ -12,8 +12,8 @@ import pytest
 from refxla._core.launch import Executor
 from refxla_spec.errors import DeviceError
 
-from refxla.codegen.program import program
-from refxla.runtime.build import build
+from refxla.codegen.opencl_program import program
+from refxla.runtime.program_build import build
 
 # Item 0 and item 1 wait for each other, though not for ever; the result says of each whether the other came.
 MEET = """

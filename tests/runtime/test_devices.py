@@ -155,9 +155,9 @@ def test_no_pyopencl(monkeypatch):
 
 
 def test_a_device_that_computes_wrongly_has_no_target(device, monkeypatch):
-    from refxla.runtime import probe
+    from refxla.runtime import device_probe
 
     broken = find("pocl")
-    monkeypatch.setattr(probe, "properties", lambda _: probe.Properties(works=False, problem="it gave 3"))
+    monkeypatch.setattr(device_probe, "properties", lambda _: device_probe.Properties(works=False, problem="it gave 3"))
     with pytest.raises(DeviceError, match="does not run a small program correctly: it gave 3"):
         _ = broken.target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from refxla.plan import Loop
+from refxla.ir.plan import Loop
 from refxla.runtime.devices import find
 from refxla.runtime.executable import choose_cores
 
@@ -37,7 +37,7 @@ def test_a_loop_is_weighed_by_one_iteration(device, maker):
 def test_both_give_the_same(device, maker, executable):
     plan = elementwise(maker, 1 << 16, 16)
     given = np.random.default_rng(0).standard_normal(1 << 16, np.float32)
-    from refxla.codegen.program import program
+    from refxla.codegen.opencl_program import program
     from refxla.runtime.executable import Executable
 
     for name in ("pocl", "pocl:basic", "pocl:pthread"):

@@ -8,10 +8,10 @@ import pytest
 from refxla._core.fusion import Costs
 
 import refxla
-from refxla import kept
-from refxla.runtime import cache, figures
+from refxla.compiler import compilation_cache
+from refxla.runtime import calibration, disk_cache
+from refxla.runtime.calibration import REFERENCE, Figures
 from refxla.runtime.devices import choose
-from refxla.runtime.figures import REFERENCE, Figures
 
 TEXT = "HloModule m\nENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] add(x, x) }"
 
@@ -25,12 +25,12 @@ def asked(monkeypatch, tmp_path):
     """Figures are asked for, of which nothing is known yet."""
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("REFXLA_FIGURES")
-    monkeypatch.setattr(figures, "_costs", {})
+    monkeypatch.setattr(calibration, "_costs", {})
     return choose(None)[0]
 
 
 def keep(device, made):
-    cache.cache().put(figures._entry(device), json.dumps(vars(made)).encode())
+    disk_cache.cache().put(calibration._entry(device), json.dumps(vars(made)).encode())
 
 
 def test_costs_are_scaled_in_powers_of_two():
@@ -50,10 +50,10 @@ def test_the_target_has_the_costs_and_so_has_the_key(asked):
     assert usual.costs is None
     keep(asked, Figures(REFERENCE.bandwidth / 4, REFERENCE.arithmetic, REFERENCE.launch))
     assert asked.target == usual  # a process keeps to what it found first
-    figures._costs.clear()
+    calibration._costs.clear()
     slow = asked.target
     assert slow.costs == (Costs().byte * 4, Costs().flop, Costs().launch)
-    one, two = (kept.key("compilation", str(text), asked, t, ()) for t in (usual, slow))
+    one, two = (compilation_cache.key("compilation", str(text), asked, t, ()) for t in (usual, slow))
     assert one != two
     made = refxla.compile(TEXT)
     assert "costs: 0.12 ns a byte" in str(made.explain())
@@ -62,28 +62,28 @@ def test_the_target_has_the_costs_and_so_has_the_key(asked):
 def test_what_is_near_the_usual_keys_as_nothing_known(asked):
     usual = asked.target
     keep(asked, Figures(REFERENCE.bandwidth * 1.2, REFERENCE.arithmetic * 0.8, REFERENCE.launch))
-    figures._costs.clear()
+    calibration._costs.clear()
     assert asked.target == usual
 
 
 def test_what_another_version_kept_is_nothing(asked):
-    cache.cache().put(figures._entry(asked), b'{"speed": 3}')
-    assert figures.known(asked) is None
+    disk_cache.cache().put(calibration._entry(asked), b'{"speed": 3}')
+    assert calibration.known(asked) is None
 
 
 def test_default_asks_for_nothing(asked, monkeypatch):
     keep(asked, Figures(1.0, 1.0, 1.0))
     monkeypatch.setenv("REFXLA_FIGURES", "default")
-    monkeypatch.setattr(figures, "_begin", lambda name: pytest.fail("a child begins"))
-    assert figures.known(asked) is None and asked.target.costs is None and figures.measure(asked) is None
+    monkeypatch.setattr(calibration, "_begin", lambda name: pytest.fail("a child begins"))
+    assert calibration.known(asked) is None and asked.target.costs is None and calibration.measure(asked) is None
 
 
 def test_a_child_measures(asked, monkeypatch):
     """It keeps what it finds, or nothing on a machine that others keep busy."""
     children = []
-    begin = figures._begin
-    monkeypatch.setattr(figures, "_begin", lambda name: children.append(begin(name)) or children[-1])
-    made = figures.measure(asked)
+    begin = calibration._begin
+    monkeypatch.setattr(calibration, "_begin", lambda name: children.append(begin(name)) or children[-1])
+    made = calibration.measure(asked)
     (child,) = children
     assert child.returncode == 0
     assert made is None or (made.bandwidth > 0.1 and made.arithmetic > 0.1 and made.launch > 0.01)

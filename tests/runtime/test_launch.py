@@ -11,9 +11,9 @@ import pytest
 from refxla._core.launch import Executor
 from refxla_spec.errors import DeviceError, Error, InputError
 
-from refxla.codegen.program import program
-from refxla.plan import Branch, Copy, Loop, Repeat
-from refxla.runtime.build import build
+from refxla.codegen.opencl_program import program
+from refxla.ir.plan import Branch, Copy, Loop, Repeat
+from refxla.runtime.program_build import build
 
 INCREMENT = "for (int i = 0; i < 64; ++i) a1[i] = a0[i] + 1.0f;"
 

@@ -9,10 +9,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from refxla.codegen.program import program
-from refxla.runtime import build, cache, pocl_files
+from refxla.codegen.opencl_program import program
+from refxla.runtime import disk_cache, program_build
 from refxla.runtime.devices import pocl_directory
 from refxla.runtime.executable import Executable
+from refxla.runtime.pocl import program_files
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +26,8 @@ def cache_of_this_test(monkeypatch, tmp_path, device):
 def compiled(monkeypatch):
     """The sources that were compiled."""
     sources = []
-    real = build.compile_source
-    monkeypatch.setattr(build, "compile_source", lambda *a, **k: sources.append(a[2]) or real(*a, **k))
+    real = program_build.compile_source
+    monkeypatch.setattr(program_build, "compile_source", lambda *a, **k: sources.append(a[2]) or real(*a, **k))
     return sources
 
 
@@ -58,19 +59,19 @@ def test_what_another_program_compiled_before_is_kept_too(maker, device, compile
     one, two = (two_steps(type(maker)(), device, "13.0", summand) for summand in ("0.5", "1.5"))
     assert one[1].parts[0] == two[1].parts[0]
     assert (value(one, device), value(two, device)) == (13.5, 14.5)
-    packed = pocl_files.pack(pocl_directory(), two[1].parts)
+    packed = program_files.pack(pocl_directory(), two[1].parts)
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         kernels = {name.split("/")[2] for name in archive.namelist() if name.endswith(".so")}
     assert kernels == {name for name, _ in two[1].entries}
-    assert pocl_files.pack(pocl_directory(), ()) is None
+    assert program_files.pack(pocl_directory(), ()) is None
 
 
 def test_other_versions_find_the_files_where_they_were(maker, device, tmp_path):
     one = two_steps(maker, device, "15.0", "0.5")
     assert value(one, device) == 15.5
-    packed = pocl_files.pack(pocl_directory(), one[1].parts)
+    packed = program_files.pack(pocl_directory(), one[1].parts)
     other = dataclasses.replace(device, driver="OpenCL 3.0 PoCL 6.0")
-    made = pocl_files.restore(packed, tmp_path / "pocl", other, device.small, one[1].parts, "")
+    made = program_files.restore(packed, tmp_path / "pocl", other, device.small, one[1].parts, "")
     assert made == [None, None]
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         found = {p.relative_to(tmp_path / "pocl").as_posix() for p in (tmp_path / "pocl").rglob("*") if p.is_file()}
@@ -80,8 +81,8 @@ def test_other_versions_find_the_files_where_they_were(maker, device, tmp_path):
 def test_bitcode_that_is_not_taken_is_compiled_anew(maker, device, compiled):
     one = two_steps(maker, device, "16.0", "0.5")
     assert value(one, device) == 16.5
-    store = cache.cache()
-    name = build._key([p.source for p in one[1].parts], build.build_options(device), device.small)
+    store = disk_cache.cache()
+    name = program_build._key([p.source for p in one[1].parts], program_build.build_options(device), device.small)
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(store.get(name))) as archive, zipfile.ZipFile(out, "w") as changed:
         for member in archive.namelist():

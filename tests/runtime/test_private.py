@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla import kept
-from refxla.runtime import cache, private, scratch
-from refxla.runtime.cache import Cache, CacheWarning
-from refxla.runtime.private import NotPrivateError
+from refxla.compiler import compilation_cache
+from refxla.runtime import disk_cache, private_directories, temporary_directories
+from refxla.runtime.disk_cache import Cache, CacheWarning
+from refxla.runtime.private_directories import NotPrivateError
 
-KEY = cache.key("a", "test")
+KEY = disk_cache.key("a", "test")
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user takes root")
 
 
@@ -125,7 +125,7 @@ def test_links_that_lead_in_a_circle(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(NotPrivateError, match="links"):
-        private.check(tmp_path / "a")
+        private_directories.check(tmp_path / "a")
 
 
 def test_a_user_without_a_home():
@@ -140,13 +140,13 @@ def test_a_temporary_directory_in_which_others_could_replace_files(monkeypatch, 
     shared.chmod(0o777)
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
-    assert scratch.scratch().parent == own
+    assert temporary_directories.scratch().parent == own
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "missing"))
     with pytest.raises(DeviceError, match="other users may write to.*set TMPDIR"):
-        scratch.scratch()
+        temporary_directories.scratch()
     shared.chmod(0o1777)
-    assert scratch.scratch().parent == shared
+    assert temporary_directories.scratch().parent == shared
 
 
 def test_what_another_user_left_in_a_temporary_directory_is_not_touched(monkeypatch, tmp_path):
@@ -156,7 +156,7 @@ def test_what_another_user_left_in_a_temporary_directory_is_not_touched(monkeypa
     planted.mkdir()
     (planted / "lock").symlink_to(target)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    scratch.scratch()
+    temporary_directories.scratch()
     assert planted.exists()
 
 
@@ -169,6 +169,6 @@ def test_a_pickle_of_anything_else_is_not_loaded(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path / "cache"))
     for content in (pickle.dumps(Evil()), pickle.dumps(Path("x")), b"no pickle"):
-        cache.cache().put(KEY, content)
-        assert kept.load(KEY) is None and cache.cache().get(KEY) is None
+        disk_cache.cache().put(KEY, content)
+        assert compilation_cache.load(KEY) is None and disk_cache.cache().get(KEY) is None
     assert not (tmp_path / "evil").exists()

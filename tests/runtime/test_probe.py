@@ -10,7 +10,7 @@ from subprocess import Popen
 
 import pytest
 
-from refxla.runtime import probe
+from refxla.runtime import device_probe
 
 CHILD = """
 import json, os, signal, sys, time
@@ -41,7 +41,7 @@ def command(tmp_path):
 
 def test_a_check_that_ends_the_child_is_recorded_and_the_rest_goes_on(command):
     names = ["runs", "aborts", "memory", "leaves", "raises", "vectors"]
-    answers = probe.run_checks("device", names, command=command)
+    answers = device_probe.run_checks("device", names, command=command)
     assert answers == {
         "runs": {"works": True},
         "aborts": "the check ended with signal 6",
@@ -50,19 +50,19 @@ def test_a_check_that_ends_the_child_is_recorded_and_the_rest_goes_on(command):
         "raises": "the check ended with exit code 1: ZeroDivisionError: integer division or modulo by zero",
         "vectors": {"max_vector": 8},
     }
-    found = probe._conclude(answers)
+    found = device_probe._conclude(answers)
     assert found.works and found.access == "svm" and found.max_vector == 8 and not found.clang
 
 
 def test_a_check_that_hangs_is_ended(command):
-    answers = probe.run_checks("device", ["runs", "hangs", "vectors"], limit=3.0, command=command)
+    answers = device_probe.run_checks("device", ["runs", "hangs", "vectors"], limit=3.0, command=command)
     assert answers["hangs"] == "the check ended with no answer within 3 s"
     assert answers["vectors"] == {"max_vector": 8}
 
 
 def test_an_interruption_ends_the_child(command, monkeypatch):
     started = []
-    monkeypatch.setattr(probe.subprocess, "Popen", lambda *a, **k: started.append(Popen(*a, **k)) or started[-1])
+    monkeypatch.setattr(device_probe.subprocess, "Popen", lambda *a, **k: started.append(Popen(*a, **k)) or started[-1])
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -71,7 +71,7 @@ def test_an_interruption_ends_the_child(command, monkeypatch):
     try:
         with pytest.raises(KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, 2)
-            probe.run_checks("device", ["runs", "hangs"], command=command)
+            device_probe.run_checks("device", ["runs", "hangs"], command=command)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -80,10 +80,10 @@ def test_an_interruption_ends_the_child(command, monkeypatch):
 
 
 def test_a_device_that_runs_nothing_is_not_tried_further(command):
-    answers = probe.run_checks("dead", ["runs", "memory"], command=command)
+    answers = device_probe.run_checks("dead", ["runs", "memory"], command=command)
     assert answers["runs"] == "the check ended with exit code 1: no such device"
     assert answers["memory"] == "not tried, since no program runs"
-    found = probe._conclude(answers)
+    found = device_probe._conclude(answers)
     assert not found.works and "no such device" in found.problem
 
 
@@ -98,30 +98,30 @@ def test_pocl(device):
 def test_items_of_pocl_are_found_to_go_through_phases_together(device):
     if "pocl" not in device.name or device.kind != "cpu":
         pytest.skip("another device need not")
-    assert probe.run_checks(device.name, ["team"]) == {"team": {"team": True}}
+    assert device_probe.run_checks(device.name, ["team"]) == {"team": {"team": True}}
 
 
 def test_memory_of_a_device_that_cannot_read_the_hosts(device):
     """The way a GPU is probed, on a device that has all kinds of memory."""
-    bench = probe.Bench(replace(device, kind="gpu"))
-    assert probe._memory(bench) == {"shared": True}
+    bench = device_probe.Bench(replace(device, kind="gpu"))
+    assert device_probe._memory(bench) == {"shared": True}
 
 
 def test_answers_are_kept(device, monkeypatch):
     _ = device.properties
-    monkeypatch.setattr(probe, "run_checks", lambda *_, **__: pytest.fail("probed twice"))
-    assert probe.properties(device) == device.properties
+    monkeypatch.setattr(device_probe, "run_checks", lambda *_, **__: pytest.fail("probed twice"))
+    assert device_probe.properties(device) == device.properties
 
 
 def test_failures_are_not_kept(device, monkeypatch, tmp_path):
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
-    good = {name: {} for name in probe.CHECKS} | {"runs": {"works": True}}
+    good = {name: {} for name in device_probe.CHECKS} | {"runs": {"works": True}}
     for bad in ({"runs": "no space left on device"}, {"memory": "no answer within 10 s"}):
-        monkeypatch.setattr(probe, "run_checks", lambda *_, bad=bad: good | bad)
-        assert probe.properties(device).works == ("runs" not in bad)
+        monkeypatch.setattr(device_probe, "run_checks", lambda *_, bad=bad: good | bad)
+        assert device_probe.properties(device).works == ("runs" not in bad)
         assert not list(tmp_path.glob("*/*"))
-    monkeypatch.setattr(probe, "run_checks", lambda *_: good | {"float8": "the check ended with signal 6"})
-    assert probe.properties(device).max_vector == 4
+    monkeypatch.setattr(device_probe, "run_checks", lambda *_: good | {"float8": "the check ended with signal 6"})
+    assert device_probe.properties(device).max_vector == 4
     assert len(list(tmp_path.glob("*/*"))) == 1
 
 
@@ -137,13 +137,15 @@ def test_a_real_compiler_that_crashes_is_survived(device):
         "probe.CHECKS['crash'] = crash\n"
         "probe.main(sys.argv[1:])\n"
     )
-    answers = probe.run_checks("pocl:basic", ["crash", "fp16"], command=(sys.executable, "-c", script))
+    answers = device_probe.run_checks("pocl:basic", ["crash", "fp16"], command=(sys.executable, "-c", script))
     assert "signal" in answers["crash"] and answers["fp16"] == {"fp16": False}
 
 
 def test_only_a_processor_without_the_instructions_settles_that_it_has_no_features():
-    assert probe._is_settled("avx512", {}) and probe._is_settled("avx512", "the check ended with signal 4")
-    assert not probe._is_settled("avx512", "the check ended with no answer within 30 s")
+    assert device_probe._is_settled("avx512", {}) and device_probe._is_settled(
+        "avx512", "the check ended with signal 4"
+    )
+    assert not device_probe._is_settled("avx512", "the check ended with no answer within 30 s")
 
 
 def test_the_folder_that_one_stands_in_does_not_matter(device, monkeypatch, tmp_path):
@@ -151,4 +153,4 @@ def test_the_folder_that_one_stands_in_does_not_matter(device, monkeypatch, tmp_
     (tmp_path / "refxla").mkdir()
     (tmp_path / "refxla" / "__init__.py").write_text("raise ImportError('not built')")
     monkeypatch.chdir(tmp_path)
-    assert probe.run_checks(device.name, ["runs"])["runs"]["works"]
+    assert device_probe.run_checks(device.name, ["runs"])["runs"]["works"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.runtime.scratch import scratch
+from refxla.runtime.temporary_directories import scratch
 
 CHILD = """
 import sys, time
-from refxla.runtime.scratch import scratch
+from refxla.runtime.temporary_directories import scratch
 path = scratch()
 (path / "pocl").mkdir()
 (path / "pocl" / "kernel").write_text("compiled")

@@ -10,12 +10,12 @@ import pytest
 from refxla_spec.text import parse
 
 import refxla
-from refxla import tuning
-from refxla.codegen.choices import SPACE, Choice, neighbours, product_of, signature
-from refxla.compiler import plan_module
-from refxla.runtime import cache
+from refxla.cli.main import main
+from refxla.compiler import autotuner
+from refxla.compiler.driver import plan_module
+from refxla.device.tile_configurations import SPACE, Choice, neighbours, product_of, signature
+from refxla.runtime import disk_cache
 from refxla.runtime.devices import find
-from refxla.tools.cli import main
 
 PROGRAM = """HloModule m
 ENTRY main {
@@ -37,7 +37,7 @@ ENTRY main {
 @pytest.fixture
 def empty_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
-    return cache.cache()
+    return disk_cache.cache()
 
 
 def arguments(text: str) -> list[np.ndarray]:
@@ -71,7 +71,7 @@ class FakeTimer:
 def found(text: str, cost: Callable[[Choice], float | None]) -> tuple[Choice, FakeTimer]:
     fusion, timer = the_fusion(text), FakeTimer(cost)
     device = find("pocl")
-    best = tuning.search(tuning.program_of(fusion), signature(fusion), device.target, timer, lambda: None)
+    best = autotuner.search(autotuner.program_of(fusion), signature(fusion), device.target, timer, lambda: None)
     return best, timer
 
 
@@ -108,13 +108,13 @@ def test_what_was_found_is_kept_by_product_and_device(empty_cache):
         return timers[-1]
 
     want = {signature(fusion): Choice(tile=(8, 2))}
-    assert tuning.tune([fusion, fusion], device, timer) == want
+    assert autotuner.tune([fusion, fusion], device, timer) == want
     assert len(timers) == 1, "one product, however often it occurs"
-    assert tuning.tune([fusion], device, timer) == want
+    assert autotuner.tune([fusion], device, timer) == want
     assert len(timers) == 1, "the second time it comes from the disk"
-    assert tuning.tune([fusion], replace(device, driver="another"), timer) == want
+    assert autotuner.tune([fusion], replace(device, driver="another"), timer) == want
     assert len(timers) == 2, "another driver is measured anew"
-    assert tuning.tune([the_fusion(CONVOLUTION)], device, timer).keys() != want.keys()
+    assert autotuner.tune([the_fusion(CONVOLUTION)], device, timer).keys() != want.keys()
     assert len(timers) == 3
 
 
@@ -124,12 +124,12 @@ def test_what_does_not_hold_in_turns_is_not_taken(empty_cache):
         made.confirmed = False
         return made
 
-    assert tuning.tune([the_fusion(PROGRAM)], find("pocl"), timer) == {}
+    assert autotuner.tune([the_fusion(PROGRAM)], find("pocl"), timer) == {}
 
 
 def test_turns_decide_by_their_medians(monkeypatch):
     times = {"rules": iter([10, 10, 30, 10, 10, 10, 10]), "best": iter([9, 11, 9, 9, 11, 9, 9])}
-    measure = tuning._OnDevice(find("pocl"))
+    measure = autotuner._OnDevice(find("pocl"))
     monkeypatch.setattr(measure, "program", lambda m, t: ("", lambda: "best" if t.choices else "rules"))
     monkeypatch.setattr(measure, "seconds", lambda m, executable: next(times[executable]))
     assert measure.confirms(None, {"a product": Choice(terms=256)})
@@ -139,7 +139,7 @@ def test_turns_decide_by_their_medians(monkeypatch):
 
 def test_small_products_are_left_to_the_rules(empty_cache):
     fusion = the_fusion(PROGRAM.replace("90", "8"))
-    assert tuning.tune([fusion], find("pocl"), lambda: pytest.fail("measured")) == {}
+    assert autotuner.tune([fusion], find("pocl"), lambda: pytest.fail("measured")) == {}
 
 
 def test_a_signature_tells_products_apart_but_not_their_names_or_consumers():
@@ -155,7 +155,7 @@ def test_the_program_that_is_measured_is_the_product_alone():
     fusion = the_fusion(PROGRAM)
     inputs, members = product_of(fusion)
     assert [i.name for i in inputs] == ["a", "b"] and members[-1] is fusion.hero
-    module = tuning.program_of(fusion)
+    module = autotuner.program_of(fusion)
     assert [i.opcode for i in module.entry.instructions] == ["parameter", "parameter", "dot"]
     assert signature(the_fusion(str(module))) == signature(fusion)
 
@@ -174,7 +174,7 @@ def test_no_choice_changes_a_bit(text, monkeypatch):
     plain = refxla.compile(text, device="pocl")
     want, sources = plain(*values), {plain.opencl}
     for choice in CHOICES:
-        monkeypatch.setattr(tuning, "tune", lambda fusions, device, c=choice: {signature(f): c for f in fusions})
+        monkeypatch.setattr(autotuner, "tune", lambda fusions, device, c=choice: {signature(f): c for f in fusions})
         tuned = refxla.compile(text, device="pocl", tune=True)
         assert np.array_equal(tuned(*values).view(np.uint32), want.view(np.uint32)), choice
         sources.add(tuned.opencl)
@@ -182,15 +182,15 @@ def test_no_choice_changes_a_bit(text, monkeypatch):
 
 
 def test_compile_measures_on_the_device(empty_cache, monkeypatch):
-    monkeypatch.setattr(tuning, "SPACE", {"tile": ((6, 2),)})
+    monkeypatch.setattr(autotuner, "SPACE", {"tile": ((6, 2),)})
     monkeypatch.setitem(SPACE, "tile", ((6, 2), (4, 3)))
-    monkeypatch.setattr(tuning, "SECONDS", 0.0)
+    monkeypatch.setattr(autotuner, "SECONDS", 0.0)
     values = arguments(PROGRAM)
     want = refxla.compile(PROGRAM, device="pocl")(*values)
     before = empty_cache.size()
     assert np.array_equal(refxla.compile(PROGRAM, device="pocl", tune=True)(*values), want)
     assert empty_cache.size() > before
-    monkeypatch.setattr(tuning, "search", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(autotuner, "search", lambda *_: pytest.fail("measured again"))
     refxla.compile(PROGRAM, device="pocl", tune=True)
 
 
@@ -198,7 +198,7 @@ def test_the_command_line_tunes(tmp_path, monkeypatch, capsys):
     path = tmp_path / "m.hlo"
     path.write_text(PROGRAM)
     choice = Choice(tile=(4, 3), columns=24)
-    monkeypatch.setattr(tuning, "tune", lambda fusions, device: {signature(f): choice for f in fusions})
+    monkeypatch.setattr(autotuner, "tune", lambda fusions, device: {signature(f): choice for f in fusions})
     shown = []
     for options in (["show", str(path), "--opencl"], ["show", str(path), "--opencl", "--tune"]):
         assert main([*options, "--device", "pocl"]) == 0

@@ -1,4 +1,4 @@
-"""How the compiler does an operation: its row of `refxla/optable.py`, and the file that emits or expands it."""
+"""How the compiler does an operation: its row of `refxla/ir/op_table.py`, and the file that emits or expands it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from refxla_spec.operation import operations
 from refxla_spec.text import parse
 
-from refxla import optable
-from refxla.codegen.emit import EMITTERS
-from refxla.passes import collectives, expand, inline, pipeline
+from refxla.codegen.emitter_registry import EMITTERS
+from refxla.ir import op_table
+from refxla.passes import call_inliner, collective_lowering, expanders, pipeline
 
 _FOLDERS = {"refxla_spec": "spec", "refxla": "refxla"}  # of each package, as in setup.py
 
@@ -26,15 +26,17 @@ def path_of(thing: object) -> str:
 
 def _meanings() -> dict[str, str]:
     """Of each class of operations what it is, from the comments in the table's own file."""
-    return dict(re.findall(r'^[A-Z]+ = "(\w+)"  # (.+)$', inspect.getsource(optable), re.M))
+    return dict(re.findall(r'^[A-Z]+ = "(\w+)"  # (.+)$', inspect.getsource(op_table), re.M))
 
 
 def how(opcode: str) -> str:
     """What becomes of the operation in the compiler, as one paragraph of Markdown."""
-    row, said = optable.ROWS.get(opcode), []
-    if opcode in inline.INLINED:
-        said.append(f"The computation is put in its place before anything else is done (`{path_of(inline.run)}`).")
-    if expansion := expand.EXPANSIONS.get(opcode) or collectives.EXPANSIONS.get(opcode):
+    row, said = op_table.ROWS.get(opcode), []
+    if opcode in call_inliner.INLINED:
+        said.append(
+            f"The computation is put in its place before anything else is done (`{path_of(call_inliner.run)}`)."
+        )
+    if expansion := expanders.EXPANSIONS.get(opcode) or collective_lowering.EXPANSIONS.get(opcode):
         file = path_of(expansion)
         where = " where no emitter takes it as it is" if row else ""
         said.append(f"It is expanded into other operations{where}, in `{file}`.")
@@ -48,7 +50,7 @@ def how(opcode: str) -> str:
             said.append(
                 f"{' and '.join(fused).capitalize()} join its kernel." if fused else "Nothing joins its kernel."
             )
-        if row.group in (optable.ELEMENTWISE, optable.MOVEMENT):
+        if row.group in (op_table.ELEMENTWISE, op_table.MOVEMENT):
             said.append("It joins any kernel that wants its value.")
         laws = [n for n, holds in (("commutative", row.commutative), ("associative", row.associative)) if holds]
         if laws:
@@ -63,7 +65,7 @@ def _tried(opcode: str) -> str:
         module = parse(example.hlo)
         try:
             for i in (i for c in pipeline.optimize(module).computations for i in c.instructions):
-                optable.row(i)
+                op_table.row(i)
         except Exception:  # however it ends, the compiler does not take this program
             continue
         for name, run in pipeline.PASSES:

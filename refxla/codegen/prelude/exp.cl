@@ -65,7 +65,7 @@ static inline T rx_exponential_T(T x) {
     return rx_exp_bounded_T(bounded);
 }
 
-// The same, for an x that is not above 0 (signs.py).
+// The same, for an x that is not above 0 (sign_analysis.py).
 static inline T rx_exponential_below_T(T x) {
     T scale;
     T bounded = x < K(exp_underflow) ? K(exp_underflow) : x;

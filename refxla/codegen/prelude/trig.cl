@@ -1,6 +1,6 @@
 // Trigonometric functions. x = n pi/2 + r, by three parts of pi/2 where n is moderate and by the bits of 2/pi that
 // matter where it is not; the low part of r is kept. A loop asks once for many x whether any is beyond trig_limit
-// (near.py): if none is, it calls the functions named near.
+// (fast_path_math.py): if none is, it calls the functions named near.
 
 //! T = f32
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..choices import choice_for
-from ..expressions import Access
-from ..target import Target
+from ...device.description import Target
+from ...device.tile_configurations import choice_for
+from ..elemental_ir_emitter import Access
 from .packing import VECTORS, vector_type
 
 if TYPE_CHECKING:
-    from .matmul import Product
+    from .gemm import Product
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
 TEAM_WORK = 1 << 18  # where items are shared out within a launch

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from refxla_spec.module import Instruction
 
-from ...plan import Argument, Fusion, Kernel
-from ..arguments import input_argument, inputs_of
-from ..block import Block
-from ..elemental import type_name
-from ..expressions import Elements
-from ..indexing import Index, constant, variable
-from ..target import Target
-from .matmul import LOCAL_ROWS, LOCAL_TERMS, Product
+from ...analysis.index_expression import Index, constant, variable
+from ...device.description import Target
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..elemental_rules import type_name
+from ..kernel_arguments import input_argument, inputs_of
+from .gemm import LOCAL_ROWS, LOCAL_TERMS, Product
+from .micro_kernel import Loop
 from .packing import VECTORS, direct_access, open_stretch, scratch_argument, to_accumulation
-from .tile import Loop
 
 if TYPE_CHECKING:
     from .dot import DotDimensions

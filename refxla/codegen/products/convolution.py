@@ -20,16 +20,16 @@ from math import gcd, prod
 import numpy as np
 from refxla_spec.module import Instruction
 
-from ...plan import Fusion, Kernel
-from ..elemental import type_name
-from ..indexing import Index, all_of, below, constant, delinearize
-from ..loops import loop
-from ..target import Target
+from ...analysis.index_expression import Index, all_of, below, constant, delinearize
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from ..elemental_rules import type_name
+from ..loops import elementwise
 from . import depthwise
 from .dot import DotRows
-from .matmul import Indices, Product, kernels
+from .gemm import Indices, Product, kernels
+from .implicit_gemm_rows import WindowRows
 from .packing import accumulation_type
-from .window_rows import WindowRows
 
 TINY = 2048  # products up to which plain loops are as quick
 
@@ -45,7 +45,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     name = accumulation_type(type_name(hero))
     small = hero.shape.size * numbers.k <= max(TINY, 0) or 0 in numbers.lhs
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
-        return loop.emit(fusion, target)
+        return elementwise.emit(fusion, target)
     windows = WindowRows(fusion, target, numbers, name)
     if depthwise.applies(numbers, windows, name):
         return depthwise.kernels(fusion, target, numbers, windows, name)

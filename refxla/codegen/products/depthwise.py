@@ -11,18 +11,18 @@ from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...plan import Argument, Fusion, Kernel
-from ..arguments import input_argument, inputs_of, output_argument
-from ..block import Block
-from ..contraction import segment_terms
-from ..elemental import type_name
-from ..expressions import Elements
-from ..indexing import Index, constant, delinearize, linearize, variable
-from ..target import Target
-from .known import is_known, known_argument, known_value
-from .matmul import store_outputs
+from ...analysis.contraction_order import segment_terms
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...device.description import Target
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..elemental_rules import type_name
+from ..kernel_arguments import input_argument, inputs_of, output_argument
+from .gemm import store_outputs
+from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument, to_accumulation, vector_type
-from .window_rows import WindowRows
+from .prepacked_constants import is_known, known_argument, known_value
 
 if TYPE_CHECKING:
     from .convolution import ConvolutionNumbers

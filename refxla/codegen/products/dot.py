@@ -14,21 +14,20 @@ from typing import Protocol
 import numpy as np
 from refxla_spec.module import Instruction
 
-from ...plan import Argument, Fusion, Kernel
-from ..arguments import input_argument, inputs_of
-from ..block import Block
-from ..choices import choice_for
-from ..elemental import type_name
-from ..expressions import Elements
-from ..indexing import Index, constant, delinearize, variable
-from ..loops import loop
-from ..target import Target
+from ...analysis.index_expression import Index, constant, delinearize, variable
+from ...device.description import Target
+from ...device.tile_configurations import choice_for
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..elemental_rules import type_name
+from ..kernel_arguments import input_argument, inputs_of
+from ..loops import elementwise
 from . import complex_dot
 from .blocking import STREAMED_ROWS, is_deep, reads_as_vectors
-from .copies import ColumnsToStrips
-from .known import is_known, known_argument, known_value, strips_of
-from .matmul import LOCAL_ROWS, LOCAL_TERMS, STREAMED_TERMS, Indices, Lines, Product, kernels
-from .matvec import MatrixVector
+from .gemm import LOCAL_ROWS, LOCAL_TERMS, STREAMED_TERMS, Indices, Lines, Product, kernels
+from .gemv import MatrixVector
+from .micro_kernel import Loop
 from .packing import (
     VECTORS,
     accumulation_type,
@@ -40,7 +39,8 @@ from .packing import (
     source_access,
     to_accumulation,
 )
-from .tile import Loop
+from .packing_functions import ColumnsToStrips
+from .prepacked_constants import is_known, known_argument, known_value, strips_of
 
 TINY = 2048  # products up to which plain loops are as quick
 SPREAD = 16  # elements between the strips that an item copies, so that they fall on different sets of the cache
@@ -62,7 +62,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
     small = hero.shape.size * numbers.k <= max(TINY, 0)
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
-        return loop.emit(fusion, target)
+        return elementwise.emit(fusion, target)
     if whole in complex_dot.PARTS:
         return kernels(complex_dot.product(fusion, target, numbers))
     for matvec in _matrix_vector(fusion, target, numbers, name):

@@ -14,13 +14,13 @@ from math import prod
 from refxla_spec.module import Instruction
 from refxla_spec.types import ELEMENT_TYPES
 
-from ...plan import Argument, Fusion
+from ...analysis.index_expression import Index, variable
+from ...device.description import Target
+from ...ir.plan import Argument, Fusion
 from .. import scalar
-from ..block import Block
-from ..elemental import type_name
-from ..expressions import Access, Elements
-from ..indexing import Index, variable
-from ..target import Target
+from ..c_block import Block
+from ..elemental_ir_emitter import Access, Elements
+from ..elemental_rules import type_name
 
 DISTANT = 4096  # elements between terms that lie on pages of their own
 

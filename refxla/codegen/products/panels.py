@@ -10,17 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plan import Kernel
-from ..arguments import input_argument, inputs_of
-from ..block import Block
-from ..elemental import type_name
-from ..expressions import Access, Elements
-from ..indexing import Index, constant, variable
-from .copies import STRETCH, WORDS, ColumnsToPanel, Copy, RowsToPanels
+from ...analysis.index_expression import Index, constant, variable
+from ...ir.plan import Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import Access, Elements
+from ..elemental_rules import type_name
+from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
+from .packing_functions import STRETCH, WORDS, ColumnsToPanel, Copy, RowsToPanels
 
 if TYPE_CHECKING:
-    from .matmul import Product
+    from .gemm import Product
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
 SPAN = 64  # terms of k that a transposing copy takes at a time

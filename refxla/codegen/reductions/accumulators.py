@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from refxla_spec.module import Instruction
 
+from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
-from ..elemental import accumulator_types
-from ..indexing import Index, constant, variable
+from ..elemental_rules import accumulator_types
 
 if TYPE_CHECKING:
     from .reduction import _Reduction

@@ -22,23 +22,23 @@ from math import prod
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
-from ...optable import ELEMENTWISE, ROWS
-from ...plan import Argument, Fusion, Kernel
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...analysis.reduction_order import MANY, Tree, panel, tree
+from ...device.description import Target
+from ...ir.op_table import ELEMENTWISE, ROWS
+from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
-from ..arguments import input_argument, output_argument
-from ..block import Block
-from ..elemental import accumulator_types, binary_opcode, combine, rounded
-from ..expressions import Elements
-from ..indexing import Index, constant, delinearize, linearize, variable
-from ..target import Target
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..elemental_rules import accumulator_types, binary_opcode, combine, rounded
+from ..kernel_arguments import input_argument, output_argument
 from .accumulators import Loop, Slots, neutral, types_of, widest
-from .fetched import emit_fetches, fetched
-from .held import Held
-from .lanes import combine_lanes, fill_lanes, vector_width
-from .late import declare_gathered, emit_late, is_streamed, is_strip
-from .leaves import declare_parts, finish_leaves, in_place, partials
-from .rows import emit_rows
-from .tree import MANY, Tree, panel, tree
+from .cached_operands import Held
+from .lane_reduction import combine_lanes, fill_lanes, vector_width
+from .partial_reductions import declare_parts, finish_leaves, in_place, partials
+from .row_grouping import emit_rows
+from .second_pass_outputs import declare_gathered, emit_late, is_streamed, is_strip
+from .software_prefetch import emit_fetches, fetched
 
 CHUNK = 16384  # elements of the operand that one item goes over, about
 ITEMS = 4  # strips beside each other are shared out among: of a core
@@ -163,7 +163,7 @@ class _Reduction:
 
     def _registers(self) -> bool:
         """Whether the kernel is compiled for all registers: sums of floats begin with a constant, so that those of
-        masked instructions lie on a touched page (loop.py)."""
+        masked instructions lie on a touched page (elementwise.py)."""
         return any(scalar.register_type(n).startswith(("float", "double")) for n in types_of(self.reduces))
 
     def _fill(self) -> int:
@@ -353,7 +353,7 @@ class _Reduction:
         reducer = r.attributes["to_apply"]
         for n, name in enumerate(accumulator_types(reducer)):
             start = neutral(binary_opcode(reducer), name)
-            if start is None:  # they may enter often: passes/initial_values.py
+            if start is None:  # they may enter often: passes/init_value_isolation.py
                 start = self.elements.value(r.operands[len(r.operands) // 2 + n], (), self.block)
             names.append(self.elements.names.fresh("acc"))
             if width == 1:

@@ -20,16 +20,16 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
-from ...plan import Fusion, Kernel
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...device.description import LINE, Target
+from ...ir.plan import Fusion, Kernel
 from .. import scalar
-from ..arguments import input_argument, inputs_of, output_argument
-from ..block import Block
-from ..elemental import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
-from ..expressions import Elements, Store
-from ..indexing import Index, constant, delinearize, linearize, variable
-from ..loops import loop, streamed
-from ..target import LINE, Target
-from .lanes import STRIP, Lanes, OpenWindow
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements, Store
+from ..elemental_rules import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
+from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..loops import elementwise, non_temporal_stores
+from .window_lanes import STRIP, Lanes, OpenWindow
 
 CHUNK = 32768  # elements that an item combines, about
 ROWS = 8  # cumulative rows that go side by side
@@ -38,7 +38,7 @@ WIDEST = 4096  # lanes of a strip
 ITEMS = 2  # for each core of strips; 1 of those past the caches, where memory counts and long runs are best
 STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
 RUNNING = {"add", "multiply"}
-# accumulator type -> the type of prelude/running.cl that has its bits, and a cast to pointers to it
+# accumulator type -> the type of prelude/cumulative_sum.cl that has its bits, and a cast to pointers to it
 RUNNING_TYPES = {"f32": ("f32", ""), "s32": ("u32", "(uint*)"), "u32": ("u32", "")}
 
 
@@ -47,11 +47,11 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     hero = fusion.hero
     window = hero.attributes.get("window", ())
     if target.kind != "cpu" or not window or min(_dimensions(hero)) == 0:
-        return loop.emit(fusion, target)
+        return elementwise.emit(fusion, target)
     if cumulative(hero) is not None:
         return (_Cumulative(fusion, target).kernel(),)
     pooling = _Pooling(fusion, target)
-    return (pooling.kernel(),) if pooling.lanes.supported else loop.emit(fusion, target)
+    return (pooling.kernel(),) if pooling.lanes.supported else elementwise.emit(fusion, target)
 
 
 def _dimensions(hero: Instruction) -> tuple[int, ...]:
@@ -211,7 +211,7 @@ class _Cumulative(_Kernel):
             with block.scope(f"for (int n = 0; n < {self.length}; ++n)"), ExitStack() as inner:
                 name = "lane"
                 if streams:
-                    loop = streamed.pieces(
+                    loop = non_temporal_stores.pieces(
                         self.e, block, ("int", str(begin), end), lambda x: self._stores(placing(x)),
                         lambda x, piece: self._fetch(placing(x), x, piece),
                     )  # fmt: skip
@@ -237,7 +237,7 @@ class _Cumulative(_Kernel):
         for operand in self.operands:
             probe.value(operand, placing, Block())
         for a in probe.accesses:
-            step, size = a.position.factor("n"), streamed.size_of(a.instruction)
+            step, size = a.position.factor("n"), non_temporal_stores.size_of(a.instruction)
             if step and a.position.factor(lane) == 1:
                 place = f"{self.pointers[a.instruction]} + ({a.position}) + {STEPS_AHEAD * step}l"
                 self.block.line(f"rx_fetch((ulong)({place}), {LINE}, {count * size // LINE});")
@@ -250,7 +250,7 @@ class _Cumulative(_Kernel):
 
     def _streams(self, placing: list[Index], along: str, run: int) -> bool:
         """Whether results are written past the caches by a loop of a variable over so many placings."""
-        return streamed.applies(self.target, self._stores(placing), prod(self.counts), along, run)
+        return non_temporal_stores.applies(self.target, self._stores(placing), prod(self.counts), along, run)
 
     def _goes_by_blocks(self) -> bool:
         """Whether these are sums or products, of rows enough and long ones, whose accumulators fill whole registers."""
@@ -259,7 +259,7 @@ class _Cumulative(_Kernel):
 
     def _blocks(self, lanes: int) -> int:
         """The statements of an item that takes a few rows block by block, turned in vector registers, so that a vector
-        has an element of each row (see prelude/running.cl); returns the number of items."""
+        has an element of each row (see prelude/cumulative_sum.cl); returns the number of items."""
         block, e, (name,) = self.block, self.e, self.types
         (start,) = self.start()
         unit, scopes, items = self.units(-(-lanes // ROWS), self.length * ROWS)
@@ -309,10 +309,10 @@ class _Cumulative(_Kernel):
                     with block.scope(f"for (int u = 0; u < {rows}; ++u)"):
                         block.line(f"const int lane = {first} + u;")
                         for s in self._stores(self._placing(n, row, constant(0))):
-                            o, to = s.instruction, streamed.place(e, s)
+                            o, to = s.instruction, non_temporal_stores.place(e, s)
                             array, wide, left = lines[o]
                             own, kept = f"{array} + {wide} * u", f"{left} + {wide - BLOCK} * u"
-                            block.line(streamed.lines_of(o, to, 0, own, kept, "1", "count", BLOCK, "n == 0"))
+                            block.line(non_temporal_stores.lines_of(o, to, 0, own, kept, "1", "count", BLOCK, "n == 0"))
                     block.line(f"if (count < {BLOCK}) break;")
             if lines:
                 block.line("RX_FENCE();")
@@ -341,8 +341,10 @@ class _Cumulative(_Kernel):
             return {}
         found = {}
         for output in self.fusion.outputs:
-            room = LINE // streamed.size_of(output) + BLOCK
+            room = LINE // non_temporal_stores.size_of(output) + BLOCK
             found[output] = name, _, left = self.e.names.fresh("lines"), room, self.e.names.fresh("left")
             for array, count in ((name, room), (left, room - BLOCK)):
-                self.block.line(f"{streamed.storage(output)} {array}[{ROWS * count}] __attribute__((aligned({LINE})));")
+                self.block.line(
+                    f"{non_temporal_stores.storage(output)} {array}[{ROWS * count}] __attribute__((aligned({LINE})));"
+                )
         return found

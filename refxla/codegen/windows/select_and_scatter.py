@@ -18,16 +18,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import prod
 
-from ...plan import Argument, Fusion, Kernel
+from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...device.description import Target
+from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
-from ..arguments import input_argument, inputs_of, output_argument
-from ..block import Block
-from ..elemental import accumulator_types, combine, rounded, type_name
-from ..expressions import Elements
-from ..indexing import Index, delinearize, linearize, variable
-from ..loops import loop
-from ..target import Target
-from .lanes import Lanes, OpenWindow, is_left_alone
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..elemental_rules import accumulator_types, combine, rounded, type_name
+from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..loops import elementwise
+from .window_lanes import Lanes, OpenWindow, is_left_alone
 
 LITTLE = 16384  # elements that are not worth a second item
 
@@ -36,9 +36,9 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a select-and-scatter: its source and init_value may be computed in it."""
     hero = fusion.hero
     if target.kind != "cpu" or fusion.outputs != (hero,) or not hero.attributes.get("window", ()):
-        return loop.emit(fusion, target)
+        return elementwise.emit(fusion, target)
     kernel = _SelectAndScatter(fusion, target)
-    return (kernel.kernel(),) if kernel.lanes.supported else loop.emit(fusion, target)
+    return (kernel.kernel(),) if kernel.lanes.supported else elementwise.emit(fusion, target)
 
 
 class _SelectAndScatter:

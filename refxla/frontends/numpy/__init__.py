@@ -2,9 +2,10 @@
 
 A Traced (array.py) stands for an array whose shape and type are known and whose values are not, a Number (number.py)
 for a Python number. NumPy hands them every call of a ufunc and of most functions; what each becomes stands in
-ufuncs.py, reductions.py, movement.py and functions.py. Arrays that the function reads beside its arguments are further
-parameters (captures.py). What would need values that are not known, such as an `if` on an element, is an
-UnsupportedError that says so; where they can be had, as a size can, they become part of the program (tracing.py).
+ufuncs.py, reduction_functions.py, shape_functions.py and functions.py. Arrays that the function reads beside its
+arguments are further parameters (captures.py). What would need values that are not known, such as an `if` on an
+element, is an UnsupportedError that says so; where they can be had, as a size can, they become part of the program
+(tracing.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Computation, Module, post_order
 
 from ..._core.calls import Shortcut
-from ...compiler import Compiled, Reference
+from ...compiler.driver import Compiled, Reference
 from ..randomness import Guard, refused
 from ..traced import Lowered, TracedFunction, static_parameters
 from .array import Traced

@@ -71,7 +71,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return call(function, args, kwargs)
 
     def __getitem__(self, key: Any) -> Traced:
-        from .movement import index
+        from .shape_functions import index
 
         with Asking(self, key):
             return index(self, key)

@@ -11,9 +11,11 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
-from ...build import Build
+from ...ir.builder import Build
 from .array import Traced
-from .movement import (
+from .number import Number
+from .reduction_functions import accumulate_by, arg_extreme, extreme, mean, sum_like, var
+from .shape_functions import (  # fmt: skip
     broadcast_to,
     concatenate,
     expand_dims,
@@ -29,9 +31,7 @@ from .movement import (
     swapaxes,
     take,
     transpose,
-)  # fmt: skip
-from .number import Number
-from .reductions import accumulate_by, arg_extreme, extreme, mean, sum_like, var
+)
 from .values import I, builder_of, is_nan, lift, normal_axes, promoted, spread, truth, wrap
 
 

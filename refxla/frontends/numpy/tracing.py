@@ -16,7 +16,7 @@ import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
-from ...build import Build
+from ...ir.builder import Build
 
 Leaves = Sequence[Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import UnsupportedError
 
-from ...build import Build
+from ...ir.builder import Build
 from .array import Traced
-from .reductions import REDUCERS, accumulate_by, reduce_by
+from .reduction_functions import REDUCERS, accumulate_by, reduce_by
 from .values import I, is_nan, lift, spread, truth, weak, wrap
 
 

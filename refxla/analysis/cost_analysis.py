@@ -1,0 +1,133 @@
+"""What kernels move and do: bytes, operations, and from them microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import Shape
+
+from .._core.fusion import Costs
+from ..ir.op_table import ELEMENTWISE, HERO, ROWS
+from ..ir.plan import Fusion, Plan
+
+ONE_BY_ONE = 100.0  # additions in vectors that take as long as one step of a reducer of several values
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one call moves and does.
+
+    Bytes read and written by all kernels; bytes of intermediate values that fusion kept out of memory, each written
+    once and read once; arithmetic operations.
+    """
+
+    bytes_read: int
+    bytes_written: int
+    bytes_saved: int
+    operations: int
+
+    def __str__(self) -> str:
+        return (
+            f"reads {bytes_text(self.bytes_read)}, writes {bytes_text(self.bytes_written)}, "
+            f"saves {bytes_text(self.bytes_saved)}, {count_text(self.operations)} operations"
+        )
+
+
+def cost_of(plan: Plan) -> Cost:
+    """The sum over a plan's fusions and their bands of rows; what loops run again is counted once."""
+    each = [(fusion_cost(f), f.turns) for f in plan.fusions]
+    return Cost(
+        sum(c.bytes_read * n for c, n in each),
+        sum(c.bytes_written * n for c, n in each),
+        sum(c.bytes_saved * n for c, n in each),
+        sum(c.operations * n for c, n in each),
+    )
+
+
+def fusion_cost(fusion: Fusion) -> Cost:
+    """Bytes and operations of one run of a fusion's kernel."""
+    outputs = set(fusion.outputs)
+    inside = _counted(fusion)
+    saved = sum(2 * i.shape.bytes for i in inside if i not in outputs and i.shape.is_array)
+    operations = sum(_operations(i) for i in inside)
+    return Cost(_read_by(fusion), sum(_written(i) for i in fusion.outputs), saved, operations)
+
+
+def _counted(fusion: Fusion) -> list[Instruction]:
+    """The instructions that do arithmetic."""
+    return [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group in (ELEMENTWISE, HERO)]
+
+
+def _read_by(fusion: Fusion) -> int:
+    """The bytes that a fusion reads."""
+    users: dict[Instruction, list[Instruction]] = {i: [] for i in fusion.inputs}
+    for u in fusion.instructions:
+        for o in dict.fromkeys(u.operands):
+            if o in users:
+                users[o].append(u)
+    return sum(_read(i, users[i]) for i in fusion.inputs)
+
+
+def _read(i: Instruction, users: Sequence[Instruction]) -> int:
+    """What is read of an input: of one that is only sliced or gathered from, no more than is taken."""
+    taken = ("slice", "dynamic-slice", "gather")
+    if users and all(u.opcode in taken and u.operands[0] is i for u in users):
+        return min(i.shape.bytes, sum(u.shape.bytes for u in users))
+    if any(u.opcode == "dynamic-update-slice" and u.operands[0] is i for u in users):
+        return 0
+    return i.shape.bytes
+
+
+def _written(i: Instruction) -> int:
+    return i.operands[1].shape.bytes if i.opcode == "dynamic-update-slice" else i.shape.bytes
+
+
+def _operations(i: Instruction) -> int:
+    """Arithmetic operations: one for each element, of a sum one for each term, of a product of matrices two."""
+    size = lambda s: s.size if s.is_array else (s.elements[0].size if s.elements else 0)  # noqa: E731
+    match i.opcode:
+        case "dot":
+            contracted = 1
+            for d in i.lhs_contracting_dims:
+                contracted *= i.operands[0].shape.dimensions[d]
+            return 2 * i.shape.size * contracted
+        case "convolution":
+            kernel: Shape = i.operands[1].shape
+            return 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[i.dim_labels.kernel_output_feature])
+        case "reduce" | "select-and-scatter" | "sort":
+            return i.operands[0].shape.size
+        case "scatter":
+            return i.operands[-1].shape.size
+        case "reduce-window":
+            each = 1
+            for w in i.window:
+                each *= w.size
+            return size(i.shape) * each
+    return size(i.shape)
+
+
+def kernel_us(fusion: Fusion, costs: Costs) -> float:
+    """The microseconds that a fusion's kernel takes on one core, by the cost model."""
+    moved = _read_by(fusion) + sum(_written(i) for i in fusion.outputs)
+    work = sum(_operations(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in _counted(fusion))
+    return (work * costs.flop + moved * costs.byte) / 1e3
+
+
+def bytes_text(n: float) -> str:
+    """A number of bytes in its unit: "12.5 KiB"."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if n < 10240:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} GiB"
+
+
+def count_text(n: float) -> str:
+    """A number of things, shortly: "12 million"."""
+    for unit in ("", "thousand", "million"):
+        if n < 10000:
+            return f"{n:.0f} {unit}".rstrip()
+        n /= 1000
+    return f"{n:.1f} billion"

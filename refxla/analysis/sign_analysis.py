@@ -1,0 +1,34 @@
+"""What the way in which a value is computed says of its sign, so that functions are called in a cheaper form."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from refxla_spec.module import Instruction
+
+from ..codegen.elemental_rules import binary_opcode
+from ..codegen.scalar import HAS_BELOW
+
+
+def form(instruction: Instruction, members: Collection[Instruction]) -> str:
+    """The name under which scalar.py knows the operation of a member of a fusion: with "-below" behind the opcode where
+    there is a form for an operand that is not above 0.
+
+    Only what the members say counts: a fusion with equal members is the same kernel (kernel_deduplication.py).
+    """
+    below = instruction.opcode in HAS_BELOW and _is_less_its_maximum(instruction.operands[0], members)
+    return instruction.opcode + ("-below" if below else "")
+
+
+def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bool:
+    """Whether a value is x less the maximum over some dimensions of x: at most 0, or a NaN."""
+    if i.opcode != "subtract" or i.shape.element_type.name not in ("f16", "bf16", "f32", "f64"):
+        return False
+    x, spread = i.operands
+    if spread.opcode != "broadcast" or (largest := spread.operands[0]).opcode != "reduce":
+        return False
+    if not {i, spread, largest}.issubset(members) or largest.operands[0] is not x or len(largest.operands) != 2:
+        return False
+    kept = tuple(d for d in range(x.shape.rank) if d not in largest.attributes["dimensions"])
+    same = tuple(spread.attributes.get("dimensions", ())) == kept
+    return same and binary_opcode(largest.attributes["to_apply"]) == "maximum"

@@ -1,0 +1,471 @@
+"""Which rows of several fusions need nothing of each other, and what the fusions are for a band of such rows.
+
+The instructions are copied, with a leaf of its own for each use of a value from outside, and dimensions that count the
+same thing are joined into classes: those of an elementwise operation with those of its operands, the batch and free
+dimensions of a dot with those of its result, the kept ones of a reduce, and so on. A class whose elements nobody adds
+up, cuts or mixes with another can be walked in bands: it is an axis. `Rows.body` then gives the instructions the
+shapes of one band. What they read from outside is a View, the part of a value that a band takes: the address of its
+first element is linear in where the band begins, and the elements lie from there as they do in the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, SliceDimension, post_order
+from refxla_spec.types import S32, Shape
+
+from .._core.shapes import make
+from ..ir.op_table import ELEMENTWISE, ROWS
+from .reduction_order import tree
+
+MOVES = ("reshape", "transpose", "broadcast", "slice")  # what only changes where an element of an input is found
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Dimensions of `size` elements that are walked in steps of `block`. Where that does not go up, the last step
+    begins earlier and does some elements again."""
+
+    size: int
+    block: int
+
+    @property
+    def count(self) -> int:
+        """How many steps there are."""
+        return -(-self.size // self.block)
+
+    def start(self, step: str) -> str:
+        """Where a step begins, as C."""
+        if self.block == 1:
+            return step
+        begin, last = f"({step}) * {self.block}", self.size - self.block
+        return begin if self.size % self.block == 0 else f"({begin} < {last} ? {begin} : {last})"
+
+    def starts(self) -> np.ndarray:
+        """Where each step begins."""
+        return np.minimum(np.arange(self.count) * self.block, self.size - self.block).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class View:
+    """A part of `value`, or where `value` is None of the table of starts of axis `table`: it begins `offset` bytes into
+    it, and `strides[a]` bytes further for each element by which the band begins later on axis a."""
+
+    value: Instruction | None
+    offset: int
+    strides: tuple[int, ...]
+    table: int = -1
+
+    def text(self) -> str:
+        """How many bytes into the value a band's part begins, as C of s0, s1, ... and t0, t1, ... (Team.bands)."""
+        if self.value is None:
+            return f"t{self.table} * 4"
+        steps = [f"(long)s{n} * {stride}" for n, stride in enumerate(self.strides) if stride]
+        return "(" + " + ".join([*steps, str(self.offset)]) + ")"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every band takes the same, from the beginning."""
+        return self.value is not None and not self.offset and not any(self.strides)
+
+
+@dataclass
+class Body:
+    """The instructions for one band: `computation` with a parameter for each of `views`, whose results are the bands of
+    the values `results`, each written to its View in `written`."""
+
+    axes: tuple[Axis, ...]
+    computation: Computation
+    views: list[View] = field(default_factory=list)
+    results: list[Instruction] = field(default_factory=list)
+    written: list[View] = field(default_factory=list)
+
+
+Dimension = tuple[Instruction, int]
+
+
+class Rows:
+    """The members of some fusions. `inputs` are the values that they read from memory, `is_inline` says which others
+    are written out at each use, `outputs` are members that a fusion writes, and `heroes` those that are no work to be
+    done twice. `is_supported` is false where an operation stands in the way."""
+
+    def __init__(
+        self,
+        members: Sequence[Instruction],
+        inputs: Collection[Instruction],
+        is_inline: Callable[[Instruction], bool],
+        outputs: Collection[Instruction],
+        heroes: Collection[Instruction],
+    ) -> None:
+        self.inputs, self.is_inline = set(inputs), is_inline
+        self.sources: dict[Instruction, Instruction] = {}  # of what is an input moved: that input
+        self.copies: dict[Instruction, Instruction] = {}
+        self.leaves: list[tuple[Instruction, Instruction]] = []  # a parameter, and the value from outside that it is
+        self.made: list[Instruction] = []  # all copies, each after its operands
+        self._joined: dict[Dimension, Dimension] = {}
+        self._fixed: list[Dimension] = []
+        self._free: list[Dimension] = []  # dimensions of dots' results that are of one operand
+        self.is_supported = all(self._enter(i, outputs) for i in members)
+        if not self.is_supported:
+            return
+        self.outputs = [self.copies[i] for i in outputs]
+        self.is_supported = all(self._link(i) for i in self.made)
+        needed = [*self.outputs, *(self.copies[i] for i in heroes)]
+        self.axes_of = {i: self._axes(i) for i in needed}
+        fixed = {self._class(d) for d in self._fixed}
+        for i in self.made:
+            classes = self._axes(i)
+            fixed |= {c for c in classes if classes.count(c) > 1}
+        everywhere = set.intersection(*(set(c) for c in self.axes_of.values()))
+        self.free = everywhere - fixed
+
+    # -- the copies ------------------------------------------------------------------------------------------------
+
+    def _enter(self, i: Instruction, outputs: Collection[Instruction]) -> bool:
+        """Copy a member; False if its operation is none that can be walked in bands."""
+        if not i.shape.is_array or i.opcode not in ROWS or not all(o.shape.size for o in (i, *i.operands)):
+            return False
+        if i.opcode in MOVES and i not in outputs:
+            source = self.sources.get(i.operands[0], i.operands[0])
+            if source in self.inputs:
+                self.sources[i] = source
+                return True
+        self.copies[i] = self._copy(i)
+        return True
+
+    def _copy(self, i: Instruction) -> Instruction:
+        operands = [self._use(o) for o in i.operands]
+        made = Instruction(i.name, i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
+        self.made.append(made)
+        return made
+
+    def _use(self, i: Instruction) -> Instruction:
+        """The copy of an operand: each use of what comes from outside, or is written out, has one of its own."""
+        if i in self.copies:
+            return self.copies[i]
+        if i in self.inputs or i in self.sources:
+            leaf = Instruction(i.name, "parameter", i.shape, [], {"number": len(self.leaves)})
+            self.leaves.append((leaf, i))
+            self.made.append(leaf)
+            return leaf
+        return self._copy(i)
+
+    # -- classes of dimensions -----------------------------------------------------------------------------------------
+
+    def _class(self, d: Dimension) -> Dimension:
+        while d in self._joined:
+            d = self._joined[d]
+        return d
+
+    def _join(self, a: Dimension, b: Dimension) -> None:
+        a, b = self._class(a), self._class(b)
+        if a != b:
+            self._joined[a] = b
+
+    def _fix(self, i: Instruction, dimensions: Sequence[int] | range) -> None:
+        self._fixed += [(i, d) for d in dimensions]
+
+    def _axes(self, i: Instruction) -> list[Dimension]:
+        """The classes of an instruction's dimensions, those of size 1 left out."""
+        return [self._class((i, d)) for d, n in enumerate(i.shape.dimensions) if n > 1]
+
+    def _link(self, i: Instruction) -> bool:
+        """Join the dimensions of an instruction with those of its operands."""
+        match i.opcode:
+            case "parameter" | "constant" | "iota":
+                pass
+            case "broadcast":
+                (o,) = i.operands
+                for k, d in enumerate(i.attributes.get("dimensions", ())):
+                    if o.shape.dimensions[k] == i.shape.dimensions[d]:
+                        self._join((o, k), (i, d))
+            case "transpose":
+                for d, k in enumerate(i.dimensions):
+                    self._join((i.operands[0], k), (i, d))
+            case "slice":
+                (o,) = i.operands
+                for d, s in enumerate(i.attributes["slice"]):
+                    if (s.start, s.limit, s.stride) == (0, o.shape.dimensions[d], 1):
+                        self._join((o, d), (i, d))
+                    else:
+                        self._fix(o, [d])
+                        self._fix(i, [d])
+            case "reshape":
+                (o,) = i.operands
+                for old, new in runs(o.shape.dimensions, i.shape.dimensions):
+                    if len(old) == len(new) == 1:
+                        self._join((o, old[0]), (i, new[0]))
+                    else:
+                        self._fix(o, old)
+                        self._fix(i, new)
+            case "reduce":
+                if len(i.operands) != 2:
+                    return False
+                o = i.operands[0]
+                kept = [d for d in range(o.shape.rank) if d not in i.dimensions]
+                for k, d in enumerate(kept):
+                    self._join((o, d), (i, k))
+                self._fix(o, i.dimensions)
+            case "dot":
+                return self._link_dot(i)
+            case _:
+                if ROWS[i.opcode].group != ELEMENTWISE:
+                    return False
+                for o in i.operands:
+                    if o.shape.rank and o.shape.dimensions != i.shape.dimensions:
+                        return False
+                    for d in range(o.shape.rank):
+                        self._join((o, d), (i, d))
+        return True
+
+    def _link_dot(self, i: Instruction) -> bool:
+        if len(i.operands) != 2:
+            return False
+        at = 0
+        for side, o in zip(("lhs", "rhs"), i.operands, strict=True):
+            batch = i.attributes.get(f"{side}_batch_dims", ())
+            contracted = i.attributes.get(f"{side}_contracting_dims", ())
+            for n, d in enumerate(batch):
+                self._join((o, d), (i, n))
+            at = max(at, len(batch))
+            for d in range(o.shape.rank):
+                if d not in batch and d not in contracted:
+                    self._join((o, d), (i, at))
+                    self._free.append((i, at))
+                    at += 1
+            self._fix(o, contracted)
+        return True
+
+    # -- bands ---------------------------------------------------------------------------------------------------------
+
+    def leading(self, results: Collection[Instruction]) -> list[Dimension]:
+        """The axes that are the first dimensions of all `results` (members), in order: a band of them, whole in all but
+        the last axis that it cuts, is one piece of memory."""
+        common: list[Dimension] | None = None
+        for i in results:
+            found = []
+            for c in self._axes(self.copies[i]):
+                if c not in self.free:
+                    break
+                found.append(c)
+            if common is None:
+                common = found
+            else:
+                same = [a == b for a, b in zip(common, found, strict=False)]
+                common = common[: same.index(False) if False in same else len(same)]
+        return common or []
+
+    def size(self, axis: Dimension) -> int:
+        """How many elements an axis has."""
+        i, d = axis
+        return i.shape.dimensions[d]
+
+    def is_row(self, axis: Dimension) -> bool:
+        """Whether an axis counts rows or columns of a dot, which then has fewer in a band; else it counts dots."""
+        return any(self._class(d) == axis for d in self._free)
+
+    def share(self, i: Instruction, classes: Sequence[Dimension], axes: Sequence[Axis]) -> float:
+        """Which part of a copy's elements a band has."""
+        own = self._axes(i)
+        return prod(a.block / a.size for c, a in zip(classes, axes, strict=True) if c in own)
+
+    def reads(self, classes: Sequence[Dimension], axes: Sequence[Axis]) -> list[tuple[float, bool]]:
+        """Of each leaf the bytes that a band reads, and whether the next band along the last axis reads others."""
+        last = classes[-1]
+        return [(x.shape.bytes * self.share(x, classes, axes), last in self._axes(x)) for x, _ in self.leaves]
+
+    def body(self, classes: Sequence[Dimension], axes: Sequence[Axis], results: Sequence[Instruction]) -> Body | None:
+        """The instructions for a band, which writes `results`; None where a sum would have another order, or what is
+        read or written does not lie so that a View finds it. The copies are used up: ask once."""
+        index = {c: n for n, c in enumerate(classes)}
+        of = {i: [index.get(self._class((i, d)), -1) for d in range(i.shape.rank)] for i in self.made}
+        if not all(_same_tree(i, of[i.operands[0]], axes) for i in self.made if i.opcode == "reduce"):
+            return None
+        body = Body(tuple(axes), Computation("band"))
+        for leaf, value in self.leaves:
+            if not self._take(body, leaf, value, of[leaf], axes):
+                return None
+        for i in self.made:
+            if i.opcode != "parameter" and i not in body.computation.instructions:
+                self._cut(body, i, of[i], axes)
+        for i in results:
+            copy = self.copies[i]
+            view = _view(i, of[copy], axes, i.shape.dimensions, row_major(i.shape.dimensions), 0)
+            if view is None or not is_dense(copy.shape.dimensions, row_major(i.shape.dimensions)):
+                return None
+            body.results.append(i)
+            body.written.append(view)
+        leaves = [self.copies[i] for i in results]
+        root = Instruction("band", "tuple", Shape.tuple_of(*(i.shape for i in leaves)), leaves)
+        parameters = body.computation.instructions
+        body.computation = Computation(
+            "band", [*parameters, *(i for i in post_order(root) if i not in set(parameters))]
+        )
+        body.computation.root = root
+        return body
+
+    def _take(self, body: Body, leaf: Instruction, value: Instruction, of: list[int], axes: Sequence[Axis]) -> bool:
+        """Make a leaf what a band reads of a value: a parameter, or a slice of one, seen through moves."""
+        source = self.sources.get(value, value)
+        found = strides_of(value, source)
+        dimensions = block_dimensions(leaf.shape.dimensions, of, axes)
+        if found is None or source.shape.bytes % max(1, source.shape.size):
+            return False
+        strides, offset = found
+        view = _view(source, of, axes, leaf.shape.dimensions, strides, offset)
+        if view is None:
+            return False
+        if is_dense(dimensions, strides):
+            leaf.shape = leaf.shape.with_dimensions(dimensions)
+            self._parameter(body, leaf, view)
+            return True
+        whole = Instruction(source.name, "parameter", source.shape, [])
+        self._parameter(body, whole, View(source, 0, view.strides))
+        chain, i = [], value
+        while i is not source:
+            chain.append(i)
+            i = i.operands[0]
+        for i in reversed(chain):
+            whole = Instruction(i.name, i.opcode, i.shape, [whole], dict(i.attributes), i.metadata)
+        leaf.opcode, leaf.operands, leaf.shape = "slice", [whole], leaf.shape.with_dimensions(dimensions)
+        leaf.attributes = {"slice": tuple(SliceDimension(0, n) for n in dimensions)}
+        return True
+
+    @staticmethod
+    def _parameter(body: Body, i: Instruction, view: View) -> None:
+        i.attributes = {"number": len(body.views)}
+        body.views.append(view)
+        body.computation.instructions.append(i)
+
+    def _cut(self, body: Body, i: Instruction, of: list[int], axes: Sequence[Axis]) -> None:
+        """Give a copy the shape that it has in a band."""
+        before, shape = i.shape.dimensions, i.shape.with_dimensions(block_dimensions(i.shape.dimensions, of, axes))
+        if shape.dimensions == before:
+            return
+        i.shape = shape
+        if i.opcode == "slice":
+            cut = zip(i.attributes["slice"], shape.dimensions, of, strict=True)
+            i.attributes["slice"] = tuple(s if a < 0 else SliceDimension(0, n) for s, n, a in cut)
+        elif i.opcode == "constant":
+            i.attributes["literal"] = np.ascontiguousarray(i.literal[tuple(slice(n) for n in shape.dimensions)])
+        elif i.opcode == "iota" and of[i.iota_dimension] >= 0:
+            axis = of[i.iota_dimension]
+            start = Instruction(f"{i.name}.start", "parameter", Shape(S32), [])
+            strides = tuple(0 if a != axis else -1 for a in range(len(axes)))
+            self._parameter(body, start, View(None, 0, strides, axis))
+            numbers = Instruction(i.name, "iota", Shape(S32, shape.dimensions), [], dict(i.attributes))
+            first = make("broadcast", start, name=start.name, shape=numbers.shape, dimensions=())
+            there = make("add", numbers, first, name=i.name)
+            i.opcode, i.operands, i.attributes = "convert", [there], {}
+            if shape.element_type is S32:
+                i.opcode, i.operands = "add", [numbers, first]
+
+
+def runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """The shortest stretches of dimensions with equal numbers of elements, of a reshape; sizes of 1 are left out."""
+    found, a, b = [], 0, 0
+    left, right = ([d for d, n in enumerate(s) if n != 1] for s in (old, new))
+    while a < len(left) and b < len(right):
+        first, second = [left[a]], [right[b]]
+        m, n = old[left[a]], new[right[b]]
+        while m != n:
+            if m < n:
+                a += 1
+                first.append(left[a])
+                m *= old[left[a]]
+            else:
+                b += 1
+                second.append(right[b])
+                n *= new[right[b]]
+        found.append((first, second))
+        a, b = a + 1, b + 1
+    return found
+
+
+def row_major(dimensions: Sequence[int]) -> list[int]:
+    """By how many elements one index more of each dimension lies further on in a dense array."""
+    return [prod(dimensions[d + 1 :]) for d in range(len(dimensions))]
+
+
+def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None], int] | None:
+    """How far apart the elements of `source`, seen through the MOVES that make `value` of it, lie in its memory along
+    each dimension (None: not evenly), and where the first one is, in elements. None where nobody can tell."""
+    chain, i = [], value
+    while i is not source:
+        chain.append(i)
+        i = i.operands[0]
+    strides: list[int | None] = list(row_major(source.shape.dimensions))
+    offset = 0
+    for i in reversed(chain):
+        old = i.operands[0].shape.dimensions
+        if i.opcode == "transpose":
+            strides = [strides[k] for k in i.dimensions]
+        elif i.opcode == "broadcast":
+            spread: list[int | None] = [0] * i.shape.rank
+            for k, d in enumerate(i.attributes.get("dimensions", ())):
+                spread[d] = strides[k] if old[k] == i.shape.dimensions[d] else 0
+            strides = spread
+        elif i.opcode == "slice":
+            if None in strides:
+                return None
+            cuts = i.attributes["slice"]
+            offset += sum(s.start * n for s, n in zip(cuts, strides, strict=True))
+            strides = [s.stride * n for s, n in zip(cuts, strides, strict=True)]
+        else:
+            new = i.shape.dimensions
+            made: list[int | None] = [0] * len(new)
+            for first, second in runs(old, new):
+                even = all(
+                    None not in (strides[a], strides[b]) and strides[a] == strides[b] * old[b]
+                    for a, b in zip(first, first[1:], strict=False)
+                )
+                for n, d in enumerate(second):
+                    step = strides[first[-1]]
+                    inner = prod(new[e] for e in second[n + 1 :])
+                    made[d] = step * inner if even and step is not None else None
+            strides = made
+    return strides, offset
+
+
+def block_dimensions(dimensions: Sequence[int], of: Sequence[int], axes: Sequence[Axis]) -> tuple[int, ...]:
+    """The dimensions of a band; of[d] is the axis of dimension d, or -1. Dimensions of size 1 have no axis."""
+    return tuple(axes[a].block if a >= 0 and n != 1 else n for n, a in zip(dimensions, of, strict=True))
+
+
+def is_dense(dimensions: Sequence[int], strides: Sequence[int | None]) -> bool:
+    """Whether an array of these dimensions, whose elements lie so far apart, is one piece of memory in order."""
+    return all(n == 1 or s == m for n, s, m in zip(dimensions, strides, row_major(dimensions), strict=True))
+
+
+def _view(
+    source: Instruction,
+    of: Sequence[int],
+    axes: Sequence[Axis],
+    dimensions: Sequence[int],
+    strides: Sequence[int | None],
+    offset: int,
+) -> View | None:
+    size = source.shape.bytes // max(1, source.shape.size)
+    steps = [0] * len(axes)
+    for d, a in enumerate(of):
+        if a >= 0 and dimensions[d] != 1:
+            if strides[d] is None:
+                return None
+            steps[a] += strides[d] * size
+    return View(source, offset * size, tuple(steps))
+
+
+def _same_tree(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) -> bool:
+    """Whether a reduce adds up the elements of a band in the order in which it adds up those of all."""
+
+    def order(dimensions: Sequence[int]) -> Hashable:
+        t = tree(dimensions, reduce.dimensions)
+        return t.style, t.lanes, t.leaves, tuple(g.size for g in t.groups if g.reduced)
+
+    whole = reduce.operands[0].shape.dimensions
+    first = order(whole)
+    return first[2] == 1 and first == order(block_dimensions(whole, of, axes))

@@ -1,0 +1,211 @@
+"""The arguments and results of a program as an npz file, and arguments at random.
+
+An npz holds one array under each name. Arguments are called `arg0`, `arg1`, ... or by the parameters' names, results
+`out0`, `out1`, ...; of a tuple each array counts for itself, in order.
+
+NumPy's files know none of the types beyond its own (bf16, the f8 family, s4, ...). Such an array `x` is stored as
+unsigned integers with the same bits, and beside it, under `x.type`, stands the name of its type, in HLO's spelling:
+
+    bits = numpy.load("out.npz")["out0"]; bits.view(ml_dtypes.bfloat16)
+
+What `numpy.savez` makes of such arrays by itself, elements of a number of bytes and no type, is read too: as the type
+of the parameter, if it has as many bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, ElementType, Shape, leaves
+
+from ..passes import call_inliner
+from ..progress import stage
+from ..runtime.pocl.parallel_build import processors
+
+TYPE = ".type"
+
+
+def names(module: Module) -> list[tuple[str, str, Shape]]:
+    """For each array that the program takes ("arg0", its parameter's name, its shape).
+
+    Of a parameter that is a tuple the arrays are called `name.0`, `name.1`, and so on.
+    """
+    found: list[tuple[str, Shape]] = []
+    for p in module.entry.parameters:
+        parts = leaves(p.shape)
+        found += [(f"{p.name}.{n}", s) for n, s in enumerate(parts)] if p.shape.is_tuple else [(p.name, parts[0])]
+    return [(f"arg{n}", name, shape) for n, (name, shape) in enumerate(found)]
+
+
+def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
+    """The arrays of an npz by name, types restored. Raises InputError for anything else."""
+    try:
+        file = np.load(io.BytesIO(data), allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise InputError(f"{source} is one array (npy); give an npz: numpy.savez(file, arg0=..., arg1=...)")
+        with file:
+            arrays = {name: file[name] for name in file.files}
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError, NotImplementedError, RuntimeError) as problem:
+        raise InputError(
+            f"{source} is not an npz file that can be read ({problem}); make one with numpy.savez(file, arg0=..., ...)"
+        ) from None
+    for name in [n for n in arrays if n.endswith(TYPE) and n[: -len(TYPE)] in arrays]:
+        noted, bits = str(arrays.pop(name)), arrays[name[: -len(TYPE)]]
+        element_type = ELEMENT_TYPES.get(noted)
+        if element_type is None or not element_type.is_array or element_type.dtype.itemsize != bits.dtype.itemsize:
+            raise InputError(
+                f"{source}: {name} says {noted!r}, which is no element type of {bits.dtype.itemsize} bytes"
+            )
+        arrays[name[: -len(TYPE)]] = np.ascontiguousarray(bits).view(element_type.dtype).reshape(bits.shape)
+    return arrays
+
+
+def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
+    """The npz of a program's results, by their names (left out: out0, out1, ...)."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in zip(called or [f"out{n}" for n in range(len(values))], values, strict=True):
+        if value is None:
+            continue  # a token
+        value = np.asarray(value)
+        if value.dtype.isbuiltin != 1:
+            arrays[f"{name}{TYPE}"] = np.array(BY_DTYPE[value.dtype].name)
+            value = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)
+        arrays[name] = value
+    made = io.BytesIO()
+    np.savez(made, **arrays)
+    return made.getvalue()
+
+
+def from_npz(module: Module, arrays: dict[str, np.ndarray], source: str) -> list[np.ndarray]:
+    """The arguments of a program, in order, out of an npz. Raises InputError for what is missing, given twice, unknown,
+    or of the wrong type or shape."""
+    wanted = names(module)
+    remaining = dict(arrays)
+    found = []
+    for number, name, shape in wanted:
+        given = [n for n in dict.fromkeys((number, name)) if n in remaining]
+        if number != name and re.fullmatch(r"arg\d+", name):
+            given = [n for n in given if n != name]  # a parameter that is called as another one is numbered
+        if len(given) == 2:
+            raise InputError(f"{source} has both {number} and {name}, which are the same parameter; leave one out")
+        if not given:
+            listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in wanted[:6])
+            more = ", ..." if len(wanted) > 6 else ""
+            has = ", ".join(list(arrays)[:6]) + (", ..." if len(arrays) > 6 else "") or "nothing"
+            raise InputError(f"{source} has no {number} ({name}); the program takes {listed}{more}, the file has {has}")
+        found.append(_fitting(remaining.pop(given[0]), shape, f"{source}: {given[0]}"))
+    if remaining:
+        more = f"the program takes arg0 to arg{len(wanted) - 1}" if wanted else "the program takes nothing"
+        raise InputError(f"{source} has {next(iter(remaining))}, which is no parameter; {more}")
+    return found
+
+
+def _fitting(array: np.ndarray, shape: Shape, where: str) -> np.ndarray:
+    """The array, if it has that type and shape; elements of bytes without a type are given the type."""
+    if not shape.is_array:
+        raise InputError(f"{where}: the parameter is a {shape}, which no file can hold")
+    wanted = shape.element_type.dtype
+    if array.dtype.kind == "V" and array.dtype.fields is None and array.dtype.itemsize == wanted.itemsize:
+        array = np.ascontiguousarray(array).view(wanted).reshape(array.shape)
+    if array.dtype.newbyteorder("=") != wanted or array.shape != shape.dimensions:
+        given = Shape.of(array) if array.dtype in BY_DTYPE else f"{array.dtype}{list(array.shape)}"
+        raise InputError(f"{where} is {given}, and the program takes {shape.without_layout()}; convert or reshape it")
+    return array.astype(wanted, copy=False)
+
+
+# At random -----------------------------------------------------------------------------------------------------------
+
+_SMOOTH = {
+    "add", "subtract", "multiply", "divide", "maximum", "broadcast", "reshape", "transpose", "convert", "copy", "slice",
+    "concatenate", "bitcast", "get-tuple-element", "tuple", "clamp", "select", "reduce", "while", "opt-barrier",
+}  # fmt: skip
+_POSITIVE = {"sqrt", "rsqrt", "log", "power"}
+
+
+_BLOCK = 1 << 20  # elements of a large array that are drawn together
+
+
+def random_arguments(module: Module, seed: int) -> list[np.ndarray]:
+    """Arguments for each array that the program takes; the same seed gives the same.
+
+    Floats are standard normal, but from [0, 1) where a root or a logarithm is taken of what they are added or
+    multiplied into. Integers are from 0 to 9, scalar ones from 1 to 9: they may well be indices, labels or counts.
+    Arrays of more than four million elements are drawn in blocks, each from a stream of its own, by all processors.
+    Raises InputError for a parameter that is no array, MemoryError before anything is drawn if there is no room.
+    """
+    for _, name, shape in names(module):
+        if not shape.is_array:
+            raise InputError(f"parameter {name} is a {shape}, of which there are no random values")
+    rng = np.random.default_rng(seed)
+    copy = module.clone()
+    call_inliner.run(copy)
+    inlined = copy.entry
+    positive = _feeding_roots(inlined)
+    wanted = [(s, p in positive) for p in inlined.parameters for s in leaves(p.shape)]
+    found = [np.empty(s.dimensions, s.element_type.dtype) for s, _ in wanted]
+    total, done = sum(a.nbytes for a in found), 0
+    for array, (shape, is_positive) in zip(found, wanted, strict=True):
+        draw = partial(_drawn, shape.element_type, is_positive, 0 if shape.rank else 1)
+        if array.size <= 4 * _BLOCK:
+            array[...] = draw(rng, shape.dimensions)
+            done += array.nbytes
+            continue
+        for size in _draw_blocks(draw, rng, array.reshape(-1)):
+            done += size
+            stage(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB")
+    return found
+
+
+def _drawn(t: ElementType, positive: bool, least: int, rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
+    """Values at random of a type; integers are not less than `least`."""
+    if t.kind == "pred":
+        return rng.random(dims) < 0.5
+    if t.is_integer:
+        limit = min(10, 2 ** (t.bits - (t.kind == "signed")))
+        return rng.integers(min(least, limit - 1), limit, dims)
+    draw = rng.random if positive else rng.standard_normal
+    if t.is_complex:
+        return draw(dims) + 1j * draw(dims)
+    return draw(dims, np.float32 if t.bits <= 32 else np.float64)
+
+
+def _draw_blocks(draw: Callable, rng: np.random.Generator, flat: np.ndarray) -> Iterator[int]:
+    """Fill an array block by block; gives the bytes of each that is done."""
+    starts = range(0, flat.size, _BLOCK)
+
+    def fill(start: int, seed: np.random.SeedSequence) -> int:
+        block = flat[start : start + _BLOCK]
+        block[...] = draw(np.random.default_rng(seed), block.shape)
+        return block.nbytes
+
+    with ThreadPoolExecutor(processors()) as pool:
+        try:
+            yield from pool.map(fill, starts, rng.bit_generator.seed_seq.spawn(len(starts)))
+        except BaseException:  # interrupted: the rest is not waited for
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _feeding_roots(entry: Computation) -> set[Instruction]:
+    """The parameters that reach the operand of a root or logarithm through sums, products and data movement."""
+    waiting = [i.operands[0] for i in entry.instructions if i.opcode in _POSITIVE]
+    found: set[Instruction] = set()
+    while waiting:
+        i = waiting.pop()
+        if i in found:
+            continue
+        found.add(i)
+        if i.opcode in _SMOOTH:
+            waiting += i.operands
+    return {i for i in found if i.opcode == "parameter"}

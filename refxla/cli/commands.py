@@ -1,0 +1,148 @@
+"""The small commands: show, verify, convert, devices, cache."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from refxla_spec.errors import InputError
+from refxla_spec.module import Module
+from refxla_spec.verify import verify as check_rules
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from .. import frontends
+from ..codegen.opencl_program import program
+from ..compiler.driver import REFERENCE, plan_module, plan_tuned
+from ..compiler.explanation import bytes_text
+from ..frontends import proto
+from ..frontends.stablehlo import to_stablehlo
+from ..passes.pipeline import optimize
+from ..passes.winograd_convolution import rewritten
+from ..progress import waiting
+from ..runtime import calibration
+from ..runtime import devices as found
+from ..runtime.disk_cache import cache as disk
+from ..scheduling.scheduler import Planned
+from .console import read_bytes, write, write_bytes
+from .console import show as display
+
+
+def load(name: str, lenient: bool = False, elided: str | None = None) -> Module:
+    """The program of a file, or of standard input for "-". Raises Error, which names it."""
+    data = read_bytes(name)
+    where = "standard input" if name == "-" else name
+    if not data.strip():
+        raise InputError(f"{where} is empty; it should hold HLO text, a serialized HloModuleProto or StableHLO")
+    return frontends.named(where, lambda: frontends.load(data, lenient, elided=elided))
+
+
+def planned(module: Module, options: argparse.Namespace) -> tuple[Module, Planned, found.Device]:
+    """The optimized module, its plan, and the device it is planned for, with the command's options. Raises Error."""
+    if options.device == REFERENCE:
+        raise InputError("the reference has no plan and no kernels; name an OpenCL device")
+    check_rules(module)
+    chosen, _ = found.choose(options.device)
+    target = replace(chosen.target, winograd=options.winograd)
+    if options.tune:  # with a progress bar of its own
+        return *plan_tuned(module, chosen, target=target), chosen
+    with waiting(f"compiling {module.name}"):
+        return *plan_module(module, target), chosen
+
+
+def show(options: argparse.Namespace, module: Module) -> int:
+    """`refxla show`: the program in one of its forms."""
+    if options.opencl or options.plan:
+        _, made, device = planned(module, options)
+        text = program(made.plan.kernels, device.target).source if options.opencl else str(made.plan)
+    elif options.optimized or options.after:
+        check_rules(module)
+        with waiting(f"optimizing {module.name}"):
+            tiled = rewritten(module)[0] if options.winograd else module
+            text = str(optimize(tiled, after=options.after))
+    else:
+        text = str(module)
+    write(text)
+    return 0
+
+
+def verify(options: argparse.Namespace, module: Module) -> int:
+    """`refxla verify`: nothing but a line if all rules hold."""
+    with waiting(f"verifying {module.name}"):
+        check_rules(module)
+    count = sum(1 for _ in module.instructions())
+    computations = len(module.computations)
+    plural = "" if computations == 1 else "s"
+    write(f"{module.name} is valid: {count} instructions in {computations} computation{plural}")
+    return 0
+
+
+def convert(options: argparse.Namespace, module: Module) -> int:
+    """`refxla convert`: the other form of a program."""
+    suffixes = {".pb": "proto", ".hlo": "text", ".txt": "text", ".mlir": "stablehlo"}
+    form = options.to or suffixes.get(Path(options.out).suffix)
+    if form is None:
+        raise InputError(
+            f"{options.out}: is that text or a proto? Name it .hlo, .txt, .pb or .mlir, or say --to "
+            "text|proto|stablehlo"
+        )
+    if form != "text":
+        check_rules(module)  # a proto that breaks rules is of no use to its readers
+    if form == "proto":
+        data = proto.to_proto(module)
+    else:
+        text = to_stablehlo(module) if form == "stablehlo" else str(module)
+        data = text.rstrip("\n").encode() + b"\n"
+    write_bytes(options.out, data)
+    return 0
+
+
+def devices(options: argparse.Namespace) -> int:
+    """`refxla devices`: every device with its properties, then the one that is used."""
+    listed = found.devices()
+    chosen, why = found.choose()  # raises DeviceError, which says what to install, when there is none
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head in ("name", "kind", "device", "driver", "units", "findings"):
+        table.add_column(head, justify="right" if head == "units" else "left")
+    for device in listed:
+        with waiting(f"probing {device.name}"):
+            findings = _findings(device)
+        name = Text(device.name, "bold green" if device.name == chosen.name else "bold")
+        driver = f"{device.platform}\n{device.driver}"
+        table.add_row(name, device.kind, device.label, driver, str(device.compute_units), findings)
+    display(table)
+    write(f"{chosen.name} is used: {why}. REFXLA_DEVICE or --device names another, or reference.")
+    return 0
+
+
+def _findings(device: found.Device) -> Text:
+    """What the probe found."""
+    p = device.properties
+    if not p.works:
+        return Text(f"does not work: {p.problem}", "red")
+    access = {"host": "arrays used in place", "svm": "shared memory, arrays copied", "buffer": "arrays copied"}
+    parts = [
+        access.get(p.access, p.access),
+        f"vectors of {p.vector_bytes} bytes, at most {p.max_vector} elements",
+        ", ".join(f"{'' if has else 'no '}{name}" for name, has in (("f64", p.fp64), ("f16", p.fp16))),
+        "clang's builtins" if p.clang else "OpenCL's builtins",
+    ]
+    if not p.rounded:
+        parts.append("f32 division is not correctly rounded")
+    measured = calibration.measure(device)
+    parts.append("costs as usual: its speed is not measured" if measured is None else str(measured))
+    if p.problem:
+        parts.append(p.problem)
+    return Text("\n".join(parts))
+
+
+def cache(options: argparse.Namespace) -> int:
+    """`refxla cache`: where it is, how large, and away with it."""
+    store = disk()
+    if options.clear:
+        write(f"{bytes_text(store.clear())} removed from {store.directory}")
+    else:
+        write(f"{bytes_text(store.size())} of at most {bytes_text(store.limit)} in {store.directory}")
+    return 0

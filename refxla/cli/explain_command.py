@@ -1,0 +1,105 @@
+"""`refxla explain`: the kernels that the compiler made of a program, what each moves, and why edges were not fused."""
+
+from __future__ import annotations
+
+import argparse
+
+from refxla_spec.module import Instruction, Module
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
+from ..scheduling.scheduler import Refusal
+from .commands import planned
+from .console import show, write_bytes
+from .graph_page import page
+
+COLOURS = {
+    "loop": "cyan",
+    "reduction": "magenta",
+    "dot": "yellow",
+    "convolution": "yellow",
+    "update": "cyan",
+}  # of a kernel's kind; the others are blue
+
+
+def explain(options: argparse.Namespace, module: Module) -> int:
+    """The command. Raises Error."""
+    _, made, device = planned(module, options)
+    explanation, where = Explanation(made), f"{device.name} ({device.label})"
+    if options.html is not None:
+        write_bytes(options.html, page(explanation, where).encode())
+    if options.html != "-":
+        show(header(explanation, where), "", *(kernel(explanation, n) for n in range(len(explanation.kernels))))
+    return 0
+
+
+def header(explanation: Explanation, device: str) -> Text:
+    """The program's name and its totals."""
+    plan, total = explanation.plan, cost_of(explanation.plan)
+    text = Text(explanation.name, "bold")
+    fusions, kernels = len(explanation.kernels), len(plan.kernels)
+    text.append(f"  {fusions} fusion{'s' * (fusions != 1)} in {kernels} kernel{'s' * (kernels != 1)}", "default")
+    text.append(f" for {device}\n", "dim")
+    for word, value, style in (
+        ("moves", bytes_text(total.bytes_read + total.bytes_written), "default"),
+        ("saves", bytes_text(total.bytes_saved), "green"),
+        ("needs", f"{bytes_text(plan.arena_bytes)} of temporary memory", "default"),
+    ):
+        text.append(f"{word} ", "dim").append(value, style).append("   ")
+    for line in explanation.tiled():
+        text.append(f"\n{line}", "default")
+    return text
+
+
+def kernel(explanation: Explanation, n: int) -> Tree:
+    """One kernel as a tree: its operations, what it reads and writes, the bytes, and its refusals."""
+    fusion, cost = explanation.kernels[n]
+    colour = COLOURS.get(fusion.kind, "blue")
+    head = Text(f"{n + 1} ", "dim").append(fusion.name, f"bold {colour}").append(f"  {fusion.kind}", colour)
+    tree = Tree(head, guide_style="dim")
+    tree.add(row("does", Text(explanation.operations(fusion))))
+    tree.add(row("reads", values(fusion.inputs)))
+    tree.add(row("writes", values(fusion.outputs)))
+    tree.add(row("moves", moved(cost)))
+    for text in explanation.runs(fusion):
+        tree.add(row("runs", Text(text)))
+    refusals = [r for r in explanation.refusals if r.user == fusion.name]
+    if refusals:
+        tree.add(row("apart", Group(*(refusal(r) for r in refusals))))
+    return tree
+
+
+def row(word: str, what: Text | Group) -> Table:
+    """A word in a column of its own, and what it says."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=6, style="dim")
+    grid.add_column()
+    grid.add_row(word, what)
+    return grid
+
+
+def values(instructions: tuple[Instruction, ...]) -> Text:
+    """Names with shapes, one after the other."""
+    if not instructions:
+        return Text("nothing", "dim")
+    parts = [Text(i.name).append(f" {i.shape.without_layout()}", "cyan") for i in instructions]
+    return Text(", ").join(parts)
+
+
+def moved(cost: Cost) -> Text:
+    """The bytes of one run."""
+    text = Text(bytes_text(cost.bytes_read + cost.bytes_written))
+    if cost.bytes_saved:
+        text.append(f", saves {bytes_text(cost.bytes_saved)}", "green")
+    return text
+
+
+def refusal(r: Refusal) -> Text:
+    """Why an edge was not fused, with the cost model's two times where they decided it."""
+    text = Text(f"{r.producer.opcode} {r.producer.name}").append(f": {r.reason}", "yellow")
+    if r.fused:
+        text.append(f" ({r.apart / 1e3:.1f} us apart, {r.fused / 1e3:.1f} us fused)", "dim")
+    return text

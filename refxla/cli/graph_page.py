@@ -1,0 +1,232 @@
+"""The fused graph as an HTML page with an SVG: a box for each kernel with its instructions, edges labelled by bytes.
+
+Kernels stand in rows, each below those whose results it reads; in a row they are ordered by where their inputs stand.
+Everything is in the one file, and it needs no script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+
+from refxla_spec.module import Instruction
+
+from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
+from ..ir.plan import Fusion
+
+CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text
+GAP, ROW_GAP, BEND, LISTED = 24, 64, 12.0, 26  # between boxes of a row, between rows; a bend; instructions listed
+HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 20}
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #222; background: #fff; }
+h1 { font-size: 1.3em; margin: 0; } p { margin: .3em 0 1.5em; color: #555; }
+svg { display: block; max-width: none; } svg text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; }
+.title { font-weight: bold; } .edge { fill: none; stroke: #999; stroke-width: 1.2; }
+.label { fill: #555; paint-order: stroke; stroke: #fff; stroke-width: 4px; text-anchor: middle; }
+.quiet { fill: #777; } table { border-collapse: collapse; margin-top: 2em; font-size: .9em; }
+td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid #ddd; vertical-align: top; }
+td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
+.apart { color: #8a5a00; } .saved { color: #1a7f37; }
+"""
+
+
+@dataclass(eq=False)
+class Box:
+    """A kernel in the picture: its text, and where it stands. One without a title is a bend of an edge that passes
+    through a row."""
+
+    title: str
+    kind: str
+    lines: list[str]
+    row: int = 0
+    x: float = 0
+    y: float = 0
+    width: float = BEND
+    height: float = 0
+    sources: list[Box] = field(default_factory=list)
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What a kernel reads of another: the boxes it goes through, the first and last of them kernels."""
+
+    path: tuple[Box, ...]
+    values: tuple[Instruction, ...]
+
+
+def page(explanation: Explanation, device: str) -> str:
+    """The HTML page, as text."""
+    total, plan = cost_of(explanation.plan), explanation.plan
+    summary = (
+        f"{len(explanation.kernels)} fusions in {len(plan.kernels)} kernels for {device}; one call moves "
+        f"{bytes_text(total.bytes_read + total.bytes_written)} and fusion keeps {bytes_text(total.bytes_saved)} out of "
+        f"memory; {bytes_text(plan.arena_bytes)} of temporary memory"
+    )
+    rows = "\n".join(_row(explanation, n) for n in range(len(explanation.kernels)))
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(explanation.name)}</title>\n'
+        f"<style>{STYLE}</style>\n<h1>{escape(explanation.name)}</h1>\n<p>{escape(summary)}</p>\n"
+        f"{picture(explanation)}\n"
+        "<table><tr><th>kernel<th>does<th>reads<th>writes<th>saves<th>not fused with, and why</tr>\n"
+        f"{rows}\n</table>\n</html>\n"
+    )
+
+
+def _row(explanation: Explanation, n: int) -> str:
+    fusion, cost = explanation.kernels[n]
+    apart = "<br>".join(
+        f'{escape(r.producer.name)}: <span class="apart">{escape(r.reason)}</span>'
+        for r in explanation.refusals
+        if r.user == fusion.name
+    )
+    return (
+        f"<tr><td><code>{n + 1}. {escape(fusion.name)}</code><td>{escape(explanation.operations(fusion))}"
+        f'<td class="n">{bytes_text(cost.bytes_read)}<td class="n">{bytes_text(cost.bytes_written)}'
+        f'<td class="n saved">{bytes_text(cost.bytes_saved)}<td>{apart}</tr>'
+    )
+
+
+def picture(explanation: Explanation) -> str:
+    """The SVG."""
+    boxes, edges = _boxes(explanation)
+    _place(boxes)
+    width = max((b.x + b.width for b in boxes), default=0) + MARGIN
+    height = max((b.y + b.height for b in boxes), default=0) + MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="#999"/></marker></defs>',
+    ]
+    curves, labels = _curves(edges)
+    return "\n".join([*parts, *curves, *(_drawn(b) for b in boxes if b.title), *labels, "</svg>"])
+
+
+def _boxes(explanation: Explanation) -> tuple[list[Box], list[Edge]]:
+    """A box for each kernel, the bends, and the edges between kernels."""
+    kernels: list[Box] = []
+    bends: list[Box] = []
+    edges: list[Edge] = []
+    maker: dict[Instruction, Box] = {}
+    for number, (fusion, cost) in enumerate(explanation.kernels, 1):
+        read: dict[Box, list[Instruction]] = {}
+        given = 0
+        for i in fusion.inputs:
+            source = _source(i, maker)
+            if source is not None:
+                read.setdefault(source, []).append(i)
+            else:
+                given += i.shape.bytes
+        box = Box(f"{number}. {fusion.name}", fusion.kind, _lines(fusion, cost, given))
+        box.row = 1 + max((s.row for s in read), default=-1)
+        for source, instructions in read.items():
+            path = [source]
+            for row in range(source.row + 1, box.row):
+                path.append(Box("", "", [], row, sources=[path[-1]]))
+            bends += path[1:]
+            box.sources.append(path[-1])
+            edges.append(Edge((*path, box), tuple(instructions)))
+        kernels.append(box)
+        maker.update(dict.fromkeys(fusion.outputs, box))
+    return kernels + bends, edges
+
+
+def _source(i: Instruction, maker: dict[Instruction, Box]) -> Box | None:
+    """The kernel a value comes from, through reshapes and tuples, which no kernel computes; None for what is given."""
+    while i not in maker:
+        if i.opcode not in ("reshape", "copy", "bitcast", "get-tuple-element", "while", "conditional", "tuple"):
+            return None
+        tuple_ = i.operands[0] if i.operands else i
+        element = i.opcode == "get-tuple-element" and tuple_.opcode == "tuple"
+        i = tuple_.operands[i.attributes["index"]] if element else tuple_
+    return maker[i]
+
+
+def _lines(fusion: Fusion, cost: Cost, given: int) -> list[str]:
+    """The text of a box: what it reads from outside, its instructions (`>` for those written), what it saves."""
+    outputs = set(fusion.outputs)
+    lines = []
+    for i in fusion.instructions:
+        if i.opcode != "constant":
+            mark = ">" if i in outputs else " "
+            lines.append(f"{mark} {i.opcode} {i.shape.without_layout()}"[:44])
+    if len(lines) > LISTED:
+        lines = [*lines[: LISTED // 2], f"  ... {len(lines) - LISTED} more", *lines[-LISTED // 2 :]]
+    if given:
+        lines.insert(0, f"reads {bytes_text(given)} of arguments and constants")
+    return [*lines, f"saves {bytes_text(cost.bytes_saved)}"] if cost.bytes_saved else lines
+
+
+def _place(boxes: list[Box]) -> None:
+    """Sizes, then rows from the top; in a row each box as near below its sources as its neighbours allow."""
+    rows: dict[int, list[Box]] = {}
+    for b in boxes:
+        rows.setdefault(b.row, []).append(b)
+        if b.title:
+            b.width = max(len(line) for line in [b.title, *b.lines]) * CHARACTER + 2 * MARGIN
+            b.height = LINE * (len(b.lines) + 1) + 2 * MARGIN
+    y = float(MARGIN)
+    for n in sorted(rows):
+        row = rows[n]
+        wanted = {b: sum(s.middle for s in b.sources) / len(b.sources) if b.sources else 0.0 for b in row}
+        row.sort(key=lambda b: wanted[b])
+        x = float(MARGIN)
+        for b in row:  # from the left, then back from the right where that was too far
+            b.x = max(x, wanted[b] - b.width / 2)
+            x = b.x + b.width + GAP
+        for left, b in zip(reversed(row[:-1]), reversed(row[1:]), strict=True):
+            spare = b.x - GAP - left.width - left.x
+            ideal = max(MARGIN, wanted[left] - left.width / 2)
+            left.x = min(left.x + max(0.0, spare), ideal) if ideal > left.x else left.x
+        height = max(b.height for b in row)
+        for b in row:
+            b.y, b.height = y, b.height if b.title else height
+        y += height + ROW_GAP
+
+
+def _curves(edges: list[Edge]) -> tuple[list[str], list[str]]:
+    """Curves from the lower edge of one box to the upper edge of another, and the bytes that go along them."""
+    curves, labels = [], []
+    leaving: dict[Box, list[Edge]] = {}
+    entering: dict[Box, list[Edge]] = {}
+    for e in edges:
+        leaving.setdefault(e.path[0], []).append(e)
+        entering.setdefault(e.path[-1], []).append(e)
+    for e in edges:
+        first, last = e.path[0], e.path[-1]
+        outs = sorted(leaving[first], key=lambda o: o.path[1].middle)
+        ins = sorted(entering[last], key=lambda o: o.path[-2].middle)
+        x = first.x + first.width * (outs.index(e) + 1) / (len(outs) + 1)
+        y = first.y + first.height
+        path = f"M{x:.1f} {y:.1f}"
+        place = ins.index(e)
+        for b in e.path[1:]:
+            to = b.middle if b is not last else b.x + b.width * (place + 1) / (len(ins) + 1)
+            bend = (b.y - y) / 2
+            path += f"C{x:.1f} {y + bend:.1f} {to:.1f} {b.y - bend:.1f} {to:.1f} {b.y - 2:.1f}"
+            x, y = to, b.y + b.height
+            if b is not last:
+                path += f"V{y:.1f}"
+        names = escape(", ".join(f"{i.name} {i.shape.without_layout()}" for i in e.values))
+        curves.append(f'<path class="edge" marker-end="url(#tip)" d="{path}"><title>{names}</title></path>')
+        size = bytes_text(sum(i.shape.bytes for i in e.values))
+        labels.append(f'<text class="label" x="{x:.1f}" y="{last.y - 12 - 13 * (place % 3):.1f}">{size}</text>')
+    return curves, labels
+
+
+def _drawn(b: Box) -> str:
+    hue = HUES.get(b.kind, 220)
+    x, y = b.x + MARGIN, b.y + MARGIN + 10
+    text = [f'<text class="title" x="{x:.1f}" y="{y:.1f}">{escape(b.title)}</text>']
+    for n, line in enumerate(b.lines, 1):
+        quiet = "" if line.startswith(">") else ' class="quiet"'
+        text.append(f'<text{quiet} x="{x:.1f}" y="{y + n * LINE:.1f}" xml:space="preserve">{escape(line)}</text>')
+    return (
+        f'<g><rect x="{b.x:.1f}" y="{b.y:.1f}" width="{b.width:.1f}" height="{b.height:.1f}" rx="6" '
+        f'fill="hsl({hue} 70% 96%)" stroke="hsl({hue} 50% 45%)"/>{"".join(text)}</g>'
+    )

@@ -1,0 +1,170 @@
+"""The command `refxla`. Exit status: 0, or 1 for a check that fails, 2 for an error, 130 when interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from refxla_spec.errors import Error, InputError
+from refxla_spec.grammar import ELISIONS
+
+from .console import complain
+
+EPILOG = """\
+FILE is HLO text, a serialized HloModuleProto, StableHLO (text, bytecode or a portable artifact; needs jaxlib), or - for
+standard input. Its contents tell which.
+
+  refxla run step.hlo --random 0 --check           run it, and compare every result with the reference
+  refxla run step.hlo --inputs in.npz --output out.npz
+  refxla run four.hlo --device reference --inputs in.npz   on several devices: arg0 for all, dev1.arg0 for device 1
+  refxla explain step.hlo --html step.html         what the compiler made of it, and why
+  jax_program.py | refxla show - --opencl          the kernels of a program from standard input
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line in the style of all errors, and where to read more."""
+        raise InputError(f"{message}; see {self.prog} --help")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The grammar of the command line."""
+    from .. import __version__
+
+    top = _Parser(
+        prog="refxla",
+        description="The XLA compiler made readable: HLO programs in, fused OpenCL kernels out.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"refxla {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, text: str, file: bool = True) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if file:
+            made.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
+            passed = "pass over attributes of a newer XLA that say nothing, with a warning"
+            made.add_argument("--lenient", action="store_true", help=passed)
+            filled = "what to take for constants that a dump shortens to {...}; else they are refused"
+            made.add_argument("--elided", choices=ELISIONS, help=filled)
+        return made
+
+    run = command("run", "run a program, print its results, and check them")
+    given = run.add_mutually_exclusive_group()
+    given.add_argument("--inputs", metavar="NPZ", help="arguments: arrays arg0, arg1, ... or by the parameters' names")
+    given.add_argument("--random", metavar="SEED", type=int, help="arguments at random; the same for the same seed")
+    run.add_argument("--infeed", metavar="NPZ", help="what infeeds get: infeed0, infeed1, ... (on the reference)")
+    run.add_argument("--output", metavar="NPZ", help="write the results there, as out0, out1, ...")
+    run.add_argument("--check", action="store_true", help="compare with the reference; exit status 1 if it is wrong")
+    for name in ("replicas", "partitions"):
+        run.add_argument(f"--{name}", metavar="N", type=int, help=f"{name} to run on, if the program does not say it")
+    run.add_argument("--repeat", metavar="N", type=int, default=1, help="run N times, and show the best time")
+
+    show = command("show", "print a program: as it is, after passes, its plan, or its kernels")
+    what = show.add_mutually_exclusive_group()
+    what.add_argument("--after", metavar="PASS", help="the program behind that pass")
+    what.add_argument("--optimized", action="store_true", help="the program behind all passes")
+    what.add_argument("--plan", action="store_true", help="kernels, buffers and steps")
+    what.add_argument("--opencl", action="store_true", help="the OpenCL C of the kernels")
+
+    explain = command("explain", "each kernel, what it holds and moves; each edge not fused, and why")
+    explain.add_argument("--html", metavar="OUT", help="write that as a page with a picture of the kernels")
+
+    for made in (run, show, explain):
+        also = ", or reference" if made is run else ""
+        made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
+        made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
+        tiles = "compute convolutions of 3 x 3 in tiles where that is quicker: other bits, another bound"
+        made.add_argument("--winograd", action="store_true", help=tiles)
+
+    command("verify", "check every rule of HLO; the first that is broken is shown with its line")
+    convert = command("convert", "text to proto, proto to text, StableHLO to either and back")
+    convert.add_argument(
+        "out", metavar="OUT", help="where to; .pb is a proto, .hlo and .txt are text, .mlir is StableHLO, - is stdout"
+    )
+    convert.add_argument(
+        "--to", choices=("text", "proto", "stablehlo"), help="the form, where OUT's suffix does not say it"
+    )
+    command("devices", "every OpenCL device, what was found out about it, and which one is used", file=False)
+    cache = command("cache", "what is kept on disk between runs", file=False)
+    cache.add_argument("--clear", action="store_true", help="remove it")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status and raises nothing but what --help and --version do (SystemExit)."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter
+    warnings.showwarning = lambda message, *_, **__: complain("warning", str(message))
+    try:
+        status = _dispatch(parser().parse_args(arguments))
+        sys.stdout.flush()
+        return status
+    except Error as problem:
+        return _fail(str(problem))
+    except KeyboardInterrupt:
+        complain("error", "interrupted")
+        exec("")  # of an interruption of such a text, as dataclasses have, Python dies unless another follows
+        return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        _silence_stdout()
+        return 141
+    except OSError as problem:
+        _silence_stdout()
+        what = "the disk is full" if problem.errno == errno.ENOSPC else problem.strerror or str(problem)
+        return _fail(f"{what}{f': {problem.filename}' if problem.filename else ' (standard output)'}")
+    except MemoryError as problem:
+        return _fail(f"not enough memory{f' ({problem})' if str(problem) else ''}; the program's arrays do not fit")
+    except Exception as problem:  # a fault of refxla: said as one, with its place
+        if os.environ.get("REFXLA_TRACEBACK"):
+            traceback.print_exc()
+        frame = traceback.extract_tb(problem.__traceback__)[-1]
+        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        return _fail(
+            f"a fault of refxla itself, {type(problem).__name__} at {place}: {problem}; please report it with the "
+            "program (REFXLA_TRACEBACK=1 shows where it happened)"
+        )
+
+
+def _fail(message: str) -> int:
+    complain("error", message)
+    return 2
+
+
+def _silence_stdout() -> None:
+    """What Python would still write at exit goes nowhere, so that it cannot fail again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def _dispatch(options: argparse.Namespace) -> int:
+    from . import commands
+
+    if options.command in ("devices", "cache"):
+        return getattr(commands, options.command)(options)
+    module = commands.load(options.file, options.lenient, options.elided)
+    if options.command == "run":
+        from .run_command import run
+
+        return run(options, module)
+    if options.command == "explain":
+        from .explain_command import explain
+
+        return explain(options, module)
+    handler: Callable[..., int] = getattr(commands, options.command)
+    return handler(options, module)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""`refxla run`: a program on a device, its results, and whether they keep the numeric contract."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from contextlib import nullcontext
+from math import prod
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+from refxla_spec.module import Module
+from refxla_spec.types import Shape
+from refxla_spec.verdicts import FALSE_ALARM, Report, Verdict, Verdicts, verdicts
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ..compiler import driver
+from ..passes.winograd_convolution import rewritten
+from ..progress import waiting
+from . import feeds, run_on_devices
+from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
+from .console import read_bytes, show, write_bytes
+
+
+def run(options: argparse.Namespace, module: Module) -> int:
+    """The command; 1 if --check finds an element that is suspect or wrong, else 0. Raises Error."""
+    if options.repeat < 1:
+        raise InputError(f"--repeat {options.repeat}: a program runs at least once")
+    if options.random is not None and options.random < 0:
+        raise InputError(f"--random {options.random}: a seed is 0 or more")
+    if prod(run_on_devices.counts(options, module)) > 1 or feeds.is_fed(module) or options.infeed is not None:
+        return run_on_devices.run(options, module)
+    if options.inputs is not None:
+        arrays = read_npz(read_bytes(options.inputs), "standard input" if options.inputs == "-" else options.inputs)
+        arguments: list[Any] | None = from_npz(module, arrays, options.inputs)
+    elif options.random is not None:
+        arguments = None  # made when it is sure that the program runs
+    elif names(module):
+        listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
+        more = ", ..." if len(names(module)) > 6 else ""
+        raise InputError(
+            f"the program takes {len(names(module))} array(s): {listed}{more}; give --inputs FILE or --random SEED"
+        )
+    else:
+        arguments = []
+
+    start = time.perf_counter()
+    # Tuning has a progress bar of its own.
+    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
+        executable = driver.compile_module(module, options.device, tune=options.tune, winograd=options.winograd)
+    compiled = time.perf_counter() - start
+    if arguments is None:
+        with waiting("making arguments at random"):
+            arguments = random_arguments(module, options.random)
+    with waiting(f"running {module.name}"):
+        left = _Left(executable, module, arguments) if options.check else None
+        results, times = _timed(executable, arguments, options.repeat)
+    if options.output is not None:
+        write_bytes(options.output, write_npz(results))
+
+    if options.output != "-":
+        show(_header(executable, compiled, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
+    if not options.check:
+        return 0
+    with waiting("running the reference, with the errors that the contract allows"):
+        tiled = options.winograd and options.device != driver.REFERENCE
+        report = check(rewritten(module)[0] if tiled else module, arguments, results)
+    changed = left.changed()
+    if options.output != "-":
+        show("", *checked(report), *(Text(what, "bold red") for what in changed))
+    return 1 if report.broken or changed else 0
+
+
+class _Left:
+    """What a call must leave as it is: its arguments, and the results of a call before it, which is made here.
+
+    That call has other arguments, so that a result which is one of an earlier call shows: each array the other way
+    round. A program with loops is given its own ones instead: with others its loops need not end.
+    """
+
+    def __init__(self, executable: Any, module: Module, arguments: list[Any]) -> None:
+        self.arguments, self.results = ([] if module.aliases else arguments), []
+        if not isinstance(executable, driver.Reference):
+            loops = any(i.opcode == "while" for i in module.instructions())
+            others = arguments if loops else [None if a is None else np.flip(a).copy() for a in arguments]
+            result = executable(*others)
+            self.results = list(result) if isinstance(result, tuple) else [result]
+        self.known = [_digest(values) for values in (self.arguments, self.results)]
+
+    def changed(self) -> list[str]:
+        """A sentence for each of the two that are not what they were."""
+        said = ("A call has changed its arguments.", "A call has changed the results of the call before it.")
+        now = (_digest(values) for values in (self.arguments, self.results))
+        return [what for what, a, b in zip(said, self.known, now, strict=True) if a != b]
+
+
+def _digest(values: list[Any]) -> bytes:
+    """A checksum of arrays' bytes."""
+    made = hashlib.blake2b()
+    for value in values:
+        if value is not None:
+            made.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return made.digest()
+
+
+def _timed(executable: Any, arguments: list[Any], repeat: int) -> tuple[list[Any], list[float]]:
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        result = executable(*arguments)
+        times.append(time.perf_counter() - start)
+    return list(result) if isinstance(result, tuple) else [result], times
+
+
+def _header(executable: Any, compiled: float, times: list[float]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    if isinstance(executable, driver.Reference):
+        table.add_row("device", executable.device_reason)
+    else:
+        table.add_row("device", f"{executable.device}")
+        table.add_row("", Text(executable.device_reason, "dim"))
+        kernels = len(executable.plan.kernels)
+        table.add_row("kernels", f"{kernels}; {executable.cost}")
+        table.add_row("compiled", f"in {duration(compiled)}")
+    if len(times) == 1:
+        table.add_row("ran", f"in {duration(times[0])}")
+    else:
+        middle = float(np.median(times))
+        table.add_row("ran", f"{len(times)} times: best {duration(min(times))}, median {duration(middle)}")
+    return table
+
+
+def results_table(results: dict[str, Any]) -> Table:
+    """A line for each result: its name, its shape, its first and last elements."""
+    table = Table("", "", "", show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in results.items():
+        shape = "token" if value is None else str(Shape.of(np.asarray(value)))
+        table.add_row(Text(name, "bold"), Text(shape, "cyan"), Text("" if value is None else abbreviated(value)))
+    return table
+
+
+def abbreviated(value: Any) -> str:
+    """An array in one line: its first and last elements."""
+    value = np.asarray(value)
+    flat = value.reshape(-1)
+    if value.dtype.isbuiltin != 1:
+        flat = flat.astype(np.float32 if value.dtype.kind not in "iu" else np.int32)
+    with np.printoptions(threshold=6, edgeitems=3, linewidth=1000, precision=6):
+        return str(flat[0]) if value.ndim == 0 else np.array2string(flat).replace("\n", "")
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits and its unit."""
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1 or unit == "us":
+            return f"{seconds * factor:.3g} {unit}"
+    raise AssertionError
+
+
+# The check ---------------------------------------------------------------------------------------------------------
+
+
+def check(module: Module, arguments: list[Any], results: list[Any]) -> Report:
+    """The verdicts on flat results of a program for flat arguments."""
+    nested = driver.unflatten_all(arguments, [p.shape for p in module.entry.parameters])
+    return verdicts(module, nested, [r for r in results if r is not None])
+
+
+_STYLE = {"same bits": "green", "within": "green", "undecided": "yellow", "suspect": "bold red", "wrong": "bold red"}
+
+
+def checked(report: Report) -> list[Any]:
+    """What --check prints: how many elements of each result have which verdict, the worst of each, and what it comes
+    to."""
+    counts = _table("Against the reference", "result", "shape")
+    for head in ("within", "undecided", "suspect", "wrong", "finds errors of"):
+        counts.add_column(head, justify="right")
+    counts.add_column("verdict")
+    worst = _table("The worst elements", "result", "at")
+    for head in ("value", "reference", "off by", "allowed"):
+        worst.add_column(head, justify="right")
+    worst.add_column("verdict")
+    for n, v in enumerate(report.results):
+        word = "same bits" if v.same.all() else v.verdict.name.lower()
+        numbers = [f"{v.count(k)}" if v.count(k) else "" for k in Verdict]
+        sharp = "" if np.isnan(v.sharpness) else f"{v.sharpness:.2g}"
+        counts.add_row(f"out{n}", str(v.shape), *numbers, sharp, Text(word, _STYLE[word]))
+        if v.worst is not None and not v.same.all():
+            worst.add_row(f"out{n}", *_element(v, v.worst))
+    parts: list[Any] = [counts, worst] if worst.row_count else [counts]
+    void = [f"{count} of {v.shape} out{n}" for n, v in enumerate(report.results) if (count := _not_finite(v))]
+    if void:
+        parts.append(Text(f"Not finite in the reference, and not in the result: {', '.join(void)}.", "yellow"))
+    if report.unknown:
+        reasons = "; ".join(f"{reason} ({count})" if count > 1 else reason for reason, count in report.unknown.items())
+        parts.append(Text(f"Undecided because: {reasons}.", "yellow"))
+    return [*parts, _sentence(report)]
+
+
+def _not_finite(v: Verdicts) -> int:
+    """How many elements say little, since they are NaN or infinite, as they should be."""
+    kind = v.shape.element_type.kind
+    return int(np.count_nonzero(~np.isfinite(v.reference) & v.same)) if kind in ("float", "complex") else 0
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, style="cyan" if column == "shape" else "")
+    return table
+
+
+def _element(v: Verdicts, at: tuple[int, ...]) -> list[Any]:
+    word = Verdict(v.codes[at]).name.lower()
+    off, allowed = (f"{a[at]:.2g}" for a in (v.apart, v.allowed))
+    return [str(list(at)), str(v.result[at]), str(v.reference[at]), off, allowed, Text(word, _STYLE[word])]
+
+
+def _sentence(report: Report) -> Text:
+    """What the table comes to."""
+    counts = {k: sum(v.count(k) for v in report.results) for k in Verdict}
+    total = sum(counts.values())
+    if report.broken:
+        broken = f"{len(report.broken)} of {len(report.results)} results break the numeric contract: "
+        text = broken + ", ".join(f"out{n}" for n in report.broken) + "."
+        if not counts[Verdict.WRONG]:
+            text += f" Nothing is certain: rounding does so in one of {1 / FALSE_ALARM:.0f} runs."
+        return Text(text, "bold red")
+    undecided = counts[Verdict.UNDECIDED]
+    if undecided:
+        return Text(
+            f"No result breaks the numeric contract. Undecided: {undecided} of {total} elements "
+            f"({undecided / total:.2%}), which rounding may change by as much as they are.",
+            "yellow" if undecided * 100 > total else "green",
+        )
+    return Text(
+        "All results keep the numeric contract." if len(report.results) != 1 else "It keeps the contract.", "green"
+    )

@@ -1,0 +1,34 @@
+"""What a kernel reads and writes, as its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refxla_spec.module import Instruction
+
+from ..ir.plan import Argument, Fusion
+from . import scalar
+from .elemental_rules import type_name
+
+
+def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:
+    """The inputs that the roots read, in the fusion's order; `stop` and what is behind it are not visited."""
+    inputs, seen, waiting = set(fusion.inputs), set(), list(roots)
+    while waiting:
+        i = waiting.pop()
+        if i in seen or i is stop:
+            continue
+        seen.add(i)
+        if i not in inputs:
+            waiting.extend(i.operands)
+    return [i for i in fusion.inputs if i in seen]
+
+
+def input_argument(instruction: Instruction) -> Argument:
+    """The argument by which a kernel reads an instruction's value."""
+    return Argument("input", scalar.storage_type(type_name(instruction)), instruction)
+
+
+def output_argument(instruction: Instruction) -> Argument:
+    """The argument by which a kernel writes an instruction's value."""
+    return Argument("output", scalar.storage_type(type_name(instruction)), instruction)

@@ -1,0 +1,547 @@
+"""The kernel of kind "loop": every element of the outputs by itself, in loops that clang vectorises.
+
+The dimensions of the outputs become as few nested loops as all reads allow (`_groups`): an elementwise chain is one
+loop. On a CPU an item is a chunk of the elements, the innermost loop runs along memory; where a read runs across memory
+(a transpose), blocks are turned in registers (`turned`). A concatenate is split into one nest for each operand, and
+loops fall into ranges where a pad asks for the border (`ranges`). On a GPU an item is one element.
+
+Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...device.description import LINE, Target
+from ...ir.op_table import ELEMENTWISE, ROWS
+from ...ir.plan import Argument, Fusion, Kernel
+from .. import scalar
+from ..c_block import Block
+from ..elemental_ir_emitter import Access, Call, Elements, Store, is_elementwise, type_name, update_starts
+from ..kernel_arguments import input_argument
+from . import fast_path_math, interleaved_row_copy, non_temporal_stores
+from .contiguous_copy import Stretch
+from .index_set_splitting import Cut, Range, cut
+from .tiled_transpose import Turned, across
+
+CHUNK = 16384  # elements that one item computes, for cheap elements
+ADDITION_NS, BYTE_NS = 0.05, 0.03  # of an element, about: what is computed, what is moved
+CHEAP_NS = 0.8  # what an element may cost to be cheap
+LEAST_CHUNK = 1024  # elements of an item, however dear
+SHARE_NS = 1000.0  # of a core in a team: less is not shared out
+WHOLE = 16  # elements of which an item has whole ones
+EVEN_ITEMS = 64  # up to which it matters that all cores have as many
+NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
+MAX_SEGMENTS = 64
+ROWS_AHEAD = 12  # of those that are taken from anywhere, one is fetched
+FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
+WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
+MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
+# Operations with constants of their own: functions, and not what the processor has an instruction for.
+FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
+CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
+CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
+
+Indices = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A box of the outputs' index space, computed by one nest of loops."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.sizes)
+
+
+# Emits the statements that compute and store the elements at these indices.
+Body = Callable[[Elements, Indices, Block], None]
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a fusion whose outputs all have the same dimensions."""
+    dimensions = fusion.outputs[0].shape.dimensions
+
+    def body(e: Elements, indices: Indices, block: Block) -> None:
+        places = {}
+        for output in fusion.outputs:
+            own = indices
+            if output.shape.dimensions != dimensions:
+                own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
+            places[output] = own
+        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        for output, own in places.items():
+            e.value(output, own, block)
+        for output, own in places.items():
+            e.store(output, own, block)
+
+    return (_kernel(fusion, target, _segments(fusion, dimensions), body, {}),)
+
+
+def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a dynamic-update-slice that writes only its update; the operand's value is there already.
+
+    Where the update itself reads the operand, the items could see each other's writes: then every element is written.
+    """
+    hero = fusion.hero
+    operand, update = hero.operands[:2]
+    if fusion.outputs != (hero,):
+        return emit(fusion, target)
+
+    def body(e: Elements, indices: Indices, block: Block) -> None:
+        starts = e.run(update_starts(e, hero, block), block)
+        place = tuple(x + s for x, s in zip(indices, starts, strict=True))
+        e.bind(hero, place, e.value(update, indices, block))
+        e.store(hero, place, block)
+
+    segment = Segment((0,) * update.shape.rank, update.shape.dimensions)
+    kernel = _kernel(fusion, target, [segment], body, {hero: operand})
+    if any(a.instruction is operand and a.role == "input" for a in kernel.arguments):
+        return emit(fusion, target)
+    return (kernel,)
+
+
+def _kernel(
+    fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body, updates: dict[Instruction, Instruction]
+) -> Kernel:
+    segments = [s for s in segments if s.size]
+    written = sum(s.size for s in segments)
+    probes = [_Nest(fusion, target, s, body, written) for s in segments]
+    read = {access.instruction for p in probes for access in p.accesses}
+    inputs = [i for i in fusion.inputs if i in read]
+    pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
+    elements = Elements(fusion, target, pointers)
+    block = Block()
+    # A little work is one item; each nest then runs in turn.
+    single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= chunk_of(fusion, target)
+    items = _emit_rows(probes, elements, block) if _go_by_rows(probes) else 0
+    for n, nest in enumerate(probes if not items else ()):
+        if single:
+            with block.scope():
+                nest.emit(elements, block, "0", nest.items)
+            items = 1
+        elif len(probes) == 1:
+            nest.emit(elements, block, "item", 1)
+            items = nest.items
+        else:
+            with block.scope(f"{'else ' if n else ''}if (item < {items + nest.items})"):
+                nest.emit(elements, block, f"(item - {items})", 1)
+            items += nest.items
+    arguments = [input_argument(i) for i in inputs]
+    arguments += [
+        Argument("output", scalar.storage_type(type_name(o)), o, updates=updates.get(o)) for o in fusion.outputs
+    ]
+    # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
+    # code that has other constants is compiled for the processor's masks.
+    wide = any(i.opcode in FUNCTIONS for i in fusion.instructions)
+    text = block.text()
+    called = {
+        fast_path_math.helper(i): None
+        for i in fusion.instructions
+        if i.shape.is_array and fast_path_math.head(i) in text
+    }
+    return Kernel(fusion.name, text, tuple(arguments), items, registers=wide, helpers=tuple(called))
+
+
+def _go_by_rows(nests: Sequence[_Nest]) -> bool:
+    """Whether an item takes rows through all nests: large results are then written from one end to the other, and what
+    several nests read is read once."""
+    outer = nests[0].sizes[:-1] if nests else []
+    return len(nests) > 1 and outer != [] and all(n.streamed and n.sizes[:-1] == outer and n.by_rows for n in nests)
+
+
+def _emit_rows(nests: Sequence[_Nest], e: Elements, block: Block) -> int:
+    """The statements of an item of a few rows through all nests; returns the number of items."""
+    first, count = nests[0], prod(nests[0].sizes[:-1])
+    per_item = max(1, first.chunk // sum(n.sizes[-1] for n in nests))
+    items = -(-count // per_item)
+    with Stretch(e, block, variable("item", 0, items - 1), per_item, count).loop() as row:
+        for nest in nests:
+            with block.scope():
+                nest.emit_row(e, block, row)
+    block.line("RX_FENCE();")
+    return items
+
+
+def chunk_of(fusion: Fusion, target: Target) -> int:
+    """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
+    where that costs no launch."""
+    inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE]
+    moved = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs))
+    ns = sum(ROWS[i.opcode].flops for i in inside) * ADDITION_NS + moved * BYTE_NS
+    chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
+    size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
+    items = -(-size // chunk)
+    if target.team and size * ns >= SHARE_NS * cores:
+        items = max(items, cores)
+    if items <= 1 or items >= EVEN_ITEMS:
+        return chunk
+    share = -(-size // (-(-items // cores) * cores))  # as many for each core
+    return -(-share // WHOLE) * WHOLE
+
+
+def _segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
+    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands."""
+    whole = Segment((0,) * len(dimensions), dimensions)
+    found = _root_concatenate(fusion, dimensions)
+    if found is None or len(found.operands) > MAX_SEGMENTS:
+        return [whole]
+    (axis,) = found.attributes["dimensions"]
+    segments, offset = [], 0
+    for operand in found.operands:
+        size = operand.shape.dimensions[axis]
+        offsets = tuple(offset if d == axis else 0 for d in range(len(dimensions)))
+        segments.append(Segment(offsets, operand.shape.dimensions))
+        offset += size
+    return segments
+
+
+def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
+    members, seen = set(fusion.instructions), set()
+    waiting = [o for o in fusion.outputs if o.shape.dimensions == dimensions]
+    while waiting:
+        i = waiting.pop()
+        if i in seen or i not in members:
+            continue
+        seen.add(i)
+        if i.opcode == "concatenate":
+            return i
+        if is_elementwise(i):
+            waiting += [o for o in i.operands if o.shape.dimensions == dimensions]
+    return None
+
+
+class _Nest:
+    """The loops over one segment: how its dimensions are grouped, and into how many items they fall. `written` counts
+    the elements of all segments."""
+
+    def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
+        self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
+        self._probes: dict[tuple, tuple[Elements, int]] = {}
+        self.groups = self._choose_groups()
+        elements, _ = self._probe(self.groups)
+        self.accesses, self.turns, self.starts = elements.accesses, elements.turns, elements.starts
+        self.has_near = bool(elements.calls)
+        self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
+        self.chunk = max(1, chunk_of(fusion, target) // self.turns)
+        self.turned = self._choose_turned()
+        inner = f"g{len(self.sizes) - 1}"
+        may_stream = self.turned is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        self.streamed = may_stream and non_temporal_stores.applies(
+            target, elements.stores, written, inner, self.sizes[-1]
+        )
+        self.by_rows = target.kind == "cpu" and self.turned is None and self.sizes[-1] < self.chunk
+        if target.kind == "gpu":
+            self.items = segment.size
+        elif self.turned is not None:
+            self.items = self.turned.items
+        elif self.by_rows:
+            self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
+        else:
+            self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
+        self.cut = self._choose_cut(elements)
+        self.appended = self.joined = False
+        if self.by_rows and may_stream and self.cut is None:
+            self.appended, self.joined = self._joins(written)
+        self.abreast = interleaved_row_copy.choose(self, target) if self.appended else None
+        if self.abreast is not None:
+            self.items = self.abreast.items
+
+    def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
+        """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
+        if turns > 1:
+            name = e.names.fresh("n")
+            with block.scope(f"for (int {name} = 0; {name} < {turns}; ++{name})"):
+                self._emit_item(e, block, name)
+        else:
+            self._emit_item(e, block, item)
+
+    def _emit_item(self, e: Elements, block: Block, item: str) -> None:
+        at = e.names.fresh("n")
+        block.line(f"const int {at} = {item};")
+        number = variable(at, 0, self.items - 1)
+        if self.target.kind == "gpu":
+            self.emit_body(e, block, delinearize(number, self.sizes))
+        elif self.turned is not None:
+            self.turned.emit(e, block, number)
+        elif self.abreast is not None:
+            self.abreast.emit(e, block, number)
+        elif self.by_rows:
+            count = prod(self.sizes[:-1])
+            rows = Stretch(e, block, number, self._rows_per_item(), count)
+            if self.joined or self.appended:
+                self._emit_joined(e, block, rows, count)
+            else:
+                with rows.loop() as row:
+                    self._emit_fetch(e, block, row, rows)
+                    self.emit_row(e, block, row)
+        else:
+            parts = -(-self.sizes[-1] // self.chunk)
+            outer = delinearize(number // parts, self.sizes[:-1])
+            stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
+            self._emit_stretch(e, block, outer, stretch, self.cut)
+        if self.streamed or self.joined or self.appended:
+            block.line("RX_FENCE();")
+
+    def _emit_joined(self, e: Elements, block: Block, rows: Stretch, count: int) -> None:
+        """The statements of rows that follow each other in memory."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+        first = constant(0) if rows.whole else variable(rows.first, 0, count - 1)
+        stores = self.probe_body((*delinearize(first, outer), constant(0))).stores
+        if self.appended:
+            with non_temporal_stores.appended(e, block, stores[0], run) as append, rows.loop() as row:
+                self._emit_fetch(e, block, row, rows)
+                self._emit_fetch_far(e, block, row, rows)
+                _, source = self.emit_moved(e, block, (*delinearize(row, outer), constant(0)))
+                append(source, f"{row} == {rows.first}")
+            return
+        with non_temporal_stores.joined(e, block, stores, run) as elements_of, rows.loop() as row:
+            self._emit_fetch(e, block, row, rows)
+            self._emit_fetch_far(e, block, row, rows)
+            with elements_of() as name:
+                self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
+
+    def emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]:
+        """What comes before an element that is only moved: where it goes, and where it lies."""
+        with e.unwritten():
+            self.emit_body(e, block, at)
+        store = e.stores[-1]
+        access = next(a for a in reversed(e.accesses) if a.name == store.value)
+        return non_temporal_stores.place(e, store), f"{e.input(access.instruction)} + ({access.position})"
+
+    def _joins(self, written: int) -> tuple[bool, bool]:
+        """Whether rows follow each other past the caches as they lie, or are gathered until they are worth it."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+        row, inner = variable("r", 0, prod(outer) - 1), variable("i", 0, run - 1)
+        probe = self.probe_body((*delinearize(row, outer), inner))
+        if non_temporal_stores.appends(self.target, probe, written, "r", "i", run):
+            return True, False
+        return False, non_temporal_stores.joins(self.target, probe.stores, written, "r", "i", run)
+
+    def emit_row(self, e: Elements, block: Block, row: Index) -> None:
+        """The statements of one row, which is a whole innermost loop."""
+        stretch = Stretch(e, block, constant(0), self.sizes[-1], self.sizes[-1])
+        self._emit_stretch(e, block, delinearize(row, self.sizes[:-1]), stretch, self.cut)
+
+    def _emit_fetch(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
+        """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
+        inner = f"g{len(self.sizes) - 1}"
+        taken = [a for a in self.accesses if a.position.variables & self.starts and a.position.factor(inner) == 1]
+        taken = [a for a in taken if a.instruction.shape.bytes >= FAR_BYTES]
+        gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
+        if not taken or not gathers or not self.target.clang or self.turns > 1 or rows.single:
+            return
+        most = max(a.instruction.shape.element_type.bits for a in taken) // 8 * self.sizes[-1]
+        with block.scope(), e.ahead(min(most, MOST_AHEAD) // 64 + 1):
+            later = self._later(e, block, row)
+            self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
+
+    def _emit_fetch_far(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
+        """Has what a later row takes from elsewhere than behind the one before, as in a transpose, read ahead."""
+        outer, run = self.sizes[:-1], self.sizes[-1]
+
+        def accesses(at: Index) -> Sequence[Access]:
+            return self.probe_body((*delinearize(at, outer), constant(0))).accesses
+
+        here = accesses(row)
+        if rows.single or not row.variables:
+            return
+        far = [
+            n for n, a in enumerate(here)
+            if not a.conditional and a.instruction.shape.bytes >= FAR_BYTES
+            and a.position.variables == row.variables and a.position.factor(str(row)) is None
+        ]  # fmt: skip
+        if far:
+            read = accesses(self._later(e, block, row))
+            for a in (read[n] for n in far):
+                lines = run * non_temporal_stores.size_of(a.instruction) // LINE + 1
+                block.line(f"rx_fetch((ulong)({e.input(a.instruction)} + ({a.position})), {LINE}, {lines});")
+
+    def _later(self, e: Elements, block: Block, row: Index) -> Index:
+        """Declares the row that is read ahead in the turn of this one, be it the next item's."""
+        later, count = e.names.fresh("n"), prod(self.sizes[:-1])
+        block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {count} ? {row} + {ROWS_AHEAD} : {row};")
+        return variable(later, 0, max(2, count) - 1)
+
+    def _emit_stretch(
+        self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, cut: Cut | None
+    ) -> None:
+        """The innermost loop, or what it falls into, inside loops with these indices."""
+        if cut is None:
+            self._emit_innermost(e, block, outer, stretch, None)
+        elif cut.loop == len(outer):
+            for low, high, _ in cut.parts:
+                self._emit_innermost(e, block, outer, stretch, (low, high))
+        else:
+            name, n = str(outer[cut.loop]), cut.loop
+            if not name.isidentifier():
+                name = e.names.fresh("n")
+                block.line(f"const int {name} = {outer[n]};")
+            for at, (low, high, inside) in enumerate(cut.parts):
+                head = f"if ({name} <= {high})" if at < len(cut.parts) - 1 else ""
+                with block.scope(f"{'else ' if at else ''}{head}".rstrip()):
+                    here = (*outer[:n], variable(name, low, high), *outer[n + 1 :])
+                    self._emit_stretch(e, block, here, stretch, inside)
+
+    def _emit_innermost(
+        self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, within: Range | None
+    ) -> None:
+        """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
+        low, high = within or (0, self.sizes[-1] - 1)
+
+        def calls(at: Index) -> list[Call]:
+            return fast_path_math.pieces(self.probe_body((*outer, at)).calls, str(at))
+
+        def index(name: str) -> Index:
+            return variable(name, low, high)
+
+        def body(at: Index) -> None:
+            self.emit_body(e, block, (*outer, at))
+
+        if self.streamed and high - low + 1 >= non_temporal_stores.SHORT:
+            self._emit_streamed(e, block, outer, stretch.bounds(within), index)
+        elif high - low + 1 < fast_path_math.FROM or not self.has_near or not calls(index("i")):
+            with stretch.loop(within) as inner:
+                body(inner)
+        else:
+            fast_path_math.emit_pieces(e, block, stretch.bounds(within), index, calls, body)
+
+    def _emit_streamed(
+        self, e: Elements, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
+        index: Callable[[str], Index],
+    ) -> None:  # fmt: skip
+        if non_temporal_stores.moved(self.probe_body((*outer, index("i"))), "i"):
+            c_type, first, last = bounds
+            with block.scope():
+                name = e.names.fresh("b")
+                block.line(f"const {c_type} {name} = {first};")
+                to, source = self.emit_moved(e, block, (*outer, index(name)))
+                output = e.stores[-1].instruction
+                count, bits = non_temporal_stores.words(output, f"({last} - {name})")
+                block.line(f"rx_stream_u{bits}((ulong)({to}), (ulong)({source}), {count});")
+            return
+
+        def stores(name: str) -> Sequence[Store]:
+            return self.probe_body((*outer, index(name))).stores
+
+        def fetch(name: str, piece: int) -> None:
+            self._fetch_row(e, block, (*outer, index(name)), piece)
+
+        with non_temporal_stores.pieces(e, block, bounds, stores, fetch) as name:
+            self.emit_body(e, block, (*outer, index(name)))
+
+    def _fetch_row(self, e: Elements, block: Block, at: Indices, piece: int) -> None:
+        """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
+        ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
+        *outer, inner = map(str, at)
+        probe, seen = self.probe_body(at), set()
+        for a in probe.accesses if outer and outer[-1].isidentifier() else ():
+            step = a.position.factor(outer[-1])
+            found = {inner} if a.position.factor(inner) == -1 else probe.starts
+            anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in found), 0)
+            span, others = anywhere.high - anywhere.low + 1, a.position - anywhere
+            if not step or not anywhere.terms or inner in others.variables or a.instruction in seen:
+                continue
+            if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
+                seen.add(a.instruction)
+                size = non_temporal_stores.size_of(a.instruction)
+                begin = f"{others + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
+                lines = -(-piece * span * size // self.sizes[-1] // LINE)
+                place = f"{e.input(a.instruction)} + ({begin})"
+                block.line(f"rx_fetch((ulong)({place}), {LINE}, {lines});")
+
+    def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
+        self.body(e, self._indices(self.groups, at), block)
+
+    def probe_body(self, at: Sequence[Index]) -> Elements:
+        """Emits that into nowhere: the Elements that did it."""
+        e = self._new_elements()
+        self.body(e, self._indices(self.groups, at), Block())
+        return e
+
+    def _rows_per_item(self) -> int:
+        return max(1, self.chunk // self.sizes[-1])
+
+    def _indices(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> Indices:
+        """The output indices of the element at these indices of the groups."""
+        result: list[Index] = []
+        for group, index in zip(groups, at, strict=True):
+            inside = delinearize(index, [self.segment.sizes[d] for d in group])
+            result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
+        return tuple(result)
+
+    def _new_elements(self) -> Elements:
+        pointers = {i: "p" for i in (*self.fusion.inputs, *self.fusion.outputs)}
+        return Elements(self.fusion, self.target, pointers)
+
+    def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[Elements, int]:
+        """Emits one element into nowhere: the Elements that did it, and how many index divisions that took."""
+        key = tuple(map(tuple, groups))
+        if key in self._probes:
+            return self._probes[key]
+        e, block = self._new_elements(), Block()
+        sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
+        at = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(sizes)]
+        self.body(e, self._indices(groups, at), block)
+        text = block.text()
+        self._probes[key] = e, text.count("(int)((uint)") + text.count("(long)((ulong)")
+        return self._probes[key]
+
+    def _choose_groups(self) -> list[list[int]]:
+        """The dimensions, neighbours joined where that takes no division more: outermost first."""
+        dims = [d for d, n in enumerate(self.segment.sizes) if n != 1]
+        if len(dims) <= 1:
+            return [list(range(len(self.segment.sizes)))]
+        # Dimensions of size 1 go with what stands before them.
+        groups: list[list[int]] = []
+        for d, n in enumerate(self.segment.sizes):
+            if groups and (n == 1 or groups[-1] and all(self.segment.sizes[k] == 1 for k in groups[-1])):
+                groups[-1].append(d)
+            else:
+                groups.append([d])
+        joined = [[d for g in groups for d in g]]
+        divisions = self._probe(joined)[1]
+        if divisions == 0:
+            return joined
+        best = self._probe(groups)[1]
+        if divisions <= best:
+            return joined
+        at = len(groups) - 2
+        while at >= 0:
+            trial = groups[:at] + [groups[at] + groups[at + 1]] + groups[at + 2 :]
+            divisions = self._probe(trial)[1]
+            if divisions <= best:
+                groups, best = trial, divisions
+            at -= 1
+        while len(groups) > 1 and prod(self.segment.sizes[d] for d in groups[-1]) < NARROW:
+            groups = groups[:-2] + [groups[-2] + groups[-1]]
+        return groups
+
+    def _choose_cut(self, elements: Elements) -> Cut | None:
+        """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
+        if not elements.tests or self.target.kind == "gpu" or self.turned is not None:
+            return None
+        if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
+            return None
+
+        def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:
+            return self.probe_body([variable(f"g{n}", low, high) for n, (low, high) in enumerate(ranges)]).tests
+
+        return cut([(0, size - 1) for size in self.sizes], tests)
+
+    def _choose_turned(self) -> Turned | None:
+        """The loops that turn blocks, if a read runs across memory in the innermost group and along it in another."""
+        inner = len(self.sizes) - 1
+        for n in reversed(range(inner)):
+            if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
+                turned = Turned(self, n, self.accesses, self.chunk, self.target)
+                return turned if turned.pays else None
+        return None

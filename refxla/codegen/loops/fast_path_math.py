@@ -1,0 +1,104 @@
+"""Functions that are cheap for moderate operands and dear for large ones: sine, cosine and tangent.
+
+A loop over many elements is vectorised, and a vector computes both ways. So an innermost loop goes in pieces: the
+operands of such a function are computed into an array, with whether one of them is large; then the function of all
+of them, the cheap way if none is; then what reads it. Both ways have the same bits for a moderate operand.
+
+    for (int i ...) { x[i - b] = <the operand>; large |= |x[i - b]| > limit; }
+    near_sine_f32(x, count, large);
+    for (int i ...) <store what is computed of x[i - b]>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index
+from .. import prelude, scalar
+from ..c_block import Block
+from ..elemental_ir_emitter import Call, Elements, type_name
+
+PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
+FROM = 32  # elements of a loop from which on it goes in pieces
+MOST = 8  # functions with an array
+
+
+def pieces(calls: Sequence[Call], loop: str) -> list[Call]:
+    """The calls that are worth an array in a loop over the variable `loop`: in an order in which they can be made."""
+    found: dict[tuple, Call] = {}
+    for call in calls:
+        used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
+        if not call.conditional and loop in used:
+            found.setdefault((call.instruction, call.indices), call)
+    return list(found.values())[:MOST]
+
+
+def helper(instruction: Instruction) -> str:
+    """The C function that computes the function of all elements of an array in place, one of which may be `large`."""
+    name, block = type_name(instruction), Block()
+    c_type = scalar.register_type(name)
+    text = scalar.expression(instruction.opcode, (name,), name, ("x[i]",))
+    with block.scope(f"void {head(instruction)}{c_type}* const x, const int count, const int large)"):
+        with block.scope("if (large)"), block.scope("for (int i = 0; i < count; ++i)"):
+            block.line(f"x[i] = {text};")
+        with block.scope("else"), block.scope("for (int i = 0; i < count; ++i)"):
+            block.line(f"x[i] = {_near(instruction, text)};")
+    return block.text()
+
+
+def head(instruction: Instruction) -> str:
+    """How the function is called, up to its arguments."""
+    return f"near_{instruction.opcode}_{type_name(instruction)}("
+
+
+def _near(instruction: Instruction, text: str) -> str:
+    return text.replace(f"rx_{instruction.opcode}_f", f"rx_{instruction.opcode}_near_f")
+
+
+def emit_pieces(
+    e: Elements,
+    block: Block,
+    bounds: tuple[str, str, str],
+    index: Callable[[str], Index],
+    calls: Callable[[Index], Sequence[Call]],
+    body: Callable[[Index], None],
+) -> None:
+    """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces.
+
+    `index` makes an index of a variable's name, `calls` gives the calls at an index, `body` emits what is computed.
+    """
+    (c_type, first, last), fresh = bounds, e.names.fresh
+    start, end, count = fresh("b"), fresh("e"), fresh("n")
+    wanted = calls(index(fresh("i")))
+    arrays = [fresh("x") for _ in wanted]
+
+    def bind(done: int, at: Index) -> None:
+        for call, array in list(zip(calls(at), arrays, strict=True))[:done]:
+            e.bind(call.instruction, call.indices, f"{array}[{at} - {start}]")
+
+    for call, array in zip(wanted, arrays, strict=True):
+        block.line(
+            f"{scalar.register_type(type_name(call.instruction))} {array}[{PIECE}] __attribute__((aligned(64)));"
+        )
+    with block.scope(f"for ({c_type} {start} = {first}; {start} < {last}; {start} += {PIECE})"):
+        block.line(f"const {c_type} {end} = {start} + {PIECE} < {last} ? {start} + {PIECE} : {last};")
+        block.line(f"const int {count} = (int)({end} - {start});")
+        for n, array in enumerate(arrays):
+            name, large = fresh("i"), fresh("large")
+            block.line(f"int {large} = 0;")
+            with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
+                at = index(name)
+                bind(n, at)
+                call = calls(at)[n]
+                value = e.value(call.instruction.operands[0], call.indices, block)
+                real = "f64" if type_name(call.instruction) == "f64" else "f32"
+                limit = prelude.constant(real, "trig_limit")
+                block.line(f"{array}[{name} - {start}] = {value};")
+                block.line(f"{large} |= RX_FABS_{real.upper()}({value}) > {limit};")
+            block.line(f"{head(wanted[n].instruction)}{array}, {count}, {large});")
+        name = fresh("i")
+        with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
+            bind(len(arrays), index(name))
+            body(index(name))

@@ -1,0 +1,78 @@
+"""Where loops fall into ranges: a pad or a concatenate asks on which side of a constant an index lies.
+
+Between two such constants the answer is known, so that the elements of that range are computed without the test, and
+clang can make a vector of them. A heat equation's plate falls into its first row, its last row, and between them the
+first column, the last column and all else.
+
+    breaks(i - 1, 0, "i")                   [1]: from i == 1 on, i - 1 >= 0
+    cut([(0, 511)], ...)                    Cut(0, ((0, 0, None), (1, 510, None), (511, 511, None)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...analysis.index_expression import Index
+
+THIN = 16  # indices of a range that is joined with a neighbour as thin; less in a short loop
+MAX_RANGES = 8  # of one loop
+SHARE = 8  # a range with less than this part of a loop is not worth being cut in the loops inside
+
+Test = tuple[Index, int]  # an index, and the least value for which the answer is another one
+Range = tuple[int, int]  # the first and the last index
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Loop number `loop` in `parts`: each the first and the last index, and how the loops inside it are cut."""
+
+    loop: int
+    parts: tuple[tuple[int, int, Cut | None], ...]
+
+
+def cut(ranges: Sequence[Range], tests: Callable[[Sequence[Range]], Sequence[Test]]) -> Cut | None:
+    """How the loops over indices named g0, g1, ... of these ranges, outermost first, are cut; None where they are not.
+
+    `tests` gives what the code asks of its indices, where those of the loops are known to lie in some ranges.
+    """
+    asked = tests(ranges)
+    if not asked:
+        return None
+    for n, (low, high) in enumerate(ranges):
+        found = {v for index, bound in asked for v in breaks(index, bound, f"g{n}") if low < v <= high}
+        parts = _without_thin_neighbours(low, high, sorted(found))
+        if 1 < len(parts) <= MAX_RANGES:
+            size = high - low + 1
+            inside = [
+                cut([*ranges[:n], part, *ranges[n + 1 :]], tests) if (part[1] - part[0] + 1) * SHARE >= size else None
+                for part in parts
+            ]
+            return Cut(n, tuple((*part, c) for part, c in zip(parts, inside, strict=True)))
+    return None
+
+
+def breaks(index: Index, bound: int, name: str) -> list[int]:
+    """The values of variable `name` from which on index >= bound may be, or surely is, decided otherwise."""
+    terms = [(atom, c) for atom, c in index.terms if name in Index(((atom, 1),), 0).variables]
+    if len(terms) != 1 or terms[0][0].operation == "%":
+        return []
+    ((atom, c),) = terms
+    own = Index(((atom, c),), 0)
+    found = []
+    for rest in {index.low - own.low, index.high - own.high}:
+        at = -((rest - bound) // c) if c > 0 else (rest - bound) // -c + 1
+        found += breaks(atom.index, at * atom.divisor, name) if atom.operation else [at]
+    return found
+
+
+def _without_thin_neighbours(low: int, high: int, at: Sequence[int]) -> list[Range]:
+    """The ranges that begin at `low` and at `at`, where neighbours that are thin are one."""
+    thin = min(THIN, (high - low + 1) // SHARE)
+    parts: list[Range] = []
+    for begin, end in zip((low, *at), (*at, high + 1), strict=True):
+        part = (begin, end - 1)
+        if parts and end - begin < thin and parts[-1][1] - parts[-1][0] + 1 < thin:
+            part = (parts.pop()[0], end - 1)
+        parts.append(part)
+    return parts

@@ -1,0 +1,92 @@
+"""Rows that are only moved, and lie in memory beside rows that go elsewhere: a transpose of the first two dimensions.
+
+Rows of one group of indices follow each other in the result, those of another one where they lie. A few rows of the
+latter are taken at a time, so that memory is read in longer stretches, and what becomes of each is written abreast,
+past the caches:
+
+    for each row along the result:
+        for each of the few beside it in memory:  append it to its own stretch of the result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Protocol
+
+from ...analysis.index_expression import Index, constant, delinearize, variable
+from ...device.description import LINE, Target
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from . import non_temporal_stores
+from .contiguous_copy import Stretch
+
+ROWS = 8  # that are taken at a time
+AHEAD = 2  # turns of these, after which those come that are fetched
+LEAST = 1 << 12  # bytes of a stretch of the result
+ITEMS = 4  # for each core, if there is enough
+FAR_BYTES = 1 << 20  # of what they are taken from, which is more than stays in a near cache
+
+
+class Nest(Protocol):
+    """What is asked of the nest: its groups' sizes, and where an element lies and goes that it only moves."""
+
+    sizes: list[int]
+
+    def emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]: ...
+
+    def probe_body(self, at: Sequence[Index]) -> Elements: ...
+
+
+class Abreast:
+    """The loops of `nest`, whose rows lie behind each other by group `beside`."""
+
+    def __init__(self, nest: Nest, beside: int, step: int, element_bytes: int, target: Target) -> None:
+        self.nest, self.beside, self.step = nest, beside, step
+        self.bytes = nest.sizes[-1] * element_bytes
+        self.counts = nest.sizes[:-1]
+        length = self.counts[-1]
+        self.counts[beside] = blocks = -(-self.counts[beside] // ROWS)
+        parts = min(-(-ITEMS * target.compute_units // blocks), max(1, length * self.bytes // LEAST))
+        self.part = -(-length // parts)
+        self.counts[-1] = -(-length // self.part)
+        self.items = prod(self.counts)
+
+    def emit(self, e: Elements, block: Block, number: Index) -> None:
+        """The statements of an item."""
+        sizes = self.nest.sizes
+        at = [*delinearize(number, self.counts), constant(0)]
+        rows = Stretch(e, block, at[self.beside], ROWS, sizes[self.beside])
+        along = Stretch(e, block, at[-2], self.part, sizes[-2])
+        lines, last = e.names.fresh("lines"), e.names.fresh("n")
+        block.line(f"uchar {lines}[{3 * LINE * ROWS}] __attribute__((aligned({LINE})));")
+        with along.loop() as at[-2], rows.loop() as row:
+            at[self.beside] = row
+            to, source = self.nest.emit_moved(e, block, at)
+            fetched = f"{source} + {AHEAD * self.step}l"
+            block.line(f"rx_fetch((ulong)({fetched}), {LINE}, {self.bytes // LINE + 1});")
+            line = f"{lines} + ({row} - {rows.first}) * {3 * LINE}"
+            block.line(
+                non_temporal_stores.append(f"(ulong)({to})", source, self.bytes, line, f"{at[-2]} == {along.first}")
+            )
+        block.line(f"const int {last} = {along.last} - 1;")
+        at[-2] = variable(last, 0, sizes[-2] - 1)
+        with rows.loop() as row:
+            at[self.beside] = row
+            to, _ = self.nest.emit_moved(e, block, at)
+            line = f"{lines} + ({row} - {rows.first}) * {3 * LINE}"
+            block.line(non_temporal_stores.append_rest(f"(ulong)({to}) + {self.bytes}", line))
+
+
+def choose(nest: Nest, target: Target) -> Abreast | None:
+    """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
+    groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
+    probe = nest.probe_body(groups)
+    access = non_temporal_stores.moved(probe, str(groups[-1]))
+    if access is None or access.instruction.shape.bytes < FAR_BYTES or len(groups) < 3:
+        return None
+    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(str(groups[-2]))
+    if step is None or abs(step) <= run or nest.sizes[-2] * run * size < LEAST:
+        return None
+    near = [n for n in range(len(groups) - 2) if access.position.factor(str(groups[n])) == run]
+    return Abreast(nest, near[0], step, size, target) if near else None

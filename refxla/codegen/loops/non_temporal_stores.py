@@ -1,0 +1,220 @@
+"""Results that are larger than caches are written past them, in whole lines.
+
+A line that is stored to is otherwise read from memory before, and drives out another, though nobody will find it there
+when it is wanted. A loop computes a piece of its results into a private array, which is then written: the lines that
+lie in it as a whole past the caches, what is left at its ends as ever, since other items have the rest of those lines.
+
+    for (int b = first; b < last; b = e) {
+        const int e = <the end of the last whole line in a piece from b on>;
+        for (int i = b; i < e; ++i) lines[i - b] = <element i>;
+        rx_stream(<the place of element b>, lines, e - b);
+    }
+
+Short rows that follow each other in memory are gathered until there are enough of them (`joined`).
+
+What is only moved is not computed first: it goes from where it lies, a stretch of it at a time (rx_stream), or row
+behind row (`appended`), so that but a line that two rows share is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from refxla_spec.module import Instruction
+
+from ...device.description import LINE, Target
+from .. import scalar
+from ..c_block import Block
+from ..elemental_ir_emitter import Access, Elements, Store, type_name
+
+STREAMED = 1 << 25  # bytes of results from which on they are written past the caches
+PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
+JOINED = 1 << 11  # bytes of short rows that are gathered
+LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
+LEAST_APPENDED = 2 * LINE  # bytes of a row that is moved, so that there is a line in it wherever it begins
+SHORT = 64  # elements of a range of a loop, below which they are stored as ever
+MOST_RESULTS = 4
+_BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4}
+
+Bounds = tuple[str, str, str]  # C: the type of an index, its first value, the value behind its last
+
+
+def storage(i: Instruction) -> str:
+    """The C type of its elements in memory."""
+    return scalar.storage_type(type_name(i))
+
+
+def size_of(i: Instruction) -> int:
+    """Bytes of one element in memory."""
+    return _BYTES.get(storage(i), i.shape.element_type.bits // 8)
+
+
+def applies(target: Target, stores: Sequence[Store], count: int, inner: str, run: int) -> bool:
+    """Whether `count` elements of each result are written past the caches, by loops whose innermost ones go through
+    `run` of them, counted by the variable `inner`."""
+    return _may(target, stores, count, inner) and run * min(size_of(s.instruction) for s in stores) >= LEAST_RUN
+
+
+def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: str, run: int) -> bool:
+    """Whether they are so by loops over rows of `run` elements that are gathered, counted by the variable `row`."""
+    short = all(run * size_of(s.instruction) < JOINED for s in stores)
+    return short and _follow(stores, row, run) and _may(target, stores, count, inner)
+
+
+def appends(target: Target, probe: Elements, count: int, row: str, inner: str, run: int) -> bool:
+    """Whether they are so by loops over rows of `run` elements that are only moved, from one place each."""
+    stores = probe.stores
+    if moved(probe, inner) is None or not _follow(stores, row, run) or not _may(target, stores, count, inner):
+        return False
+    return run * size_of(stores[0].instruction) >= LEAST_APPENDED
+
+
+def moved(probe: Elements, inner: str) -> Access | None:
+    """Where in memory that lies which the emitted statements store, if they but move what follows there element by
+    element, counted by the variable `inner`."""
+    if len(probe.stores) != 1 or probe.stores[0].position.factor(inner) != 1:
+        return None
+    found = None
+    for access in probe.accesses:
+        if is_moved(access, probe.stores[0]) and access.position.factor(inner) == 1 and not access.conditional:
+            found = access
+        elif inner in access.position.variables:
+            return None
+    return found
+
+
+def is_moved(access: Access, store: Store) -> bool:
+    """Whether what is stored are the bits that were read; of types with a bit pattern for each of their bytes."""
+    name = type_name(store.instruction)
+    whole = name != "pred" and store.instruction.shape.element_type.bits >= 8
+    return access.name == store.value and type_name(access.instruction) == name and whole
+
+
+def _follow(stores: Sequence[Store], row: str, run: int) -> bool:
+    return all(s.position.factor(row) == run for s in stores)
+
+
+def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> bool:
+    if target.kind != "cpu" or not target.clang or not 0 < len(stores) <= MOST_RESULTS:
+        return False
+    if any(s.position.factor(inner) != 1 for s in stores):
+        return False
+    return count * sum(size_of(s.instruction) for s in stores) >= STREAMED
+
+
+@contextmanager
+def pieces(
+    e: Elements,
+    block: Block,
+    bounds: Bounds,
+    probe: Callable[[str], Sequence[Store]],
+    start: Callable[[str, int], None] = lambda name, piece: None,
+) -> Iterator[str]:
+    """The loop of these bounds in pieces; gives the name of the index. `probe` gives the stores at one of a name;
+    `start` emits what comes first in a piece that begins at one, and has so many elements at most."""
+    (c_type, first, last), fresh = bounds, e.names.fresh
+    begin, end, name = fresh("b"), fresh("e"), fresh("i")
+    stores = probe(begin)
+    piece = PIECE // max(size_of(s.instruction) for s in stores)
+    lines = {s.instruction: fresh("lines") for s in stores}
+    for output, array in lines.items():
+        block.line(f"{storage(output)} {array}[{piece}] __attribute__((aligned({LINE})));")
+    with block.scope(f"for ({c_type} {begin} = {first}, {end}; {begin} < {last}; {begin} = {end})"):
+        behind = f"(int)((ulong)({place(e, stores[0])}) % {LINE} / {size_of(stores[0].instruction)})"
+        block.line(f"{end} = {begin} + {piece} - {behind};")
+        block.line(f"{end} = {end} < {last} ? {end} : {last};")
+        start(begin, piece)
+        for output, array in lines.items():
+            e.gather(output, f"{array}[{name} - {begin}]")
+        with block.scope(f"for ({c_type} {name} = {begin}; {name} < {end}; ++{name})"):
+            yield name
+        for s in stores:
+            e.gather(s.instruction, None)
+            count, bits = words(s.instruction, f"({end} - {begin})")
+            block.line(f"rx_stream_u{bits}((ulong)({place(e, s)}), (ulong){lines[s.instruction]}, {count});")
+
+
+@contextmanager
+def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iterator[Callable[[], Iterator[str]]]:
+    """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
+    statements of a row's element and makes the loop over them: it gives the name of the index."""
+    fresh = e.names.fresh
+    lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
+    for s in stores:
+        array, count, to = lines[s.instruction]
+        size = (JOINED + LINE) // size_of(s.instruction) + run
+        block.line(f"{storage(s.instruction)} {array}[{size}] __attribute__((aligned({LINE})));")
+        block.line(f"int {count} = 0;")
+        block.line(f"ulong {to} = (ulong)({place(e, s)});")
+
+    @contextmanager
+    def row() -> Iterator[str]:
+        name = fresh("i")
+        for output, (array, count, _) in lines.items():
+            e.gather(output, f"{array}[{count} + {name}]")
+        with block.scope(f"for (int {name} = 0; {name} < {run}; ++{name})"):
+            yield name
+        for output, (array, count, to) in lines.items():
+            e.gather(output, None)
+            moved, bits = words(output, count)
+            block.line(f"{count} += {run};")
+            with block.scope(f"if ({count} >= {JOINED // size_of(output)})"):
+                rest = fresh("n")
+                block.line(f"const int {rest} = rx_join_u{bits}({to}, (ulong){array}, {moved}) / {size_of(output)};")
+                block.line(f"{to} += ({count} - {rest}) * {size_of(output)}ul;")
+                block.line(f"{count} = {rest};")
+
+    yield row
+    for output, (array, count, to) in lines.items():
+        moved, bits = words(output, count)
+        block.line(f"rx_stream_u{bits}({to}, (ulong){array}, {moved});")
+
+
+@contextmanager
+def appended(e: Elements, block: Block, store: Store, run: int) -> Iterator[Callable[[str, str], None]]:
+    """Around a loop over rows of `run` elements, the first of which goes where `store` says; gives what emits the
+    statements of a row that lies at a place in memory, with a C condition: whether it is the first one."""
+    line, to = e.names.fresh("line"), e.names.fresh("to")
+    bytes_of_row = run * size_of(store.instruction)
+    block.line(f"uchar {line}[{3 * LINE}] __attribute__((aligned({LINE})));")
+    block.line(f"ulong {to} = (ulong)({place(e, store)});")
+
+    def emit(source: str, first: str) -> None:
+        block.line(append(to, source, bytes_of_row, line, first))
+        block.line(f"{to} += {bytes_of_row};")
+
+    yield emit
+    block.line(append_rest(to, line))
+
+
+def append(to: str, source: str, count: int, line: str, first: str) -> str:
+    """The statement that moves so many bytes to an address, behind those of which a part waits at `line`, where there
+    is room for three lines (see rx_append in prelude/non_temporal_stores.cl)."""
+    return f"rx_append({to}, (ulong)({source}), {count}, (ulong)({line} + {LINE}), {first});"
+
+
+def append_rest(to: str, line: str) -> str:
+    """The statement that writes what waits there, up to the address `to`."""
+    return f"rx_append_rest({to}, (ulong)({line} + {LINE}));"
+
+
+def words(i: Instruction, count: str) -> tuple[str, int]:
+    """As how many words, and of how many bits, the prelude moves so many elements."""
+    size = size_of(i)
+    return (count if size <= 8 else f"{size // 8} * {count}"), 8 * min(8, size)
+
+
+def lines_of(
+    output: Instruction, to: str, step: int, gathered: str, left: str, columns: str, rows: str, height: int, first: str
+) -> str:
+    """The statement that writes a block of a result, whose first column begins at the place `to`; its elements, and a
+    line before those of each column, lie at `gathered` (see rx_lines in prelude/non_temporal_stores.cl)."""
+    (rows, bits), (strip, _), (stride, _) = words(output, rows), words(output, str(height)), words(output, f"{step}l")
+    to, gathered, left = f"(ulong)({to})", f"(ulong)({gathered})", f"(ulong)({left})"
+    return f"rx_lines_u{bits}({to}, {stride}, {gathered}, {left}, {columns}, {rows}, {strip}, {first});"
+
+
+def place(e: Elements, store: Store) -> str:
+    """Where in memory it goes, as C."""
+    return f"{e.output(store.instruction)} + ({store.position})"

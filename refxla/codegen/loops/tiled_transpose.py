@@ -1,0 +1,285 @@
+"""The loops of a nest in which some reads run across memory: a transpose, alone or fused with other work.
+
+The innermost group of indices, along which results are written, counts the rows of such a read; another group, along
+which it is read, its columns. A unit of work is a panel of columns, walked down its rows a few at a time:
+
+    for each strip of `height` rows:
+        for each block of `width` columns, about a line of what is read:
+            turn the block of each such input in vector registers, into a private array
+            for each column of the block:  for each of its rows:  compute, from there, and store
+
+What is only moved is turned into where it belongs. Where the results are larger than caches, a block is gathered in a
+private array, and written past the caches in whole lines: these are then not read before, and what they would drive out
+of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements behind its
+last whole line until it is written again; those before its first line and behind its last one are stored one by one,
+since other items have the rest of these lines.
+
+Lines are written while others are read, so each block is small, and has what comes some blocks later read ahead. Panels
+are as wide as the processor remembers places of pages for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple, Protocol
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, delinearize, variable
+from ...device.description import LINE, Target
+from .. import scalar
+from ..c_block import Block
+from ..elemental_ir_emitter import Access, Elements, Store, type_name
+from .contiguous_copy import Stretch
+from .non_temporal_stores import is_moved, lines_of, size_of, storage
+
+REACH = 4  # elements between a read and the next one, from which it runs across memory
+FAR = 16  # of them, from which it is worth turning them one by one in the caches
+MAX_INPUTS = 4  # of which blocks are turned
+PANEL = 128  # columns of a panel whose results stay in the caches
+PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
+RUN = 256  # bytes of a column of results that are written at a time
+MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
+STREAMED = 1 << 24  # bytes of results from which on they are written past the caches
+STREAMED_ITEMS = 2  # for each core then, if there is enough: few long columns are best
+AHEAD = 1024  # bytes of a row that are fetched ahead of those that are turned
+AT_ONCE = 16  # bytes of a row that are read at once
+SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
+
+
+class Nest(Protocol):
+    """What is asked of the nest: its groups' sizes, and its body at indices of the groups."""
+
+    sizes: list[int]
+
+    def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None: ...
+
+    def probe_body(self, at: Sequence[Index]) -> Elements: ...
+
+
+def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
+    """The accesses that run across memory with the variable `row` and along it with `column`, each once."""
+    found: dict[tuple, Access] = {}
+    for a in accesses:
+        step = a.position.factor(row)
+        if a.conditional or step is None or abs(step) < REACH or a.position.factor(column) not in (1, -1):
+            continue
+        if len(found) < MAX_INPUTS:
+            found[a.instruction, a.indices] = a
+    return list(found.values())
+
+
+class _Block(NamedTuple):
+    """C: the variables of a block's first row and column, how many it has of both, where the unit's rows and columns
+    begin and end; and the indices of its first element."""
+
+    row: str
+    column: str
+    rows: str
+    columns: str
+    first_row: str
+    first_column: str
+    last_column: str
+    at: tuple[Index, ...]
+
+
+class Turned:
+    """The loops of `nest` whose reads run along group `columns` and across the innermost one."""
+
+    def __init__(self, nest: Nest, columns: int, accesses: Sequence[Access], chunk: int, target: Target) -> None:
+        self.nest, self.group, self.inner, self.target = nest, columns, len(nest.sizes) - 1, target
+        self.rows, self.columns = nest.sizes[self.inner], nest.sizes[columns]
+        probe = nest.probe_body([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])
+        inputs = across(probe.accesses, f"g{self.inner}", f"g{columns}")
+        self.inputs, self.outputs = [a.instruction for a in inputs], [s.instruction for s in probe.stores]
+        read, written = list(map(size_of, self.inputs)), list(map(size_of, self.outputs))
+        self.height, self.width = LINE // min(*read, *written), max(4, LINE // max(read))
+        along = all(s.position.factor(f"g{self.inner}") == 1 for s in probe.stores)
+        self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in read)
+        single = self.in_registers and along and len(inputs) == len(probe.stores) == 1
+        self.moved = single and is_moved(inputs[0], probe.stores[0])
+        size = prod(nest.sizes)
+        far = any(abs(a.position.factor(f"g{self.inner}")) >= FAR for a in inputs)
+        self.streamed = target.clang and along and sum(written) * size >= STREAMED
+        self.pays = far or self.streamed or self.in_registers
+        panel, chunk = PANEL, max(chunk, self.height * self.width)
+        if self.streamed:
+            self.height = max(min(RUN // max(written), MOST_ROWS), LINE // min(written), 2 * AT_ONCE // min(read))
+            panel = PAGES // len(written)
+            chunk = max(chunk, size // (STREAMED_ITEMS * target.compute_units))
+        parts = -(-self.columns // max(panel, self.width))
+        self.panel = -(-self.columns // (parts * self.width)) * self.width
+        self.panels = -(-self.columns // self.panel)
+        parts = max(1, self.rows * min(self.panel, self.columns) // chunk)
+        self.stretch = -(-self.rows // (parts * self.height)) * self.height
+        self.stretches = -(-self.rows // self.stretch)
+        self.units = size // (self.rows * self.columns) * self.panels * self.stretches
+        self.items = -(-self.units // -(-self.units // max(1, size // chunk)))
+        self.per_item = -(-self.units // self.items)
+        self.straight = self.moved and (self.streamed or self._is_apart(probe.stores[0], f"g{columns}"))
+
+    def _is_apart(self, store: Store, column: str) -> bool:
+        """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,
+        and the lines of a block do not drive each other out of their few places in a cache."""
+        size = size_of(store.instruction)
+        last = self.columns - (self.panels - 1) * self.panel
+        return last >= AT_ONCE // size and store.position.factor(column) * size % SAME_PLACES != 0
+
+    def emit(self, e: Elements, block: Block, number: Index) -> None:
+        """The statements of an item."""
+        fresh = e.names.fresh
+        counts = list(self.nest.sizes)
+        counts[self.inner], counts[self.group] = self.stretches, self.panels
+        turned = [fresh("turned") for _ in self.inputs]
+        if not (self.straight and self.streamed):
+            for name, i in zip(turned, self.inputs, strict=True):
+                _declare(block, name, i, (self.width + _spare(i)) * self.height)
+        lines = {o: (fresh("lines"), fresh("left")) for o in self.outputs if self.streamed}
+        for o, (name, left) in lines.items():
+            _declare(block, name, o, (self.width + _spare(o)) * self._gathered(o))
+            _declare(block, left, o, self.panel * (LINE // size_of(o)))
+        with Stretch(e, block, number, self.per_item, self.units).loop() as unit:
+            at = list(delinearize(unit, counts))
+            first_row, last_row = self._bounds(e, block, at[self.inner], self.stretch, self.rows)
+            first_column, last_column = self._bounds(e, block, at[self.group], self.panel, self.columns)
+            row, column = fresh("r"), fresh("c")
+            # What is left of the last lines is written by a last strip, which may have no rows.
+            head = "" if self.streamed else f"{row} < {last_row}"
+            with block.scope(f"for (int {row} = {first_row}; {head}; {row} += {self.height})"):
+                rows = _least(e, block, f"{last_row} - {row}", self.height)
+                with block.scope(
+                    f"for (int {column} = {first_column}; {column} < {last_column}; {column} += {self.width})"
+                ):
+                    columns = _least(e, block, f"{last_column} - {column}", self.width)
+                    at[self.inner] = variable(row, 0, max(self.rows, 2) - 1)
+                    at[self.group] = variable(column, 0, max(self.columns, 2) - 1)
+                    here = _Block(row, column, rows, columns, first_row, first_column, last_column, tuple(at))
+                    self._emit_block(e, block, here, turned, lines)
+                if self.streamed:
+                    block.line(f"if ({rows} < {self.height}) break;")
+        if self.streamed:
+            block.line("RX_FENCE();")
+
+    def _bounds(self, e: Elements, block: Block, part: Index, size: int, limit: int) -> tuple[str, str]:
+        """C variables: where a part begins, and where it ends."""
+        first, last = e.names.fresh("b"), e.names.fresh("e")
+        end = f"{first} + {size}"
+        if limit % size:
+            end = f"{end} < {limit} ? {end} : {limit}"
+        block.line(f"const int {first} = {part * size};")
+        block.line(f"const int {last} = {end};")
+        return first, last
+
+    def _gathered(self, output: Instruction) -> int:
+        """Elements that are gathered of a column: up to a line that is not whole, and those of a strip."""
+        return LINE // size_of(output) + self.height
+
+    def _emit_block(
+        self, e: Elements, block: Block, b: _Block, turned: Sequence[str],
+        lines: dict[Instruction, tuple[str, str]],
+    ) -> None:  # fmt: skip
+        probe = self.nest.probe_body(b.at)
+        accesses = across(probe.accesses, b.row, b.column)
+        if self.straight:
+            store = probe.stores[0]
+            step = store.position.factor(b.column)
+            to = f"{e.output(store.instruction)} + ({store.position})"
+            if self.streamed:
+                step = self._gathered(store.instruction)
+                to = self._strip(store.instruction, lines)
+        with block.scope(f"if ({b.rows} > 0)" if self.streamed else ""):
+            if self.straight and self.streamed:
+                self._emit_turn(e, block, b, accesses[0], to, step)
+            elif self.rows % self.height == 0 and not self.streamed:
+                self._emit_strip(e, block, b, accesses, turned, lines, (to, step) if self.straight else None)
+            else:
+                with block.scope(f"if ({b.rows} == {self.height})"):
+                    whole = b._replace(rows=str(self.height))
+                    self._emit_strip(e, block, whole, accesses, turned, lines, (to, step) if self.straight else None)
+                with block.scope("else"):
+                    self._emit_strip(e, block, b, accesses, turned, lines, None)
+        for store in probe.stores if lines else ():
+            output, (name, left) = store.instruction, lines[store.instruction]
+            to = f"{e.output(output)} + ({store.position})"
+            kept = f"{left} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
+            own = f"{name} + {_spare(output) * self._gathered(output)}"
+            first = f"{b.row} == {b.first_row}"
+            step = store.position.factor(b.column)
+            block.line(lines_of(output, to, step, own, kept, b.columns, b.rows, self.height, first))
+
+    def _strip(self, output: Instruction, lines: dict[Instruction, tuple[str, str]]) -> str:
+        """Where a block's elements begin among those that are gathered, behind a line for those before."""
+        return f"{lines[output][0]} + {_spare(output) * self._gathered(output) + LINE // size_of(output)}"
+
+    def _emit_strip(
+        self, e: Elements, block: Block, b: _Block, accesses: Sequence[Access], turned: Sequence[str],
+        lines: dict[Instruction, tuple[str, str]], to: tuple[str, int] | None,
+    ) -> None:  # fmt: skip
+        """What a block computes; what is only moved goes straight to a place with a step between its columns."""
+        if to is not None:
+            self._emit_turn(e, block, b, accesses[0], *to)
+            return
+        for name, access in zip(turned, accesses, strict=True):
+            place = f"{name} + {_spare(access.instruction) * self.height}"
+            self._emit_turn(e, block, b, access, place, self.height)
+        x, y = e.names.fresh("i"), e.names.fresh("i")
+        at = list(b.at)
+        at[self.inner] = variable(y, 0, max(self.rows, 2) - 1)
+        at[self.group] = variable(x, 0, max(self.columns, 2) - 1)
+        with (
+            block.scope(f"for (int {x} = {b.column}; {x} < {b.column} + {b.columns}; ++{x})"),
+            block.scope(f"for (int {y} = {b.row}; {y} < {b.row} + {b.rows}; ++{y})"),
+        ):
+            for name, access in zip(turned, across(self.nest.probe_body(at).accesses, y, x), strict=True):
+                i = access.instruction
+                place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
+                e.bind(i, access.indices, e.assign(type_name(i), scalar.load(type_name(i), place), block))
+            for o in lines:
+                place = f"{self._strip(o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
+                e.gather(o, f"({place})[{y} - {b.row}]")
+            self.nest.emit_body(e, block, at)
+            for o in lines:
+                e.gather(o, None)
+
+    def _emit_turn(self, e: Elements, block: Block, b: _Block, access: Access, to: str, stride: int) -> None:
+        """The block of an input, turned to the place `to`, with `stride` elements between its columns."""
+        sign, step = access.position.factor(b.column), access.position.factor(b.row)
+        source = e.address(access.instruction, access.indices)
+        if self.in_registers:
+            bits = 8 * size_of(access.instruction)
+            block.line(f"rx_turn_u{bits}((ulong)({source}), {step}l, {b.rows}, {b.columns}, {sign}, "
+                       f"{self._ahead(b, access)}, (ulong)({to}), {stride}l);")  # fmt: skip
+            return
+        c, r = e.names.fresh("i"), e.names.fresh("i")
+        with (
+            block.scope(f"for (int {c} = 0; {c} < {b.columns}; ++{c})"),
+            block.scope(f"for (int {r} = 0; {r} < {b.rows}; ++{r})"),
+        ):
+            block.line(f"({to})[{c} * {stride} + {r}] = ({source})[{r} * {step}l + {c} * {sign}];")
+
+    def _ahead(self, b: _Block, access: Access) -> str:
+        """How many elements behind a block those lie that come some blocks later, in the same rows or in the next ones;
+        0 where nothing is read ahead."""
+        sign, step = access.position.factor(b.column), access.position.factor(b.row)
+        if not self.streamed or abs(step) * size_of(access.instruction) <= LINE:  # as it lies: the processor sees it
+            return "0l"
+        ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))
+        below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
+        return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
+
+
+def _least(e: Elements, block: Block, value: str, bound: int) -> str:
+    """A C variable: the value, or the bound if that is less."""
+    name = e.names.fresh("n")
+    block.line(f"const int {name} = {value} < {bound} ? {value} : {bound};")
+    return name
+
+
+def _declare(block: Block, name: str, i: Instruction, count: int) -> None:
+    block.line(f"{storage(i)} {name}[{count}] __attribute__((aligned({LINE})));")
+
+
+def _spare(i: Instruction) -> int:
+    """Columns before a block for which there is room, since it is read sixteen bytes at a time."""
+    return max(0, AT_ONCE // size_of(i) - 1)

@@ -1,0 +1,249 @@
+"""Kernels into one OpenCL C program.
+
+Each kernel's body becomes a function; equal bodies with equal argument types are one function. Functions with similar
+numbers of arguments stand behind a `switch` in one `__kernel`: a device compiles one kernel with fifty cases much
+faster than fifty kernels. On a CPU the functions are not inlined there, which halves the time to compile them; a call
+for each item costs nothing. The functions that a merged kernel calls are not inlined either, so that what one writes is
+read by the next although each takes its own pointers to be `restrict`.
+
+What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
+is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
+its part, so that no two are called alike: PoCL knows what it made of a binary by its kernels' names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..device.description import Target
+from ..ir.plan import Argument, Kernel
+from . import prelude
+
+# The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
+_WIDTHS = (8, 32, 1 << 30)
+_GROWTH = 4  # so many parts later parts are twice as large, and after twice as many three times
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
+    of the largest launch."""
+
+    source: str
+    functions: tuple[str, ...]
+    items: int = 1
+
+
+@dataclass(frozen=True)
+class Program:
+    """OpenCL C in parts and, for each kernel given, its (name of the __kernel, value of its argument `which`).
+
+    A __kernel takes `which` and `base` (both int), then as many pointers as `pointers` says, of which a function may
+    use but the first ones; item = base + get_global_id(0).
+    """
+
+    parts: tuple[Part, ...]
+    entries: tuple[tuple[str, int], ...]
+    pointers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """The source of all parts, to be read; only a single part can be compiled so."""
+        return "\n".join(part.source for part in self.parts)
+
+
+class _Dispatcher:
+    """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, the
+    items of a team's, which takes their number and where it is in its phases, too; else 0)."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.items = name, 1
+        self.functions: list[tuple[str, list[str], int]] = []
+        self.texts: dict[str, int] = {}  # the functions and those that they call, with their sizes
+
+    @property
+    def size(self) -> int:
+        """Characters of the functions, and of those that they call."""
+        return sum(self.texts.values())
+
+    @property
+    def count(self) -> int:
+        """How many pointers it takes."""
+        return max(len(types) for _, types, _ in self.functions)
+
+    def text(self) -> str:
+        pointers = "".join(f", __global void* p{n}" for n in range(self.count))
+        lines = [f"__kernel void {self.name}(const int which, const int base{pointers}) {{"]
+        lines.append("    const int item = base + (int)get_global_id(0);")
+        lines.append("    switch (which) {")
+        for which, (name, types, team) in enumerate(self.functions):
+            args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
+            if not team:
+                lines.append(f"    case {which}: {name}(item{args}); break;")
+                continue
+            lines += [
+                f"    case {which}: {{",
+                "        int phase[3] = {0, 0, 0};",
+                f"        {name}(item, {team}, phase{args});",
+                f"        rx_leave_s32((__global long*)p0, {team});",
+                "        break;",
+                "    }",
+            ]
+        lines += ["    }", "}", ""]
+        return "\n".join(lines)
+
+
+def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) -> Program:
+    """The program of all kernels for a target: one part, or parts of at least about `part` characters."""
+    return Builder(target, part).program(kernels)
+
+
+class Builder:
+    """A program that is made kernel by kernel.
+
+    `part` is the number of characters from which the first part is full; those after it grow, since what parts have in
+    common is compiled for each. None makes one part, with a __kernel for each number of arguments. Each part is given
+    to `ready` once it is made.
+    """
+
+    def __init__(
+        self, target: Target, part: int | None = None, ready: Callable[[Part], object] = lambda part: None
+    ) -> None:
+        self.target, self.part, self.ready = target, part, ready
+        self._functions = _Functions(target)
+        self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
+        self._open: dict[int, list[_Dispatcher]] = {}  # by their width
+        self._parts: list[Part] = []
+        self._count = 0
+
+    def add(self, kernel: Kernel) -> None:
+        """Take in a kernel that is launched. Its part may be full then."""
+        self._enter(kernel)
+        for dispatchers in self._open.values():
+            for dispatcher in list(dispatchers):
+                if self.part is not None and dispatcher.size >= self._room:
+                    self._close([dispatcher])
+                    dispatchers.remove(dispatcher)
+
+    def program(self, kernels: Sequence[Kernel]) -> Program:
+        """The program of these kernels, and of those that were added before."""
+        entered = list(map(self._enter, kernels))
+        rest = sorted((d for same in self._open.values() for d in same), key=lambda d: -d.size)
+        while rest:
+            group = [rest.pop(0)]
+            while rest and (self.part is None or sum(d.size for d in group) + rest[0].size <= self.part):
+                group.append(rest.pop(0))
+            self._close(group)
+        self._open.clear()
+        if not self._parts:
+            self._close([])
+        pointers = {d.name: d.count for d, _ in self._launched.values()}
+        return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
+
+    @property
+    def _room(self) -> int:
+        """The characters of the next part."""
+        return self.part * (_GROWTH + min(len(self._parts), 2 * _GROWTH)) // _GROWTH
+
+    def _enter(self, kernel: Kernel) -> tuple[_Dispatcher, int]:
+        name = self._functions.of(kernel)
+        if name not in self._launched:
+            types = [_pointer(a) for a in kernel.arguments]
+            called = self._functions.with_called([name])
+            texts = {n: len(text) for n, text in called}
+            texts |= {h: len(h) for n, _ in called for h in self._functions.helpers[n]}
+            dispatcher = self._dispatcher(len(types), texts)
+            self._launched[name] = (dispatcher, len(dispatcher.functions))
+            dispatcher.functions.append((name, types, kernel.items if kernel.team else 0))
+            dispatcher.texts |= texts
+            dispatcher.items = max(dispatcher.items, kernel.items)
+        return self._launched[name]
+
+    def _dispatcher(self, pointers: int, texts: dict[str, int]) -> _Dispatcher:
+        """The one that grows least by these functions, of which it may have some; not far beyond the size of a part."""
+        width = pointers if self.part is None else next(w for w in _WIDTHS if w >= pointers)
+        same = self._open.setdefault(width, [])
+
+        def cost(d: _Dispatcher) -> float:
+            more = sum(size for name, size in texts.items() if name not in d.texts)
+            return more if self.part is None else more + max(0, d.size + more - 2 * self._room) / 2
+
+        best = min(same, key=cost, default=None)
+        if best is None or cost(best) > sum(texts.values()):
+            best = _Dispatcher(f"refxla_{self._count}")
+            same.append(best)
+            self._count += 1
+        return best
+
+    def _close(self, dispatchers: Sequence[_Dispatcher]) -> None:
+        """Make a part of these dispatchers."""
+        cpu = self.target.kind == "cpu" and self.target.clang
+        qualifier = "__attribute__((noinline)) static" if cpu else "static inline"
+        functions = self._functions
+        needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
+        helpers = [(h, functions.attributes[name]) for name, _ in needed for h in functions.helpers[name]]
+        bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
+        bodies += [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
+
+        def own() -> str:
+            return "\n".join([*bodies, *(d.text() for d in dispatchers)])
+
+        head = self.target.primitives() + prelude.functions(own(), self.target) + "\n"
+        digest = hashlib.sha256("\n".join([*self.target.build_options, head + own()]).encode()).hexdigest()
+        for d in dispatchers:
+            d.name = f"{d.name}_{digest[:16]}"
+        made = Part(head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
+        self._parts.append(made)
+        self.ready(made)
+
+
+class _Functions:
+    """The functions of all parts: `names` has the name of each by its attribute and its text."""
+
+    def __init__(self, target: Target) -> None:
+        wide = target.features and target.kind == "cpu" and target.clang
+        self.wide = f' __attribute__((target("{target.features}")))' if wide else ""
+        self.names: dict[tuple[str, str], str] = {}
+        self.attributes: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.called: dict[str, list[str]] = {}
+        self.helpers: dict[str, tuple[str, ...]] = {}
+        self.counts: dict[int, int] = {}
+
+    def of(self, kernel: Kernel) -> str:
+        """The name of a kernel's function, which is entered if there is no equal one."""
+        called = [self.of(k) for k in kernel.calls]
+        restrict = "" if called else " restrict"  # two arguments of a merged kernel may be one value
+        parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
+        body = re.sub(r"\bcall_(\d+)\(", lambda m: f"{called[int(m[1])]}(", kernel.body) if called else kernel.body
+        size = "const int team, __private int* phase, " if kernel.team else ""
+        text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
+        key = (self.wide if kernel.registers else "", text)
+        if key not in self.names:
+            count = len(kernel.arguments)
+            self.counts[count] = self.counts.get(count, 0) + 1
+            name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
+            self.texts[name], self.called[name], self.attributes[name] = text, called, key[0]
+            self.helpers[name] = kernel.helpers
+        return self.names[key]
+
+    def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """(name, text) of these functions and of those that they call, which come before them."""
+        found: dict[str, str] = {}
+
+        def visit(name: str) -> None:
+            if name not in found:
+                for other in self.called[name]:
+                    visit(other)
+                found[name] = self.texts[name]
+
+        for name in names:
+            visit(name)
+        return list(found.items())
+
+
+def _pointer(argument: Argument) -> str:
+    return f"__global {'const ' if argument.role == 'input' else ''}{argument.ctype}*"

@@ -1,0 +1,143 @@
+"""A matrix times a vector, where the matrix lies along the contraction: its rows are streamed through memory once.
+
+The terms of a row are added in an order that is fixed (contraction_order.py), so the lanes of a vector are rows: square
+blocks of the matrix are transposed in registers, and each of the columns that come out is one multiply-add of all its
+rows with one element of the vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
+
+from ...analysis.contraction_order import segment_terms
+from ...analysis.index_expression import Index, constant, variable
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..elemental_rules import type_name
+from ..kernel_arguments import input_argument, inputs_of, output_argument
+from .gemm import Indices, store_outputs
+from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
+
+BEHIND = 16  # lines of the cache
+
+
+@dataclass(frozen=True)
+class MatrixVector:
+    """result[g, m] = sum over k of matrix[g, m, k] * vector[g, k]; indices of the operands and the result."""
+
+    fusion: Fusion
+    target: Target
+    name: str
+    groups: int
+    m: int
+    k: int
+    matrix_operand: Instruction
+    vector_operand: Instruction
+    matrix: Callable[[Index, Index, Index], Indices]
+    vector: Callable[[Index, Index], Indices]
+    result: Callable[[Index, Index], Indices]
+
+    def _matrix_position(self, g: Index, m: Index, k: Index):
+        return direct_access(self.fusion, self.target, self.matrix_operand, self.matrix(g, m, k), self.name)
+
+    def _vector_position(self, g: Index, k: Index):
+        return direct_access(self.fusion, self.target, self.vector_operand, self.vector(g, k), self.name)
+
+    def applies(self) -> bool:
+        """Whether both operands are read where they lie, the matrix along k, and there are rows enough for a vector."""
+        if self.name not in ("f32", "f64") or self.m < VECTORS[self.name][1] or self.k < 16:
+            return False
+        g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
+        matrix, vector = self._matrix_position(g, m, k), self._vector_position(g, k)
+        if matrix is None or vector is None or vector.position.factor("k") is None:
+            return False
+        return matrix.position.factor("k") == 1 and matrix.position.factor("m") is not None
+
+    def kernel(self) -> Kernel:
+        """The kernel; an item computes some vectors of rows."""
+        element, lanes = VECTORS[self.name]
+        vector = vector_type(self.name)
+        g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
+        matrix, factor = self._matrix_position(g, m, k), self._vector_position(g, k)
+        row_step, step = matrix.position.factor("m"), factor.position.factor("k")
+        inputs = set(inputs_of(self.fusion, self.fusion.outputs, self.fusion.hero))
+        inputs |= {matrix.instruction, factor.instruction}
+        read = [i for i in self.fusion.inputs if i in inputs]
+        values = [*read, *self.fusion.outputs]
+        e = Elements(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
+        # The chains of several strips overlap: one alone would wait four cycles for each term. Rows that fall on the
+        # same few sets of the first cache, as those a power of two apart do, would push each other out: there it is
+        # two strips, one some lines behind the other.
+        enough = self.groups * self.m // (4 * self.target.compute_units * lanes)
+        line = 2 * lanes  # the elements of a line of the cache: read at once, before other rows push it out
+        alike = row_step * (32 // lanes) % 2048 == 0
+        strips = max(1, min(2 if alike else self.target.registers // 8, enough, -(-self.m // lanes)))
+        behind = min(BEHIND, self.k // (4 * line)) if alike else 0
+        per_item = strips * lanes
+        parts = -(-self.m // per_item)
+        block = Block()
+        block.line(f"typedef {vector} __attribute__((aligned(sizeof({element})))) vector;")
+        block.line(f"const int g = item / {parts};")
+        block.line(f"const int first = item % {parts} * {per_item};")
+        at = self._vector_position(g, constant(0)).position
+        block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({at});")
+        for s in range(strips):
+            # Rows beyond the last: the strip begins early, and its own rows alone are stored.
+            wanted = f"first + {s * lanes}"
+            block.line(f"const int m{s} = {wanted} < {self.m - lanes} ? {wanted} : {self.m - lanes};")
+            at = self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0)).position
+            block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({at});")
+            block.line(f"{vector} c{s} = ({vector})(0);")
+        segment = segment_terms(self.k, self.name)  # a multiple of a line, of whose terms none begins a segment within
+        if segment:
+            block.line(f"{vector} {', '.join(f't{s} = ({vector})(0)' for s in range(strips))};")
+        whole = self.k // line * line
+        last = (strips - 1) * behind * line
+        with block.scope(f"for (int at = 0; at < {whole + last}; at += {line})"):
+            for s in range(strips):
+                late = s * behind * line
+                with block.scope(f"if (at >= {late} && at < {whole + late})" if last else ""):
+                    block.line(f"const int k = at - {late};")
+                    if segment:
+                        with block.scope(f"if ((k & {segment - 1}) == 0)"):
+                            block.line(f"t{s} = t{s} + c{s};")
+                            block.line(f"c{s} = ({vector})(0);")
+                    for first in range(0, line, lanes // 2):
+                        with block.scope():
+                            open_columns(block, self.name, f"x{s} + k + {first}", row_step, "r")
+                            for u in range(lanes // 2):
+                                y = f"({vector})(y[(k + {first + u}) * {step}])"
+                                block.line(f"c{s} = rx_multiply_add_vector_{self.name}(r[{u}], {y}, c{s});")
+        if segment and whole < self.k and whole % segment == 0:
+            for s in range(strips):
+                block.line(f"t{s} = t{s} + c{s};")
+                block.line(f"c{s} = ({vector})(0);")
+        if whole < self.k:
+            with block.scope(f"for (int k = {whole}; k < {self.k}; ++k)"):
+                for s in range(strips):
+                    column = ", ".join(f"x{s}[{i * row_step} + k]" for i in range(lanes))
+                    block.line(
+                        f"c{s} = rx_multiply_add_vector_{self.name}(({vector})({column}), "
+                        f"({vector})(y[k * {step}]), c{s});"
+                    )
+        block.line(f"{element} sum[{per_item}];")
+        for s in range(strips):
+            block.line(f"*(vector*)(sum + {s * lanes}) = {f't{s} + ' if segment else ''}c{s};")
+        with block.scope(f"for (int j = 0; j < {per_item} && first + j < {self.m}; ++j)"):
+            block.line("const int m = first + j;")
+            # Where the strip began early, the row lies further back in it.
+            shifts = [f"first + {s * lanes} - m{s}" for s in range(strips)]
+            shift = shifts[-1]
+            for s in reversed(range(strips - 1)):
+                shift = f"(j < {(s + 1) * lanes} ? {shifts[s]} : {shift})"
+            value = from_accumulation(e, type_name(self.fusion.hero), self.name, f"sum[j + {shift}]", block)
+            indices = self.result(g, m)
+            e.bind(self.fusion.hero, indices, value)
+            store_outputs(self.fusion, e, indices, block)
+        arguments = (*map(input_argument, read), *map(output_argument, self.fusion.outputs))
+        return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, registers=True)

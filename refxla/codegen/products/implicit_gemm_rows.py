@@ -1,0 +1,220 @@
+"""The rows of a convolution's left side: pointers into lhs, one for each placing of the window in a tile.
+
+In each spatial dimension a placing has an origin: the element of lhs that the window's element 0 meets (it may lie
+outside). The elements of the window lie at the same distances from it for all rows of a tile, so a tile needs the
+origins of its rows, and their least and greatest: where these show that a stretch lies inside lhs for all rows, it runs
+at full speed, along as many elements of the window as follow each other in memory; where it lies outside for all, it is
+skipped; between the two, the sums of those rows that lie outside are put back after it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...device.description import Target
+from ...device.tile_configurations import choice_for
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import Elements
+from ..kernel_arguments import input_argument, inputs_of
+from .gemm import LOCAL_ROWS, LOCAL_TERMS
+from .micro_kernel import Loop
+from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
+from .window_loop import Walk
+
+if TYPE_CHECKING:
+    from .convolution import ConvolutionNumbers
+
+BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
+COPY_ELEMENTS = 16384  # elements that an item of the copy of lhs computes
+
+
+class WindowRows:
+    """The Rows of a convolution; lhs is read where it is, or from a copy whose features lie together.
+
+    The copy is [batch][spatial...][feature], or where the batch is the last dimension of lhs (the gradient of the
+    filter), [spatial...][feature][batch], which keeps short copies contiguous.
+    """
+
+    local = False
+
+    def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionNumbers, name: str) -> None:
+        self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
+        self.operand = fusion.hero.operands[0]
+        self.element = VECTORS[name][0]
+        self._choose_memory()
+        self._choose_blocks()
+        self._choose_checks()
+
+    # Where lhs lies
+
+    def _choose_memory(self) -> None:
+        """Sets `access`, and the `strides` in memory by dimension of lhs."""
+        n = self.numbers
+        rank = len(n.lhs)
+        labels = [variable(f"d{d}", 0, size - 1) for d, size in enumerate(n.lhs)]
+        self.access = direct_access(self.fusion, self.target, self.operand, labels, self.name)
+        self.strides = {}
+        if self.access is not None:
+            steps = [self.access.position.factor(f"d{d}") if size > 1 else 0 for d, size in enumerate(n.lhs)]
+            feature, features = n.dims.input_feature, n.features * n.feature_groups
+            together = steps[feature] == 1 or features == 1 or prod(n.lhs) <= 4096
+            if None in steps or not together:
+                self.access = None
+            else:
+                self.strides = dict(enumerate(steps))
+                self.base = self.access.position.constant
+        if self.access is None:
+            batch, feature, spatial = n.dims.input_batch, n.dims.input_feature, n.dims.input_spatial
+            last = batch == rank - 1
+            self.layout = (*spatial, feature, batch) if last else (batch, *spatial, feature)
+            step, self.base = 1, 0
+            for d in reversed(self.layout):
+                self.strides[d] = step
+                step *= n.lhs[d]
+        self.step = self.strides[n.dims.input_feature] if n.features > 1 else 1
+        reach = sum(abs(self.strides[d]) * size for d, size in enumerate(n.lhs))
+        self._wide = "(long)" if reach >= 2**31 else ""  # in front of distances that C's int may not hold
+
+    def pointer(self) -> Instruction | Argument:
+        if self.access is not None:
+            return self.access.instruction
+        return scratch_argument(self.fusion, "left", self.name, prod(self.numbers.lhs))
+
+    def stage(self) -> Kernel | None:
+        if self.access is not None:
+            return None
+        sizes = [self.numbers.lhs[d] for d in self.layout]
+        inputs = inputs_of(self.fusion, [self.operand])
+        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        *outer, inner = sizes
+        rows = prod(outer)
+        per_item = max(1, COPY_ELEMENTS // inner)
+        block = Block()
+        with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {rows}; ++s)"):
+            with block.scope(f"for (int u = 0; u < {inner}; ++u)"):
+                s, u = variable("s", 0, rows - 1), variable("u", 0, inner - 1)
+                indices = [constant(0)] * len(sizes)
+                for d, index in zip(self.layout, (*delinearize(s, outer), u), strict=True):
+                    indices[d] = index
+                value = to_accumulation(e, self.operand, indices, self.name, block)
+                block.line(f"a{len(inputs)}[{s * inner + u}] = {value};")
+        arguments = (*map(input_argument, inputs), self.pointer())
+        return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-rows // per_item))
+
+    # How the window is cut into blocks of k
+
+    def _choose_blocks(self) -> None:
+        """Sets `cut`, the spatial dimension along which blocks are ranges, and `length`, of how many elements."""
+        n = self.numbers
+        most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
+        most = choice_for(self.fusion, self.target).terms or most
+        self.cut, self.length = 0, n.elements[0] if n.elements else 1
+        for d, size in enumerate(n.elements):
+            inner = prod(n.elements[d + 1 :]) * n.features  # terms of one element of dimension d
+            self.cut, self.length = d, max(1, min(size, most // max(1, inner)))
+            if inner <= most:
+                break
+        self.inner = prod(n.elements[self.cut + 1 :]) * n.features
+        self.parts = -(-n.elements[self.cut] // self.length) if n.elements else 1
+        self.length = -(-n.elements[self.cut] // self.parts) if n.elements else 1
+        self.blocks = prod(n.elements[: self.cut]) * self.parts
+        self.most_terms, self.least_terms = self.length * self.inner, n.features
+
+    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        n = self.numbers
+        if self.blocks == 1:
+            return constant(0), str(n.k)
+        block.line(f"const int first_element = {number} % {self.parts} * {self.length};")
+        outer = delinearize(variable(number, 0, self.blocks - 1) // self.parts, n.elements[: self.cut])
+        for d, index in enumerate(outer):
+            block.line(f"const int outer{d} = {index};")
+        rest = f"{n.elements[self.cut]} - first_element"
+        block.line(f"const int elements = {self.length} < {rest} ? {self.length} : {rest};")
+        place = [variable(f"outer{d}", 0, n.elements[d] - 1) for d in range(self.cut)]
+        place.append(variable("first_element", 0, n.elements[self.cut] - 1))
+        first = linearize(place, n.elements[: self.cut + 1]) * self.inner
+        return first, f"elements * {self.inner}"
+
+    # Which checks are needed
+
+    def _choose_checks(self) -> None:
+        """Sets `checked[d]`, whether elements may lie outside in that dimension, and `joined`, whether the elements of
+        the last dimension follow each other in memory."""
+        n = self.numbers
+        self.checked = []
+        for d, w in enumerate(n.window):
+            last = (n.placings[d] * n.periods[d] - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
+            self.checked.append(w.padding_low > 0 or last > (n.sizes[d] - 1) * w.base_dilation)
+        self.joined = False
+        if n.window:
+            w, stride = n.window[-1], self.strides[n.dims.input_spatial[-1]]
+            dense = w.window_dilation == 1 and w.base_dilation == 1
+            self.joined = dense and stride == n.features * self.step and n.elements[-1] > 1
+
+    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        n = self.numbers
+        self.source = source if self.access is None else f"((__global const {self.element}*){source})"
+        g = variable("g", 0, n.groups * n.phases - 1)
+        phase = n.phase(g)
+        offsets = []
+        for d, w in enumerate(n.window):
+            # The origin of placing q is q * (period * stride / base_dilation) + start, and `rest` beyond it in the
+            # dilated lhs.
+            at = phase[d] * w.stride - w.padding_low
+            start = at // w.base_dilation
+            block.line(f"const int start{d} = {start};")
+            if w.base_dilation > 1:
+                block.line(f"const int rest{d} = {at % w.base_dilation};")
+            offsets.append(variable(f"start{d}", start.low, start.high))
+        # Row by row in a loop: written out, this is most of what a compiler would read of a convolution.
+        block.line(f"long at[{rows}];")
+        for d in range(len(n.window)):
+            block.line(f"int o{d}[{rows}];")
+        if self.target.clang:
+            block.line("#pragma clang loop unroll(disable)")
+        with block.scope(f"for (int r = 0; r < {rows}; ++r)"):
+            row = first + variable("r", 0, rows - 1)
+            block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
+            batch, placing = n.row(variable("m", 0, n.m - 1))
+            if n.batch_groups > 1:
+                batch = n.group(g) * n.batch + batch
+            at = batch * self.strides[n.dims.input_batch] + self.base
+            if n.feature_groups > 1:
+                at = at + n.group(g) * (n.features * self.strides[n.dims.input_feature])
+            for d, w in enumerate(n.window):
+                origin = placing[d] * (n.periods[d] * w.stride // w.base_dilation) + offsets[d]
+                block.line(f"const int origin{d} = {origin};")
+                block.line(f"o{d}[r] = origin{d};")
+                at = at + variable(f"origin{d}", origin.low, origin.high) * self.strides[n.dims.input_spatial[d]]
+            block.line(f"at[r] = {at};")
+
+    # The stretches
+
+    def walk(self, loop: Loop) -> Walk:
+        window = self.numbers.window
+        return Walk(loop, tuple(w.base_dilation for w in window), tuple(self.checked), self.joined)
+
+    def call(self, walk: Walk, right: str, fresh: str) -> str:
+        """The statement that takes a tile through the block that is open."""
+        n = self.numbers
+        numbers: dict[str, int | str] = {}
+        for d, w in enumerate(n.window):
+            low, high = self._range(d)
+            step = self.strides[n.dims.input_spatial[d]]
+            terms = prod(n.elements[d + 1 :]) * n.features if d >= self.cut else 0
+            numbers |= {f"low{d}": low, f"high{d}": high, f"terms{d}": terms, f"apart{d}": w.window_dilation}
+            numbers |= {f"step{d}": step, f"size{d}": n.sizes[d], f"rest{d}": f"rest{d}"}
+        return walk.call(self.source, right, numbers, n.features, str(self.base), fresh)
+
+    def _range(self, d: int) -> tuple[str, str]:
+        """The elements of dimension d that belong to the block."""
+        if self.blocks == 1 or d > self.cut:
+            return "0", str(self.numbers.elements[d])
+        if d == self.cut:
+            return "first_element", "first_element + elements"
+        return f"outer{d}", f"outer{d} + 1"

@@ -1,0 +1,224 @@
+"""The inner loop of a matrix product as a function of its own, which all products of a program share.
+
+The loop is what takes a compiler longest. Where its stretches are long, so that a call and another trip of the sums
+through memory cost next to nothing, a product calls it: equal loops, of the same tile and the same distances from one
+term to the next, are then compiled once, whatever the sizes of the products are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...device.description import LINE
+from ..c_block import Block
+from .blocking import Tile
+
+SHARED_ROWS = 32  # terms of a stretch from which on a panel's tiles are shared, where rows lie evenly
+FAR = 16  # elements from one term to the next, beyond which there are as many steps as sizes
+SHARED_TERMS = 128  # of a stretch, from which on the loop is shared
+
+
+@dataclass(frozen=True)
+class Loop:
+    """sums[i][v] += left[i][k] * right[k][v] for all terms k of a stretch, in order.
+
+    The sums are the `tile`, row after row. `element` is the C type of the right side and of sums, `left` that of the
+    left side; `steps` are the distances of their terms (left, right) in elements, `spaces` the address spaces they lie
+    in ("__global " or ""). A long step of the left side is an argument, so that loops with different ones are equal.
+    With `fetches` each term brings a line of the cache nearer, of what is read later: rows of `lines` lines (a power of
+    2), `apart` elements from each other, from pointer `ahead` on, beginning with line number `begin`.
+
+    With `segmented` the sums are those of whole segments (contraction_order.py), of 2^`shift` terms each; the sum of
+    the segment that is not yet complete is at `open`. So many of its terms, `before`, come before the stretch; `ends`
+    says whether the stretch ends with a segment.
+    """
+
+    tile: Tile
+    element: str
+    left: str
+    steps: tuple[int, int]
+    spaces: tuple[str, str]
+    fetches: bool = False
+    segmented: bool = False
+
+    @property
+    def function(self) -> str:
+        """The C function's name, which tells one loop from another."""
+        t = self.tile
+        steps = f"{'far' if self.far else self.steps[0]}_{self.steps[1]}".replace("-", "m")
+        spaces = "".join("g" if s else "p" for s in self.spaces) + ("_fetches" if self.fetches else "")
+        spaces += "_segmented" if self.segmented else ""
+        return f"tile_{t.name}_{t.rows}_{t.vectors}_{t.bytes}_{self.left.replace(' ', '_')}_{steps}_{spaces}"
+
+    @property
+    def far(self) -> bool:
+        """Whether the step of the left side is an argument, a long named `step`."""
+        return abs(self.steps[0]) > FAR
+
+    def call(self, rows: Sequence[str], right: str, terms: str) -> str:
+        """The statement that adds a stretch to the sums at `tile`."""
+        step = [str(self.steps[0])] if self.far else []
+        return f"{self.function}({', '.join([*rows, right, terms, *step])}, tile{self.rest});"
+
+    @property
+    def rest(self) -> str:
+        """The last arguments of a call: C variables of these names say where segments end and what is fetched."""
+        return f"{', before, shift, ends, open_tile' if self.segmented else ''}{self.fetched}"
+
+    @property
+    def rest_parameters(self) -> str:
+        """The parameters for them."""
+        return f"{self.segmenting}{self.fetching}"
+
+    @property
+    def segmenting(self) -> str:
+        """The parameters that say where segments end."""
+        if not self.segmented:
+            return ""
+        return f", const int before, const int shift, const int ends, {self.tile.vector}* const open"
+
+    @property
+    def fetched(self) -> str:
+        """The arguments that say what is fetched."""
+        return ", ahead, apart, lines, begin" if self.fetches else ""
+
+    @property
+    def fetching(self) -> str:
+        """The parameters that say what is fetched."""
+        element = f"__global const {self.element}*"
+        return f", {element} const ahead, const int apart, const int lines, const int begin" if self.fetches else ""
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, t = Block(), self.tile
+        places = t.places("sums")
+        rows = ", ".join(f"{self.spaces[0]}const {self.left}* const p{i}" for i in range(t.rows))
+        right = f"{self.spaces[1]}const {self.element}* const q"
+        rest = f"const int terms, {'const long step, ' if self.far else ''}{t.vector}* const sums{self.rest_parameters}"
+        with block.scope(f"void {self.function}({rows}, {right}, {rest})"):
+            block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({self.element})))) vector;")
+            if self.segmented:
+                self.add_segments(block, places, t.places("open"))
+            else:
+                for c, place in places.items():
+                    block.line(f"{t.vector} {c} = {place};")
+                self.add(block, "0")
+                for c, place in places.items():
+                    block.line(f"{place} = {c};")
+        return block.text()
+
+    def add_segments(self, block: Block, sums: dict[str, str], open_sums: dict[str, str]) -> None:
+        """Declares the variables c0_0, c0_1, ... and adds all terms of a stretch to them, segment by segment; C text of
+        where the sums of whole segments are, and those of the open one."""
+        for c, place in open_sums.items():
+            block.line(f"{self.tile.vector} {c} = before ? {place} : ({self.tile.vector})(0);")
+        block.line("int k0 = 0;")
+        with block.scope("while (k0 < terms)"):
+            block.line("const int rest = (1 << shift) - ((before + k0) & ((1 << shift) - 1));")
+            block.line("const int k1 = rest < terms - k0 ? k0 + rest : terms;")
+            self.add(block, "0", "k0", "k1")
+            with block.scope("if (k1 < terms || ends)"):
+                self.close_segment(block, sums)
+            block.line("k0 = k1;")
+        with block.scope("if (!ends)"):
+            for c, place in open_sums.items():
+                block.line(f"{place} = {c};")
+
+    def close_segment(self, block: Block, sums: dict[str, str]) -> None:
+        """Adds the sum of a segment to those of the segments before it, and begins the next."""
+        for c, place in sums.items():
+            block.line(f"{place} = {place} + {c};")
+            block.line(f"{c} = ({self.tile.vector})(0);")
+
+    def add(self, block: Block, before: str, first: str = "0", end: str = "terms") -> None:
+        """The loop itself, over the terms from `first` to `end` at the pointers p0, p1, ... and q, into the variables
+        c0_0, c0_1, ...; so many terms come before those at the pointers."""
+        t = self.tile
+        if self.fetches:
+            block.line(f"const int first_line = begin + ({before});")
+        with block.scope(f"for (int k = {first}; k < {end}; ++k)"):
+            if self.fetches:
+                place = f"(((first_line + k) & ((1 << lines) - 1)) * ({LINE} / (int)sizeof({self.element})))"
+                block.line(f"RX_FETCH(ahead + (long)((first_line + k) >> lines) * apart + {place});")
+            for v in range(t.vectors):
+                place = f"q + (long)k * {self.steps[1]} + {v * t.lanes}"
+                block.line(f"const {t.vector} b{v} = *({self.spaces[1]}const vector*)({place});")
+            for i in range(t.rows):
+                term = f"({self.element})p{i}[(long)k * {'step' if self.far else self.steps[0]}]"
+                block.line(f"const {t.vector} x{i} = ({t.vector})({term});")
+                for v in range(t.vectors):
+                    c = f"c{i}_{v}"
+                    block.line(f"{c} = {t.multiply_add(f'x{i}', f'b{v}', c)};")
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles of a panel, one below the other, as a function that products share.
+
+    The rows of the left side lie `row` elements apart or, where `strip` is not 0, in strips of so many, which begin
+    `row` elements apart and have the rows of a strip side by side: they are counted from row `first` on. A tile that is
+    not whole reads its last row again. Each tile fetches what its `loop` says: `most` lines, beginning with line number
+    `start` for the first tile, of the `fetched` that there are.
+    """
+
+    loop: Loop
+    strip: int
+
+    @property
+    def function(self) -> str:
+        """The C function's name."""
+        return f"{f'strips_{self.strip}_' if self.strip else ''}{self.loop.function.replace('tile', 'tiles', 1)}"
+
+    def call(
+        self, left: str, row: int, first: str, rows: str, right: str, terms: str, fresh: str, sums: str, rest: str
+    ) -> str:
+        """The statement that does it. `fresh`: whether the sums begin at zero, unless they are segmented; `rest`: the
+        last arguments, of a loop that is segmented or fetches."""
+        arguments = [left, str(row), *([first] if self.strip else []), rows, right, terms]
+        arguments += [str(self.loop.steps[0])] if self.loop.far else []
+        arguments += [] if self.loop.segmented else [fresh]
+        return f"{self.function}({', '.join([*arguments, sums, *([rest] if rest else [])])});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, loop, t = Block(), self.loop, self.loop.tile
+        names = [f"const {loop.left}* const left", "const long row", *(["const int first"] if self.strip else [])]
+        names[0] = loop.spaces[0] + names[0]
+        names += ["const int rows", f"{loop.spaces[1]}const {loop.element}* const q", "const int terms"]
+        names += ["const long step"] if loop.far else []
+        names += [] if loop.segmented else ["const int fresh"]
+        names += [f"{t.vector}* const sums{loop.segmenting}"]
+        if loop.fetches:
+            names += [f"__global const {loop.element}* const ahead", "const int apart", "const int lines"]
+            names += ["const int start", "const int most", "const int fetched"]
+        with (
+            block.scope(f"void {self.function}({', '.join(names)})"),
+            block.scope(f"for (int i = 0; i < rows; i += {t.rows})"),
+        ):
+            block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
+            block.line(f"{t.vector}* const tile = sums + i * {t.vectors};")
+            places = t.places("tile")
+            if not loop.segmented:
+                for c, place in places.items():
+                    block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
+            for i in range(t.rows):
+                at = f"(i + {i} < rows ? i + {i} : rows - 1)"
+                place = f"{at} * row"
+                if self.strip:
+                    block.line(f"const uint m{i} = (uint)(first + {at});")
+                    place = f"m{i} / {self.strip}u * row + m{i} % {self.strip}u"
+                block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
+            if loop.fetches:
+                # Behind all that is to be fetched is no more than a tile's part, again and again. (A choice of `apart`,
+                # or of where to begin, by whether there is something to fetch ends Intel's compiler.)
+                block.line(f"const int next = start + i / {t.rows} * most;")
+                block.line("const int begin = next < fetched ? next : fetched;")
+            if loop.segmented:
+                block.line(f"{t.vector}* const open_tile = open + i * {t.vectors};")
+                loop.add_segments(block, places, t.places("open_tile"))
+            else:
+                loop.add(block, "0")
+                for c, place in places.items():
+                    block.line(f"{place} = {c};")
+        return block.text()

@@ -1,0 +1,213 @@
+"""Copies between memory and panels, strips or results, as functions that the matrix products of a program share.
+
+Whatever the sizes of a product are, they are arguments; so equal copies are compiled once, and a product's own text is
+little more than the calls. They are for what is plain in memory: all else is written out where it is read (panels.py,
+dot.py, gemm.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..c_block import Block
+from .packing import VECTORS, open_columns, vector_type
+
+STRETCH = 16  # panels that a copy along rows of memory takes at a time
+TOGETHER = 4  # strips that are copied between one test and the next
+# (type, accumulation type) -> elements in a word, and C that takes one of them out of each word of vector w: a word is
+# shifted up until the element ends it, and down until the element begins it.
+WORDS = {
+    ("bf16", "f32"): (2, "as_float8(as_uint8({w}) << {up}u & 0xffff0000u)"),
+    ("s8", "u32"): (4, "as_uint8(as_int8({w} << {up}u) >> {down})"),
+    ("u8", "u32"): (4, "{w} << {up}u >> {down}u"),
+    ("s16", "u32"): (2, "as_uint8(as_int8({w} << {up}u) >> {down})"),
+    ("u16", "u32"): (2, "{w} << {up}u >> {down}u"),
+}
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What the copies have in common: the accumulation type, the elements that lie side by side in a panel or strip
+    (`width`), and whether that is in global memory."""
+
+    name: str
+    width: int
+    to_global: bool
+
+    @property
+    def element(self) -> str:
+        return VECTORS[self.name][0]
+
+    @property
+    def space(self) -> str:
+        """The address space of the panels, as a prefix."""
+        return "__global " if self.to_global else ""
+
+    @property
+    def suffix(self) -> str:
+        return f"{self.name}_{self.width}_{'g' if self.to_global else 'p'}"
+
+    def parameters(self, *rest: str) -> str:
+        """Where it reads (`from`) and writes (`to`), and what else it takes."""
+        from_, to = f"__global const {self.element}* restrict from", f"{self.space}{self.element}* restrict to"
+        return ", ".join([from_, to, *rest])
+
+    def vector(self, block: Block, bytes: int = 32) -> None:
+        """Declares `vector`, which may lie at the address of any element."""
+        block.line(f"typedef {vector_type(self.name, bytes)} __attribute__((aligned(sizeof({self.element})))) vector;")
+
+
+@dataclass(frozen=True)
+class RowsToPanels(Copy):
+    """Panels of a matrix whose columns lie side by side in memory, rows `step` apart; panels begin `apart` from each
+    other. Behind the last of `columns` columns, a panel has zeros."""
+
+    @property
+    def function(self) -> str:
+        return f"panels_of_rows_{self.suffix}"
+
+    def call(self, source: str, step: int, to: str, apart: int, terms: str, columns: str) -> str:
+        return f"{self.function}({source}, {to}, {step}, {apart}, {terms}, {columns});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, width = Block(), self.width
+        numbers = "const long step", "const long apart", "const int terms", "const int columns"
+        with block.scope(f"void {self.function}({self.parameters(*numbers)})"):
+            self.vector(block)
+            # Along rows of memory: a stretch of some panels, then the next term.
+            with (
+                block.scope(f"for (int n0 = 0; n0 < columns; n0 += {STRETCH * width})"),
+                block.scope("for (int t = 0; t < terms; ++t)"),
+                block.scope(f"for (int n = n0; n < n0 + {STRETCH * width} && n < columns; n += {width})"),
+            ):
+                block.line(f"__global const {self.element}* const x = from + t * step + n;")
+                block.line(f"{self.space}{self.element}* const y = to + n / {width} * apart + t * {width};")
+                with block.scope(f"if (n + {width} <= columns)"):
+                    for u in range(0, width, VECTORS[self.name][1]):
+                        block.line(f"*({self.space}vector*)(y + {u}) = *(__global const vector*)(x + {u});")
+                with block.scope("else"):
+                    block.line(f"for (int u = 0; u < {width}; ++u) y[u] = n + u < columns ? x[u] : 0;")
+        return block.text()
+
+
+@dataclass(frozen=True)
+class ColumnsToPanel(Copy):
+    """A panel of a matrix of element type `source` whose columns, `step` words as wide as an accumulator apart, lie in
+    memory from end to end: blocks of them are transposed in registers. With several elements in a word, terms that
+    fill no block are left out."""
+
+    source: str
+
+    @property
+    def packed(self) -> int:
+        """How many elements a word holds, where that is more than one and words can be taken apart; else 1."""
+        return WORDS.get((self.source, self.name), (1, ""))[0]
+
+    @property
+    def block_terms(self) -> int:
+        """How many terms a block has."""
+        return VECTORS[self.name][1] * self.packed
+
+    @property
+    def function(self) -> str:
+        return f"panel_of_columns_{self.source + '_' if self.packed > 1 else ''}{self.suffix}"
+
+    def call(self, source: str, step: int, to: str, terms: str) -> str:
+        return f"{self.function}({source}, {to}, {step}, {terms});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, width, lanes = Block(), self.width, VECTORS[self.name][1]
+        with block.scope(f"void {self.function}({self.parameters('const long step', 'const int terms')})"):
+            self.vector(block)
+            # A line of the cache is read whole: the lines of columns that lie a power of two apart push each other out.
+            least, most = lanes * self.packed, 2 * lanes if self.packed == 1 else lanes
+            block.line("int t = 0;")
+            with block.scope(f"for (int words; t + {least} <= terms; t += words * {self.packed})"):
+                block.line(f"words = t + {most * self.packed} <= terms ? {most} : {lanes};")
+                with block.scope(f"for (int u = 0; u < {width}; u += {lanes})"):
+                    block.line(f"__global const {self.element}* x = from + u * step + t / {self.packed};")
+                    block.line(f"{self.space}{self.element}* y = to + t * {width} + u;")
+                    self._columns(block)
+            if self.packed == 1:
+                with block.scope("for (; t < terms; ++t)"):
+                    block.line(f"for (int u = 0; u < {width}; ++u) to[t * {width} + u] = from[u * step + t];")
+        return block.text()
+
+    def _columns(self, block: Block) -> None:
+        """Stores `words` words of each column, half as many at a time as a vector has lanes: in a loop, which is
+        compiled in a third of the time that it takes written out."""
+        packed, parts = WORDS.get((self.source, self.name), (1, "{w}"))
+        words = VECTORS[self.name][1] // 2
+        block.line("#pragma clang loop unroll(disable)")
+        with block.scope(f"for (int w = 0; w < words; w += {words}, x += {words}, y += {words * packed * self.width})"):
+            open_columns(block, self.name, "x", "step", "r", packed)
+            for i in range(words):
+                for e in range(packed):
+                    value = parts.format(w=f"r[{i}]", up=32 - 32 // packed * (e + 1), down=32 - 32 // packed)
+                    block.line(f"*({self.space}vector*)(y + {(i * packed + e) * self.width}) = {value};")
+
+
+@dataclass(frozen=True)
+class ColumnsToStrips(Copy):
+    """Strips of `width` rows of a matrix whose rows lie side by side in memory, terms `step` apart; strips begin
+    `apart` from each other. Of the last of `rows` rows, what is behind them in a strip is left as it is."""
+
+    @property
+    def function(self) -> str:
+        return f"strips_of_columns_{self.suffix}"
+
+    def call(self, source: str, step: int, to: str, apart: int, terms: str, rows: str) -> str:
+        return f"{self.function}({source}, {to}, {step}, {apart}, {terms}, {rows});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, width = Block(), self.width
+        numbers = "const long step", "const long apart", "const int terms", "const int rows"
+        with block.scope(f"void {self.function}({self.parameters(*numbers)})"):
+            self.vector(block, 32 * width // VECTORS[self.name][1])
+            with block.scope("for (int t = 0; t < terms; ++t)"):
+                block.line(f"__global const {self.element}* x = from + t * step;")
+                block.line(f"{self.space}{self.element}* y = to + t * {width};")
+                block.line("int left = rows;")
+                for strips in (TOGETHER, 1):
+                    size = strips * width
+                    with block.scope(f"for (; left >= {size}; left -= {size}, x += {size}, y += {strips} * apart)"):
+                        for s in range(strips):
+                            value = f"*(__global const vector*)(x + {s * width})"
+                            block.line(f"*({self.space}vector*)(y + {s} * apart) = {value};")
+                block.line("for (int u = 0; u < left; ++u) y[u] = x[u];")
+        return block.text()
+
+
+@dataclass(frozen=True)
+class SumsToRows(Copy):
+    """A panel's sums, `width` side by side for each row, to the rows of a matrix in memory, `step` elements apart, of
+    which the panel has `columns`."""
+
+    @property
+    def function(self) -> str:
+        return f"rows_of_sums_{self.suffix}"
+
+    def call(self, sums: str, to: str, step: int, rows: str, columns: str) -> str:
+        return f"{self.function}({sums}, {to}, {step}, {rows}, {columns});"
+
+    def text(self) -> str:
+        """The function, without what says how it is compiled."""
+        block, width, element = Block(), self.width, self.element
+        from_, to = f"const {element}* restrict from", f"{self.space}{element}* restrict to"
+        rest = "const long step, const int rows, const int columns"
+        with (
+            block.scope(f"void {self.function}({from_}, {to}, {rest})"),
+            block.scope("for (int i = 0; i < rows; ++i)"),
+        ):
+            self.vector(block)
+            block.line(f"const {element}* const x = from + i * {width};")
+            block.line(f"{self.space}{element}* const y = to + i * step;")
+            with block.scope(f"if (columns == {width})"):
+                for u in range(0, width, VECTORS[self.name][1]):
+                    block.line(f"*({self.space}vector*)(y + {u}) = *(const vector*)(x + {u});")
+            with block.scope("else"):
+                block.line("for (int u = 0; u < columns; ++u) y[u] = x[u];")
+        return block.text()

@@ -1,0 +1,88 @@
+"""Operands of products that are constants: they are packed once, when the program is compiled.
+
+What a stage would write to scratch memory at every call, from constants alone, becomes a constant of the plan, which
+the product reads. The constants that it was made from are then no part of the plan, unless others read them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec import accuracy
+from refxla_spec.module import Instruction
+from refxla_spec.operation import operation
+from refxla_spec.types import ELEMENT_TYPES, Shape
+
+from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
+from ...ir.plan import Argument, Fusion
+from ..elemental_rules import type_name
+from ..kernel_arguments import input_argument, inputs_of
+
+GROWTH = 2  # bytes that packing may make of one: f32 of bf16, not u32 of s8
+
+
+def is_known(fusion: Fusion, operand: Instruction, name: str) -> bool:
+    """Whether an operand follows exactly from constants in memory, and as elements of accumulation type `name` takes
+    little more of it than they do."""
+    inputs = inputs_of(fusion, [operand])
+    if not inputs or any(i.opcode != "constant" for i in inputs):
+        return False
+    held = sum(i.shape.bytes for i in inputs)
+    if operand.shape.size * ELEMENT_TYPES[name].dtype.itemsize > GROWTH * held:
+        return False
+    return operand in inputs or all(_is_exact(i) for i in _behind(fusion, operand))
+
+
+def known_value(fusion: Fusion, operand: Instruction, name: str) -> np.ndarray:
+    """The elements of an operand that is known, of accumulation type `name`: rounded never, wrapped as in C."""
+    values: dict[Instruction, np.ndarray] = {i: np.asarray(i.literal) for i in inputs_of(fusion, [operand])}
+    for i in _behind(fusion, operand):
+        values[i] = np.asarray(operation(i.opcode).evaluate(i, *(values[o] for o in i.operands)))
+    value, own = values[operand], type_name(operand)
+    if own != name and own[0] == "s":  # sign extension comes before wrapping
+        value = value.astype(np.int64)
+    return value.astype(ELEMENT_TYPES[name].dtype)
+
+
+def known_argument(fusion: Fusion, which: str, elements: np.ndarray) -> Argument:
+    """The argument by which a kernel reads elements, of an accumulation type, that are known."""
+    value = np.ascontiguousarray(elements).reshape(-1)
+    name = f"{fusion.name}.{which}"
+    return input_argument(Instruction(name, "constant", Shape.of(value), [], {"literal": value}))
+
+
+def panels_of(matrix: np.ndarray, width: int) -> np.ndarray:
+    """[group][panel][k][column] of [group, k, n], with zeros beyond the last column."""
+    groups, k, n = matrix.shape
+    panels = -(-n // width)
+    wide = np.zeros((groups, k, panels * width), matrix.dtype)
+    wide[:, :, :n] = matrix
+    return wide.reshape(groups, k, panels, width).transpose(0, 2, 1, 3)
+
+
+def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
+    """[group][strip][k][row of the strip] of [group, m, k]; the last strip repeats the last row."""
+    groups, m, k = matrix.shape
+    strips = -(-m // strip)
+    rows = np.minimum(np.arange(strips * strip), m - 1)
+    return matrix[:, rows].reshape(groups, strips, strip, k).transpose(0, 1, 3, 2)
+
+
+def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:
+    """The members of a fusion that an operand is made of, operands first."""
+    inputs, needed, waiting = set(fusion.inputs), set(), [operand]
+    while waiting:
+        i = waiting.pop()
+        if i not in needed and i not in inputs:
+            needed.add(i)
+            waiting.extend(i.operands)
+    return [i for i in fusion.instructions if i in needed]
+
+
+def _is_exact(i: Instruction) -> bool:
+    """Whether the interpreter gives the bits that a kernel would."""
+    if i.opcode == "constant":
+        return True
+    row = ROWS.get(i.opcode)
+    if row is None or row.group not in (ELEMENTWISE, MOVEMENT) or not i.shape.is_array:
+        return False
+    return not any(accuracy.max_ulp(i.opcode, s.shape.element_type.name) for s in (i, *i.operands))

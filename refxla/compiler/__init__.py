@@ -1,0 +1,2 @@
+"""The compiler driver: from a program to an executable, with the cache, the autotuner and the explanation of
+decisions."""

@@ -1,0 +1,205 @@
+"""Autotuning: the blocks of a program's matrix products, found by measuring; `refxla.compile(..., tune=True)`.
+
+Each dot and each convolution of the plan is taken out as a program of its own (what computes its operands within the
+kernel included), and the choices of device/tile_configurations.py are tried on it one field after the other, each from
+the best so far. What was found is kept in the cache on disk, by product, device and version of its driver. The results
+of the program keep their bits whatever is found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from statistics import median
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import Value
+
+from ..device.description import Target
+from ..device.tile_configurations import SPACE, Choice, neighbours, product_of, signature
+from ..ir.plan import Fusion
+from ..runtime import disk_cache as disk
+from ..runtime.devices import Device
+
+if TYPE_CHECKING:
+    from ..runtime.executable import Executable
+
+SECONDS = 0.05  # for which a candidate runs, at least three times
+TURNS = 7  # of the rules and of the best candidate, at the end
+BETTER = 0.98  # of the best time so far: what is not clearly quicker may be noise
+LEAST_PRODUCTS = 1 << 16  # multiply-adds from which a product is worth the search
+
+
+class Timer(Protocol):
+    """What measures the programs of one product."""
+
+    def __call__(self, module: Module, target: Target) -> float | None:
+        """The seconds that a program takes with the target's choices, or None where the kernels are those of choices
+        that were measured before."""
+
+    def confirms(self, module: Module, choices: dict[str, Choice]) -> bool:
+        """Whether these choices are quicker than the rules when both are measured in turns: a search asks once for
+        each, and the luckiest of forty need not be the best."""
+
+
+def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] | None = None) -> dict[str, Choice]:
+    """The best choice for each product among the fusions, by its signature: from the cache on disk, or searched now
+    with a progress bar on the terminal (about ten seconds each).
+
+    `timer` makes what measures one product's candidates; None runs them on the device. Raises DeviceError when the
+    device fails.
+    """
+    store, found, missing = disk.cache(), {}, {}
+    for name, fusion in products(fusions).items():
+        kept = store.get(_entry(name, device))
+        if kept is None:
+            missing[name] = fusion
+        else:
+            found[name] = _decode(kept)
+    steps = sum(len(values) for values in SPACE.values()) + 1
+    with _progress(len(missing) * steps) as advance:
+        for name, fusion in missing.items():
+            measure = timer() if timer else _OnDevice(device)
+            module = program_of(fusion)
+            best = search(module, name, device.target, measure, lambda f=fusion: advance(f))
+            found[name] = best if best == Choice() or measure.confirms(module, {name: best}) else Choice()
+            store.put(_entry(name, device), json.dumps(dataclasses.asdict(found[name])).encode())
+    return {name: choice for name, choice in found.items() if choice != Choice()}
+
+
+def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
+    """By their signatures the fusions whose products are worth the search, one of each."""
+    found: dict[str, Fusion] = {}
+    for fusion in fusions:
+        if fusion.kind in ("dot", "convolution") and _products(fusion) >= LEAST_PRODUCTS:
+            found.setdefault(signature(fusion), fusion)
+    return found
+
+
+def known(names: Iterable[str], device: Device) -> dict[str, Choice] | None:
+    """What `tune` gives for products of these signatures; None where it would have to search."""
+    entries = {name: disk.cache().get(_entry(name, device)) for name in names}
+    if None in entries.values():
+        return None
+    found = {name: _decode(content) for name, content in entries.items()}
+    return {name: choice for name, choice in found.items() if choice != Choice()}
+
+
+def search(module: Module, name: str, target: Target, timer: Timer, advance: Callable[[], None]) -> Choice:
+    """The quickest choice for the product of that signature, one field after the other."""
+    best = Choice()
+    least = timer(module, target)
+    advance()
+    for field in SPACE:
+        start = best
+        for candidate in neighbours(start, field):
+            seconds = timer(module, replace(target, choices={name: candidate}))
+            advance()
+            if seconds is not None and seconds < BETTER * least:
+                best, least = candidate, seconds
+    return best
+
+
+def program_of(fusion: Fusion) -> Module:
+    """A program of the fusion's product alone: its inputs are the parameters, the hero is the result."""
+    inputs, members = product_of(fusion)
+    made: dict[Instruction, Instruction] = {}
+    for n, i in enumerate(inputs):
+        made[i] = Instruction(f"p{n}", "parameter", i.shape, [], {"number": n})
+    for i in members:
+        made[i] = Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], dict(i.attributes))
+    entry = Computation("main", list(made.values()), made[fusion.hero])
+    return Module(f"tune.{fusion.hero.name}", [entry], entry)
+
+
+class _OnDevice:
+    """The Timer that runs programs on a device, on numbers at random."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.seen: set[str] = set()
+        self.arguments: list[Value] | None = None
+
+    def __call__(self, module: Module, target: Target) -> float | None:
+        text, make = self.program(module, target)
+        if text in self.seen:
+            return None
+        self.seen.add(text)
+        return self.seconds(module, make())
+
+    def confirms(self, module: Module, choices: dict[str, Choice]) -> bool:
+        targets = (self.device.target, replace(self.device.target, choices=choices))
+        rules, best = (self.program(module, target)[1]() for target in targets)
+        turns = [(self.seconds(module, rules), self.seconds(module, best)) for _ in range(TURNS)]
+        return median(b for _, b in turns) < BETTER * median(r for r, _ in turns)
+
+    def program(self, module: Module, target: Target) -> tuple[str, Callable[[], Executable]]:
+        """The kernels of a program as text, and what makes it an executable."""
+        from ..codegen.opencl_program import program
+        from ..runtime.executable import Executable
+        from .driver import plan_module
+        from .explanation import cost_of
+
+        plan = plan_module(module, target)[1].plan
+        built = program(plan.kernels, target)
+        text = built.source + str([k.items for k in plan.kernels])
+        return text, lambda: Executable(plan, built, self.device, cost_of(plan).operations)
+
+    def seconds(self, module: Module, executable: Executable) -> float:
+        """The least time of several calls."""
+        if self.arguments is None:
+            random = np.random.default_rng(0)
+            shapes = [p.shape for p in module.entry.parameters]
+            self.arguments = [random.integers(0, 2, s.dimensions).astype(s.element_type.dtype) for s in shapes]
+        executable(*self.arguments)
+        times, end = [], time.perf_counter() + SECONDS
+        while len(times) < 3 or time.perf_counter() < end:
+            start = time.perf_counter()
+            executable(*self.arguments)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+
+def _products(fusion: Fusion) -> int:
+    """The multiply-adds of a dot or convolution, at most."""
+    hero = fusion.hero
+    right = hero.operands[1].shape
+    if hero.opcode == "convolution":
+        return hero.shape.size * right.size // right.dimensions[hero.dim_labels.kernel_output_feature]
+    left = hero.operands[0].shape.dimensions
+    return hero.shape.size * prod(left[d] for d in hero.attributes.get("lhs_contracting_dims", ()))
+
+
+def _entry(name: str, device: Device) -> str:
+    """The key in the cache of a product on a device: another search is another key."""
+    return disk.key("tuning", repr((SPACE, TURNS)), name, device.platform, device.name, device.label, device.driver,
+                    str(device.compute_units), repr(device.target))  # fmt: skip
+
+
+def _decode(content: bytes) -> Choice:
+    values = json.loads(content)
+    tile = values.pop("tile")
+    return Choice(tile=None if tile is None else tuple(tile), **values)
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Callable[[Fusion], None]]:
+    """Counts the candidates that were measured, in a bar on standard error if that is a terminal."""
+    if not steps or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda fusion: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("tuning {task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=steps)
+        yield lambda fusion: bar.update(task, advance=1, description=str(fusion.hero.name))

@@ -1,0 +1,165 @@
+"""Compilations kept on disk: what a program became, so that the next process makes nothing of it anew.
+
+An entry holds what the runtime needs: the plan without its fusions, the OpenCL C, what a call costs. Its key is the
+program (fingerprint.py), the device and all that is assumed of it, the passes left out, how products are cut, and this
+version of refxla, down to the file times of its sources. An entry is written when a program was verified, planned and
+built, so that one that is found needs none of it; one that cannot be read counts as missing.
+
+Entries are pickles of the few classes that a compilation consists of; one that names anything else counts as missing.
+They lie where PoCL's programs lie, which are loaded and run, so the cache itself is in a private directory
+(runtime/private_directories.py).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import platform
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from refxla_spec.module import Module
+from refxla_spec.types import Shape, leaves
+
+from ..analysis.cost_analysis import Cost
+from ..codegen.opencl_program import Program
+from ..device.description import Target
+from ..ir.plan import Argument, Kernel, Plan
+from ..runtime import disk_cache as disk
+from ..runtime.devices import Device
+from ..runtime.program_build import part_size
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a program became. `plan` has no fusions, and its kernels' arguments name no instructions; `arity` is the
+    number of the entry's parameters; `dynamic` has, of a program with dynamic shapes, the array shapes of its
+    parameters, those of its results, and whether it has a single result."""
+
+    plan: Plan
+    program: Program
+    cost: Cost
+    arity: int
+    dynamic: tuple[tuple[Shape, ...], tuple[Shape, ...], bool] | None
+
+    @staticmethod
+    def of(module: Module, plan: Plan, program: Program, cost: Cost) -> Compilation:
+        """The compilation of a module, whose plan may have all that planning left there."""
+        parameters, root = module.entry.parameters, module.entry.root.shape
+        dynamic = None
+        if any(s.is_dynamic for s in (*(p.shape for p in parameters), root)):
+            shapes = tuple(leaf for p in parameters for leaf in leaves(p.shape))
+            dynamic = (shapes, tuple(leaves(root)), not root.is_tuple)
+        kernels = _Bare()
+        bare = replace(plan, kernels=tuple(map(kernels.kernel, plan.kernels)), fusions=())
+        return Compilation(bare, program, cost, len(parameters), dynamic)
+
+
+class _Bare:
+    """Kernels and arguments without the instructions that they are about; what was one object stays one."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[int, Kernel] = {}
+        self.arguments: dict[Argument, Argument] = {}
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        if id(kernel) not in self.kernels:
+            arguments, calls = tuple(map(self.argument, kernel.arguments)), tuple(map(self.kernel, kernel.calls))
+            self.kernels[id(kernel)] = replace(kernel, arguments=arguments, calls=calls)
+        return self.kernels[id(kernel)]
+
+    def argument(self, a: Argument) -> Argument:
+        bare = Argument(a.role, a.ctype, None, a.bytes, a.scratch)
+        return self.arguments.setdefault(bare, bare)
+
+
+def key(what: str, fingerprint: str, device: Device, target: Target, without: Collection[str]) -> str:
+    """The key of what is kept of a program for a target on a device. Raises DeviceError when the device does not
+    work."""
+    choices = sorted((name, repr(choice)) for name, choice in target.choices.items())
+    machine = (device.name, device.label, device.platform, device.driver, device.kind, device.access, part_size(device))
+    passes = (without,) if isinstance(without, str) else without
+    return disk.key(what, build(), fingerprint, repr(machine), repr(target), repr(choices), repr(sorted(set(passes))))
+
+
+def load(name: str | None) -> Compilation | None:
+    """The compilation kept under a key, or None."""
+    store = disk.cache()
+    content = None if name is None else store.get(name)
+    if content is None:
+        return None
+    try:
+        found = _Unpickler(io.BytesIO(content)).load()
+    except Exception:  # whatever a pickle of another world may raise
+        found = None
+    if not isinstance(found, Compilation):
+        store.drop(name)
+        return None
+    return found
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads pickles that are made of a compilation's classes, and calls nothing else."""
+
+    _MODULES = (
+        "refxla.compilation_cache",
+        "refxla.plan",
+        "refxla.codegen.opencl_program",
+        "refxla.analysis.cost_analysis",
+        "refxla_spec.types",
+    )
+    _NUMPY = ("_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar")
+
+    def find_class(self, module: str, name: str) -> Any:
+        package = module.partition(".")[0]
+        known = (
+            module in self._MODULES
+            or (package == "numpy" and name in self._NUMPY)
+            or (package == "ml_dtypes" and hasattr(ml_dtypes, name))
+        )
+        if not known or "." in name:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a compilation")
+        return super().find_class(module, name)
+
+
+def save(name: str | None, made: Compilation) -> None:
+    """Keep a compilation under a key; None keeps nothing, nor does a process whose own sources were edited since."""
+    if name is not None and build() == build.__wrapped__():
+        disk.cache().put(name, pickle.dumps(made, protocol=5))
+
+
+def load_names(name: str | None) -> list[str] | None:
+    """The names kept under a key, or None."""
+    content = None if name is None else disk.cache().get(name)
+    return None if content is None else json.loads(content)
+
+
+def save_names(name: str | None, names: Iterable[str]) -> None:
+    """Keep names under a key; None keeps nothing."""
+    if name is not None:
+        disk.cache().put(name, json.dumps(list(names)).encode())
+
+
+@cache
+def build() -> str:
+    """Which refxla this is: the time and the size of each file of code, and what else makes values; as it
+    was when this was first asked."""
+    parts = [platform.python_version(), np.__version__, ml_dtypes.__version__]
+    for package in ("refxla", "refxla_spec"):
+        for root in find_spec(package).submodule_search_locations:
+            for directory, _, names in os.walk(root):
+                for name in sorted(names):
+                    if not name.endswith((".pyc", ".pyi")):
+                        status = os.stat(os.path.join(directory, name))
+                        parts.append(f"{directory[len(root) :]}/{name} {status.st_size} {status.st_mtime_ns}")
+    return disk.key(*sorted(parts))
+
+
+build()  # now, when the code that runs is the code on disk

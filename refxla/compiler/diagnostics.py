@@ -1,0 +1,54 @@
+"""What the compiler cannot run, said well: values that no kernel takes, and the place of what has no emitter."""
+
+from __future__ import annotations
+
+from math import prod
+
+from refxla_spec.errors import UnsupportedError, in_file
+from refxla_spec.lexer import excerpt
+from refxla_spec.module import Module
+from refxla_spec.types import leaves
+
+from ..codegen import emitter_registry as emitters
+from ..device.description import Target
+from ..ir.plan import Fusion, Kernel
+
+LARGEST = 1 << 62  # bytes; what counts them in the core has 63 bits
+
+
+def check_values(module: Module) -> None:
+    """UnsupportedError for a module, as the passes left it, with values that are no arrays (tokens, opaque ones), or
+    with arrays too large to count."""
+    for i in module.instructions():
+        for shape in leaves(i.shape):
+            if not shape.is_array:
+                raise UnsupportedError(
+                    f"{i.name}: a value of type {shape.element_type} is no array, and kernels compute arrays; leave it "
+                    "out, or run the program on the reference with device='reference'"
+                )
+            if prod(max(1, d) for d in shape.dimensions) * shape.element_type.bytes >= LARGEST:
+                raise UnsupportedError(f"{i.name}: {shape.without_layout()} is larger than any memory")
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernels of a fusion. Raises UnsupportedError, whose message begins with the name of an instruction."""
+    try:
+        return emitters.emit(fusion, target)
+    except UnsupportedError as problem:
+        if any(str(problem).startswith(f"{i.name}: ") for i in fusion.instructions):
+            raise
+        i = fusion.hero or fusion.outputs[0]
+        raise UnsupportedError(f"{i.name}: {i.opcode}: {problem}") from None
+
+
+def located(problem: UnsupportedError, module: Module) -> UnsupportedError:
+    """The error with the file that the module was read from, and the line of the instruction that its message begins
+    with, if one of that name, and no other, was parsed from a text."""
+    name = str(problem).split(": ")[0]
+    places = [i.position for i in module.instructions() if i.name == name and i.position is not None]
+    if len(places) == 1 and module.source is not None:
+        place = places[0]
+        problem = UnsupportedError(
+            f"line {place.line}, column {place.column}: {problem}\n{excerpt(module.source, place)}"
+        )
+    return in_file(problem, module.file)

@@ -1,0 +1,99 @@
+"""What the compiler made of a program, in words: kernels, bytes, and why edges were not fused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from refxla_spec.module import Instruction
+
+from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
+from ..ir.plan import Fusion
+from ..passes.winograd_convolution import Decision
+from ..scheduling.merged_kernel import Merged
+from ..scheduling.scheduler import Planned, Refusal
+from ..scheduling.tiled_fusion import Weighed
+
+__all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]
+
+
+class Explanation:
+    """Prints as text; `kernels`, `refusals`, `merged` and `bands` hold the same as data."""
+
+    def __init__(self, planned: Planned) -> None:
+        self.name = planned.plan.name
+        self.plan = planned.plan
+        self.kernels: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
+        self.refusals: list[Refusal] = planned.refusals
+        self.merged: list[Merged] = planned.merged
+        self.tilings: tuple[Decision, ...] = planned.tilings
+        self.bands: list[Weighed] = planned.bands
+        self.costs = planned.costs
+        self._sharing = {name: m for m in planned.merged for lane in m.lanes for name in lane}
+
+    def __str__(self) -> str:
+        total = cost_of(self.plan)
+        plural = "" if len(self.kernels) == 1 else "s"
+        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}", *self.tiled()]
+        for number, (fusion, cost) in enumerate(self.kernels, 1):
+            lines.append("")
+            lines.append(f"{number}. {fusion.name} ({fusion.kind})")
+            lines.append(f"   does    {self.operations(fusion)}")
+            lines.append(f"   reads   {', '.join(_value(i) for i in fusion.inputs) or 'nothing'}")
+            lines.append(f"   writes  {', '.join(_value(i) for i in fusion.outputs)}")
+            moved = bytes_text(cost.bytes_read + cost.bytes_written)
+            lines.append(f"   moves   {moved}, saves {bytes_text(cost.bytes_saved)}")
+            lines += [f"   runs    {text}" for text in self.runs(fusion)]
+            apart = (_refusal(r) for r in self.refusals if r.user == fusion.name)
+            lines += [f"   apart   {text}" for text in dict.fromkeys(apart)]
+            lines += [f"   bands   {d}" for d in self.bands if fusion.name == d.fusions[0]]
+        c = self.costs
+        lines += ["", f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"]
+        return "\n".join(lines)
+
+    def runs(self, fusion: Fusion) -> list[str]:
+        """How the fusion's kernel shares launches with others, the innermost first; [] where it has its own."""
+        found, name = [], fusion.name
+        while name in self._sharing:
+            m = self._sharing[name]
+            found.append(_sharing(m, name))
+            name = m.name
+        return found
+
+    def tiled(self) -> list[str]:
+        """Which convolutions are computed in tiles and which are not, and why; [] where that was not asked for."""
+        reasons: dict[tuple[bool, str], list[str]] = {}
+        for d in self.tilings:
+            reasons.setdefault((d.done, d.reason), []).append(d.name)
+        words = {True: "in tiles", False: "no tiles"}
+        return [f"{words[done]}: {', '.join(names)}: {reason}" for (done, reason), names in reasons.items()]
+
+    @staticmethod
+    def operations(fusion: Fusion) -> str:
+        """The fusion's operations, counted: "2 multiply, add, reduce"."""
+        counts = Counter(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "get-tuple-element"))
+        return ", ".join(f"{n} {opcode}" if n > 1 else opcode for opcode, n in counts.items())
+
+
+def _refusal(r: Refusal) -> str:
+    made = f"{r.producer.opcode} {r.producer.name}: {r.reason}"
+    return f"{made} ({r.apart / 1e3:.1f} us against {r.fused / 1e3:.1f} us)" if r.fused else made
+
+
+def _sharing(m: Merged, name: str) -> str:
+    """What a kernel's part in a merged kernel is, and what the cost model says for it."""
+    (lane,) = [lane for lane in m.lanes if name in lane]
+    parts = []
+    if len(lane) > 1:
+        parts.append(f"number {lane.index(name) + 1} of {len(lane)} in turn")
+    if len(m.lanes) > 1:
+        parts.append(f"beside {len(m.lanes) - 1} other{'s' * (len(m.lanes) > 2)}")
+    if m.team:
+        parts.append("by a team")
+    if m.turns > 1:
+        parts.append(f"{m.turns} turns")
+    costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"
+    return f"in one launch, {m.name}: {', '.join(parts)} ({costs})"
+
+
+def _value(i: Instruction) -> str:
+    return f"{i.name} {i.shape.without_layout()}"

@@ -1,0 +1,93 @@
+"""How a matrix product is cut into tiles and blocks, where that is chosen by measuring and not by the emitters' rules.
+
+No choice changes a bit of the result: the terms of each element are added in the same order whatever the blocks are
+(contraction_order.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under
+which what it found is kept; the search itself is refxla/compiler/autotuner.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from refxla_spec.module import Computation, Instruction
+
+from ..ir.plan import Fusion
+from .description import Target
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the emitters of products shall do; None leaves it to their rules.
+
+    `tile` is (rows, vectors) of the part of the result that lives in registers; `rows` and `columns` are those of the
+    block of the result that an item computes, rounded up to whole tiles; `terms` is the length of a block of the
+    contraction; `panels` says where an item reads the right side: "packed" by a stage before, "local" (the item packs
+    its own), "direct" (where it lies). What a product cannot do, as reading a right side directly that lies badly, is
+    left to the rules.
+    """
+
+    tile: tuple[int, int] | None = None
+    rows: int | None = None
+    columns: int | None = None
+    terms: int | None = None
+    panels: str | None = None
+
+    def __str__(self) -> str:
+        tile = () if self.tile is None else (f"tile {self.tile[0]} x {self.tile[1]}",)
+        others = (f"{k} {v}" for k, v in vars(self).items() if k != "tile" and v is not None)
+        return ", ".join((*tile, *others)) or "the rules"
+
+
+# What is tried, one field after the other, each from the best so far.
+SPACE = {
+    "tile": ((6, 2), (6, 4), (8, 2), (8, 3), (4, 4), (4, 6), (4, 3), (3, 8), (12, 1)),
+    "panels": ("packed", "local", "direct"),
+    "terms": (128, 256, 512, 1024, 4096),
+    "columns": (16, 32, 64, 128, 256),
+    "rows": (12, 24, 48, 96, 192),
+}
+
+
+def neighbours(choice: Choice, field: str) -> Iterator[Choice]:
+    """The choices that differ from this one in one field."""
+    for value in (None, *SPACE[field]):
+        if getattr(choice, field) != value:
+            yield replace(choice, **{field: value})
+
+
+def choice_for(fusion: Fusion, target: Target) -> Choice:
+    """The target's choice for a fusion's hero; one that leaves all to the rules if it has none."""
+    return target.choices.get(signature(fusion), _NONE) if target.choices else _NONE
+
+
+_NONE = Choice()
+
+
+def product_of(fusion: Fusion) -> tuple[list[Instruction], list[Instruction]]:
+    """What a choice is about: the inputs that the hero depends on, and the members, operands first, with it at the end.
+    What follows the hero does not matter."""
+    inputs, needed, waiting = set(fusion.inputs), set(), [fusion.hero]
+    while waiting:
+        i = waiting.pop()
+        if i not in needed:
+            needed.add(i)
+            waiting.extend(() if i in inputs else i.operands)
+    members = [i for i in fusion.instructions if i in needed and i not in inputs]
+    return [i for i in fusion.inputs if i in needed], members
+
+
+def signature(fusion: Fusion) -> str:
+    """What tells one product from another: its operations with shapes and attributes, but no names."""
+    inputs, members = product_of(fusion)
+    number = {i: str(n) for n, i in enumerate((*inputs, *members))}
+    lines = [f"input {i.shape.without_layout()}" for i in inputs]
+    for i in members:
+        attributes = " ".join(f"{k}={_text(v)}" for k, v in sorted(i.attributes.items()) if k != "literal")
+        operands = ",".join(number[o] for o in i.operands)
+        lines.append(f"{i.opcode} {i.shape.without_layout()} {operands} {attributes}".rstrip())
+    return "; ".join(lines)
+
+
+def _text(value: object) -> str:
+    return value.root.opcode if isinstance(value, Computation) else str(value)

@@ -1,0 +1,177 @@
+"""A short way to write instructions: what is made of them reads like the formula it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension, post_order
+from refxla_spec.types import ELEMENT_TYPES, S32, ElementType, Shape
+
+from .._core.shapes import make
+
+
+class Build:
+    """Makes instructions named after one that is expanded, or after a function that is traced.
+
+    Elementwise operations are methods by their opcodes with `_` for `-` (`b.shift_left(x, 3)`); a Python number among
+    the operands is spread over the shape of the others.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.count = name, 0
+
+    def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
+        self.count += 1
+        return make(opcode, *operands, name=f"{self.name}.{self.count}", shape=shape, **attributes)
+
+    def __getattr__(self, opcode: str) -> Any:
+        if opcode.startswith("__"):
+            raise AttributeError(opcode)
+
+        def apply(*operands: Any, **attributes: Any) -> Instruction:
+            like = next(o for o in operands if isinstance(o, Instruction))
+            spread = [o if isinstance(o, Instruction) else self.full(o, like.shape) for o in operands]
+            return self.make(opcode.rstrip("_").replace("_", "-"), *spread, **attributes)
+
+        return apply
+
+    def scalar(self, value: float | int, element_type: ElementType) -> Instruction:
+        literal = np.asarray(value).astype(element_type.dtype)
+        return self.make("constant", shape=Shape(element_type), literal=literal)
+
+    def full(self, value: float | int, shape: Shape) -> Instruction:
+        """An array of one number."""
+        scalar = self.scalar(value, shape.element_type)
+        return self.spread(scalar, shape.with_dimensions(shape.dimensions), ()) if shape.rank else scalar
+
+    def spread(self, x: Instruction, shape: Shape, dimensions: tuple[int, ...]) -> Instruction:
+        """A broadcast of x to the dimensions of `shape`; x's own become `dimensions` there."""
+        wide = Shape(x.shape.element_type, shape.dimensions)
+        return self.make("broadcast", x, shape=wide, dimensions=dimensions)
+
+    def convert(self, x: Instruction, element_type: ElementType | str) -> Instruction:
+        if isinstance(element_type, str):
+            element_type = ELEMENT_TYPES[element_type]
+        if x.shape.element_type is element_type:
+            return x
+        return self.make("convert", x, shape=x.shape.with_element_type(element_type))
+
+    def reshape(self, x: Instruction, dimensions: tuple[int, ...]) -> Instruction:
+        return self.make("reshape", x, shape=x.shape.with_dimensions(dimensions))
+
+    def slice(self, x: Instruction, start: tuple[int, ...], limit: tuple[int, ...]) -> Instruction:
+        return self.make("slice", x, slice=tuple(SliceDimension(s, e, 1) for s, e in zip(start, limit, strict=True)))
+
+    def iota(self, element_type: ElementType | str, dimensions: tuple[int, ...], dimension: int) -> Instruction:
+        return self.make("iota", shape=Shape.array(element_type, dimensions), iota_dimension=dimension)
+
+    def sum(self, x: Instruction, dimensions: tuple[int, ...]) -> Instruction:
+        return self.reduce(x, 0, dimensions, adder(x.shape.element_type))
+
+    def reduce(self, x: Instruction, start: float, dimensions: tuple[int, ...], reducer: Computation) -> Instruction:
+        start = self.scalar(start, x.shape.element_type)
+        return self.make("reduce", x, start, dimensions=dimensions, to_apply=reducer)
+
+    def conjugate(self, x: Instruction) -> Instruction:
+        """The complex conjugate; a real array as it is."""
+        return self.complex(self.real(x), self.negate(self.imag(x))) if x.shape.element_type.is_complex else x
+
+    def transpose(self, x: Instruction) -> Instruction:
+        """The last two dimensions exchanged."""
+        rank = x.shape.rank
+        return self.make("transpose", x, dimensions=(*range(rank - 2), rank - 1, rank - 2))
+
+    def pad(self, x: Instruction, *more: int) -> Instruction:
+        """x with so many zeros behind it in each dimension."""
+        zero = self.scalar(0, x.shape.element_type)
+        return self.make("pad", x, zero, padding=tuple(PaddingDimension(0, n) for n in more)) if any(more) else x
+
+    def part(self, x: Instruction, dimension: int, start: Instruction, size: int) -> Instruction:
+        """`size` elements along one dimension, from `start` (s32[]) on."""
+        starts = [start if d == dimension else self.scalar(0, S32) for d in range(x.shape.rank)]
+        sizes = tuple(size if d == dimension else n for d, n in enumerate(x.shape.dimensions))
+        return self.make("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes)
+
+    def put(self, x: Instruction, update: Instruction, dimension: int, start: Instruction) -> Instruction:
+        """x with `update` in the place that `part` reads."""
+        starts = [start if d == dimension else self.scalar(0, S32) for d in range(x.shape.rank)]
+        return self.make("dynamic-update-slice", x, update, *starts)
+
+    def product(self, x: Instruction, y: Instruction, along: tuple[int, int] = (-1, -2)) -> Instruction:
+        """Products of matrices, the last two dimensions of x and y: sums along x's dimension along[0], y's along[1]."""
+        rank = x.shape.rank
+        batch = tuple(range(rank - 2))
+        return self.make(
+            "dot",
+            x,
+            y,
+            shape=Shape(
+                x.shape.element_type,
+                (
+                    *x.shape.dimensions[:-2],
+                    x.shape.dimensions[-3 - along[0]],
+                    y.shape.dimensions[-3 - along[1]],
+                ),
+            ),
+            lhs_batch_dims=batch,
+            rhs_batch_dims=batch,
+            lhs_contracting_dims=(rank + along[0],),
+            rhs_contracting_dims=(rank + along[1],),
+        )
+
+    def repeat(
+        self,
+        count: int,
+        turn: Callable[..., Sequence[Instruction]],
+        state: Sequence[Instruction],
+        given: Sequence[Instruction] = (),
+        more: Callable[..., Instruction] | None = None,
+    ) -> list[Instruction]:
+        """A loop of `count` turns: state = turn(k, *state, *given) for k = 0, 1, ... (an s32[]); the last state.
+
+        With `more` it ends as soon as more(*state, *given), a pred[], is false. Neither may use other instructions than
+        those it is given and those it makes.
+        """
+        first = self.make("tuple", self.scalar(0, S32), *state, *given)
+        places = range(len(first.operands))
+
+        def parameter() -> tuple[Instruction, list[Instruction]]:
+            self.count += 1
+            p = Instruction(f"{self.name}.{self.count}", "parameter", first.shape, [], {"number": 0})
+            return p, [self.make("get-tuple-element", p, index=n) for n in places]
+
+        p, values = parameter()
+        goes_on = self.compare(values[0], count, direction="LT")
+        goes_on = goes_on if more is None else self.and_(goes_on, more(*values[1:]))
+        condition = self._computation("condition", p, goes_on)
+        p, values = parameter()
+        after = turn(*values)
+        new = self.make("tuple", self.add(values[0], 1), *after, *values[1 + len(state) :])
+        loop = self.make("while", first, condition=condition, body=self._computation("body", p, new))
+        return [self.make("get-tuple-element", loop, index=1 + n) for n in range(len(state))]
+
+    def _computation(self, kind: str, parameter: Instruction, root: Instruction) -> Computation:
+        self.count += 1
+        instructions = [parameter, *(i for i in post_order(root) if i is not parameter)]
+        return Computation(f"{self.name}.{kind}.{self.count}", instructions, root)
+
+    def tuple(self, *elements: Instruction) -> Instruction:
+        return make("tuple", *elements, name=self.name)
+
+
+def adder(element_type: ElementType) -> Computation:
+    """The reducer of a sum."""
+    return _reducer("add", element_type)
+
+
+def bigger(element_type: ElementType) -> Computation:
+    """The reducer of a largest element."""
+    return _reducer("maximum", element_type)
+
+
+def _reducer(opcode: str, element_type: ElementType) -> Computation:
+    a, b = (Instruction(n, "parameter", Shape(element_type), [], {"number": k}) for k, n in enumerate("ab"))
+    root = make(opcode, a, b, name=opcode)
+    return Computation(f"{opcode}.{element_type}", [a, b, root], root)

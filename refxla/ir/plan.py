@@ -1,0 +1,286 @@
+"""The plan of a program: which kernels run, in what order, on which memory.
+
+A plan is what the scheduler and the memory planner make of an optimized module, and all that code generation and the
+runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns it into a flat list of numbers.
+
+    Fusion    a set of instructions that becomes one kernel (or the few stages of one, for a packed dot)
+    Kernel    OpenCL C for a fusion, with the arguments it takes and the number of work items
+    Buffer    a value in memory and where it lies
+    Step      Launch, Copy, Loop, Repeat, Branch: what the runtime does, in order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import Shape
+
+# The spaces a buffer can lie in.
+PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only
+RESULT = "result"  # memory that is handed to the caller
+CONSTANT = "constant"  # filled once, when the executable is made
+ARENA = "arena"  # one block for all temporaries, reused within a call
+WORKSPACE = "workspace"  # zeroed once; a kernel leaves it zeroed (counters of work groups that have finished)
+BAND = "band"  # while planning: a part of another buffer, for a band of rows (tiled_fusion.py)
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Instructions that run as one kernel.
+
+    `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
+    are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
+    "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
+    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop. `kept` are the
+    inputs that are the same in every turn of the loop around: what is made of them alone is made once, before it.
+    `turns` is for how many bands of rows a launch runs it (tiled_fusion.py), each of which the fusion's shapes are.
+    """
+
+    name: str
+    kind: str
+    instructions: tuple[Instruction, ...]
+    inputs: tuple[Instruction, ...]
+    outputs: tuple[Instruction, ...]
+    hero: Instruction | None = None
+    kept: tuple[Instruction, ...] = ()
+    turns: int = 1
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One pointer argument of a kernel.
+
+    `role`: "input" (the value `instruction` is read), "output" (it is written), "scratch" (`bytes` of the arena, for
+    the time of the fusion's kernels: stages that name the same `scratch` share it) or "workspace" (see WORKSPACE).
+    `ctype` is the C type of an element. `updates` on an output names the input instruction whose value must already
+    be in the output's memory when the kernel starts, because the kernel writes only a part of it.
+    """
+
+    role: str
+    ctype: str
+    instruction: Instruction | None = None
+    bytes: int = 0
+    scratch: str = ""
+    updates: Instruction | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """OpenCL C for one launch.
+
+    `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)`, where a_n is the n-th argument, a pointer
+    `__global [const] ctype* restrict`. The function is called once for every `item` in [0, items): each call is one
+    chunk of the work. Any call may run beside any other.
+
+    The body of a merged kernel (launch_merging.py) calls other kernels: `call_n(item, ...)` stands for the n-th of
+    `calls`. `us` is what the cost model says all items take on one core, in microseconds (0: unknown). The items of a
+    `team` (persistent_kernel.py) go through phases together, and there may be any number of them, which the body knows
+    as `team`; `team_us` is how long `items` of them take. `helpers` are C functions that the body calls, "void f(...) {
+    ... }": those of the same text are one. `registers` says that it is compiled for all the vector registers there are
+    (Target.features): the sums of a matrix product want them, and so do the constants of an exponential.
+    """
+
+    name: str
+    body: str
+    arguments: tuple[Argument, ...]
+    items: int
+    calls: tuple[Kernel, ...] = ()
+    us: float = 0.0
+    registers: bool = False
+    team: bool = False
+    team_us: float = 0.0
+    helpers: tuple[str, ...] = ()
+
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels that a merged one runs, in order; of another, itself."""
+        return tuple(part for k in self.calls for part in k.parts()) if self.calls else (self,)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A value in memory: `index` is the number of the parameter or result, `offset` bytes into it or its space."""
+
+    name: str
+    shape: Shape
+    bytes: int
+    space: str
+    index: int = 0
+    offset: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.space} {self.index}" if self.space in (PARAMETER, RESULT) else f"{self.space} +{self.offset}"
+        return f"{self.name}: {self.shape} at {where}, {self.bytes} bytes"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Run kernel number `kernel` on the buffers of these numbers (one for each of its arguments)."""
+
+    kernel: int
+    buffers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy one buffer to another of the same size."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Run `condition`; while the pred in buffer `predicate` is true, run `body` and `condition` again."""
+
+    condition: tuple[Step, ...]
+    predicate: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Run `body` `turns` times. Where a loop's turns are known, nobody waits for a predicate.
+
+    In turn k buffer `counter` is element k of buffer `table`; both are None where the body counts by itself.
+    """
+
+    turns: int
+    body: tuple[Step, ...]
+    counter: int | None = None
+    table: int | None = None
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Run one of `branches`, chosen by buffer `index`: a pred (true: the first) or an s32 (out of range: the last)."""
+
+    index: int
+    branches: tuple[tuple[Step, ...], ...]
+
+
+Step = Launch | Copy | Loop | Repeat | Branch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the runtime needs; see the module's docstring.
+
+    `parameters` and `results` give the shapes of the flattened arguments and results (tuples opened, in order);
+    `constants` the values (NumPy arrays) with their offset in the constant space. `single` says that the program
+    returns one array, not a tuple of results.
+    """
+
+    name: str
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    parameters: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    constants: tuple[tuple[int, object], ...] = ()
+    constant_bytes: int = 0
+    arena_bytes: int = 0
+    workspace_bytes: int = 0
+    single: bool = False
+    fusions: tuple[Fusion, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"plan {self.name}: {len(self.kernels)} kernels, arena {self.arena_bytes} bytes, "
+            f"constants {self.constant_bytes} bytes, workspace {self.workspace_bytes} bytes"
+        ]
+        lines += [f"  parameter {n}: {s}" for n, s in enumerate(self.parameters)]
+        lines += [f"  result {n}: {s}" for n, s in enumerate(self.results)]
+        lines += ["buffers"]
+        lines += [f"  b{n} {b}" for n, b in enumerate(self.buffers)]
+        lines += ["steps"]
+        lines += self._format(self.steps, 1)
+        return "\n".join(lines)
+
+    def _format(self, steps: tuple[Step, ...], depth: int) -> list[str]:
+        pad = "  " * depth
+        lines: list[str] = []
+        for step in steps:
+            match step:
+                case Launch(kernel, buffers):
+                    k = self.kernels[kernel]
+                    outs = [f"b{b}" for b, a in zip(buffers, k.arguments, strict=True) if a.role == "output"]
+                    ins = [f"b{b}" for b, a in zip(buffers, k.arguments, strict=True) if a.role != "output"]
+                    lines.append(f"{pad}{', '.join(outs)} = {k.name}({', '.join(ins)})  [{k.items} items]")
+                case Copy(source, target):
+                    lines.append(f"{pad}b{target} = copy(b{source})")
+                case Loop(condition, predicate, body):
+                    lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}"]
+                    lines += self._format(body, depth + 1)
+                case Repeat(turns, body, counter, table):
+                    counted = "" if counter is None else f", b{counter} = b{table}[turn]"
+                    lines += [f"{pad}repeat {turns} times{counted}", *self._format(body, depth + 1)]
+                case Branch(index, branches):
+                    lines.append(f"{pad}branch on b{index}")
+                    for n, branch in enumerate(branches):
+                        lines += [f"{pad} case {n}", *self._format(branch, depth + 1)]
+        return lines
+
+
+def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tuple[Step, ...], tuple[Kernel, ...]]:
+    """The steps, and of the kernels those that they launch, or that have nothing to do, numbered anew."""
+    used: dict[int, int] = {}
+    launched = {s.kernel for s in launches(steps)}
+    for n, kernel in enumerate(kernels):
+        if n in launched or not kernel.items:
+            used[n] = len(used)
+
+    def renumber(step: Step) -> Step:
+        match step:
+            case Launch(kernel, buffers):
+                return Launch(used[kernel], buffers)
+            case Loop(condition, predicate, body):
+                return Loop(tuple(map(renumber, condition)), predicate, tuple(map(renumber, body)))
+            case Repeat(turns, body, counter, table):
+                return Repeat(turns, tuple(map(renumber, body)), counter, table)
+            case Branch(index, branches):
+                return Branch(index, tuple(tuple(map(renumber, b)) for b in branches))
+        return step
+
+    return tuple(map(renumber, steps)), tuple(kernels[n] for n in used)
+
+
+def without_bands(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[tuple[Buffer, ...], tuple[Step, ...]]:
+    """The buffers that are no part of others, and the steps, which use no other ones, with their new numbers."""
+    kept = [n for n, b in enumerate(buffers) if b.space != BAND]
+    number = {n: k for k, n in enumerate(kept)}
+
+    def renumber(step: Step) -> Step:
+        match step:
+            case Launch(kernel, used):
+                return Launch(kernel, tuple(number[b] for b in used))
+            case Copy(source, target):
+                return Copy(number[source], number[target])
+            case Loop(condition, predicate, body):
+                return Loop(tuple(map(renumber, condition)), number[predicate], tuple(map(renumber, body)))
+            case Repeat(turns, body, counter, table):
+                counted = (None, None) if counter is None else (number[counter], number[table])
+                return Repeat(turns, tuple(map(renumber, body)), *counted)
+            case Branch(index, branches):
+                return Branch(number[index], tuple(tuple(map(renumber, b)) for b in branches))
+        return step
+
+    if len(kept) == len(buffers):
+        return tuple(buffers), steps
+    return tuple(buffers[n] for n in kept), tuple(map(renumber, steps))
+
+
+def launches(steps: Iterable[Step]) -> Iterator[Launch]:
+    """The launches among steps, also within loops and branches, each once."""
+    for step in steps:
+        match step:
+            case Launch():
+                yield step
+            case Loop(condition, _, body):
+                yield from launches((*condition, *body))
+            case Repeat(_, body):
+                yield from launches(body)
+            case Branch(_, branches):
+                for b in branches:
+                    yield from launches(b)

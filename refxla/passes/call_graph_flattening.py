@@ -1,0 +1,85 @@
+"""What a program may say in several ways is said in one: a constant is an array, a computation has one role, and a name
+one instruction.
+
+A tuple constant becomes a tuple of constants. A computation that is the condition of a loop here, a body or branch
+there, and is applied to elements somewhere else, becomes one for each of these roles: later passes change the
+signatures of bodies, branches and conditions, each in its own way. Kernels are named after instructions, so those of
+bodies, branches and conditions get names that no other of them has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, Module, clone_computation
+from refxla_spec.types import Shape, Value
+
+from .._core.shapes import make
+from .dce import called_first, sort
+
+CONDITION, BODY, APPLIED = "condition", "body", "applied"
+
+
+def run(module: Module) -> int:
+    """Rewrite every computation; returns how many constants and computations were replaced."""
+    module.computations = called_first(module.entry)
+    count = sum(_open_constants(c) for c in module.computations)
+    of_role: dict[tuple[Computation, str], Computation] = {}
+    roles: dict[Computation, str] = {}  # that keep the computation as it is
+    for i in module.instructions():
+        for name, value in i.attributes.items():
+            role = _role(i, name)
+
+            def own(computation: Computation, role: str = role) -> Computation:
+                first = roles.setdefault(computation, role)
+                if role == first:
+                    return computation
+                if (computation, role) not in of_role:
+                    name = f"{computation.name}.{role}"
+                    of_role[computation, role] = clone_computation(computation, lambda c: c, name)
+                return of_role[computation, role]
+
+            if isinstance(value, Computation):
+                i.attributes[name] = own(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Computation):
+                i.attributes[name] = tuple(map(own, value))
+    if of_role:
+        module.computations = called_first(module.entry)
+    applied = {c for c, role in roles.items() if role == APPLIED}
+    _name_apart([module.entry, *(c for c in module.computations if c not in applied and c is not module.entry)])
+    return count + len(of_role)
+
+
+def _role(i: Instruction, attribute: str) -> str:
+    if i.opcode == "while" and attribute == "condition":
+        return CONDITION
+    return BODY if i.opcode in ("while", "conditional") else APPLIED
+
+
+def _name_apart(computations: list[Computation]) -> None:
+    """Give what is called as an instruction of a computation before it a name of its own."""
+    taken: set[str] = set()
+    for computation in computations:
+        for i in computation.instructions:
+            while i.name in taken:
+                i.name = f"{computation.name}.{i.name}"
+            taken.add(i.name)
+
+
+def _open_constants(computation: Computation) -> int:
+    """Tuple constants as tuples of constants."""
+    replaced = {
+        i: _opened(i.name, i.literal, i.shape)
+        for i in computation.instructions
+        if i.opcode == "constant" and i.shape.is_tuple
+    }
+    if replaced:
+        computation.replace(replaced)
+        sort(computation)
+    return len(replaced)
+
+
+def _opened(name: str, value: Value, shape: Shape) -> Instruction:
+    if not shape.is_tuple:
+        return Instruction(name, "constant", shape, [], {"literal": np.asarray(value)})
+    elements = zip(value, shape.elements, strict=True)
+    return make("tuple", *(_opened(f"{name}.{n}", v, s) for n, (v, s) in enumerate(elements)), name=name)

@@ -1,0 +1,104 @@
+"""Call inlining: a call, a fusion or a map becomes the instructions of the computation it calls.
+
+A fusion in a program is some other compiler's decision; this one makes its own. A map's computation works on scalars;
+inlined, it works on arrays, and its constants are broadcast.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.elementwise import is_elementwise
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Computation, Instruction, Module
+
+from .._core.shapes import make
+from .dce import called_first, sort
+
+# Instructions of one computation. Twenty computations that each call the one before twice are a million; a program that
+# people wrote stays far below.
+LIMIT = 500_000
+MOVES = frozenset("broadcast reshape transpose reverse slice dynamic-slice".split())
+INLINED = {"call": "to_apply", "fusion": "calls", "map": "to_apply"}
+
+
+def run(module: Module) -> int:
+    """Inline everywhere, callees first, so that one walk is enough. Returns the number of calls inlined.
+
+    Raises UnsupportedError where a computation would grow beyond LIMIT instructions.
+    """
+    module.computations = called_first(module.entry)
+    return sum(_inline(computation) for computation in module.computations)
+
+
+def _inline(computation: Computation) -> int:
+    calls = [i for i in computation.instructions if i.opcode in INLINED]
+    size = len(computation.instructions) + sum(len(c.attributes[INLINED[c.opcode]].instructions) for c in calls)
+    if size > LIMIT:
+        raise UnsupportedError(
+            f"{calls[0].name}: with its calls inlined {computation.name} has {size} instructions, and at most {LIMIT} "
+            "are compiled; make a loop of what it calls again and again"
+        )
+    replacements: dict[Instruction, Instruction] = {}
+    for call in calls:
+        callee = call.attributes[INLINED[call.opcode]]
+        copies: dict[Instruction, Instruction] = {}
+        known = set(call.operands)
+        for i in callee.instructions:
+            if i.opcode == "parameter":
+                copies[i] = call.operands[i.attributes["number"]]
+            else:
+                copies[i] = _copy(i, copies, call)
+                if copies[i] not in known:
+                    known.add(copies[i])
+                    computation.instructions.append(copies[i])
+        replacements[call] = copies[callee.root]
+    if calls:
+        computation.replace(replacements)
+        sort(computation)
+    return len(calls)
+
+
+def mapped(computation: Computation, operands: list[Instruction], like: Instruction, name: str) -> list[Instruction]:
+    """The results of a computation of scalars, applied to each position of arrays with the dimensions of `like`.
+
+    Raises UnsupportedError for a computation that is not elementwise.
+    """
+    call = Instruction(name, "map", like.shape, operands, {})
+    copies: dict[Instruction, Instruction] = {}
+    root = computation.root
+    for i in computation.instructions:
+        if i.opcode == "parameter":
+            copies[i] = operands[i.attributes["number"]]
+        elif i is not root or i.opcode != "tuple":
+            copies[i] = _copy(i, copies, call)
+    return [copies[o] for o in root.operands] if root.opcode == "tuple" else [copies[root]]
+
+
+def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruction) -> Instruction:
+    made = Instruction(
+        f"{call.name}.{i.name}",
+        i.opcode,
+        i.shape,
+        [copies[o] for o in i.operands],
+        dict(i.attributes),
+        i.metadata or call.metadata,
+        i.sharding,
+        i.frontend_attributes,
+        i.backend_config,
+    )
+    return _mapped(made, call) if call.opcode == "map" else made
+
+
+def _mapped(i: Instruction, call: Instruction) -> Instruction:
+    """An instruction on scalars as one on the arrays of a map, which has its dimensions."""
+    wide = call.shape.with_element_type(i.shape.element_type)
+    if i.opcode == "constant" and i.shape.is_scalar:
+        return make("broadcast", i, name=f"{i.name}.map", shape=wide, dimensions=())
+    if i.opcode in MOVES and i.shape.is_scalar and i.operands[0].shape.dimensions == wide.dimensions:
+        return i.operands[0]  # a scalar has but one element to move
+    if not is_elementwise(i.opcode) or not i.shape.is_scalar:
+        raise UnsupportedError(
+            f"{call.name}: a map whose computation is not elementwise is not compiled: {i.name} in it is {i.opcode} to "
+            f"{i.shape}; call the computation in a loop, or run the program on the reference with device='reference'"
+        )
+    i.shape = wide
+    return i

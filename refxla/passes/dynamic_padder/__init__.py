@@ -1,0 +1,220 @@
+"""Bounded dynamic shapes made static: every array at its bounds, every size that is not its bound an s32[] beside it.
+
+    f32[<=4,3] parameter(0)     becomes   f32[4,3] parameter(0) and s32[] parameter(n): the size of its first dimension
+    a dynamic result            becomes   the array at its bounds, and behind all results the sizes of its dynamic ones
+    while, conditional          carry the sizes that change among their values
+    get-dimension-size          is that s32[]
+
+What lies beyond the sizes of an array is arbitrary, and each operation has a rule that keeps it from mattering:
+elementwise operations let it be, a reduction masks it by what its reducer leaves out of account, a concatenation writes
+over it, a sort puts it last (shape_functions.py, reducing_ops.py). An operation without a rule raises UnsupportedError.
+
+Sizes are followed through the program whatever its shapes say: marks (<=) matter in the entry's parameters alone, and
+a result that has a size of its own must be marked, so that the caller is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from refxla_spec.elementwise import is_elementwise
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Computation, Instruction, Module, clone_computation
+from refxla_spec.types import S32, Shape, leaves
+
+from ...ir.builder import Build
+from .. import tuple_simplifier
+from ..dce import called_first, sort
+from . import movement_ops, reducing_ops
+from .dimension_sizes import Size, Sized, met, number, unsupported
+
+RULES: dict[str, Callable[..., Sized | list[Sized]]] = {**movement_ops.RULES, **reducing_ops.RULES}
+ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
+MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # what makes sizes known at run time only
+ASKERS = frozenset({"get-dimension-size"})
+MARKERS = frozenset("LayoutConstraint MoveToDevice MoveToHost Sharding annotate_device_placement".split())
+Value = Sized | list[Sized]
+
+
+def is_dynamic(module: Module) -> bool:
+    """Whether any value of the module has, or may have, a size that is known at run time only."""
+    return any(
+        i.shape.is_dynamic or i.opcode in MAKERS or i.attributes.get("custom_call_target") in movement_ops.TARGETS
+        for i in module.instructions()
+    )
+
+
+def run(module: Module) -> int:
+    """Make the module static. Returns 1 if it was dynamic, else 0. Raises UnsupportedError for what has no rule.
+
+    `sizes_of` says which parameters and results the entry has then.
+    """
+    if not is_dynamic(module):
+        return 0
+    tuple_simplifier.run(module)
+    entry = module.entry
+    stated = leaves(entry.root.shape)  # while no parameter has lost its marks: the root may be one
+    given: dict[Instruction, Value] = {}
+    extra: list[Instruction] = []
+    for p in entry.parameters:
+        sizes: list[Size] = []
+        for d, mark in enumerate(p.shape.marks):
+            size = None
+            if mark:
+                at = {"number": len(entry.parameters) + len(extra)}
+                size = Instruction(f"{p.name}.size.{d}", "parameter", Shape(S32), [], at)
+                extra.append(size)
+            sizes.append(size)
+        p.shape = p.shape.static()
+        given[p] = Sized(p, tuple(sizes))
+    result = _rewrite(entry, given)
+    results = result if isinstance(result, list) else [result]
+    b = Build("results")
+    arrays, counts = [r.array for r in results], []
+    for r, shape in zip(results, stated, strict=True):
+        for d, mark in enumerate(shape.marks):
+            if mark:
+                counts.append(number(b, r, d))
+            elif r.sizes and r.sizes[d] is not None:
+                raise UnsupportedError(
+                    f"{entry.root.name}: a result is stated as {shape.without_layout()}, and dimension {d} has a size "
+                    f"that is known at run time only: state it as a bound (<={shape.dimensions[d]})"
+                )
+    if isinstance(result, list) or counts:
+        entry.root = b.tuple(*arrays, *counts)
+    else:
+        entry.root = arrays[0]
+    entry.instructions = [*given, *extra]
+    sort(entry, entry.instructions)
+    module.entry_layout, module.aliases = None, () if counts else module.aliases
+    module.computations = called_first(entry)
+    return 1
+
+
+def _rewrite(computation: Computation, given: dict[Instruction, Value]) -> Value:
+    """The root of a computation, made static, with its sizes; its instructions are replaced or changed in place."""
+    known: dict[Instruction, Value] = dict(given)
+    for i in computation.instructions:
+        if i not in known:
+            known[i] = _value(i, [known[o] for o in i.operands])
+    return known[computation.root]
+
+
+def _value(i: Instruction, operands: list[Value]) -> Value:
+    b = Build(i.name)
+    match i.opcode:
+        case "tuple":
+            return list(operands)
+        case "get-tuple-element" if isinstance(operands[0], list):
+            return operands[0][i.index]
+        case "while":
+            return _while(b, i, operands[0])
+        case "conditional":
+            return _conditional(b, i, operands)
+        case "custom-call" if i.custom_call_target in MARKERS:
+            return operands[0]
+        case "custom-call" if i.custom_call_target in movement_ops.TARGETS:
+            return movement_ops.TARGETS[i.custom_call_target](b, i, *operands)
+    rule = RULES.get(i.opcode)
+    dynamic = any(o.is_dynamic for o in operands)
+    if (dynamic or i.opcode in MAKERS | ASKERS) and rule is not None:
+        return _copy_metadata(i, rule(b, i, *operands))
+    if dynamic and not (is_elementwise(i.opcode) or i.opcode in ALIKE):
+        raise unsupported(i, "with a size that is known at run time only")
+    i.operands, i.shape = [o.array for o in operands], i.shape.static()
+    if i.shape.is_tuple:
+        elements = enumerate(leaves(i.shape))
+        return [
+            Sized.whole(Instruction(f"{i.name}.{n}", "get-tuple-element", s, [i], {"index": n})) for n, s in elements
+        ]
+    return Sized(i, met(b, operands) if dynamic else (None,) * i.shape.rank)
+
+
+def _copy_metadata(i: Instruction, value: Value) -> Value:
+    for v in value if isinstance(value, list) else [value]:
+        v.array.metadata = v.array.metadata or i.metadata
+    return value
+
+
+# -- control flow -----------------------------------------------------------------------------------------------------
+
+Places = tuple[tuple[int, int], ...]  # (element of a flat tuple, dimension) of the sizes that it carries
+
+
+def _places(*each: list[Sized]) -> Places:
+    found = {(n, d) for values in each for n, v in enumerate(values) for d, s in enumerate(v.sizes) if s is not None}
+    return tuple(sorted(found))
+
+
+def _carried(b: Build, values: list[Sized], places: Places) -> Instruction:
+    """A flat tuple of the arrays and, behind them, the sizes in these places."""
+    return b.make("tuple", *(v.array for v in values), *(number(b, values[n], d) for n, d in places))
+
+
+def _opened(b: Build, source: Instruction, shapes: list[Shape], places: Places) -> list[Sized]:
+    """What `_carried` has put into a flat tuple."""
+    arrays = [b.make("get-tuple-element", source, index=n) for n in range(len(shapes))]
+    sizes: list[list[Size]] = [[None] * s.rank for s in shapes]
+    for k, (n, d) in enumerate(places):
+        sizes[n][d] = b.make("get-tuple-element", source, index=len(shapes) + k)
+    return [Sized(a, tuple(s)) for a, s in zip(arrays, sizes, strict=True)]
+
+
+def _entered(called: Computation, shapes: list[Shape], places: Places) -> tuple[Computation, Value, Build]:
+    """A copy of a computation that takes one flat tuple with these sizes behind, made static; and its result."""
+    copy = clone_computation(called, lambda c: c)
+    (old,) = copy.parameters
+    b = Build(f"{called.name}.{old.name}")
+    shape = Shape.tuple_of(*(s.static() for s in shapes), *(Shape(S32) for _ in places))
+    new = Instruction(old.name, "parameter", shape, [], {"number": 0}, old.metadata)
+    result = _rewrite(copy, {old: _opened(b, new, shapes, places)})
+    copy.instructions = [new]
+    return copy, result, b
+
+
+def _left(b: Build, computation: Computation, result: Value, places: Places) -> None:
+    """Give a computation its root: a flat tuple with the sizes behind it."""
+    values = result if isinstance(result, list) else [result]
+    computation.root = _carried(b, values, places)
+    sort(computation, computation.instructions)
+
+
+def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
+    shapes = [v.array.shape for v in init]
+    places = _places(init)
+    while True:  # what the body makes dynamic is dynamic in its next turn
+        body, result, inner = _entered(i.body, shapes, places)
+        more = _places(result)
+        if set(more) <= set(places):
+            break
+        places = tuple(sorted({*places, *more}))
+    _left(inner, body, result, places)
+    condition, verdict, _ = _entered(i.condition, shapes, places)
+    condition.root = verdict.array
+    sort(condition, condition.instructions)
+    made = b.make("while", _carried(b, init, places), body=body, condition=condition)
+    return _opened(b, made, shapes, places)
+
+
+def _conditional(b: Build, i: Instruction, operands: list[Value]) -> list[Sized]:
+    index, *taken = operands
+    from refxla_spec.ops.conditional import branches
+
+    operands_made, entered = [], []
+    for branch, values in zip(branches(i), taken, strict=True):
+        places = _places(values)
+        operands_made.append(_carried(b, values, places))
+        entered.append(_entered(branch, [v.array.shape for v in values], places))
+    results = [r if isinstance(r, list) else [r] for _, r, _ in entered]
+    places = _places(*results)
+    for (computation, result, inner), _ in zip(entered, results, strict=True):
+        _left(inner, computation, result, places)
+    called = tuple(c for c, _, _ in entered)
+    made = b.make("conditional", index.array, *operands_made, branch_computations=called)
+    return _opened(b, made, [v.array.shape for v in results[0]], places)
+
+
+def sizes_of(shapes: list[Shape]) -> list[tuple[int, int]]:
+    """Of array shapes the dynamic dimensions, as (number of the shape, dimension), in the order that their sizes have
+    behind the parameters, or the results, of a module that `run` has made static."""
+    return [(n, d) for n, s in enumerate(shapes) for d, mark in enumerate(s.marks) if mark]

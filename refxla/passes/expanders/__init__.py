@@ -1,0 +1,70 @@
+"""Expansion: operations that have no emitter of their own become those that have one.
+
+One file for a family; each has EXPANSIONS, {opcode: f(instruction) -> Instruction}, where f returns what stands for the
+instruction: for a multi-output operation a `tuple`. The algorithm of every expansion is the one the specification
+states, so that the accuracy contract holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from refxla_spec.module import Computation, Instruction, Module, post_order
+
+from ..dce import called_first, sort
+from . import (
+    batch_norm_expander,
+    cholesky_expander,
+    custom_call_expander,
+    dimension_size_expander,
+    dot_expander,
+    fft_expander,
+    rng_expander,
+    scalar_broadcast,
+    scan_expander,
+    shuffle_expander,
+    stochastic_convert_expander,
+    topk_expander,
+    triangular_solve_expander,
+)
+
+Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
+EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
+for family in (
+    batch_norm_expander, cholesky_expander, custom_call_expander, dot_expander, fft_expander, rng_expander,
+    scalar_broadcast, scan_expander, shuffle_expander, dimension_size_expander, stochastic_convert_expander,
+    topk_expander, triangular_solve_expander,
+):  # fmt: skip
+    EXPANSIONS.update(family.EXPANSIONS)
+
+
+def run(module: Module, expansions: Expansions = EXPANSIONS) -> int:
+    """Expand everywhere. Returns how many instructions were expanded."""
+    module.computations = called_first(module.entry)
+    counts = [_expand(c, expansions) for c in module.computations]
+    if any(n is not None for n in counts):
+        module.computations = called_first(module.entry)
+    return sum(n or 0 for n in counts)
+
+
+def _expand(computation: Computation, expansions: Expansions) -> int | None:
+    """How many instructions were expanded; None where all stays as it is."""
+    replaced: dict[Instruction, Instruction] = {}
+    count = 0
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        expansion = expansions.get(i.opcode)
+        made = expansion(i) if expansion else None
+        if made is None:
+            if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple":
+                replaced[i] = i.operands[0].operands[i.index]
+            continue
+        count += 1
+        for n in post_order(made):
+            n.metadata = n.metadata or i.metadata
+        replaced[i] = made
+    if not replaced:
+        return None
+    computation.root = replaced.get(computation.root, computation.root)
+    sort(computation)
+    return count

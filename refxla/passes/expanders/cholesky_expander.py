@@ -1,0 +1,75 @@
+"""cholesky column by column, in blocks of columns.
+
+The factor l is held by its columns, w[k, i] = l[i, k]. A block of columns is that of the matrix less what the columns
+before it make, one dot; then its own columns follow one after the other:
+
+    c[i] = a[i, j] - sum over k < j of l[i, k] * conj(l[j, k])
+    l[j, j] = sqrt(c[j]),  l[i, j] = c[i] / l[j, j] for i > j
+
+The columns that are not known yet are zero, so that each sum may run over all of them. f16 and bf16 are computed in
+f32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Instruction
+from refxla_spec.types import S32
+
+from ...ir.builder import Build
+from .matrix_masks import BLOCK, ONE_BLOCK, lower_triangle, pad_square, working_type
+
+
+def _expand(i: Instruction) -> Instruction:
+    b, result = Build(i.name), i.shape
+    if not result.size:
+        return b.full(0, result)
+    a = b.convert(i.operands[0], working_type(result))
+    if not i.lower:
+        a = b.conjugate(b.transpose(a))
+    *batch, n = result.dimensions[:-1]
+    block = n if n <= ONE_BLOCK else BLOCK
+    columns = b.transpose(lower_triangle(b, pad_square(b, a, -n % block), strict=False))
+    w = _blocks(b, columns, block)
+    w = b.slice(w, (0,) * w.shape.rank, (*batch, n, n)) if n % block else w
+    return b.convert(b.transpose(w) if i.lower else b.conjugate(w), result.element_type)
+
+
+def _blocks(b: Build, columns: Instruction, block: int) -> Instruction:
+    rank, n = columns.shape.rank, columns.shape.dimensions[-1]
+    if block == n:
+        return _columns(b, columns, b.scalar(0, S32))
+
+    def turn(k: Instruction, w: Instruction, columns: Instruction) -> list[Instruction]:
+        start = b.multiply(k, block)
+        known = b.product(b.conjugate(b.part(w, rank - 1, start, block)), w, along=(-2, -2))
+        rest = b.subtract(b.part(columns, rank - 2, start, block), known)
+        return [b.put(w, _columns(b, rest, start), rank - 2, start)]
+
+    return b.repeat(n // block, turn, [b.full(0, columns.shape)], [columns])[0]
+
+
+def _columns(b: Build, columns: Instruction, start: Instruction) -> Instruction:
+    """The factor's columns from `start` (s32[]) on, each a row here; those before have been subtracted already."""
+    rank = columns.shape.rank
+
+    def turn(k: Instruction, w: Instruction, columns: Instruction, start: Instruction) -> list[Instruction]:
+        j = b.add(start, k)
+        above = b.conjugate(b.part(w, rank - 1, j, 1))
+        c = b.subtract(b.part(columns, rank - 2, k, 1), b.product(above, w, along=(-2, -2)))
+        pivot = b.part(c, rank - 1, j, 1)
+        if c.shape.element_type.is_complex:
+            root = b.sqrt(b.real(pivot))
+            root = b.complex(root, b.full(0, root.shape))
+        else:
+            root = b.sqrt(pivot)
+        root = b.spread(b.reshape(root, root.shape.dimensions[:-1]), c.shape, tuple(range(rank - 1)))
+        place = b.iota(S32, c.shape.dimensions, rank - 1)
+        at, wide = b.spread(j, place.shape, ()), b.full(0, c.shape)
+        row = b.make("select", b.compare(place, at, direction="GT"), b.divide(c, root), wide)
+        row = b.make("select", b.compare(place, at, direction="EQ"), root, row)
+        return [b.put(w, row, rank - 2, k)]
+
+    return b.repeat(columns.shape.dimensions[-2], turn, [b.full(0, columns.shape)], [columns, start])[0]
+
+
+EXPANSIONS = {"cholesky": _expand}

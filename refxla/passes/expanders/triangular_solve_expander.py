@@ -1,0 +1,87 @@
+"""triangular-solve as substitution, in blocks of rows.
+
+A block of rows is the right side less the product of a's block row with the rows that are solved already, one dot; then
+its own rows are solved one after the other:
+
+    x[i] = (b[i] - sum over k < i of a[i, k] * x[k]) / a[i, i]
+
+The rows that are not solved yet are zero, so that each sum may run over all rows. f16 and bf16 are computed in f32 and
+rounded once.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Instruction
+
+from ...ir.builder import Build
+from .matrix_masks import BLOCK, ONE_BLOCK, columns_below, diagonal, lower_triangle, pad_square, working_type
+
+
+def _expand(i: Instruction) -> Instruction:
+    b, result = Build(i.name), i.shape
+    if not result.size:
+        return b.full(0, result)
+    a, x = (b.convert(o, working_type(o.shape)) for o in i.operands)
+    lower = i.lower
+    if i.transpose_a == "ADJOINT":
+        a = b.conjugate(a)
+    if i.transpose_a != "NO_TRANSPOSE":
+        a, lower = b.transpose(a), not lower
+    if not i.left_side:  # x a = b is transpose(a) transpose(x) = transpose(b)
+        a, x, lower = b.transpose(a), b.transpose(x), not lower
+    rank = x.shape.rank
+    if not lower:  # the last row is solved first
+        a = b.make("reverse", a, dimensions=(rank - 2, rank - 1))
+        x = b.make("reverse", x, dimensions=(rank - 2,))
+    x = _lower(b, a, x, i.unit_diagonal)
+    if not lower:
+        x = b.make("reverse", x, dimensions=(rank - 2,))
+    if not i.left_side:
+        x = b.transpose(x)
+    return b.convert(x, result.element_type)
+
+
+def _lower(b: Build, a: Instruction, x: Instruction, unit: bool) -> Instruction:
+    """The solution of a x = b for lower triangular a."""
+    *batch, n, m = x.shape.dimensions
+    rows = x.shape.rank - 2
+    block = n if n <= ONE_BLOCK else BLOCK
+    a = pad_square(b, a, -n % block)
+    x = b.pad(x, *(0,) * rows, -n % block, 0)
+    divisors = [] if unit else [b.reshape(diagonal(b, a), (*a.shape.dimensions[:-1], 1))]
+    strict = lower_triangle(b, a, strict=True)
+    if block == n:
+        return _rows(b, strict, x, divisors)
+    zeros = b.full(0, x.shape)
+
+    def turn(
+        k: Instruction, solved: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction
+    ) -> list:
+        start = b.multiply(k, block)
+        left = b.part(strict, rows, start, block)
+        known = b.product(columns_below(b, left, start), solved)
+        right = b.subtract(b.part(right, rows, start, block), known)
+        made = _rows(b, b.part(left, rows + 1, start, block), right, [b.part(d, rows, start, block) for d in divisors])
+        return [b.put(solved, made, rows, start)]
+
+    (x,) = b.repeat(a.shape.dimensions[-1] // block, turn, [zeros], [strict, x, *divisors])
+    return b.slice(x, (0,) * x.shape.rank, (*batch, n, m))
+
+
+def _rows(b: Build, strict: Instruction, right: Instruction, divisors: list[Instruction]) -> Instruction:
+    """Row after row. `divisors` holds the diagonal as a column, or nothing where it counts as ones."""
+    rows = right.shape.rank - 2
+
+    def turn(i: Instruction, x: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction) -> list:
+        row = b.subtract(b.part(right, rows, i, 1), b.product(b.part(strict, rows, i, 1), x))
+        for d in divisors:
+            divisor = b.part(d, rows, i, 1)
+            row = b.divide(
+                row, b.spread(b.reshape(divisor, divisor.shape.dimensions[:-1]), row.shape, tuple(range(rows + 1)))
+            )
+        return [b.put(x, row, rows, i)]
+
+    return b.repeat(right.shape.dimensions[-2], turn, [b.full(0, right.shape)], [strict, right, *divisors])[0]
+
+
+EXPANSIONS = {"triangular-solve": _expand}

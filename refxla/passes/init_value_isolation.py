@@ -1,0 +1,188 @@
+"""The initial values of a reduction enter each result exactly once, whatever they are.
+
+A reduction has many accumulators for a result: lanes, leaves, columns of strips. Those of a plain sum, product, maximum
+and the like begin with a neutral element of their own, and the initial values enter at the end. Of any other reducer
+none is known, and accumulators begin with the initial values. That is harmless where to_apply of the initial values
+and themselves is them again: however often they enter, they count once, since to_apply is associative and commutative.
+It is found out here, of constants by evaluating it, else of reducers that choose one of what they are given (argmax).
+What is left gets one more operand that says where there is a value,
+
+    reduce(x, init, f)  =  f(init, total)    where (total, there) = reduce((x, true), (0, false), g)
+    g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : b, p or q)
+
+whose initial values are neutral.
+
+Elements of another type than the accumulated values are converted before, where a reducer does no more with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from math import prod
+
+import numpy as np
+from refxla_spec.compare import bits_equal
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.interpreter import Interpreter
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import PRED, Shape
+from refxla_spec.vectorize import binary_opcode
+
+from ..ir.builder import Build
+from .algebraic_simplifier import scalar_value
+from .call_inliner import mapped
+from .dce import sort
+
+_PLAIN = frozenset("add multiply maximum minimum and or xor".split())  # of which kernels know the neutral element
+_CHOOSING = frozenset("maximum minimum and or".split())  # of x and x they give x
+
+
+def run(module: Module) -> int:
+    """Rewrite where it is needed; returns how many reductions were.
+
+    Raises UnsupportedError for a reducer that computes with elements of another type than its accumulated values.
+    """
+    once: dict[Computation, Computation] = {}
+    return sum(_rewrite(c, once) for c in module.computations)
+
+
+def _rewrite(computation: Computation, once: dict[Computation, Computation]) -> int:
+    replaced: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        dynamic = any(o.shape.is_dynamic for o in i.operands)  # what lies beyond a size becomes the initial value
+        if i.opcode == "reduce" or (i.opcode == "reduce-window" and dynamic):
+            made = _of_one_type(i) if i.opcode == "reduce" else i
+            if not is_plain(made.to_apply) and not _counts_once(made):
+                made = _with_presence(made, once)
+            if made is not i:
+                replaced[i] = made
+    if replaced:
+        computation.replace(replaced)
+        sort(computation)
+    return len(replaced)
+
+
+def is_plain(reducer: Computation) -> bool:
+    """Whether a reducer is one operation of which kernels know the neutral element."""
+    opcode = binary_opcode(reducer)
+    return opcode in _PLAIN and not (opcode == "multiply" and reducer.root.shape.element_type.is_complex)
+
+
+def _counts_once(i: Instruction) -> bool:
+    """Whether to_apply of the initial values and themselves is known to be the initial values."""
+    values = [scalar_value(o) for o in i.operands[len(i.operands) // 2 :]]
+    if any(v is None for v in values):
+        return _chooses(i.to_apply)
+    with np.errstate(all="ignore"):
+        results = Interpreter().run(i.to_apply, *values, *values)
+    results = results if isinstance(results, tuple) else (results,)
+    return all(bits_equal(r, v) for r, v in zip(results, values, strict=True))
+
+
+def _chooses(reducer: Computation) -> bool:
+    """Whether f(x, x) is x for every x, by the form of f: each result is chosen from an accumulated value and the
+    element that belongs to it."""
+    count = len(reducer.parameters) // 2
+    values: dict[Instruction, Hashable] = {}
+    for i in reducer.instructions:
+        operands = tuple(values[o] for o in i.operands)
+        if i.opcode == "parameter":
+            values[i] = i.attributes["number"] % count
+        elif i.opcode == "copy":
+            values[i] = operands[0]
+        elif i.opcode == "select" and operands[1] == operands[2]:
+            values[i] = operands[1]
+        elif i.opcode in _CHOOSING and operands[0] == operands[1]:
+            values[i] = operands[0]
+        else:
+            values[i] = i
+    root = reducer.root
+    results = [values[o] for o in root.operands] if root.opcode == "tuple" else [values[root]]
+    return results == list(range(count))
+
+
+def _of_one_type(i: Instruction) -> Instruction:
+    """The reduce on elements of the types of its accumulated values."""
+    count = len(i.operands) // 2
+    operands, inits = i.operands[:count], i.operands[count:]
+    if all(o.shape.element_type is v.shape.element_type for o, v in zip(operands, inits, strict=True)):
+        return i
+    b = Build(i.name)
+    taken = {p: inits[n - count].shape for n, p in enumerate(i.to_apply.parameters) if n >= count}
+    made: dict[Instruction, Instruction] = {}
+    for j in i.to_apply.instructions:
+        if j in taken:
+            made[j] = Instruction(j.name, "parameter", taken[j], [], j.attributes)
+        elif j.opcode == "convert" and j.operands[0] in taken and j.shape.compatible(taken[j.operands[0]]):
+            made[j] = made[j.operands[0]]
+        else:
+            other = any(o in taken and o.shape.element_type is not taken[o].element_type for o in j.operands)
+            made[j] = _copy(j, made) if not other else j
+            if other:
+                break
+    else:
+        reducer = _computation(f"{i.to_apply.name}.converted", list(made.values()), made[i.to_apply.root])
+        if is_plain(reducer) or _chooses(reducer):
+            converted = [b.convert(o, v.shape.element_type) for o, v in zip(operands, inits, strict=True)]
+            return b.make(i.opcode, *converted, *inits, dimensions=i.dimensions, to_apply=reducer)
+    raise UnsupportedError(
+        f"{i.name}: {i.to_apply.name} computes with elements of another type than its accumulated values; convert the "
+        "elements before they are reduced, or run the program on the reference with device='reference'"
+    )
+
+
+def _with_presence(i: Instruction, once: dict[Computation, Computation]) -> Instruction:
+    """The reduction with an operand that says where there is a value, and the initial values combined with that."""
+    count, b = len(i.operands) // 2, Build(i.name)
+    operands, inits = i.operands[:count], i.operands[count:]
+    if i.to_apply not in once:
+        once[i.to_apply] = _aware_of_presence(i.to_apply)
+    there = b.full(True, Shape(PRED, operands[0].shape.dimensions))
+    nothing = [b.make("constant", shape=v.shape, literal=np.zeros((), v.shape.element_type.dtype)) for v in inits]
+    attributes = {k: v for k, v in i.attributes.items() if k in ("dimensions", "window")}
+    absent = b.make("constant", shape=Shape(PRED), literal=np.array(False))
+    pairs = b.make(i.opcode, *operands, there, *nothing, absent, to_apply=once[i.to_apply], **attributes)
+    *totals, found = (b.make("get-tuple-element", pairs, index=n) for n in range(count + 1))
+    starts = [b.spread(v, found.shape, ()) if found.shape.rank else v for v in inits]
+    results = mapped(i.to_apply, [*starts, *totals], found, i.name)
+    empty = i.opcode == "reduce-window" or not prod(operands[0].shape.dimensions[d] for d in i.dimensions)
+    if empty or any(o.shape.is_dynamic for o in operands):
+        results = [b.make("select", found, r, s) for r, s in zip(results, starts, strict=True)]
+    return b.tuple(*results) if i.shape.is_tuple else results[0]
+
+
+def _aware_of_presence(reducer: Computation) -> Computation:
+    """g of the module's docstring."""
+    parameters = reducer.parameters
+    count = len(parameters) // 2
+    b = Build(f"{reducer.name}.there")
+    shapes = [p.shape for p in parameters[:count]] + [Shape(PRED)]
+    held, taken = (
+        [
+            Instruction(f"{b.name}.{side}{n}", "parameter", s, [], {"number": n + k * len(shapes)})
+            for n, s in enumerate(shapes)
+        ]
+        for k, side in enumerate("ab")
+    )
+    made = dict(zip(parameters, [*held[:-1], *taken[:-1]], strict=True))
+    for j in reducer.instructions:
+        if j not in made:
+            made[j] = _copy(j, made)
+    root = made[reducer.root]
+    both = root.operands if root.opcode == "tuple" else [root]
+    results = [
+        b.make("select", held[-1], b.make("select", taken[-1], c, a), e)
+        for a, e, c in zip(held[:-1], taken[:-1], both, strict=True)
+    ]
+    end = b.make("tuple", *results, b.or_(held[-1], taken[-1]))
+    return _computation(b.name, [*held, *taken, end], end)
+
+
+def _copy(i: Instruction, made: dict[Instruction, Instruction]) -> Instruction:
+    return Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], dict(i.attributes), i.metadata)
+
+
+def _computation(name: str, instructions: list[Instruction], root: Instruction) -> Computation:
+    made = Computation(name, list(dict.fromkeys(instructions)), root)
+    sort(made)
+    return made

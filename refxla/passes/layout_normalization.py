@@ -1,0 +1,49 @@
+"""Layouts leave the program: each bitcast, the one operation that reads them, becomes transposes and reshapes.
+
+This comes before the passes that put one instruction in the place of another: what takes the place of a bitcast's
+operand has the same value, and need not have its layout.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction, Module
+from refxla_spec.types import Shape
+
+from ..ir.builder import Build
+from . import expanders
+
+
+def run(module: Module) -> int:
+    """Returns how many bitcasts there were."""
+    read = {i: i.operands[0].shape for i in module.instructions() if i.opcode == "bitcast"}
+    return expanders.run(module, {"bitcast": lambda i: _reinterpreted(i, read[i])}) if read else 0
+
+
+def _reinterpreted(i: Instruction, operand: Shape) -> Instruction:
+    """What stands for a bitcast whose operand lies in memory as that shape says."""
+    b, x, shape = Build(i.name), i.operands[0], i.shape
+    written, read = _major_to_minor(i, operand), _major_to_minor(i, shape)
+    if written != tuple(range(x.shape.rank)):
+        x = b.make("transpose", x, dimensions=written)
+    flat = tuple(shape.dimensions[d] for d in read)
+    if shape.element_type is not x.shape.element_type:
+        narrow, wide = x.shape.element_type.bits, shape.element_type.bits
+        if narrow != wide:
+            raise UnsupportedError(
+                f"{i.name}: a bitcast from {operand} to {shape} changes the width of elements; use bitcast-convert"
+            )
+        x = b.make("bitcast-convert", x, shape=x.shape.with_element_type(shape.element_type))
+    x = b.reshape(x, flat)
+    if read != tuple(range(shape.rank)):
+        places = tuple(sorted(range(shape.rank), key=read.__getitem__))
+        x = b.make("transpose", x, dimensions=places)
+    return x
+
+
+def _major_to_minor(i: Instruction, shape: Shape) -> tuple[int, ...]:
+    if shape.layout is None:
+        return tuple(range(shape.rank))
+    if "T(" in shape.layout.rest:
+        raise UnsupportedError(f"{i.name}: a bitcast of the tiled layout {shape}; remove the tiles from the layout")
+    return shape.layout.minor_to_major[::-1]

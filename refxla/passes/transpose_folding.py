@@ -1,0 +1,69 @@
+"""A transpose of a product of matrices is the product of the operands exchanged.
+
+    transpose(dot(x, y)) -> dot(y, x)
+    transpose(dot(x, y)) -> transpose(dot(y, x)), where that leaves the last dimension the last
+
+Each element is the same sum in the same order, of products whose factors change places: the same bits. (A complex
+product is made of real ones in an order that would change.) Gradients of weights come as transposes of the first kind,
+which then need no kernel of their own; attention comes as one of the second, which then moves whole rows.
+"""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation, Instruction, Module
+
+from .._core.shapes import make
+from .dce import settle
+
+_SIDES = ("batch_dims", "contracting_dims")
+
+
+def run(module: Module) -> int:
+    """Rewrite all such transposes; returns their number."""
+    return sum(_rewrite_all(c) for c in module.computations)
+
+
+def _rewrite_all(computation: Computation) -> int:
+    users: dict[Instruction, int] = {}
+    for i in computation.instructions:
+        for o in i.operands:
+            users[o] = users.get(o, 0) + 1
+    replaced: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        if i.opcode == "transpose" and i.operands[0].opcode == "dot" and users[i.operands[0]] == 1:
+            made = exchanged(i, i.operands[0])
+            if made is not None and i.operands[0] is not computation.root:
+                replaced[i] = made
+    if replaced:
+        settle(computation, replaced)
+    return len(replaced)
+
+
+def exchanged(transpose: Instruction, dot: Instruction) -> Instruction | None:
+    """What gives the same by the dot with its operands exchanged; None if there is no gain."""
+    lhs, rhs = dot.operands[:2]
+    batch, order = len(dot.attributes.get("lhs_batch_dims", ())), tuple(transpose.dimensions)
+    left = lhs.shape.rank - batch - len(dot.lhs_contracting_dims)
+    right = dot.shape.rank - batch - left
+    if len(dot.operands) != 2 or dot.shape.element_type.is_complex or not left or not right:
+        return None
+    # Where each dimension is when those of the right side come first.
+    place = [*range(batch), *(batch + right + d for d in range(left)), *(batch + d for d in range(right))]
+    after = tuple(place[d] for d in order)
+    if after[-1] != dot.shape.rank - 1 or transpose.shape.dimensions[-1] == 1:
+        return None
+    attributes = dict(dot.attributes)
+    for side in _SIDES:
+        for new, old in (("lhs", "rhs"), ("rhs", "lhs")):
+            if f"{old}_{side}" in dot.attributes:
+                attributes[f"{new}_{side}"] = dot.attributes[f"{old}_{side}"]
+    if "operand_precision" in attributes:
+        attributes["operand_precision"] = tuple(reversed(attributes["operand_precision"]))
+    dimensions = [0] * dot.shape.rank
+    for d, n in zip(place, dot.shape.dimensions, strict=True):
+        dimensions[d] = n
+    moved = after != tuple(range(len(after)))
+    name = dot.name if moved else transpose.name
+    made = make("dot", rhs, lhs, name=name, shape=dot.shape.with_dimensions(tuple(dimensions)), **attributes)
+    return make("transpose", made, name=transpose.name, dimensions=after) if moved else made

@@ -1,0 +1,186 @@
+"""What every turn of a loop does alike is done once, before it.
+
+    a dot, a transpose, an expensive function ... of values that no turn changes    is computed before the loop
+    dot(x[i], w), with x and w that no turn changes                                 is a slice of dot(x, w)
+
+Before a loop that takes the slices of an array in turn, a product of each of them with the same matrix is one large
+product; the turns read their part of it. Each element of it is the sum that it was, in the same order: the same bits.
+That is done where it computes no more than the loop would (its turns are known, and at least as many as the slices),
+for slices of few rows, of which a product alone reads the matrix for little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import Shape
+
+from .._core.shapes import make
+from ..analysis.while_loop_analysis import Counter, counter_of, kept_elements
+from ..ir.op_table import ELEMENTWISE, ROWS
+from .algebraic_simplifier import constant
+from .dce import called_first, settle, sort
+
+MOST_ROWS = 256  # of a slice: a product of more reads the matrix often enough
+MOST_BYTES = 256 << 20  # of the product of all slices
+EXPENSIVE = 14.0  # of a function: of one element, in additions
+ALONE = ("dot", "convolution", "reduce", "reduce-window", "transpose")  # what is worth computing once beside functions
+
+
+def run(module: Module) -> int:
+    """Hoist out of all loops; returns how many instructions found their place before one."""
+    count = 0
+    callers: dict[Computation, int] = {}
+    for computation in module.computations:
+        for i in computation.instructions:
+            for called in i.called:
+                callers[called] = callers.get(called, 0) + 1
+    for computation in called_first(module.entry):  # what leaves an inner loop may leave the one around it
+        changed = 0
+        for i in list(computation.instructions):
+            if i.opcode == "while" and callers[i.body] == callers[i.condition] == 1 and i.body is not i.condition:
+                if i.body.root.opcode == "tuple" and i.operands[0].opcode == "tuple":
+                    changed += _Loop(i).hoist()
+        if changed:
+            sort(computation)
+        count += changed
+    return count
+
+
+class _Loop:
+    """A while whose computations are its own, and whose state is a flat tuple."""
+
+    def __init__(self, loop: Instruction) -> None:
+        self.loop, self.body = loop, loop.body
+        self.parameter = self.body.parameters[0]
+        self.kept = kept_elements(loop)
+        self.outside: dict[Instruction, Instruction | None] = {}  # of what is the same in every turn: that before it
+        self.added: list[tuple[Instruction, Instruction]] = []  # a value before the loop, and the element that reads it
+
+    def hoist(self) -> int:
+        counter = counter_of(self.loop)
+        replaced: dict[Instruction, Instruction] = {}
+        for i in self.body.instructions:
+            made = self.product(i, counter) if i.opcode == "dot" and counter is not None else None
+            if made is None and self.is_worth(i) and self.before(i) is not None:
+                made = self.element(self.before(i), i.name)
+            if made is not None:
+                replaced[i] = made
+        if not replaced:
+            return 0
+        for i in self.body.instructions:
+            i.operands = [replaced.get(o, o) for o in i.operands]
+        self.widen()
+        settle(self.body, replaced)
+        return len(replaced)
+
+    # -- what is the same in every turn --------------------------------------------------------------------------
+
+    def before(self, i: Instruction) -> Instruction | None:
+        """The value, computed before the loop, of an instruction that is the same in every turn; else None."""
+        if i not in self.outside:
+            self.outside[i] = None
+            if i.opcode == "get-tuple-element" and i.operands[0] is self.parameter:
+                if i.index in self.kept:
+                    self.outside[i] = self.loop.operands[0].operands[i.index]
+            elif i.opcode in ROWS and i.opcode != "parameter" and i.shape.is_array and _is_pure(i):
+                operands = [self.before(o) for o in i.operands]
+                if None not in operands:
+                    self.outside[i] = Instruction(i.name, i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
+        return self.outside[i]
+
+    def is_worth(self, i: Instruction) -> bool:
+        """Whether an instruction is work that shows, and its value no large one made of little."""
+        if i.opcode not in ROWS or not i.shape.is_array or not i.operands:
+            return False
+        costly = i.opcode in ALONE or (ROWS[i.opcode].group == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE)
+        read = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
+        return costly and i.shape.bytes <= 2 * read
+
+    # -- products of slices ----------------------------------------------------------------------------------------
+
+    def product(self, dot: Instruction, counter: Counter) -> Instruction | None:
+        """The slice of a product of all slices that a dot of one is; None if it is none, or that does not pay."""
+        if len(dot.operands) != 2:
+            return None
+        for side in ("lhs", "rhs"):
+            sliced, whole = dot.operands if side == "lhs" else dot.operands[::-1]
+            found = self.slice(sliced)
+            matrix = None if found is None else self.before(whole)
+            if matrix is None:
+                continue
+            source, index, d = found
+            free = _free(dot, side)
+            rows = int(np.prod([sliced.shape.dimensions[f] for f in free], dtype=np.int64))
+            count = source.shape.dimensions[d]
+            if count > counter.turns or rows > MOST_ROWS or count * dot.shape.bytes > MOST_BYTES:
+                continue
+            attributes = dict(dot.attributes)
+            wider: Callable[[int], int] = lambda n, d=d: n + (n >= d)  # noqa: E731 - the dimensions with d among them
+            for name in (f"{side}_contracting_dims", f"{side}_batch_dims"):
+                attributes[name] = tuple(map(wider, attributes.get(name, ())))
+            operands = (source, matrix) if side == "lhs" else (matrix, source)
+            # In the result: the batch, the free dimensions of lhs, those of rhs.
+            at = len(dot.attributes.get("lhs_batch_dims", ())) + sum(wider(f) < d for f in free)
+            at += len(_free(dot, "lhs")) if side == "rhs" else 0
+            shape = dot.shape.with_dimensions((*dot.shape.dimensions[:at], count, *dot.shape.dimensions[at:]))
+            product = make("dot", *operands, name=f"{dot.name}.all", shape=shape, **attributes)
+            return self.part(dot, self.element(product, product.name), index, at)
+        return None
+
+    def slice(self, i: Instruction) -> tuple[Instruction, Instruction, int] | None:
+        """(an array before the loop, a number, a dimension) of which the value is the slice of that number."""
+        if i.opcode != "reshape" or i.operands[0].opcode != "dynamic-slice":
+            return None
+        taken = i.operands[0]
+        source = self.before(taken.operands[0])
+        if source is None:
+            return None
+        whole, part = source.shape.dimensions, taken.shape.dimensions
+        along = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
+        if len(along) != 1 or part[along[0]] != 1:
+            return None
+        d = along[0]
+        return (source, taken.operands[1 + d], d) if i.shape.dimensions == whole[:d] + whole[d + 1 :] else None
+
+    def part(self, dot: Instruction, product: Instruction, index: Instruction, d: int) -> Instruction:
+        """In the body, slice `index` of the product along d, as the dot that it is."""
+        zero = constant(np.zeros((), index.shape.element_type.dtype), f"{dot.name}.zero")
+        rank = product.shape.rank
+        sizes = tuple(1 if n == d else size for n, size in enumerate(product.shape.dimensions))
+        starts = [index if n == d else zero for n in range(rank)]
+        taken = make("dynamic-slice", product, *starts, name=f"{dot.name}.slice", dynamic_slice_sizes=sizes)
+        return make("reshape", taken, name=dot.name, shape=dot.shape)
+
+    # -- the state ---------------------------------------------------------------------------------------------------
+
+    def element(self, value: Instruction, name: str) -> Instruction:
+        """A new element of the state that is that value, as the body reads it."""
+        index = len(self.loop.operands[0].operands) + len(self.added)
+        made = Instruction(f"{name}.kept", "get-tuple-element", value.shape, [self.parameter], {"index": index})
+        self.added.append((value, made))
+        return made
+
+    def widen(self) -> None:
+        """Give the loop's state its new elements."""
+        init, root = self.loop.operands[0], self.body.root
+        shape = Shape.tuple_of(*init.shape.elements, *(v.shape for v, _ in self.added))
+        values, elements = [v for v, _ in self.added], [e for _, e in self.added]
+        self.loop.operands = [Instruction(f"{init.name}.wide", "tuple", shape, [*init.operands, *values])]
+        self.body.root = Instruction(f"{root.name}.wide", "tuple", shape, [*root.operands, *elements])
+        self.body.instructions.append(self.body.root)
+        self.loop.shape = self.parameter.shape = self.loop.condition.parameters[0].shape = shape
+
+
+def _free(dot: Instruction, side: str) -> list[int]:
+    """The dimensions of an operand that are dimensions of the result alone."""
+    taken = (*dot.attributes.get(f"{side}_batch_dims", ()), *dot.attributes.get(f"{side}_contracting_dims", ()))
+    rank = dot.operands[0 if side == "lhs" else 1].shape.rank
+    return [d for d in range(rank) if d not in taken]
+
+
+def _is_pure(i: Instruction) -> bool:
+    """Whether computing an instruction once is computing it always: random numbers and the like are none."""
+    return i.opcode not in ("custom-call", "infeed", "outfeed", "send", "recv", "rng", "rng-bit-generator", "while")

@@ -1,0 +1,229 @@
+"""What a device reaches, measured once: bytes and multiply-adds a second, and the time of a launch.
+
+The costs by which fusion is decided (Costs) were fitted to one machine. On another they are those costs times what it
+takes longer: a figure of each core over the same figure there, to the nearest power of two, so that noise does not turn
+decisions round from one measurement to the next. No bit of any result depends on them.
+
+Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
+program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
+then, and where it cannot be measured, the costs are as they are. `refxla devices` waits for it. REFXLA_FIGURES=default
+asks for the costs as they are, always. A process keeps to what was known when it first asked, so that what it compiles
+twice is the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from .._core.fusion import Costs
+from . import disk_cache as disk
+
+if TYPE_CHECKING:
+    from .device_probe import Bench
+    from .devices import Device
+
+BYTES = 1 << 26  # of a copy: more than caches hold
+CHUNK = 1 << 14  # float8 that an item copies
+TERMS = 1 << 14  # multiply-adds of each of the sums of an item
+SUMS = 12  # vectors of 8
+LAUNCHES = 64  # that are waited for together
+RUNS = 6  # of which the best counts
+SHARE = 0.9  # of the cores that a measurement must have had to itself
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Gigabytes that a copy reads and writes in a second, billions of operations of multiply-adds in vectors of 32
+    bytes (two each), both of a core while all are at work, and the microseconds of a launch among many."""
+
+    bandwidth: float
+    arithmetic: float
+    launch: float
+
+    def costs(self) -> Costs:
+        """The cost model's numbers for such a device."""
+        usual = Costs()
+        return Costs(
+            usual.byte * _step(REFERENCE.bandwidth / self.bandwidth),
+            usual.flop * _step(REFERENCE.arithmetic / self.arithmetic),
+            usual.launch * _step(self.launch / REFERENCE.launch),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.bandwidth:.1f} GB/s and {self.arithmetic:.0f} Gop/s a core, {self.launch:.1f} us a launch"
+
+
+REFERENCE = Figures(bandwidth=15.5, arithmetic=107.0, launch=2.8)  # of the machine that Costs was fitted to
+
+
+def _step(ratio: float) -> float:
+    """The nearest power of two, and no more than 16 times."""
+    return 2.0 ** max(-4, min(4, round(math.log2(ratio))))
+
+
+def costs(device: Device) -> tuple[float, float, float] | None:
+    """The cost model's numbers for a device, as Target.costs: None where they are the usual ones. They stay the same
+    as long as the process lives."""
+    if not _is_asked():
+        return None
+    entry = _entry(device)
+    if entry not in _costs:
+        found, usual = known(device), Costs()
+        made = usual if found is None else found.costs()
+        numbers, same = ((c.byte, c.flop, c.launch) for c in (made, usual))
+        _costs[entry] = None if numbers == same else numbers
+    return _costs[entry]
+
+
+def known(device: Device) -> Figures | None:
+    """The figures of a device that are kept on disk; None where there are none, or they are not asked for."""
+    content = disk.cache().get(_entry(device)) if _is_asked() else None
+    try:
+        return None if content is None else Figures(**json.loads(content))
+    except (TypeError, ValueError):  # what another version kept
+        return None
+
+
+def measure(device: Device) -> Figures | None:
+    """The figures of a device, measured now in a child process if they are not known; None if that fails, as on a
+    machine that others keep busy."""
+    if _is_wanted(device):
+        child = _begin(device.name)
+        if child is not None:
+            child.wait()
+    return known(device)
+
+
+def later(device: Device) -> None:
+    """Let a child process measure a device of which nothing is known, when this process has ended."""
+    if device.name not in _later and _is_wanted(device):
+        if not _later:
+            atexit.register(lambda: list(map(_begin, _later)))
+        _later.append(device.name)
+
+
+def _is_wanted(device: Device) -> bool:
+    return _is_asked() and device.kind in ("cpu", "gpu") and known(device) is None
+
+
+def _begin(name: str) -> subprocess.Popen | None:
+    """A child that measures a device and keeps what it finds; None where there are no more processes to be had, say."""
+    nothing = subprocess.DEVNULL
+    command = [sys.executable, "-m", "refxla.runtime.calibration", name]
+    try:
+        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, cwd=_packages())
+    except OSError:
+        return None
+
+
+_costs: dict[str, tuple[float, float, float] | None] = {}
+_later: list[str] = []  # the names of the devices that are measured when this process has ended
+
+
+def _is_asked() -> bool:
+    return os.environ.get("REFXLA_FIGURES") != "default"
+
+
+@cache
+def _self() -> str:
+    """What changes whenever other figures may come out on our side."""
+    with open(__file__, encoding="utf-8") as file:
+        return disk.key(file.read())
+
+
+def _entry(device: Device) -> str:
+    units = str(device.compute_units)
+    return disk.key("figures", _self(), device.platform, device.label, device.driver, device.kind, units)
+
+
+def _packages() -> str:
+    from .device_probe import _PACKAGES
+
+    return str(_PACKAGES)
+
+
+# In the child --------------------------------------------------------------------------------------------------------
+
+_SOURCE = f"""
+__kernel void copy(__global const float8* restrict a, __global float8* restrict b) {{
+    const long begin = (long)get_global_id(0) * {CHUNK};
+    for (int i = 0; i < {CHUNK}; ++i) b[begin + i] = a[begin + i];
+}}
+__kernel void sums(__global const float8* restrict a, __global float8* restrict b) {{
+    {" ".join(f"float8 c{n} = a[{n}];" for n in range(SUMS))}
+    const float8 x = a[{SUMS}], y = a[{SUMS + 1}];
+    for (int k = 0; k < {TERMS}; ++k) {{
+        {" ".join(f"c{n} = c{n} * x + y;" for n in range(SUMS))}
+    }}
+    b[get_global_id(0)] = {" + ".join(f"c{n}" for n in range(SUMS))};
+}}
+__kernel void nothing(__global const float8* restrict a, __global float8* restrict b) {{ b[get_global_id(0)] = a[0]; }}
+"""
+
+
+def found(bench: Bench) -> Figures | None:
+    """The figures, measured in this process; None where others used the cores meanwhile."""
+    import numpy as np
+    import pyopencl as cl
+
+    units = bench.device.compute_units
+    program = bench.build(_SOURCE)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    a, b = (cl.Buffer(bench.context, flags, hostbuf=np.full(BYTES // 4, 0.5, np.float32)) for _ in range(2))
+    kernels = {name: cl.Kernel(program, name) for name in ("copy", "sums", "nothing")}
+    for kernel in kernels.values():
+        kernel.set_args(a, b)
+
+    def best(name: str, items: int, times: int = 1) -> float:
+        """Seconds of the best of several runs."""
+
+        def run() -> None:
+            for _ in range(times):
+                cl.enqueue_nd_range_kernel(bench.queue, kernels[name], (items,), (1,))
+            bench.queue.finish()
+
+        run()
+        return min(_seconds(run) for _ in range(RUNS))
+
+    items = 16 * units
+    copied = 2 * BYTES / best("copy", BYTES // (32 * CHUNK))
+    wall, used = time.perf_counter(), time.process_time()
+    done = items * SUMS * TERMS * 16 / best("sums", items)
+    wall, used = time.perf_counter() - wall, time.process_time() - used
+    if bench.device.kind == "cpu" and used < SHARE * units * wall:
+        return None
+    return Figures(copied / units / 1e9, done / units / 1e9, best("nothing", units, LAUNCHES) / LAUNCHES * 1e6)
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def main(name: str) -> None:
+    """`python -m refxla.runtime.calibration DEVICE`: measure it and keep the figures."""
+    from .device_probe import Bench
+    from .devices import find
+
+    device = find(name)
+    made = found(Bench(device))
+    if made is not None:
+        disk.cache().put(_entry(device), json.dumps(asdict(made)).encode())
+    print(made)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+    sys.stdout.flush()
+    os._exit(0)  # what a broken driver does at its end is of no interest

@@ -1,0 +1,569 @@
+"""What a device can really do, found by trying it.
+
+A vendor's compiler may crash or run for minutes on code that it should take or refuse, so each check runs in a child
+process, which says what it is about to try; when it dies or hangs there, that is the result of the check, and the next
+child goes on after it. The answers are kept in the cache on disk, for each device and version of its driver.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refxla_spec.errors import DeviceError
+
+from . import disk_cache as disk
+from .temporary_directories import temporary
+
+if TYPE_CHECKING:
+    from .devices import Device
+
+LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, and far more on a machine that is busy
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The answers.
+
+    `works`: a small program gives the right result (else `problem` says what happened). `access`: "host" when kernels
+    reach host memory through its own pointers, "svm" when they reach memory from clSVMAlloc, else "buffer". `clang`:
+    clang's builtins compile and compute correctly. `max_vector`: the widest vector that compiles. `builtin_cost`: the
+    time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
+    inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
+    square root are correctly rounded. `vector_bytes`: the width of a register.
+    `team`: items can go through phases together (persistent_kernel.py).
+    `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
+    a function may ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
+    (builtins_library.py), "" if there is none.
+    """
+
+    works: bool = False
+    problem: str = ""
+    access: str = "buffer"
+    clang: bool = False
+    fp64: bool = False
+    fp16: bool = False
+    max_vector: int = 4
+    vector_bytes: int = 16
+    builtin_cost: float = 1.0
+    bare: bool = False
+    rounded: bool = False
+    alignment: int = 128
+    features: str = ""
+    team: bool = False
+    builtins: str = ""
+
+
+def properties(device: Device) -> Properties:
+    """The properties of a device: from the cache, or found now (about a second)."""
+    store = disk.cache()
+    name = entry(device)
+    kept = store.get(name)
+    if kept is not None:
+        return Properties(**json.loads(kept))
+    # PoCL 3 compiles vectors of 16 for minutes, or not at all, where the machine has AVX-512; nothing needs them there.
+    skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
+    answers = run_checks(device.name, [c for c in CHECKS if c not in skip])
+    result = _conclude(answers)
+    if result.works and all(_is_settled(c, a) for c, a in answers.items()):
+        store.put(name, json.dumps(asdict(result)).encode())
+    return result
+
+
+def entry(device: Device) -> str:
+    """The key of a device's properties in the cache."""
+    return disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
+
+
+def _self() -> str:
+    """What changes whenever the answers may change on our side."""
+    texts = [
+        Path(__file__).parent.joinpath(name).read_text("utf-8")
+        for name in ("device_probe.py", "pocl/builtins_library.py")
+    ]
+    return f"{importlib.metadata.version('pyopencl')} {disk.key(*texts)}"
+
+
+def _conclude(answers: dict[str, dict[str, Any] | str]) -> Properties:
+    """Properties from what each check answered, or how it failed."""
+    values: dict[str, Any] = {}
+    for answer in answers.values():
+        if isinstance(answer, dict):
+            values.update(answer)
+    if isinstance(answers["runs"], str):
+        values.update(works=False, problem=answers["runs"])
+    if values.pop("host_pointers", False):
+        values["access"] = "host"
+    elif values.pop("shared", False):
+        values["access"] = "svm"
+    values.pop("shared", None)
+    known = {f.name for f in fields(Properties)}
+    return Properties(**{k: v for k, v in values.items() if k in known})
+
+
+def run_checks(
+    device: str,
+    names: Iterable[str],
+    limit: float = LIMIT_SECONDS,
+    command: tuple[str, ...] = (sys.executable, "-m", "refxla.runtime.device_probe"),
+) -> dict[str, dict[str, Any] | str]:
+    """Run checks on the named device in child processes.
+
+    Gives, for each, its answer, or a sentence on how it failed. `command` starts a child; device and names follow.
+    """
+    answers: dict[str, dict[str, Any] | str] = {}
+    left = list(names)
+    while left:
+        ended, lines, complaint = _child([*command, device, *left], limit)
+        begun = None
+        for line in lines:
+            word, _, rest = line.partition(" ")
+            if word == "begin" and rest in left:
+                begun = rest
+            elif word == "answer" and begun is not None:
+                answers[begun] = json.loads(rest)
+                left.remove(begun)
+                begun = None
+        if not left:
+            break
+        # The check that was under way ended the child; or the child ended before its first.
+        culprit = begun if begun is not None else left[0]
+        left.remove(culprit)
+        answers[culprit] = f"the check ended with {ended}" + (f": {complaint}" if complaint else "")
+        if answers[culprit] and culprit == "runs":
+            for other in left:
+                answers[other] = "not tried, since no program runs"
+            break
+    return answers
+
+
+_PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported from
+
+
+def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
+    """Run a child that may be silent for `limit` s: how it ended, the lines it printed, its last complaint."""
+    pipe = subprocess.PIPE
+    place = temporary()
+    with (
+        tempfile.TemporaryDirectory(prefix="refxla-", dir=place) as room,  # a child that dies leaves what it wrote
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            errors="replace",
+            env={**os.environ, "TMPDIR": room},
+            cwd=_PACKAGES,  # where Python looks first: a checkout that somebody stands in may not be built
+        ) as child,
+    ):
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            child.kill()
+
+        errors: list[str] = []
+        reader = threading.Thread(target=lambda: errors.extend(child.stderr), daemon=True)
+        reader.start()
+        lines = []
+        timer = threading.Timer(limit + 10, stop)  # the first line comes after the start of Python
+        timer.start()
+        try:
+            for line in child.stdout:
+                timer.cancel()
+                lines.append(line.rstrip("\n"))
+                timer = threading.Timer(limit, stop)
+                timer.start()
+            code = child.wait()
+        except BaseException:  # interrupted: nobody waits for the rest, nor for the timer
+            child.kill()
+            child.wait()
+            raise
+        finally:
+            timer.cancel()
+        reader.join(10)
+    complaint = next((line.strip() for line in reversed(errors) if line.strip()), "")
+    ended = f"no answer within {limit:g} s" if late.is_set() else f"signal {-code}" if code < 0 else f"exit code {code}"
+    return ended, lines, complaint
+
+
+def _is_settled(check: str, answer: dict[str, Any] | str) -> bool:
+    """Whether a check need not be made again. A failure may have passed by the next time (a full disk, a busy machine);
+    of a vector too wide it is the answer, and so is the end of a child by an instruction that the processor has not."""
+    return isinstance(answer, dict) or check.startswith("float") or (check == "avx512" and "signal" in answer)
+
+
+# In the child --------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A device with its context and queue, for the checks."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.raw = device.raw
+        self.context = device.context
+        self.queue = device.queue(device.raw)
+
+    @cache  # noqa: B019  (a bench lives as long as its process)
+    def build(self, source: str, options: str = "") -> Any:
+        """The built program. Raises DeviceError."""
+        from .program_build import compile_source
+
+        return compile_source(self.context, self.raw, source, options)
+
+    def run(self, program: Any, name: str, arrays: list[Any], size: int = 1) -> None:
+        """Run a kernel on copies of the arrays and bring them back."""
+        import pyopencl as cl
+
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffers = [cl.Buffer(self.context, flags, hostbuf=a) for a in arrays]
+        kernel = cl.Kernel(program, name)
+        kernel.set_args(*buffers)
+        cl.enqueue_nd_range_kernel(self.queue, kernel, (size,), (1,))
+        for array, buffer in zip(arrays, buffers, strict=True):
+            cl.enqueue_copy(self.queue, array, buffer)
+        self.queue.finish()
+
+
+_TWICE = (
+    "__kernel void twice(__global const float* a, __global float* b) { int i = get_global_id(0); b[i] = 2 * a[i]; }"
+)
+
+
+def _runs(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+
+    a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    bench.run(bench.build(_TWICE), "twice", [a, b], 8)
+    if not np.array_equal(b, 2 * a):
+        return {"works": False, "problem": f"2 * [0 .. 7] came out as {b.tolist()}"}
+    native = bench.raw.native_vector_width_float
+    return {
+        "works": True,
+        "alignment": max(1, bench.raw.mem_base_addr_align // 8),
+        "vector_bytes": min(32, max(16, 4 * native)),
+    }
+
+
+def _memory(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+    import pyopencl as cl
+
+    if not bench.raw.svm_capabilities:
+        return {}
+    kernel = cl.Kernel(bench.build(_TWICE), "twice")
+
+    def right(a: Any, b: Any) -> bool:
+        kernel.set_args(cl.SVM(a), cl.SVM(b))
+        cl.enqueue_nd_range_kernel(bench.queue, kernel, (8,), (1,))
+        bench.queue.finish()
+        return bool(np.array_equal(b, 2 * a))
+
+    if bench.device.kind == "cpu":  # elsewhere a host pointer is an address fault at best
+        a = np.arange(9, dtype=np.float32)[1:]  # not at an address that only an allocator would choose
+        return {"host_pointers": right(a, np.zeros(8, np.float32)), "shared": True}
+    fine = cl.svm_mem_flags.READ_WRITE
+    # Freed by the host, after `finish`: PoCL 3's freeing through a queue was seen to corrupt the heap.
+    a = cl.SVMAllocation(bench.context, 32, 0, fine)
+    b = cl.SVMAllocation(bench.context, 32, 0, fine)
+    host, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    cl.enqueue_copy(bench.queue, a, host)
+    kernel.set_args(a, b)
+    cl.enqueue_nd_range_kernel(bench.queue, kernel, (8,), (1,))
+    cl.enqueue_copy(bench.queue, out, b)
+    bench.queue.finish()
+    return {"shared": bool(np.array_equal(out, 2 * host))}
+
+
+_CLANG = """
+__kernel void builtins(__global const float* a, __global float* b) {
+    b[0] = __builtin_fmaf(a[0], a[1], a[2]); b[1] = __builtin_sqrtf(a[3]); b[2] = __builtin_floorf(a[4]);
+    b[3] = __builtin_ceilf(a[4]); b[4] = __builtin_truncf(a[4]); b[5] = __builtin_rintf(a[4]);
+    b[6] = __builtin_fabsf(a[4]); b[7] = __builtin_copysignf(a[0], a[4]);
+    b[8] = (float)__builtin_popcount((uint)a[3]); b[9] = (float)__builtin_clz((uint)a[3]);
+}
+"""
+
+
+@cache
+def _clang(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+
+    a = np.array([1 + 2**-12, 1 - 2**-12, -1, 2, -2.5], np.float32)
+    b = np.zeros(10, np.float32)
+    try:
+        bench.run(bench.build(_CLANG), "builtins", [a, b])
+    except DeviceError:
+        return {"clang": False}
+    want = np.array([-(2**-24), np.sqrt(np.float32(2)), -3, -2, -2, -2, 2.5, -(1 + 2**-12), 1, 30], np.float32)
+    return {"clang": bool(np.array_equal(b, want))}
+
+
+def _header(bench: Bench) -> dict[str, Any]:
+    """Reading the header takes PoCL's clang 0.1 s for each program, and generated code calls one function of it."""
+    import numpy as np
+
+    from ..device.description import BARE, GET_GLOBAL_ID
+
+    a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    source = "__kernel void twice(__global const float* a, __global float* b) {"
+    source += " const int i = (int)get_global_id(0); b[i] = as_float(as_uint(2 * a[i])); }"
+    try:
+        bench.run(bench.build(f"{GET_GLOBAL_ID}\n{source}", BARE), "twice", [a, b], 8)
+    except DeviceError:
+        return {"bare": False}
+    return {"bare": bool(np.array_equal(b, 2 * a))}
+
+
+def _rounding(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+
+    options = "-cl-fp32-correctly-rounded-divide-sqrt" if bench.device.kind == "gpu" else ""
+    root = "__builtin_sqrtf" if _clang(bench)["clang"] else "sqrt"
+    source = f"""
+    #pragma OPENCL FP_CONTRACT OFF
+    __kernel void f(__global const float* a, __global const float* b, __global float* q, __global float* r) {{
+        for (int i = 0; i < 4096; ++i) {{ q[i] = a[i] / b[i]; r[i] = {root}(a[i]); }}
+    }}"""
+    random = np.random.default_rng(0)
+    a = np.exp(random.uniform(-80, 80, 4096)).astype(np.float32)
+    b = np.exp(random.uniform(-5, 5, 4096)).astype(np.float32)
+    q, r = np.zeros_like(a), np.zeros_like(a)
+    bench.run(bench.build(source, options), "f", [a, b, q, r])
+    with np.errstate(over="ignore", under="ignore"):
+        return {"rounded": bool(np.array_equal(q, a / b) and np.array_equal(r, np.sqrt(a)))}
+
+
+def _cost(bench: Bench) -> dict[str, Any]:
+    import time
+
+    import numpy as np
+
+    inner = "__builtin_fmaf(x, y, 0.5f)" if _clang(bench)["clang"] else "x * y + 0.5f"
+
+    def kernel(name: str, expression: str) -> str:
+        return f"""
+        __kernel void {name}(__global const float* restrict a, __global float* restrict b) {{
+            for (int k = 0; k < 64; ++k)
+                for (int i = 0; i < 4096; ++i) {{ float x = a[i], y = b[i]; b[i] = {expression}; }}
+        }}"""
+
+    program = bench.build(kernel("opencl", "fma(x, y, 0.5f)") + kernel("inlined", inner))
+
+    def seconds(name: str) -> float:
+        a, b = np.full(4096, 0.5, np.float32), np.zeros(4096, np.float32)
+        best = float("inf")
+        for _ in range(4):
+            start = time.perf_counter()
+            bench.run(program, name, [a, b])
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    return {"builtin_cost": round(max(1.0, seconds("opencl") / seconds("inlined")), 1)}
+
+
+def _fp64(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+
+    source = """
+    #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+    __kernel void f(__global const double* a, __global double* b) { b[0] = a[0] / 3.0 + 1e-300; }
+    """
+    a, b = np.array([1.0]), np.zeros(1)
+    try:
+        bench.run(bench.build(source), "f", [a, b])
+    except DeviceError:
+        return {"fp64": False}
+    return {"fp64": bool(b[0] == 1.0 / 3.0)}
+
+
+def _fp16(bench: Bench) -> dict[str, Any]:
+    import numpy as np
+
+    if "cl_khr_fp16" not in bench.raw.extensions:
+        return {"fp16": False}
+    source = """
+    #pragma OPENCL EXTENSION cl_khr_fp16 : enable
+    __kernel void f(__global const half* a, __global half* b) { b[0] = a[0] * a[0]; }
+    """
+    a, b = np.array([1.5], np.float16), np.zeros(1, np.float16)
+    try:
+        bench.run(bench.build(source), "f", [a, b])
+    except DeviceError:
+        return {"fp16": False}
+    return {"fp16": bool(b[0] == np.float16(2.25))}
+
+
+def _vectors(width: int) -> Callable[[Bench], dict[str, Any]]:
+    """The check that vectors of `width` floats can be arguments of functions, accumulators, loaded and stored."""
+
+    def check(bench: Bench) -> dict[str, Any]:
+        import numpy as np
+
+        source = f"""
+        typedef float{width} v;
+        v step(v a, v b, float c) {{ return a * c + b; }}
+        __kernel void f(__global const float* a, __global float* b) {{
+            v x = 0, y = 1;
+            for (int i = 0; i < 8; ++i) {{ x = step(*(__global const v*)a, x, a[i]); y = y + x; }}
+            *(__global v*)b = y;
+        }}"""
+        a, b = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+        bench.run(bench.build(source), "f", [a, b])
+        x, y = np.zeros(16, np.float32), np.ones(16, np.float32)
+        for i in range(8):
+            x = a * a[i] + x
+            y = y + x
+        return {"max_vector": width} if np.array_equal(b[:width], y[:width]) else {}
+
+    return check
+
+
+AVX512 = "avx512f,avx512vl,avx512dq,avx512bw"
+
+
+def _avx512(bench: Bench) -> dict[str, Any]:
+    """Whether functions with a `target` of their own use the registers of AVX-512: as many sums as those hold, in
+    vectors as wide as they are."""
+    import numpy as np
+
+    if not _clang(bench)["clang"]:
+        return {}
+    sums = range(24)
+    wide = f'__attribute__((target("{AVX512}")))'
+    lines = [
+        "#ifndef __x86_64__",
+        "#error not this processor",
+        "#endif",
+        "typedef float16 __attribute__((aligned(4))) vector;",
+        f"static inline {wide} float16 step(float16 a, float16 b, float16 c) {{ return a * b + c; }}",
+        f"__attribute__((noinline)) static {wide}",
+        "void sums(__global const float* restrict a, __global float* restrict b) {",
+        *(f"    float16 c{i} = (float16)({i});" for i in sums),
+        "    for (int k = 0; k < 64; ++k) {",
+        "        const float16 x = *(__global const vector*)(a + 16 * k);",
+        *(f"        c{i} = step(x, (float16)(a[{i} + k]), c{i});" for i in sums),
+        "    }",
+        *(f"    *(__global vector*)(b + {16 * i}) = c{i};" for i in sums),
+        "}",
+        "__kernel void f(__global const float* a, __global float* b) { sums(a, b); }",
+    ]
+    a, b = np.arange(1024, dtype=np.float32) % 7, np.zeros(16 * len(sums), np.float32)
+    try:
+        bench.run(bench.build("\n".join(lines)), "f", [a, b])
+    except DeviceError:
+        return {}
+    want = [i + sum(a[16 * k : 16 * k + 16] * a[i + k] for k in range(64)) for i in sums]
+    return {"features": AVX512} if np.array_equal(b, np.concatenate(want)) else {}
+
+
+_TEAM = """
+__kernel void phases(__global long* sync, __global int* x) {
+    const int item = (int)get_global_id(0), team = (int)get_global_size(0);
+    int phase[3] = {0, 0, 0};
+    for (int turn = 0; turn < 32; ++turn) {
+        __global const int* from = x + (turn % 2 ? 5 : 0);
+        __global int* to = x + (turn % 2 ? 0 : 5);
+        for (int at; (at = rx_next_s32(sync, phase, item, team, 5)) >= 0;) {
+            to[at] = (3 * from[(at + 1) % 5] + turn) % 1000;
+        }
+    }
+    rx_leave_s32(sync, team);
+}
+"""
+
+
+def _team(bench: Bench) -> dict[str, Any]:
+    """Whether items go through phases together, in several launches."""
+    import numpy as np
+
+    from ..codegen import prelude
+    from ..device.description import DEFAULT_CPU
+    from ..scheduling.persistent_kernel import sync_bytes
+
+    if bench.device.kind != "cpu" or not _clang(bench)["clang"]:
+        return {}
+    units = bench.device.compute_units
+    sync, x = np.zeros(sync_bytes(units), np.uint8), np.arange(10, dtype=np.int32)
+    want = x[:5].copy()
+    try:
+        plain = replace(DEFAULT_CPU, fp64=False)
+        program = bench.build(plain.primitives() + prelude.functions(_TEAM, plain) + _TEAM)
+        for _ in range(4):
+            bench.run(program, "phases", [sync, x], units)
+            for phase in range(32):
+                want = (3 * np.roll(want, -1) + phase) % 1000
+    except DeviceError:
+        return {}
+    return {"team": bool((x[:5] == want).all() and not sync.any())}
+
+
+def _builtins(bench: Bench) -> dict[str, Any]:
+    """What stands in the place of PoCL's library, if a process that has it compiles a kernel with it."""
+    from ..device.description import BARE
+    from .devices import pocl_directory
+    from .pocl import builtins_library
+    from .pocl.compile_workers import Helper, Part, Parts, libraries
+
+    directory, paths = pocl_directory(), libraries()
+    if bench.device.platform != "Portable Computing Language" or directory is None or paths is None:
+        return {}
+    library = builtins_library.made_by(bench.build, directory)
+    pocl = builtins_library.folder(directory.with_name("beside"), paths[1], library) if library else None
+    if pocl is None:
+        return {}
+    parts = Parts()
+    parts.put(Part(builtins_library.SOURCE.replace("refxla_builtins", "refxla_again"), ("refxla_again",)))
+    parts.close()
+    helper = Helper(paths[0], pocl, directory)
+    try:
+        helper.work(parts, bench.raw.platform.get_devices().index(bench.raw), BARE)
+        helper.wait(LIMIT_SECONDS)
+    finally:
+        helper.end()
+    return {"builtins": library} if parts.done else {}
+
+
+CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
+    "runs": _runs,
+    "memory": _memory,
+    "clang": _clang,
+    "header": _header,
+    "fp64": _fp64,
+    "fp16": _fp16,
+    "rounding": _rounding,
+    "cost": _cost,
+    "float8": _vectors(8),
+    "float16": _vectors(16),
+    "avx512": _avx512,
+    "team": _team,
+    "builtins": _builtins,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """`python -m refxla.runtime.device_probe DEVICE CHECK...`: print what each check answers."""
+    from .devices import find
+
+    bench = Bench(find(arguments[0]))
+    for name in arguments[1:]:
+        print(f"begin {name}", flush=True)
+        print(f"answer {json.dumps(CHECKS[name](bench))}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(0)  # what a broken driver does at its end is of no interest

@@ -1,0 +1,172 @@
+"""What took long to make, kept on disk: compiled programs and the properties of devices.
+
+An entry is one file: a checksum, then the content. It is written to a temporary file and renamed, so that a reader, or
+another writer of the same entry, sees all of it or nothing; a file whose checksum is wrong counts as missing and is
+removed. Using an entry sets its file time; when the files together grow over the limit, those used longest ago go.
+
+What lies in the cache is run, so the directory must be one that nobody else can write to (private_directories.py); it
+is made so. One that others could have written, or that cannot be used for another reason, or a full disk, costs one
+CacheWarning, and everything goes on without the cache. The directory is the platform's cache directory for "refxla", or
+REFXLA_CACHE_DIR.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+
+from . import private_directories
+
+LIMIT = 1 << 30
+_MAGIC = b"refxla cache 1\n"
+_SUFFIX = ".entry"
+
+
+class CacheWarning(UserWarning):
+    """The cache on disk cannot be used; results are the same, and programs are compiled anew in each process."""
+
+
+class Cache:
+    """A store of bytes under keys in `directory`, of at most `limit` bytes on disk. Methods never raise OSError."""
+
+    def __init__(self, directory: Path, limit: int = LIMIT) -> None:
+        self.directory = directory
+        self.limit = limit
+        self._warned = False
+
+    def get(self, key: str) -> bytes | None:
+        """The content stored under a key (see `key`), or None."""
+        path = self._path(key)
+        try:
+            with _descriptor(path.parent) as directory:
+                data = private_directories.read(path.name, directory)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._complain("read", error)
+            return None
+        head = len(_MAGIC) + 32
+        content = data[head:]
+        if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : head] != hashlib.sha256(content).digest():
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return content
+
+    def put(self, key: str, content: bytes) -> bool:
+        """Store a content. Whether that worked."""
+        path = self._path(key)
+        try:
+            with _descriptor(path.parent, make=True):
+                pass  # it is there, and private
+            handle, name = tempfile.mkstemp(dir=path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+                os.replace(name, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise
+            self._evict(keep=path)
+        except OSError as error:
+            self._complain("written", error)
+            return False
+        return True
+
+    def drop(self, key: str) -> None:
+        """Forget a content that turned out to be of no use."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
+    def clear(self) -> int:
+        """Remove every entry. Gives the number of bytes removed."""
+        removed = 0
+        for _, size, path in self._entries():
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed += size
+        return removed
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(size for _, size, _ in self._entries())
+
+    def _path(self, key: str) -> Path:
+        return self.directory / key[:2] / (key[2:] + _SUFFIX)
+
+    def _entries(self) -> list[tuple[int, int, Path]]:
+        """(time of last use, size, path) of each entry, the least recently used first."""
+        found = []
+        with contextlib.suppress(OSError):
+            for path in self.directory.glob(f"??/*{_SUFFIX}"):
+                with contextlib.suppress(OSError):  # another process may have removed it
+                    status = path.stat()
+                    found.append((status.st_mtime_ns, status.st_size, path))
+        return sorted(found)
+
+    def _evict(self, keep: Path) -> None:
+        entries = self._entries()
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if total <= self.limit:
+                return
+            if path != keep:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                total -= size
+
+    def _complain(self, what: str, error: OSError) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        if isinstance(error, private_directories.NotPrivateError):
+            reason, mend = f"is not used: {error}", "or name another directory by REFXLA_CACHE_DIR"
+        else:
+            reason = f"cannot be {what} ({error.strerror or error})"
+            mend = "set REFXLA_CACHE_DIR to a directory that can be written"
+        text = f"the cache {self.directory} {reason}; programs are compiled anew in each process; {mend}"
+        warnings.warn(text, CacheWarning, stacklevel=4)
+
+
+@contextlib.contextmanager
+def _descriptor(directory: Path, make: bool = False) -> Iterator[int]:
+    """Of a directory of entries, which lies in that of the cache."""
+    descriptor = private_directories.opened(directory, 2, make)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def key(*parts: str) -> str:
+    """The key of what is made from these parts, in this order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+_caches: dict[Path, Cache] = {}
+
+
+def cache() -> Cache:
+    """The cache that the environment names now."""
+    named = os.environ.get("REFXLA_CACHE_DIR")
+    directory = Path(named).absolute() if named else Path(platformdirs.user_cache_dir("refxla"))
+    return _caches.setdefault(directory, Cache(directory))
+
+
+def clear() -> int:
+    """Empty the cache on disk. Gives the number of bytes removed."""
+    return cache().clear()

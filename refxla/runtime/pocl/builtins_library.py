@@ -1,0 +1,66 @@
+"""PoCL's library of built-in functions, cut down to the one that refxla's kernels call.
+
+PoCL reads its library, 7 MB of bitcode, before the first program of a process, which takes 0.3 s; the program itself
+takes 0.02. refxla's kernels call one of its functions (description.py). The bitcode that PoCL makes of a program which
+calls it holds that, and what PoCL itself needs beside it: it can stand in the library's place. It does so for processes
+that compile for refxla and for nobody else (compile_workers.py). They load PoCL through a folder of links, in which the
+library alone is another file: the PoCL of the wheel pocl-binary-distribution finds its files from where it was loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from ...device.description import GET_GLOBAL_ID
+
+_FILES = Path("..", "..", "pocl_binary_distribution", ".libs")  # seen from the folder that libpocl lies in
+_DATA = Path("share", "pocl")
+_HEADER = "opencl-c.h"  # a megabyte of declarations, which programs compiled with BARE (description.py) leave out
+
+SOURCE = f"""{GET_GLOBAL_ID}
+__kernel void refxla_builtins(int which, int offset, __global ulong* a) {{
+    if (which >= 0) a[which] = get_global_id(0);
+}}
+"""
+
+
+def made_by(build: Callable[[str], object], directory: Path) -> str:
+    """The library as text, made by `build`, which has PoCL build SOURCE in its `directory`; "" if PoCL leaves no
+    bitcode there."""
+    before = set(directory.glob("*/*/program.bc"))
+    build(SOURCE)
+    made = set(directory.glob("*/*/program.bc")) - before
+    return base64.b64encode(zlib.compress(made.pop().read_bytes())).decode() if len(made) == 1 else ""
+
+
+def folder(place: Path, pocl: Path, library: str) -> Path | None:
+    """The path by which the PoCL at `pocl` is to be loaded so that it reads `library` (see made_by) instead of its own,
+    in the folder `place`, which is made now if it is not there. What it then compiles is to be BARE. None where this
+    PoCL keeps its files elsewhere.
+
+    Raises OSError when the folder cannot be written.
+    """
+    files = (pocl.parent / _FILES).resolve()
+    libraries = sorted((files / _DATA).glob("kernel-*.bc"))
+    if not libraries:
+        return None
+    loaded = place / "of_pyopencl" / "libs" / pocl.name
+    if not place.exists():
+        data = place / _FILES.parts[2] / _FILES.parts[3] / _DATA
+        include = data / "include"
+        for made in (loaded.parent, include):
+            made.mkdir(parents=True)
+        loaded.symlink_to(pocl)
+        for beside in files.glob("*.so*"):
+            (data.parents[1] / beside.name).symlink_to(beside)
+        for header in (files / _DATA / "include").iterdir():
+            if header.name == _HEADER:
+                (include / header.name).touch()
+            else:
+                (include / header.name).symlink_to(header)
+        for each in libraries:  # PoCL picks the one for its processor, which `library` was made on
+            (data / each.name).write_bytes(zlib.decompress(base64.b64decode(library)))
+    return loaded

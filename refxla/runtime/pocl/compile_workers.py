@@ -1,0 +1,207 @@
+"""Processes beside this one that compile with PoCL for it (compile_worker.py).
+
+A helper is started when it is needed, and taken again by the next program; it ends when none comes for a while. It may
+be slow, fail or be killed: what it has not done, this process does itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+
+from ...codegen.opencl_program import Part
+from ...device.description import GET_GLOBAL_ID
+
+_SCRIPT = Path(__file__).with_name("compile_worker.py")
+_REST_S = 1.0  # that a thread needs at most to see that no more parts come
+# To build it makes the compiler ready, while no part may be there yet; two processes build different ones.
+_FIRST = GET_GLOBAL_ID + "\n__kernel void refxla_first_{}(__global int* a) {{ a[get_global_id(0)] = 0; }}\n"
+_SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size and again for larger ones
+
+
+def libraries() -> tuple[Path, Path] | None:
+    """The paths of the OpenCL loader and of PoCL in this process; None where they are not to be found."""
+    if sys.platform != "linux":
+        return None
+    paths = {line.split(maxsplit=5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
+    loaders = sorted(p for p in paths if Path(p).name.startswith("libOpenCL"))
+    pocl = sorted(p for p in paths if Path(p).name.startswith("libpocl"))
+    return (Path(loaders[0]), Path(pocl[0])) if len(loaders) == len(pocl) == 1 else None
+
+
+class Parts:
+    """Parts that wait to be compiled: some come while others are taken, by several helpers."""
+
+    def __init__(self) -> None:
+        self._left: deque[Part] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self.done: set[str] = set()  # the sources of those that are compiled
+
+    def put(self, part: Part) -> None:
+        """One more."""
+        with self._changed:
+            self._left.append(part)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """No more will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def take(self) -> Part | None:
+        """The one that has waited longest, once there is one; None if none is left and no more will come."""
+        with self._changed:
+            while not self._left and not self._closed:
+                self._changed.wait()
+            return self._left.popleft() if self._left else None
+
+    def drop(self) -> None:
+        """Leave those that wait, and let no more come."""
+        with self._changed:
+            self._left.clear()
+            self._closed = True
+            self._changed.notify_all()
+
+
+class Helper:
+    """A child that compiles with the PoCL at the path `pocl`, found by the OpenCL loader at the path `loader`;
+    `directory` is the POCL_CACHE_DIR of this process. Raises OSError when no child can be started."""
+
+    def __init__(self, loader: Path, pocl: Path, directory: Path) -> None:
+        environment = {
+            **os.environ,
+            "POCL_DEVICES": os.environ.get("POCL_DEVICES", "pthread basic"),
+            "POCL_CACHE_DIR": str(directory),
+            "OCL_ICD_VENDORS": str(pocl),  # the child needs no other platform
+            "OCL_ICD_FILENAMES": str(pocl),  # the same for another loader
+        }
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SCRIPT), str(loader)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        self._thread: threading.Thread | None = None
+        self._compiling = False
+        self._ready: set[int] = set()
+        self._spent = 0
+
+    def work(self, parts: Parts, number: int, options: str) -> None:
+        """Compile what is taken from `parts`, until none is left, with these `options` for the device that has this
+        `number` among PoCL's."""
+        task = (parts, number, options)
+        self._thread = threading.Thread(target=self._feed, args=task, name="refxla-helper", daemon=True)
+        self._thread.start()
+
+    def _feed(self, parts: Parts, number: int, options: str) -> None:
+        with contextlib.suppress(OSError):  # the child is gone
+            if number not in self._ready:
+                self._ready.add(number)
+                self._compiled(Part(_FIRST.format(self._child.pid), ()), number, options)
+            while (part := parts.take()) is not None and self._compiled(part, number, options):
+                parts.done.add(part.source)
+
+    def _compiled(self, part: Part, number: int, options: str) -> bool:
+        job = {"number": number, "source": part.source, "options": options, "functions": part.functions}
+        self._compiling = True
+        self._child.stdin.write(json.dumps({**job, "sizes": sizes(part)}) + "\n")
+        self._child.stdin.flush()
+        done = self._child.stdout.readline() == "done\n"
+        self._compiling = not done
+        return done
+
+    def wait(self, seconds: float) -> bool:
+        """Until what was taken is done and no more is there, for so many seconds at most. Whether it is."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return not self.busy
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has work."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child is there."""
+        return self._child.poll() is None
+
+    def rest(self) -> bool:
+        """Whether it is ready for other work, now that no more parts come."""
+        return self.alive and not self._compiling and self.wait(_REST_S)
+
+    def moves(self) -> bool:
+        """Whether it has used the processor since this was asked last."""
+        try:
+            fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        before, self._spent = self._spent, sum(map(int, fields[11:15]))  # its own time, and its children's
+        return self._spent > before
+
+    def end(self) -> None:
+        """End the child, whatever it does."""
+        self._child.kill()
+        self._child.wait()
+        if self._thread is not None:
+            self._thread.join()
+        for pipe in (self._child.stdin, self._child.stdout):
+            with contextlib.suppress(OSError):  # what was not written yet has nowhere to go
+                pipe.close()
+
+
+class Helpers:
+    """The helpers of this process that have no work."""
+
+    def __init__(self) -> None:
+        self._idle: list[Helper] = []
+        self._lock = threading.Lock()
+
+    def take(self, loader: Path, pocl: Path, directory: Path) -> Helper:
+        """One of them, or a new one. Raises OSError when none can be started."""
+        with self._lock:
+            while self._idle:
+                helper = self._idle.pop()
+                if helper.alive:
+                    return helper
+                helper.end()
+        return Helper(loader, pocl, directory)
+
+    def give_back(self, helper: Helper) -> None:
+        """For the next one who needs it, when no more parts come; one that is still compiling is ended."""
+        if helper.rest():
+            with self._lock:
+                self._idle.append(helper)
+        else:
+            helper.end()
+
+    def end(self) -> None:
+        """End them all."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().end()
+
+    def forget(self) -> None:
+        """In a process that was forked: they are its parent's."""
+        self.__init__()
+
+
+HELPERS = Helpers()
+atexit.register(HELPERS.end)
+os.register_at_fork(after_in_child=HELPERS.forget)
+
+
+def sizes(part: Part) -> list[int]:
+    """The sizes of launches for which PoCL compiles a part's kernels."""
+    return [1, part.items] if part.items > _SMALL_GRID else [1]

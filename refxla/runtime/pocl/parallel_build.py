@@ -1,0 +1,114 @@
+"""A program compiled by PoCL while it is still being made, by processes beside this one (compile_workers.py).
+
+PoCL compiles for seconds what takes Python as long to write. So helpers start when a program begins to be compiled, and
+take each part when it is full; this process then only opens what they made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...codegen.opencl_program import Part
+from ...progress import stage
+from ..devices import Device, pocl_directory
+from . import builtins_library
+from .compile_workers import HELPERS, Helper, Parts, libraries
+
+LARGE = 250  # instructions of a program that has several parts, most likely
+_MOST = 4  # processes at a time: few programs have more parts
+_LOOK_S = 0.05  # between two looks at what a helper does
+_PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
+
+
+class Ahead:
+    """What is compiled of a program for a PoCL device before it is asked for. As a context it ends what it started.
+
+    On other devices, and where there is one processor, it does nothing.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.raw = device, device.runner
+        self._directory = pocl_directory() if device.platform == "Portable Computing Language" else None
+        self._options = " ".join(device.target.build_options)
+        paths = libraries() if self._directory is not None else None
+        self._most = 0 if paths is None or processors() < 2 else min(processors(), _MOST)
+        if self._most:
+            self._paths = (paths[0], self._pocl(paths[1]))
+            self._number = self.raw.platform.get_devices().index(self.raw)
+        self._parts = Parts()
+        self._put: set[str] = set()
+        self._helpers: list[Helper] = []
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def expect(self, instructions: int) -> None:
+        """A program of about so many instructions will come: helpers are made ready while it is planned."""
+        self._start(self._most if instructions >= LARGE else 1)
+
+    def take(self, part: Part) -> None:
+        """A part that is ready to be compiled."""
+        if part.source not in self._put:
+            self._put.add(part.source)
+            self._parts.put(part)
+            self._start(len(self._put))
+
+    def finish(self, parts: Sequence[Part]) -> list[Any]:
+        """The pyopencl programs of all parts of the program, each built and its kernels compiled.
+
+        What the helpers have done is opened here while they work; what they have not, this process compiles. Raises
+        DeviceError with the compiler's log.
+        """
+        from ..program_build import compiled
+
+        for part in parts:
+            self.take(part)
+        self._parts.close()
+        made: dict[str, Any] = {}
+        moved = time.monotonic()
+        while busy := [h for h in self._helpers if h.busy]:
+            stage(f"{len(self._parts.done)} of {len(parts)} parts of the OpenCL C compiled")
+            ready = [p for p in parts if p.source in self._parts.done and p.source not in made]
+            for part in ready:
+                made[part.source] = compiled(self.device, self.raw, part)
+            busy[0].wait(_LOOK_S)
+            if ready or any([h.moves() for h in busy]):
+                moved = time.monotonic()
+            elif time.monotonic() > moved + _PATIENCE_S:
+                break
+        self.end()
+        return [made.get(p.source) or compiled(self.device, self.raw, p) for p in parts]
+
+    def end(self) -> None:
+        """Let the helpers go; those that are at work are ended."""
+        self._parts.drop()
+        while self._helpers:
+            HELPERS.give_back(self._helpers.pop())
+
+    def _start(self, count: int) -> None:
+        """Have so many helpers at work, as far as they are allowed and can be started."""
+        with contextlib.suppress(OSError):  # no process can be started
+            while len(self._helpers) < min(count, self._most):
+                self._helpers.append(HELPERS.take(*self._paths, self._directory))
+                self._helpers[-1].work(self._parts, self._number, self._options)
+
+    def _pocl(self, pocl: Path) -> Path:
+        """By which path helpers load PoCL."""
+        library = self.device.properties.builtins
+        if library and self.device.target.bare:
+            with contextlib.suppress(OSError):  # no room: it is as quick as it was
+                return builtins_library.folder(self._directory.with_name("beside"), pocl, library) or pocl
+        return pocl
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,86 @@
+"""Directories for what a process needs while it lives, such as what PoCL compiles.
+
+A process that is killed cannot remove its own. Each holds a lock on a file in its directory, so the next process knows
+whose owner is gone, in whatever container it ran, and removes those.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+from refxla_spec.errors import DeviceError
+
+from . import private_directories
+
+_PREFIX = "refxla-"
+_LOCK = "lock"
+_held: list[int] = []  # the locks of this process, which end with it
+
+
+def scratch() -> Path:
+    """A new directory for this process, removed when it ends; those that killed processes left are removed now.
+
+    Raises DeviceError if there is nowhere to make one.
+    """
+    place = temporary()
+    try:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    except OSError as error:
+        raise DeviceError(_refusal(str(error))) from error
+    with suppress(OSError):  # a file system without locks: what is killed there stays
+        begun = path / "begun"
+        _held.append(os.open(begun, os.O_RDWR | os.O_CREAT, 0o600))
+        fcntl.flock(_held[-1], fcntl.LOCK_EX)
+        begun.rename(path / _LOCK)  # so that no lock is ever seen that its owner does not hold yet
+    _remove_orphans(place)
+    owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(path, ignore_errors=True) if os.getpid() == owner else None)
+    return path
+
+
+def temporary() -> Path:
+    """The directory for temporary ones: Python's, or where other users could replace what lies there, one of this user.
+
+    Raises DeviceError if none can be used.
+    """
+    reasons = []
+    for find in (tempfile.gettempdir, _runtime_directory, lambda: platformdirs.user_cache_dir("refxla")):
+        try:
+            place = find()
+            if place is not None:
+                private_directories.check(Path(place), last=0)
+                return Path(place)
+        except OSError as error:
+            reasons.append(str(error))
+    raise DeviceError(_refusal(reasons[0]))
+
+
+def _runtime_directory() -> str | None:
+    return os.environ.get("XDG_RUNTIME_DIR")
+
+
+def _refusal(reason: str) -> str:
+    return (
+        f"OpenCL compilers need a directory for temporary files ({reason}); set TMPDIR to one that can be written, and "
+        "in which other users cannot replace files"
+    )
+
+
+def _remove_orphans(place: Path) -> None:
+    for directory in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another user's, one without a lock, or removed meanwhile
+            if os.lstat(directory).st_uid != os.geteuid():
+                continue
+            file = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its owner lives
+                shutil.rmtree(directory, ignore_errors=True)
+            finally:
+                os.close(file)

@@ -1,0 +1,78 @@
+"""Fusions that are equal have equal kernels: what was emitted for one serves all.
+
+A program's layers repeat, and so do their fusions, apart from the names of the instructions. To write the kernels of
+one takes a hundred times as long as to see that they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from refxla_spec.module import Computation, Instruction
+
+from ..ir.plan import Argument, Fusion, Kernel
+from ..passes.cse import attribute_key, text_of
+
+Emit = Callable[[Fusion], tuple[Kernel, ...]]
+
+
+class Equal:
+    """An emitter that asks another one for each fusion that is not equal to one before. For one compilation, in
+    which instructions stay as they are."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit = emit
+        self._known: dict[Any, tuple[Fusion, tuple[Kernel, ...]]] = {}
+        self._same: dict[Computation, Any] = {}
+
+    def __call__(self, fusion: Fusion) -> tuple[Kernel, ...]:
+        """The kernels of a fusion, in terms of its own instructions and under its own name."""
+        key = self._key(fusion)
+        if key is None:
+            return self.emit(fusion)
+        if key not in self._known:
+            self._known[key] = fusion, self.emit(fusion)
+            return self._known[key][1]
+        first, kernels = self._known[key]
+        return _Renamed(first, fusion).kernels(kernels)
+
+    def _key(self, fusion: Fusion) -> Any:
+        """Something that is equal for fusions that differ in names alone; None for a fusion that must be emitted: its
+        kernels may depend on what its inputs are."""
+        if any(i.opcode == "constant" for i in fusion.inputs):
+            return None
+        number = {i: n for n, i in enumerate((*fusion.inputs, *fusion.instructions))}
+        if any(o not in number for i in fusion.instructions for o in i.operands):
+            return None
+        members = []
+        for i in fusion.instructions:
+            for called in i.called:
+                self._same.setdefault(called, text_of(called))
+            attributes = tuple(sorted((k, attribute_key(v, self._same)) for k, v in i.attributes.items()))
+            members.append((i.opcode, i.shape.without_layout(), tuple(number[o] for o in i.operands), attributes))
+        places = (fusion.outputs, fusion.kept, () if fusion.hero is None else (fusion.hero,))
+        inputs = tuple(i.shape.without_layout() for i in fusion.inputs)
+        return fusion.kind, fusion.turns, inputs, tuple(members), tuple(tuple(number[i] for i in p) for p in places)
+
+
+class _Renamed:
+    """The kernels of one fusion as those of another that is equal to it."""
+
+    def __init__(self, first: Fusion, other: Fusion) -> None:
+        self.first, self.other = first, other
+        pairs = zip((*first.inputs, *first.instructions), (*other.inputs, *other.instructions), strict=True)
+        self.instructions: dict[Instruction | None, Instruction | None] = {None: None, **dict(pairs)}
+
+    def kernels(self, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+        return tuple(
+            replace(k, name=self._name(k.name), arguments=tuple(map(self._argument, k.arguments))) for k in kernels
+        )
+
+    def _argument(self, a: Argument) -> Argument:
+        instruction, updates = self.instructions[a.instruction], self.instructions[a.updates]
+        return replace(a, instruction=instruction, scratch=self._name(a.scratch), updates=updates)
+
+    def _name(self, name: str) -> str:
+        return self.other.name + name.removeprefix(self.first.name) if name.startswith(self.first.name) else name

@@ -1,0 +1,138 @@
+"""Launches whose items go through phases together: what would be many launches, or many turns of a loop, as one.
+
+A launch that needs what the one before it made waits for it, and waking a device's threads takes ten microseconds and
+more. A team is a launch of as many items as there are compute units, which go through the launches phase after phase:
+the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes a
+tenth of a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: lanes side by
+side. What each kernel computes, and its bits, stay as they are.
+
+No item waits for one that has not begun: those that run take all there is to do, and one that comes late finds it done.
+So a team needs nothing of a device but atomic operations, and a thread that is kept from running holds up no more than
+the item it was at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from ..analysis.tiling_analysis import Axis
+from ..ir import plan as p
+from .merged_kernel import Body, Lane, Part, Places
+
+MEET_US = 0.5  # that a phase takes beside its kernels
+TEAM_US = 50_000.0  # of a launch: signals are answered between launches
+
+Phase = list[Lane]
+
+
+class Team:
+    """The kernel of a team while it is written. `sync` is the buffer that the team shares (of sync_bytes), `places` as
+    Body has it."""
+
+    def __init__(self, sync: int, cores: int, places: Places | None = None) -> None:
+        self.cores = cores
+        self.body = Body(places)
+        number = self.body.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
+        assert number == 0  # the dispatcher's rx_leave knows it there
+        self.sync = f"(__global long*)a{number}"
+        self.us = self.team_us = 0.0
+
+    def phase(self, lanes: Phase) -> None:
+        """Share out the items of the lanes."""
+        lines, count = self.body.lines, sum(lane.items for lane in lanes)
+        self.us += sum(lane.us for lane in lanes)
+        self.team_us += phase_us(lanes, self.cores)
+        if is_team(lanes):
+            self.body.call(lanes[0].parts[0])
+            return
+        # What takes long comes first, and small things do not shift the shares of large ones from core to core.
+        lanes = sorted(lanes, key=lambda lane: -lane.us / lane.items)
+        begin = 0
+        self._open(count)
+        for n, lane in enumerate(lanes):
+            if len(lanes) > 1:
+                lines.append(f"    {'else ' if n else ''}if (at < {begin + lane.items}) {{")
+            for part in lane.parts:
+                self.body.call(part, "" if lane.serial else f"at - {begin}")
+            if len(lanes) > 1:
+                lines.append("    }")
+            begin += lane.items
+        self._close()
+
+    def bands(self, axes: Sequence[Axis], once: Sequence[Part], each: Sequence[Part]) -> None:
+        """A phase whose items are the bands of these axes: `each` in turn for every band, by one core, and `once`
+        before them where the band before was at another place of an axis but the last. In their places, s0, s1, ...
+        are where the band begins on each axis, t0, t1, ... how many steps come before it, `item` the core."""
+        lines, turns = self.body.lines, prod(a.count for a in axes)
+        us = turns * sum(part.us for part in each)
+        self.us += us
+        self.team_us += us / turns * -(-turns // self.cores) + MEET_US
+        if once:
+            lines.append("    int before = -1;")
+        self._open(turns)
+        behind = 1
+        for n, axis in reversed(list(enumerate(axes))):
+            lines.append(f"    const int t{n} = at / {behind} % {axis.count};")
+            lines.append(f"    const int s{n} = {axis.start(f't{n}')};")
+            behind *= axis.count
+        if once:
+            lines.append(f"    if (before != at / {axes[-1].count}) {{")
+            for part in once:
+                self.body.call(part)
+            lines += [f"    before = at / {axes[-1].count};", "    }"]
+        for part in each:
+            self.body.call(part)
+        self._close()
+
+    def go_while(self, predicate: int) -> None:
+        """Leave the launch unless the pred in that buffer is true: a phase, so that all see the same."""
+        number = self.body.argument(predicate, p.Argument("input", "uchar", bytes=1))
+        self._open(1)
+        self.body.lines.append(f"    rx_note_s32({self.sync}, *(__global const uchar*)a{number} != 0);")
+        self._close()
+        self.body.lines.append(f"    if (!rx_goes_s32({self.sync}, phase[0])) return;")
+
+    def _open(self, count: int) -> None:
+        """What follows, until `_close`, is done for each of `count` things."""
+        next = f"rx_next_s32({self.sync}, phase, item, team, {count})"
+        self.body.lines.append(f"    for (int at; (at = {next}) >= 0;) {{")
+
+    def _close(self) -> None:
+        self.body.lines.append("    }")
+
+    def kernel(self, name: str, turns: float) -> tuple[p.Kernel, tuple[int, ...]]:
+        """The kernel and the buffers of its arguments."""
+        buffers, arguments = self.body.arguments()
+        calls = tuple(self.body.calls)
+        us, team_us = turns * self.us, turns * self.team_us
+        made = p.Kernel(name, self.body.text(), arguments, self.cores, calls, us, team=True, team_us=team_us)
+        return made, buffers
+
+
+def sync_bytes(cores: int) -> int:
+    """The memory that a team shares: see codegen/prelude/persistent_kernel.cl."""
+    return 64 * (4 + cores)
+
+
+def is_team(lanes: Phase) -> bool:
+    """Whether a phase is a team of its own: a loop, or what another computation's steps became."""
+    return lanes[0].parts[0].kernel.team
+
+
+def phase_us(lanes: Phase, cores: int) -> float:
+    """The microseconds of a phase on so many cores, with the wait behind it."""
+    if is_team(lanes):
+        return lanes[0].parts[0].kernel.team_us
+    longest = max(lane.us / lane.items for lane in lanes)
+    return max(longest, sum(lane.us for lane in lanes) / cores) + MEET_US
+
+
+def arguments_of(phases: Iterable[Phase]) -> set[int]:
+    """The buffers that phases take."""
+    return {b for lanes in phases for lane in lanes for b in lane.buffers}
+
+
+def shares_work(phases: Sequence[Phase]) -> bool:
+    """Whether there is anything to do for more than one item."""
+    return any(is_team(lanes) or sum(lane.items for lane in lanes) > 1 for lanes in phases)

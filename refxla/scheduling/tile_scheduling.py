@@ -1,0 +1,92 @@
+"""The steps of fusions that are done band by band, and the memory that each core has for a band.
+
+What a band reads and writes of values around it are parts of their blocks (rows.View). All blocks that its steps make
+for themselves lie in a slab, of which each core has one. The steps become one launch (Merging.banded). What every band
+makes alike, such as the panels of weights, is made before; what those along the last axis make alike, as the panels of
+a head's keys, once for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from refxla_spec.types import Shape
+
+from .._core.buffer_offsets import assign
+from ..analysis.tiling_analysis import View
+from ..ir import plan as p
+from .merged_kernel import Places
+from .tiled_fusion import Band
+
+if TYPE_CHECKING:
+    from .scheduler import Block, Frame
+
+
+def plan_band(frame: Frame, name: str, band: Band, alignment: int) -> None:
+    """Add the launch of a band's fusions to the steps of a frame, and what comes before it."""
+    planner, body = frame.planner, band.body
+    results = [frame.new_block(i) for i in body.results]
+    begin, known = planner.time, len(planner.blocks)
+    planner.time += 1
+    places: Places = {}
+    same: set[Block] = set()
+
+    def part(view: View, around: Block, shape: Shape) -> Block:
+        """The block that a band has of another one."""
+        if view.is_whole:
+            same.add(around)
+            return around
+        made = planner.block(around.name, shape, p.BAND)
+        places[planner.number[made]] = (planner.number[around], view.text())
+        if view.strides[-1] == 0:
+            same.add(made)
+        return made
+
+    values, bases = {}, []
+    for parameter, view in zip(body.computation.parameters, body.views, strict=True):
+        starts = None if view.value is not None else body.axes[view.table].starts()
+        bases.append(frame.block_of(view.value) if starts is None else planner.constant(f"{name}.starts", starts))
+        values[parameter] = part(view, bases[-1], parameter.shape)
+    inner = frame.inside(body.computation, values, prod(a.count for a in body.axes), same)
+    targets = [part(v, b, i.shape) for v, b, i in zip(body.written, results, inner.roots, strict=True)]
+    inner.aim_fresh(targets)
+    steps = inner.run()
+    for leaf, target in zip(inner.roots, targets, strict=True):
+        planner.copy(steps, inner.block_of(leaf), target)
+    # A stage that reads no part of anything is the same for every band.
+    stages = [s for _, s in inner.around.steps]
+    first = [s for s in stages if places.keys().isdisjoint(s.buffers)]
+    once = [s for s in stages if not places.keys().isdisjoint(s.buffers)]
+    frame.steps += [(begin, step) for step in first]
+    for block in inner.around.lasting:
+        block.start, block.end = begin, planner.time
+    outside = {b for s in first for b in s.buffers}
+    own = [b for b in planner.blocks[known:] if b.space == p.ARENA and planner.number[b] not in outside]
+    slab = _slab(frame, name, own, places, alignment)
+    step = planner.merging.banded(body.axes, places, once, [s for _, s in steps])
+    for block in planner.blocks[:known]:
+        if block.end >= begin:
+            block.end = planner.time
+    for block in (*bases, *results, *slab):
+        planner.touch(block)
+    frame.steps.append((begin, step))
+    planner.time += 1
+
+
+def _slab(frame: Frame, name: str, own: Sequence[Block], places: Places, alignment: int) -> list[Block]:
+    """Lay blocks that a band has for itself into memory of which each core has a piece; that memory, if any."""
+    planner = frame.planner
+    if not own:
+        return []
+    columns = ([b.start for b in own], [b.end for b in own], [b.bytes for b in own])
+    offsets, size = assign(*(np.array(c, np.int64) for c in columns), alignment)
+    size = -(-int(size) // alignment) * alignment
+    slab = planner.block(f"{name}.slab", Shape.array("u8", (size * planner.cores,)))
+    slab.start = min(b.start for b in own)
+    for block, offset in zip(own, offsets, strict=True):
+        block.space = p.BAND
+        places[planner.number[block]] = (planner.number[slab], f"((long)item * {size} + {int(offset)})")
+    return [slab]

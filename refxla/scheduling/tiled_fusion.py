@@ -1,0 +1,323 @@
+"""Fusions that are done band by band: what one makes of a few rows, the next takes from the cache.
+
+A value as large as the scores of an attention is written by one kernel and read by the next, by way of memory. Where
+fusions that follow each other work on rows that need nothing of each other (batches, heads, queries; row_grouping.py),
+an item takes a band of rows through all of them, and the values between them need memory for the bands that are worked
+on, one for each core, not for all rows. What is computed, and in which order, stays as it is.
+
+Whether to do so is decided by cost: bytes that no longer go to memory, and launches, against what is read again for
+each band and cores that come to their ends apart. The decisions are kept for `explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from refxla_spec.module import Instruction
+
+from .._core.fusion import Costs, in_order
+from ..analysis.cost_analysis import bytes_text
+from ..analysis.tiling_analysis import Axis, Body, Dimension, Rows
+
+KINDS = ("loop", "reduction", "dot")  # of fusions that can be done in bands
+LEAST_BYTES = 1 << 22  # of a value that is worth it: a smaller one stays in the caches
+LEAST_ROWS = 32  # of a band of a dot: fewer read the other side too often
+BAND_NS = 1000.0  # to begin a band
+SEEN = 0.5  # of the time that values take through memory: the rest passes while something is computed
+ALIKE = 0.02  # of the work, by which ways to cut may differ: the one that takes least memory is chosen
+MOST_FUSIONS = 6  # in a band
+# Nanoseconds in which a core moves a byte that it last touched so many bytes ago.
+NEAR = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Whether fusions are done in bands, for `explain`: their names, the axes (none where they are not), the bytes of
+    the values between them and of a band's part of them, and what the cost model says (ns, all cores): as they are,
+    and in bands."""
+
+    fusions: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    bytes: int
+    slab: int
+    apart: float
+    banded: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        names = ", ".join(self.fusions)
+        costs = f"{self.apart / 1e3:.1f} us apart, {self.banded / 1e3:.1f} us in bands"
+        if not self.axes:
+            return f"{names}: not in bands, {self.reason}" + (f" ({costs})" if self.banded else "")
+        blocks = " x ".join(f"{a.block} of {a.size}" for a in self.axes)
+        between = f"{bytes_text(self.slab)} instead of {bytes_text(self.bytes)} between them"
+        return f"{names}: in bands of {blocks}, {between} ({costs})"
+
+
+@dataclass(frozen=True)
+class Band:
+    """Groups (their numbers) that are done in bands of a Body."""
+
+    groups: tuple[int, ...]
+    body: Body
+    decision: Weighed
+
+
+class Search:
+    """Finds the bands among a frame's groups. `fusion_us` gives the microseconds that one takes on one core."""
+
+    def __init__(self, frame: Any, costs: Costs, cores: int, fusion_us: Callable[[int], float]) -> None:
+        self.frame, self.graph, self.groups = frame, frame.graph, frame.groups
+        self.costs, self.cores, self.fusion_us = costs, cores, fusion_us
+        self.weighed: list[Weighed] = []
+        self.maker: dict[Instruction, int] = {}
+        self.readers: dict[Instruction, set[int]] = {}
+        for n, group in enumerate(self.groups):
+            for m in group[3]:
+                self.maker.update(dict.fromkeys(self.graph.instructions[m], n))
+            for i in frame.inputs(group):
+                self.readers.setdefault(i, set()).add(n)
+        self.roots = {i for m in self.graph.roots for i in self.graph.instructions[m]}
+
+    def run(self) -> list[Band]:
+        """The bands, which share no group."""
+        found: list[Band] = []
+        taken: set[int] = set()
+        for value in self._seeds():
+            groups = frozenset((self.maker[value], *self.readers[value]))
+            if groups & taken:
+                continue
+            best = self._grown(groups, taken)
+            if best is None:
+                continue
+            band = self._made(best)
+            if band is not None:
+                found.append(band)
+                taken |= set(band.groups)
+        return found
+
+    def _seeds(self) -> list[Instruction]:
+        """The values between a dot and what else can be in a band, the largest first."""
+        kind = lambda n: self.groups[n][0]  # noqa: E731
+        seeds = [
+            v
+            for v, made_by in self.maker.items()
+            if v.shape.is_array and v.shape.bytes >= LEAST_BYTES and kind(made_by) in KINDS
+            and any(kind(n) in KINDS and "dot" in (kind(n), kind(made_by)) for n in self.readers.get(v, ()))
+        ]  # fmt: skip
+        return sorted(seeds, key=lambda v: -v.shape.bytes)
+
+    def _grown(self, groups: frozenset[int], taken: set[int]) -> _Choice | None:
+        """The best choice for groups and those around them that gain by being with them."""
+        best = self._choice(groups)
+        if best is None:
+            return None
+        while len(best.groups) < MOST_FUSIONS:
+            more = [self._choice(best.groups | {n}) for n in self._around(best.groups) if n not in taken]
+            better = max((c for c in more if c is not None), key=lambda c: c.gain, default=None)
+            if better is None or better.gain <= best.gain:
+                break
+            best = better
+        return best
+
+    def _around(self, groups: frozenset[int]) -> set[int]:
+        """Groups that a large value lies between and one of these."""
+        found = set()
+        for n in groups:
+            made = [i for m in self.groups[n][3] for i in self.graph.instructions[m]]
+            for i in (*made, *self.frame.inputs(self.groups[n])):
+                if i.shape.is_array and i.shape.bytes >= LEAST_BYTES and i in self.maker:
+                    found |= {self.maker[i], *self.readers.get(i, ())}
+        return found - groups
+
+    def joined(self, found: Sequence[Band]) -> tuple[list[tuple], list[str], dict[int, Band]]:
+        """The groups with those of each band as one (of kind "band"), in an order in which they can run, their names,
+        and the bands by the numbers of their groups."""
+        unit = {n: band.groups[-1] for band in found for n in band.groups}
+        bands = {band.groups[-1]: band for band in found}
+        needs: dict[int, set[int]] = {unit.get(n, n): set() for n in range(len(self.groups))}
+        for value, users in self.readers.items():
+            if value in self.maker:
+                made = unit.get(self.maker[value], self.maker[value])
+                for u in users:
+                    needs[unit.get(u, u)] |= {made} - {unit.get(u, u)}
+        order = in_order(needs, {n: n for n in needs})
+        groups, names = [], []
+        for n in order:
+            names.append(f"band.{self.frame.names[n]}" if n in bands else self.frame.names[n])
+            groups.append(self._group(bands[n]) if n in bands else self.groups[n])
+        return groups, names, {order.index(n): band for n, band in bands.items()}
+
+    def _group(self, band: Band) -> tuple:
+        members, heroes = (sorted({m for n in band.groups for m in self.groups[n][k]}) for k in (2, 1))
+        return ("band", heroes, members, sorted({self.graph.node_of[i] for i in band.body.results}), set())
+
+    # -- one set of groups ---------------------------------------------------------------------------------------------
+
+    def _choice(self, groups: frozenset[int]) -> _Choice | None:
+        """How these groups are best done in bands; None where they cannot be."""
+        if any(self.groups[n][0] not in KINDS for n in groups) or not self._is_closed(groups):
+            return None
+        rows = self._rows(groups)
+        if rows is None:
+            return None
+        written, between = self._values(groups)
+        classes = rows.leading(written)
+        if not classes or not between:
+            return None
+        work = sum(self.fusion_us(n) for n in groups) * 1e3 / self.cores
+        times = self._times(groups)
+        ways = [self._cost(groups, rows, classes, axes, between, times, work) for axes in self._axes(rows, classes)]
+        least = min(c.banded for c in ways)
+        return min((c for c in ways if c.banded <= least + ALIKE * work), key=lambda c: c.slab)
+
+    def _is_closed(self, groups: frozenset[int]) -> bool:
+        """Whether nothing outside needs what these make and makes what they need."""
+        waiting = [u for n in groups for u in self._users(n) if u not in groups]
+        seen = set(waiting)
+        while waiting:
+            for u in self._users(waiting.pop()):
+                if u in groups:
+                    return False
+                if u not in seen:
+                    seen.add(u)
+                    waiting.append(u)
+        return True
+
+    def _users(self, n: int) -> set[int]:
+        made = (i for m in self.groups[n][3] for i in self.graph.instructions[m])
+        return {u for i in made for u in self.readers.get(i, ())}
+
+    def _values(self, groups: frozenset[int]) -> tuple[list[Instruction], list[Instruction]]:
+        """What these groups write that others read, and what only they read."""
+        written, between = [], []
+        for n in sorted(groups):
+            for m in self.groups[n][3]:
+                for i in self.graph.instructions[m]:
+                    outside = i in self.roots or not self.readers.get(i, set()) <= groups
+                    (written if outside else between).append(i)
+        return written, between
+
+    def _times(self, groups: frozenset[int]) -> dict[Instruction, int]:
+        """How often large values go through memory that would stay in the cache in bands: reads of what was made or
+        read before, and the write of what nobody else reads."""
+        _, between = self._values(groups)
+        found = {}
+        for i, readers in self.readers.items():
+            if i.shape.is_array and (i in between or i.shape.bytes >= LEAST_BYTES):
+                inside = len(readers & groups)
+                found[i] = inside + (i in between) - (self.maker.get(i) not in groups)
+        return {i: n for i, n in found.items() if n > 0}
+
+    def _rows(self, groups: frozenset[int]) -> Rows | None:
+        nodes = sorted({m for n in groups for m in self.groups[n][2]})
+        if any(len(self.graph.instructions[m]) > 1 for m in nodes):
+            return None
+        members = [self.graph.instructions[m][0] for m in nodes]
+        inputs = self.frame.inputs(("", [], nodes, [], set()))
+        outputs = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n][3]]
+        heroes = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n][1]]
+        rows = Rows(members, inputs, self.frame.is_inline, outputs, heroes)
+        return rows if rows.is_supported else None
+
+    @staticmethod
+    def _axes(rows: Rows, classes: list[Dimension]) -> Iterator[list[Axis]]:
+        """The ways to cut: one by one along the first axes, in bands along the next, whole along those behind it."""
+        for n, c in enumerate(classes):
+            before = [Axis(rows.size(b), 1) for b in classes[:n]]
+            size, least = rows.size(c), LEAST_ROWS if rows.is_row(c) else 1
+            shares = {-(-size // k) for k in _numbers(max(1, size // least))}
+            for block in sorted({b if least == 1 else min(_round(b), size) for b in shares}):
+                yield [*before, Axis(size, block)]
+            if least > 1:
+                return  # a single row is no way to begin
+
+    def _cost(
+        self,
+        groups: frozenset[int],
+        rows: Rows,
+        classes: list[Dimension],
+        axes: list[Axis],
+        between: list[Instruction],
+        times: dict[Instruction, int],
+        work: float,
+    ) -> _Choice:
+        """What it costs to cut so, and what not to."""
+        classes = classes[: len(axes)]
+        turns = prod(a.count for a in axes)
+        done = prod(a.count * a.block / a.size for a in axes)  # more than 1 where a last band does some rows again
+        slab = sum(i.shape.bytes * rows.share(rows.copies[i], classes, axes) for i in between)
+        taken = rows.reads(classes, axes)
+        again = sum(b for b, changes in taken if not changes)  # the same for the next band
+        held = slab + again
+        apart = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
+        apart += (len(groups) - 1) * self.costs.launch
+        share = prod(a.block / a.size for a in axes)
+        moved = sum(n * i.shape.bytes * share for i, n in times.items())
+        banded = turns * (SEEN * (moved + again) * _near(held) + BAND_NS) / self.cores
+        rounds = -(-turns // self.cores) * self.cores / turns * done
+        banded += work * (rounds - 1 + 0.1 * self.cores / turns)
+        return _Choice(
+            groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(slab), apart, banded
+        )
+
+    def _far(self, bytes: float) -> float:
+        """Nanoseconds in which all cores move a byte that they last touched so many bytes ago."""
+        return _near(bytes / self.cores) / self.cores if bytes <= NEAR[-1][0] else self.costs.byte
+
+    def _made(self, choice: _Choice) -> Band | None:
+        """The band of a choice, if it gains."""
+        order = tuple(sorted(choice.groups))
+        names = tuple(self.frame.names[n] for n in order)
+
+        def decide(axes: tuple[Axis, ...], reason: str = "") -> Weighed:
+            made = Weighed(names, axes, choice.bytes, choice.slab, choice.apart, choice.banded, reason)
+            self.weighed.append(made)
+            return made
+
+        if choice.gain <= 0:
+            decide((), "they would take longer")
+            return None
+        written, _ = self._values(choice.groups)
+        body = choice.rows.body(choice.classes, choice.axes, written)
+        if body is None:
+            decide((), "a sum would have another order, or a band lies in pieces")
+            return None
+        return Band(order, body, decide(choice.axes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    groups: frozenset[int]
+    rows: Rows
+    classes: list[Dimension]
+    axes: tuple[Axis, ...]
+    bytes: int
+    slab: int
+    apart: float
+    banded: float
+
+    @property
+    def gain(self) -> float:
+        return self.apart - self.banded
+
+
+def _near(bytes: float) -> float:
+    """Nanoseconds in which a core moves a byte that it last touched so many bytes ago."""
+    return next((ns for most, ns in NEAR if bytes <= most), 0.06)
+
+
+def _numbers(most: int) -> Iterator[int]:
+    """1, 2, 3, ... up to `most`, ever further apart."""
+    n = 1
+    while n <= most:
+        yield n
+        n += max(1, 1 << n.bit_length() - 1 >> 2)
+
+
+def _round(block: int) -> int:
+    """A number of rows that falls into tiles of products."""
+    return -(-block // 8) * 8

@@ -1,0 +1,515 @@
+"""Loop kernels against the specification's interpreter."""
+
+import numpy as np
+import pytest
+from kernel_driver import Compiled, check, fusion_of
+from refxla_spec.bounds import run_with_bounds
+from refxla_spec.compare import distance
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.text import parse
+
+rng = np.random.default_rng(1)
+
+
+def f32(*sizes):
+    return rng.standard_normal(sizes).astype(np.float32)
+
+
+def s32(*sizes, low=-100, high=100):
+    return rng.integers(low, high, sizes).astype(np.int32)
+
+
+ADD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
+MAX = "max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }"
+GE = "ge { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }"
+
+
+def entry(lines: str, computations: str = "") -> str:
+    return f"HloModule m\n{computations}\nENTRY main {{\n{lines}\n}}"
+
+
+# name -> (program, arguments)
+EXACT = {
+    "chain": (
+        """x = f32[5,7] parameter(0)
+        y = f32[5,7] parameter(1)
+        a = f32[5,7] add(x, y)
+        b = f32[5,7] multiply(a, a)
+        c = f32[5,7] maximum(b, x)
+        ROOT r = (f32[5,7], f32[5,7]) tuple(c, a)""",
+        (f32(5, 7), f32(5, 7)),
+    ),
+    "scalar": ("x = f32[] parameter(0)\nROOT r = f32[] add(x, x)", (f32(),)),
+    "empty": ("x = f32[0,3] parameter(0)\nROOT r = f32[0,3] add(x, x)", (f32(0, 3),)),
+    "broadcasts": (
+        """x = f32[6,50,3] parameter(0)
+        y = f32[50] parameter(1)
+        z = f32[6,3] parameter(2)
+        s = f32[] parameter(3)
+        b = f32[6,50,3] broadcast(y), dimensions={1}
+        c = f32[6,50,3] broadcast(z), dimensions={0,2}
+        d = f32[6,50,3] broadcast(s), dimensions={}
+        e = f32[6,50,3] multiply(b, c)
+        f = f32[6,50,3] multiply(d, x)
+        ROOT r = f32[6,50,3] add(e, f)""",
+        (f32(6, 50, 3), f32(50), f32(6, 3), f32()),
+    ),
+    "iota": (
+        """a = s32[40,50] iota(), iota_dimension=0
+        b = f32[40,50] iota(), iota_dimension=1
+        c = f32[40,50] convert(a)
+        ROOT r = f32[40,50] subtract(b, c)""",
+        (),
+    ),
+    "constants": (
+        """a = f32[2,3] constant({{1,-2,nan},{inf,1e-45,-0}})
+        b = s64[6] constant({10,8,6,4,2,0})
+        c = f32[2,3] parameter(0)
+        d = s64[2,3] reshape(b)
+        e = f32[2,3] convert(d)
+        f = f32[2,3] add(e, c)
+        g = f32[2,3] constant({{7,7,7},{7,7,7}})
+        h = f32[2,3] multiply(f, g)
+        ROOT r = (f32[2,3], f32[2,3]) tuple(a, h)""",
+        (f32(2, 3),),
+    ),
+    "reshapes": (
+        """x = f32[4,6,10] parameter(0)
+        a = f32[24,10] reshape(x)
+        b = f32[24,10] negate(a)
+        c = f32[8,30] reshape(b)
+        d = f32[8,1,30] reshape(c)
+        e = f32[240] reshape(d)
+        ROOT r = f32[16,15] reshape(e)""",
+        (f32(4, 6, 10),),
+    ),
+    "transpose": (
+        """x = f32[70,3,45] parameter(0)
+        a = f32[45,70,3] transpose(x), dimensions={2,0,1}
+        ROOT r = f32[45,70,3] add(a, a)""",
+        (f32(70, 3, 45),),
+    ),
+    "slices": (
+        """x = f32[20,30] parameter(0)
+        a = f32[7,10] slice(x), slice={[3:17:2], [0:30:3]}
+        b = f32[7,10] reverse(a), dimensions={1}
+        ROOT r = f32[7,10] add(a, b)""",
+        (f32(20, 30),),
+    ),
+    "pad": (
+        """x = f32[9,8] parameter(0)
+        z = f32[] parameter(1)
+        n = f32[9,8] negate(x)
+        ROOT r = f32[12,23] pad(n, z), padding=2_1x-2_3_2""",
+        (f32(9, 8), f32()),
+    ),
+    "pad away": (
+        """x = f32[3] parameter(0)
+        z = f32[] parameter(1)
+        ROOT r = f32[4] pad(x, z), padding=-3_4""",
+        (f32(3), f32()),
+    ),
+    "concatenate": (
+        """x = f32[4,3] parameter(0)
+        y = f32[4,5] parameter(1)
+        e = f32[4,0] parameter(2)
+        c = f32[4,11] concatenate(x, y, e, x), dimensions={1}
+        ROOT r = f32[4,11] negate(c)""",
+        (f32(4, 3), f32(4, 5), f32(4, 0)),
+    ),
+    "concatenate inside": (
+        """x = f32[4,30] parameter(0)
+        y = f32[5,30] parameter(1)
+        c = f32[13,30] concatenate(x, y, x), dimensions={0}
+        p = s32[13,30] iota(), iota_dimension=1
+        q = f32[13,30] convert(p)
+        d = f32[13,30] add(c, q)
+        ROOT t = f32[30,13] transpose(d), dimensions={1,0}""",
+        (f32(4, 30), f32(5, 30)),
+    ),
+    "select": (
+        """x = f32[30] parameter(0)
+        y = f32[30] parameter(1)
+        p = pred[30] compare(x, y), direction=LT
+        s = f32[30] select(p, x, y)
+        n = pred[30] not(p)
+        ROOT r = (f32[30], pred[30]) tuple(s, n)""",
+        (f32(30), f32(30)),
+    ),
+    "clamp by scalars": (
+        """x = f32[30] parameter(0)
+        l = f32[] constant(-0.5)
+        h = f32[] parameter(1)
+        ROOT r = f32[30] clamp(l, x, h)""",
+        (f32(30), np.float32(0.75)),
+    ),
+    "gather rows": (
+        """x = f32[50,8] parameter(0)
+        i = s32[12,1] parameter(1)
+        ROOT r = f32[12,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+            index_vector_dim=1, slice_sizes={1,8}""",
+        (f32(50, 8), s32(12, 1, low=-5, high=60)),
+    ),
+    "gather blocks": (
+        """x = f32[9,8,7] parameter(0)
+        i = s64[2,5,4] parameter(1)
+        ROOT r = f32[5,3,4,2] gather(x, i), offset_dims={1,3}, collapsed_slice_dims={2}, start_index_map={2,0},
+            index_vector_dim=0, slice_sizes={3,2,1}""",
+        (f32(9, 8, 7), s32(2, 5, 4, low=-3, high=11).astype(np.int64)),
+    ),
+    "gather batches": (
+        """x = f32[5,8,4] parameter(0)
+        i = u8[4,5] parameter(1)
+        ROOT r = f32[4,5,2] gather(x, i), offset_dims={2}, collapsed_slice_dims={}, start_index_map={1},
+            operand_batching_dims={0,2}, start_indices_batching_dims={1,0}, index_vector_dim=2, slice_sizes={1,2,1}""",
+        (f32(5, 8, 4), rng.integers(0, 9, (4, 5)).astype(np.uint8)),
+    ),
+    "dynamic-slice": (
+        """x = f32[9,40] parameter(0)
+        i = s32[] parameter(1)
+        j = s32[] parameter(2)
+        ROOT r = f32[3,40] dynamic-slice(x, i, j), dynamic_slice_sizes={3,40}""",
+        (f32(9, 40), np.int32(8), np.int32(3)),
+    ),
+    "dynamic-update-slice": (
+        """x = f32[9,40] parameter(0)
+        u = f32[4,6] parameter(1)
+        i = s32[] parameter(2)
+        j = s32[] parameter(3)
+        v = f32[4,6] negate(u)
+        y = f32[9,40] add(x, x)
+        ROOT r = f32[9,40] dynamic-update-slice(y, v, i, j)""",
+        (f32(9, 40), f32(4, 6), np.int32(-3), np.int32(37)),
+    ),
+    "narrow floats": (
+        """x = bf16[33] parameter(0)
+        y = f16[33] parameter(1)
+        a = bf16[33] multiply(x, x)
+        b = bf16[33] add(a, x)
+        c = f16[33] convert(b)
+        d = f16[33] subtract(y, c)
+        ROOT r = (bf16[33], f16[33]) tuple(b, d)""",
+        None,
+    ),
+    "complex": (
+        """x = f32[10] parameter(0)
+        y = f32[10] parameter(1)
+        z = c64[10] complex(x, y)
+        c = c64[] constant((1.5,-2))
+        b = c64[10] broadcast(c), dimensions={}
+        w = c64[10] add(z, b)
+        re = f32[10] real(w)
+        im = f32[10] imag(w)
+        ROOT r = (c64[10], f32[10], f32[10]) tuple(w, re, im)""",
+        (f32(10), f32(10)),
+    ),
+    "bitcast to bytes": (
+        "x = f32[5] parameter(0)\nROOT r = u8[5,4] bitcast-convert(x)",
+        (f32(5),),
+    ),
+    "bitcast from bytes": (
+        "x = u8[5,8] parameter(0)\nROOT r = f64[5] bitcast-convert(x)",
+        (rng.integers(0, 120, (5, 8)).astype(np.uint8),),
+    ),
+    "bitcast halves": ("x = f32[5] parameter(0)\nROOT r = bf16[5,2] bitcast-convert(x)", (f32(5),)),
+    "integer dot": (
+        """x = s32[4,5,6] parameter(0)
+        y = s32[5,7,4] parameter(1)
+        d = s32[4,6,7] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={1},
+            rhs_contracting_dims={0}
+        ROOT r = s32[4,6,7] negate(d)""",
+        (s32(4, 5, 6), s32(5, 7, 4)),
+    ),
+    "dot of nothing": (
+        """x = f32[4,0] parameter(0)
+        y = f32[0,7] parameter(1)
+        ROOT d = f32[4,7] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+        (f32(4, 0), f32(0, 7)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(name):
+    lines, args = EXACT[name]
+    text = entry(lines)
+    if args is None:
+        types = [p.shape for p in parse(text).entry.parameters]
+        args = tuple(rng.standard_normal(t.dimensions).astype(t.element_type.dtype) for t in types)
+    check(text, *args)
+
+
+SUMS = {
+    "dot": (
+        entry(
+            """x = f32[4,30] parameter(0)
+            y = f32[30,7] parameter(1)
+            d = f32[4,7] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+            ROOT r = f32[4,7] add(d, d)"""
+        ),
+        (f32(4, 30), f32(30, 7)),
+    ),
+    "complex dot": (
+        entry(
+            """x = c64[4,3] parameter(0)
+            y = c64[3,4] parameter(1)
+            ROOT d = c64[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+        ),
+        (f32(4, 3) + 1j * f32(4, 3), f32(3, 4) + 1j * f32(3, 4)),
+    ),
+    "half dot": (
+        entry(
+            """x = f16[4,3] parameter(0)
+            y = f16[3,4] parameter(1)
+            ROOT d = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+        ),
+        (f32(4, 3).astype(np.float16), f32(3, 4).astype(np.float16)),
+    ),
+    "convolution": (
+        entry(
+            """x = f32[2,9,8,4] parameter(0)
+            w = f32[3,2,2,6] parameter(1)
+            ROOT r = f32[2,5,15,6] convolution(x, w), window={size=3x2 stride=2x1 pad=1_1x-1_3 lhs_dilate=1x2
+                rhs_dilate=1x2 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f, feature_group_count=2"""
+        ),
+        (f32(2, 9, 8, 4), f32(3, 2, 2, 6)),
+    ),
+    "filter gradient": (
+        entry(
+            """x = f32[4,6,6] parameter(0)
+            w = f32[2,4,8] parameter(1)
+            ROOT r = f32[2,5,8] convolution(x, w), window={size=2}, dim_labels=b0f_0io->b0f,
+                batch_group_count=2, feature_group_count=1"""
+        ).replace("w = f32[2,4,8]", "w = f32[2,6,8]"),
+        (f32(4, 6, 6), f32(2, 6, 8)),
+    ),
+    "pooling": (
+        entry(
+            """x = f32[2,9,9,3] parameter(0)
+            z = f32[] constant(0)
+            n = f32[2,9,9,3] multiply(x, x)
+            ROOT r = f32[2,5,5,3] reduce-window(n, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0},
+                to_apply=add""",
+            ADD,
+        ),
+        (f32(2, 9, 9, 3),),
+    ),
+    "cumulative sum": (
+        entry(
+            """x = f32[40] parameter(0)
+            z = f32[] constant(0)
+            ROOT r = f32[40] reduce-window(x, z), window={size=40 pad=39_0}, to_apply=add""",
+            ADD,
+        ),
+        (f32(40),),
+    ),
+    "pooling gradient": (
+        entry(
+            """x = f32[2,9,8,3] parameter(0)
+            g = f32[2,4,5,3] parameter(1)
+            z = f32[] constant(0)
+            ROOT r = f32[2,9,8,3] select-and-scatter(x, g, z), window={size=1x3x2x1 stride=1x2x2x1
+                pad=0_0x0_0x1_1x0_0}, select=ge, scatter=add""",
+            ADD + GE,
+        ),
+        (f32(2, 9, 8, 3), f32(2, 4, 5, 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(name):
+    text, args = SUMS[name]
+    check(text, *args, exact=False)
+
+
+def test_chunks_and_tails():
+    for n in (1, 16384, 16385, 100_003):
+        check(entry(f"x = f32[{n}] parameter(0)\nROOT r = f32[{n}] multiply(x, x)"), f32(n))
+    check(entry("x = f32[7,16390] parameter(0)\nROOT r = f32[7,16390] reverse(x), dimensions={0}"), f32(7, 16390))
+    check(entry("x = f32[300,200] parameter(0)\nROOT r = f32[200,300] transpose(x), dimensions={1,0}"), f32(300, 200))
+
+
+GATHERS = {
+    "alone": "ROOT g = f32[3000,70] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},"
+    " index_vector_dim=1, slice_sizes={1,70}",
+    "in a sum": """g = f32[3000,70] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+        index_vector_dim=1, slice_sizes={1,70}
+        y = f32[3000,70] parameter(2)
+        s = f32[3000,70] add(g, y)
+        ROOT r = (f32[3000,70], f32[3000,70]) tuple(s, g)""",
+    "of parts": "ROOT g = f32[3000,2,33] gather(x, i), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0},"
+    " index_vector_dim=1, slice_sizes={2,33}",
+}
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_rows_that_a_gather_takes_are_fetched_ahead(name, monkeypatch):
+    monkeypatch.setattr("refxla.codegen.loops.elementwise.FAR_BYTES", 90 * 70 * 4)
+    text = entry("x = f32[90,70] parameter(0)\ni = s32[3000] parameter(1)\n" + GATHERS[name])
+    arguments = (f32(90, 70), s32(3000, low=-5, high=99), f32(3000, 70))
+    check(text, *arguments[: 3 if "parameter(2)" in text else 2])
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert kernel.body.count("rx_fetch") == 1
+
+
+def test_a_chain_is_one_loop_without_divisions():
+    text = entry("x = f32[40,50,60] parameter(0)\nROOT r = f32[40,50,60] add(x, x)")
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert kernel.body.count("for (") == 1 and "%" not in kernel.body and " / " not in kernel.body
+
+
+def test_long_chains_need_no_recursion():
+    n = 5000
+    lines = ["x0 = f32[4] parameter(0)"] + [f"x{k + 1} = f32[4] negate(x{k})" for k in range(n)]
+    from refxla.codegen.emitter_registry import emit
+    from refxla.device.description import DEFAULT_CPU
+
+    module = parse(entry("\n".join([*lines, f"ROOT r = f32[4] add(x{n}, x{n})"])))
+    (kernel,) = emit(fusion_of(module), DEFAULT_CPU)
+    assert kernel.body.count("\n") > n
+
+
+# The dimensions of x, those of the result, the padding, and how many bodies the loops then have.
+RANGED = {
+    "border": ((40, 50), (43, 53), "1_2x3_0", 4),
+    "first dimension": ((40, 50), (43, 50), "1_2x0_0", 3),
+    "cut and border": ((70, 50), (68, 53), "-3_1x4_-1", 3),
+    "interior": ((40, 50), (40, 107), "0_0x5_3_1", 3),
+    "images": ((3, 12, 13, 5), (3, 14, 15, 5), "0_0x1_1x1_1x0_0", 5),
+    "chunks": ((2, 40000), (2, 40009), "0_0x7_2", 3),
+}
+
+
+@pytest.mark.parametrize("name", RANGED)
+def test_loops_fall_into_ranges(name):
+    sizes, padded, padding, bodies = RANGED[name]
+    given, result = ("f32[" + ",".join(map(str, dims)) + "]" for dims in (sizes, padded))
+    text = entry(
+        f"""x = {given} parameter(0)
+        z = f32[] parameter(1)
+        a = {result} pad(x, z), padding={padding}
+        ROOT r = {result} negate(a)"""
+    )
+    (kernel,) = check(text, f32(*sizes), f32()).kernels
+    assert kernel.body.count("] = ") == bodies
+    if name != "interior":  # nothing is asked where x is read
+        assert not any("a0[" in loop and "if (" in loop[loop.index("{") :] for loop in kernel.body.split("for (")[1:])
+
+
+def test_two_borders_of_one_loop():
+    text = entry(
+        """x = f32[30,200] parameter(0)
+        z = f32[] parameter(1)
+        a = f32[30,202] pad(x, z), padding=0_0x2_0
+        b = f32[30,202] pad(x, z), padding=0_0x1_1
+        c = f32[30,202] pad(x, z), padding=0_0x0_2
+        d = f32[30,202] add(a, b)
+        ROOT r = f32[30,202] add(c, d)"""
+    )
+    (kernel,) = check(text, f32(30, 200), f32()).kernels
+    assert kernel.body.count("] = ") == 3  # the two first and the two last columns keep their tests
+
+
+def test_a_concatenate_that_is_read_twice():
+    text = entry(
+        """x = f32[20,60] parameter(0)
+        y = f32[20,70] parameter(1)
+        c = f32[20,130] concatenate(x, y), dimensions={1}
+        a = f32[20,100] slice(c), slice={[0:20], [0:100]}
+        b = f32[20,100] slice(c), slice={[0:20], [30:130]}
+        ROOT r = f32[20,100] subtract(a, b)"""
+    )
+    (kernel,) = check(text, f32(20, 60), f32(20, 70)).kernels
+    assert kernel.body.count("] = ") == 3 and "else" not in kernel.body
+
+
+def test_an_update_at_known_places():
+    text = entry(
+        """x = f32[40,60] parameter(0)
+        u = f32[20,30] parameter(1)
+        i = s32[] constant(7)
+        j = s32[] constant(90)
+        a = f32[40,60] dynamic-update-slice(x, u, i, j)
+        ROOT r = f32[40,60] negate(a)"""
+    )
+    check(text, f32(40, 60), f32(20, 30))
+
+
+def test_update_in_place_writes_the_slice_alone():
+    text = entry(
+        """x = f32[9,40] parameter(0)
+        u = f32[4,6] parameter(1)
+        i = s32[] parameter(2)
+        v = f32[4,6] negate(u)
+        ROOT r = f32[9,40] dynamic-update-slice(x, v, i, i)"""
+    )
+    compiled = check(text, f32(9, 40), f32(4, 6), np.int32(3), kind="update")
+    (kernel,) = compiled.kernels
+    (output,) = (a for a in kernel.arguments if a.role == "output")
+    assert output.updates.name == "x"
+    assert [a.instruction.name for a in kernel.arguments if a.role == "input"] == ["u", "i"]
+
+
+def test_update_that_reads_its_operand_writes_everything():
+    text = entry(
+        """x = f32[9] parameter(0)
+        i = s32[] parameter(1)
+        s = f32[4] slice(x), slice={[2:6]}
+        v = f32[4] negate(s)
+        ROOT r = f32[9] dynamic-update-slice(x, v, i)"""
+    )
+    compiled = check(text, f32(9), np.int32(3), kind="update")
+    assert all(a.updates is None for k in compiled.kernels for a in k.arguments)
+
+
+def test_a_reduce_is_no_element():
+    text = entry(
+        "x = f32[9] parameter(0)\nz = f32[] constant(0)\nROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add", ADD
+    )
+    with pytest.raises(UnsupportedError, match="reduce"):
+        Compiled(fusion_of(parse(text)))
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("opcode", ["sine", "cosine", "tan"])
+def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
+    """A large operand changes the way that its whole piece goes, but no bit of its neighbours."""
+    text = entry(
+        f"""x = {name}[3,700] parameter(0)
+        y = {name}[3,700] parameter(1)
+        inner = {name}[3,700] {opcode}(x)
+        z = {name}[3,700] multiply(inner, y)
+        outer = {name}[3,700] {opcode}(z)
+        ROOT r = ({name}[3,700], {name}[3,700]) tuple(outer, inner)"""
+    )
+    dtype = parse(text).entry.parameters[0].shape.element_type.dtype
+    x, y = (f32(3, 700) * 30).astype(dtype), f32(3, 700).astype(dtype)
+    compiled = Compiled(fusion_of(parse(text)))
+    values, bounds = run_with_bounds(parse(text), [x, y])
+    for got, value, bound in zip(compiled(x, y), values, bounds, strict=True):
+        assert (bound < 2.0**-4).mean() > 0.6, "most bounds decide: values are of the size of 1"
+        assert (distance(got, value) <= bound).all()
+    (kernel,) = compiled.kernels
+    assert kernel.body.count(f"near_{opcode}_{name}(") == 2 and len(kernel.helpers) == 1
+    moderate = compiled(x, y)
+    x[1, 5], x[2, 650] = 1e30, np.inf
+    large = compiled(x, y)
+    same = np.ones((3, 700), bool)
+    same[1, 5] = same[2, 650] = False
+    for a, b in zip(moderate, large, strict=True):
+        assert a[same].tobytes() == b[same].tobytes()
+    assert np.isnan(large[1][2, 650].astype(np.float64)) and np.isfinite(large[1][1, 5].astype(np.float64))
+
+
+def test_pieces_inside_ranges_and_at_other_indices():
+    text = entry(
+        """x = f32[40,200] parameter(0)
+        zero = f32[] constant(0)
+        p = f32[42,200] pad(x, zero), padding=1_1x0_0
+        s = f32[42,200] sine(p)
+        v = f32[42,200] reverse(s), dimensions={1}
+        c = f32[42,200] cosine(v)
+        ROOT r = f32[42,200] add(c, s)"""
+    )
+    assert "near_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body

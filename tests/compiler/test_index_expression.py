@@ -1,0 +1,149 @@
+"""Index simplification, by brute force: the simplified text has the value of the expression it stands for."""
+
+import re
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+from search import examples
+
+from refxla.analysis.index_expression import all_of, at_least, below, constant, delinearize, linearize, variable
+
+RANGES = {"i": (0, 5), "j": (0, 3), "k": (2, 4), "m": (-3, 2)}
+VARIABLES = {n: variable(n, *r) for n, r in RANGES.items()}
+POINTS = [dict(zip(RANGES, p, strict=True)) for p in product(*(range(a, b + 1) for a, b in RANGES.values()))]
+
+
+def evaluate(text: str, values: dict[str, int]) -> int:
+    """C's meaning of the text; a division of a negative number would be another one than Python's, and fails."""
+    text = re.sub(r"\((int|long|uint|ulong)\)", "", text)
+    text = re.sub(r"(\d)(ul|u|l)\b", r"\1", text)
+
+    class Checked(int):
+        def __floordiv__(self, other):
+            assert int(self) >= 0, f"negative dividend in {text}"
+            return Checked(int(self) // other)
+
+        def __mod__(self, other):
+            assert int(self) >= 0, f"negative dividend in {text}"
+            return Checked(int(self) % other)
+
+        def __add__(self, other):
+            return Checked(int(self) + int(other))
+
+        def __sub__(self, other):
+            return Checked(int(self) - int(other))
+
+        def __mul__(self, other):
+            return Checked(int(self) * int(other))
+
+        __radd__, __rmul__ = __add__, __mul__
+
+        def __rsub__(self, other):
+            return Checked(int(other) - int(self))
+
+    return int(eval(text.replace("/", "//"), {}, {n: Checked(v) for n, v in values.items()}))
+
+
+def evaluate_condition(text: str, values: dict[str, int]) -> bool:
+    for operator in (">=", "<"):
+        left, found, bound = text.rpartition(operator)
+        if found:
+            value = evaluate(left, values)
+            return value >= int(bound) if operator == ">=" else value < int(bound)
+    raise AssertionError(text)
+
+
+leaf = st.one_of(
+    st.sampled_from(sorted(RANGES)).map(lambda n: (VARIABLES[n], lambda v: v[n])),
+    st.integers(-20, 20).map(lambda c: (constant(c), lambda v: c)),
+)
+
+
+def grow(child):
+    factor = st.integers(-8, 8)
+    divisor = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 20])
+    return st.one_of(
+        st.tuples(child, child).map(lambda p: (p[0][0] + p[1][0], lambda v: p[0][1](v) + p[1][1](v))),
+        st.tuples(child, child).map(lambda p: (p[0][0] - p[1][0], lambda v: p[0][1](v) - p[1][1](v))),
+        st.tuples(child, factor).map(lambda p: (p[0][0] * p[1], lambda v: p[0][1](v) * p[1])),
+        st.tuples(child, divisor).map(lambda p: (p[0][0] // p[1], lambda v: p[0][1](v) // p[1])),
+        st.tuples(child, divisor).map(lambda p: (p[0][0] % p[1], lambda v: p[0][1](v) % p[1])),
+    )
+
+
+@examples(400)
+@given(st.recursive(leaf, grow, max_leaves=12))
+def test_value_and_range(pair):
+    index, meaning = pair
+    text = str(index)
+    for point in POINTS:
+        want = meaning(point)
+        assert evaluate(text, point) == want
+        assert index.low <= want <= index.high
+
+
+@examples(200)
+@given(st.lists(st.integers(1, 5), min_size=0, max_size=4), st.data())
+def test_delinearize_undoes_linearize(sizes, data):
+    indices = tuple(variable(f"x{d}", 0, n - 1) for d, n in enumerate(sizes))
+    assert delinearize(linearize(indices, sizes), sizes) == indices
+    # Joining the first and last dimensions and parting them again leaves no division.
+    cut = data.draw(st.integers(0, len(sizes)))
+    merged = [1, 1]
+    for d, n in enumerate(sizes):
+        merged[d >= cut] *= n
+    back = delinearize(linearize(delinearize(linearize(indices, sizes), merged), merged), sizes)
+    assert back == indices
+
+
+def test_linearize_undoes_delinearize():
+    position = variable("p", 0, 2 * 3 * 4 * 5 - 1)
+    assert linearize(delinearize(position, (2, 3, 4, 5)), (2, 3, 4, 5)) == position
+    assert linearize(delinearize(position, (6, 1, 20)), (6, 1, 20)) == position
+
+
+def test_conditions_known_from_ranges():
+    i = variable("i", 0, 9)
+    assert below(i, 10) is True
+    assert below(i, 0) is False
+    assert below(i, 5) == "i < 5"
+    assert at_least(i - 3, 0) == "i - 3 >= 0"
+    assert all_of(True, True) is True
+    assert all_of("a", False) is False
+    assert all_of("a", True, "b", "a") == "(a) & (b)"
+
+
+@examples(200)
+@given(st.recursive(leaf, grow, max_leaves=12), st.integers(-30, 30))
+def test_conditions_hold_where_they_say(pair, bound):
+    index, meaning = pair
+    for condition, answer in ((at_least(index, bound), True), (below(index, bound), False)):
+        for point in POINTS:
+            held = condition if isinstance(condition, bool) else evaluate_condition(condition, point)
+            assert held == ((meaning(point) >= bound) is answer)
+
+
+def test_a_quotient_is_compared_without_a_division():
+    i = variable("i", 0, 99)
+    assert at_least(i // 10 - 1, 2) == "i >= 30"
+    assert below(3 * (i // 10) + 1, 5) == "i < 20"
+
+
+def test_long_where_an_int_overflows():
+    i, j = variable("i", 0, 99_999), variable("j", 0, 99_999)
+    assert str(i * 100_000 + j) == "100000 * (long)i + (long)j"
+    assert str(i * 10_000 + j) == "10000 * i + j"
+    assert str((i * 100_000 + j) // 7) == "(long)((ulong)(100000 * (long)i + (long)j) / 7ul)"
+
+
+def test_factor_and_divisions():
+    i, j = variable("i", 0, 9), variable("j", 0, 4)
+    assert (i * 5 + j).factor("i") == 5
+    assert ((i * 5 + j) // 7).factor("i") is None
+    assert (i * 5 + j).factor("x") == 0
+    assert (i // 3 + i % 3).divisions == 2
+    assert (i // 3 * 3 + i % 3).divisions == 0
+    assert i - i // 3 * 3 == i % 3
+    p = variable("p", 0, 999)
+    assert p % 62 - p // 2 % 31 * 2 == p % 2

@@ -1,0 +1,60 @@
+"""Where loops fall into ranges, by brute force."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from search import examples
+
+from refxla.analysis.index_expression import variable
+from refxla.codegen.loops.index_set_splitting import Cut, breaks, cut
+
+
+@examples(300)
+@given(st.integers(1, 4), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2]), st.integers(-20, 40))
+def test_breaks_are_where_the_answer_changes(divisor, shift, factor, bound):
+    i = variable("i", 0, 30)
+    index = (i + shift) // divisor * factor + 1
+
+    def answer(v):
+        return (v + shift) // divisor * factor + 1 >= bound
+
+    changes = {v for v in range(1, 31) if answer(v) != answer(v - 1)}
+    assert changes == {v for v in breaks(index, bound, "i") if 0 < v <= 30}
+
+
+def test_other_variables_make_a_range_that_keeps_its_test():
+    i, k = variable("i", 0, 30), variable("k", 0, 2)
+    assert sorted(breaks(i + k - 1, 0, "i")) == [-1, 1]  # from 1 on it holds for all k, below -1 for none
+    assert breaks(i % 4, 2, "i") == []
+    assert breaks(k, 2, "i") == []
+
+
+def asked(*tests):
+    """What code asks that wants these (loop, bound) where loop >= bound is not known already."""
+
+    def tests_in(ranges):
+        return [
+            (variable(f"g{n}", low, high), bound)
+            for n, bound in tests
+            for low, high in [ranges[n]]
+            if low < bound <= high
+        ]
+
+    return tests_in
+
+
+def test_a_border():
+    inner = Cut(1, ((0, 0, None), (1, 78, None), (79, 79, None)))
+    tests = asked((0, 1), (0, 39), (1, 1), (1, 79))
+    edge = Cut(0, ((0, 0, None), (1, 38, inner), (39, 39, None)))
+    assert cut([(0, 39), (0, 79)], tests) == edge
+
+
+def test_thin_neighbours_stay_one():
+    tests = asked((0, 1), (0, 2), (0, 77), (0, 78), (0, 79))
+    assert cut([(0, 79)], tests) == Cut(0, ((0, 1, None), (2, 76, None), (77, 79, None)))
+    assert cut([(0, 4)], asked((0, 1), (0, 4))) == Cut(0, ((0, 0, None), (1, 3, None), (4, 4, None)))
+
+
+def test_many_ranges_are_none():
+    assert cut([(0, 999)], asked(*((0, 50 * k) for k in range(1, 20)))) is None
+    assert cut([(0, 999)], asked()) is None

@@ -1,0 +1,252 @@
+"""Launches whose items go through phases together: no two lanes of a phase meet in memory, the bits stay, and nobody
+waits for who is not there."""
+
+import re
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from refxla_conformance.fuzz.generate import generate
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.text import parse
+
+import refxla
+from refxla.compiler.driver import plan_module
+from refxla.device.description import DEFAULT_CPU
+from refxla.ir import plan as p
+from refxla.runtime.executable import choose_cores
+from refxla.scheduling.merged_kernel import MOST_ARGUMENTS
+
+TEAM = replace(DEFAULT_CPU, team=True)
+
+CHAIN = """HloModule chain
+    ENTRY e {{ x = f32[{n},{n}] parameter(0)
+        a = f32[{n},{n}] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        t = f32[{n},{n}] tanh(a)
+        b = f32[{n},{n}] dot(t, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+        c = f32[{n},{n}] dot(b, a), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+        ROOT r = (f32[{n},{n}], f32[{n},{n}]) tuple(b, c) }}"""
+
+LOOP = """HloModule l
+    body {{ s = (s32[], f32[{n},{n}], f32[7,{n},{n}], f32[{n},{n}]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[{n},{n}] get-tuple-element(s), index=1
+        seen = f32[7,{n},{n}] get-tuple-element(s), index=2
+        w = f32[{n},{n}] get-tuple-element(s), index=3
+        one = s32[] constant(1)
+        zero = s32[] constant(0)
+        next = s32[] add(i, one)
+        y = f32[{n},{n}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+        c = f32[{n},{n}] cosine(y)
+        u = f32[1,{n},{n}] reshape(c)
+        kept = f32[7,{n},{n}] dynamic-update-slice(seen, u, i, zero, zero)
+        ROOT r = (s32[], f32[{n},{n}], f32[7,{n},{n}], f32[{n},{n}]) tuple(next, c, kept, w) }}
+    test {{ s = (s32[], f32[{n},{n}], f32[7,{n},{n}], f32[{n},{n}]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[{n},{n}] get-tuple-element(s), index=1
+        {limit} }}
+    ENTRY e {{ x = f32[{n},{n}] parameter(0)
+        w = f32[{n},{n}] parameter(1)
+        zero = s32[] constant({first})
+        none = f32[] constant(3)
+        seen = f32[7,{n},{n}] broadcast(none), dimensions={{}}
+        begin = (s32[], f32[{n},{n}], f32[7,{n},{n}], f32[{n},{n}]) tuple(zero, x, seen, w)
+        loop = (s32[], f32[{n},{n}], f32[7,{n},{n}], f32[{n},{n}]) while(begin), condition=test, body=body
+        last = f32[{n},{n}] get-tuple-element(loop), index=1
+        all = f32[7,{n},{n}] get-tuple-element(loop), index=2
+        ROOT r = (f32[{n},{n}], f32[7,{n},{n}]) tuple(last, all) }}"""
+KNOWN = "n = s32[] constant(7)\n ROOT p = pred[] compare(i, n), direction=LT"
+FOUND = """first = f32[1,1] slice(x), slice={[0:1], [0:1]}
+    value = f32[] reshape(first)
+    low = f32[] constant(-2)
+    n = s32[] constant(7)
+    a = pred[] compare(value, low), direction=GT
+    b = pred[] compare(i, n), direction=LT
+    ROOT p = pred[] and(a, b)"""
+
+
+def phases_of(kernel: p.Kernel) -> list[list[list[tuple[p.Kernel, list[int]]]]]:
+    """The lanes of each phase of a team, from its text: each part with the arguments that it takes."""
+    phases = []
+    for phase in re.split(r"rx_next_s32\(", kernel.body):
+        lanes = []
+        for text in re.split(r"if \(at < \d+\)", phase):
+            calls = re.findall(r"call_(\d+)\((.*)\);", text)
+            lane = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
+            if lane:
+                lanes.append(lane)
+        if lanes:
+            phases.append(lanes)
+    return phases
+
+
+def check(plan: p.Plan) -> int:
+    """No lane of any phase touches memory that another one writes; the number of teams."""
+    found = 0
+    for launch in p.launches(plan.steps):
+        kernel = plan.kernels[launch.kernel]
+        if not kernel.team:
+            continue
+        found += 1
+        assert len(kernel.arguments) == len(launch.buffers) <= MOST_ARGUMENTS
+        assert kernel.items == TEAM.compute_units and 0 < kernel.team_us
+        phases = phases_of(kernel)
+        assert sum(len(lane) for lanes in phases for lane in lanes) == len(kernel.calls)
+        for lanes in phases:
+            used = [[r for part in lane for r in ranges(plan, launch, *part)] for lane in lanes]
+            for n, mine in enumerate(used):
+                for other in (r for lane in used[n + 1 :] for r in lane):
+                    for written, space, begin, end in mine:
+                        if space == other[1] and begin < other[3] and other[2] < end:
+                            assert not written and not other[0], kernel.name
+    return found
+
+
+def ranges(plan, launch, part, numbers):
+    """(written, space, begin, end) of each argument of a part."""
+    for argument, number in zip(part.arguments, numbers, strict=True):
+        b = plan.buffers[launch.buffers[number]]
+        yield argument.role != "input", (b.space, b.index), b.offset, b.offset + b.bytes
+
+
+def test_launches_that_need_each_other_are_one():
+    plan = plan_module(parse(CHAIN.format(n=200)), TEAM)[1].plan
+    assert len(plan.kernels) == 1 and check(plan) == 1
+    assert len(phases_of(plan.kernels[0])) > 2
+    apart = plan_module(parse(CHAIN.format(n=200)), DEFAULT_CPU)[1].plan
+    assert not any(k.team for k in apart.kernels) and len(apart.kernels) > 2
+
+
+def test_a_single_kernel_is_no_team():
+    text = "HloModule m\nENTRY e { x = f32[9000000] parameter(0)\n ROOT y = f32[9000000] negate(x) }"
+    plan = plan_module(parse(text), TEAM)[1].plan
+    assert [k.team for k in plan.kernels] == [False]
+
+
+def test_small_kernels_are_cut_for_all_cores_of_a_team():
+    text = """HloModule m
+        ENTRY e { x = f32[4096] parameter(0)
+            y = f32[4096] exponential(x)
+            ROOT z = f32[4096] tanh(y) }"""
+    items = [plan_module(parse(text), t)[1].plan.kernels[0].items for t in (DEFAULT_CPU, TEAM)]
+    assert items == [1, TEAM.compute_units]
+    product = """HloModule m
+        ENTRY e { x = f32[1,1024] parameter(0)
+            w = f32[1024,256] parameter(1)
+            ROOT z = f32[1,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    assert plan_module(parse(product), TEAM)[1].plan.kernels[-1].items % TEAM.compute_units == 0
+
+
+SUMS = """HloModule m
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}
+    body {{ s = (s32[], f32[{n}], f32[]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[{n}] get-tuple-element(s), index=1
+        one = s32[] constant(1)
+        zero = f32[] constant(0)
+        next = s32[] add(i, one)
+        y = f32[{n}] add(x, x)
+        sum = f32[] reduce(y, zero), dimensions={{0}}, to_apply=add
+        ROOT r = (s32[], f32[{n}], f32[]) tuple(next, y, sum) }}
+    test {{ s = (s32[], f32[{n}], f32[]) parameter(0)
+        sum = f32[] get-tuple-element(s), index=2
+        most = f32[] constant(1e30)
+        ROOT p = pred[] compare(sum, most), direction=LT }}
+    ENTRY e {{ x = f32[{n}] parameter(0)
+        i = s32[] constant(0)
+        zero = f32[] constant(0)
+        begin = (s32[], f32[{n}], f32[]) tuple(i, x, zero)
+        ROOT loop = (s32[], f32[{n}], f32[]) while(begin), condition=test, body=body }}"""
+
+
+def test_what_takes_long_comes_first_in_a_phase():
+    """So a thing of little work does not shift what a core takes, turn after turn, to another."""
+    plan = plan_module(parse(SUMS.format(n=1 << 18)), TEAM)[1].plan
+    teams = [c for k in plan.kernels for c in (k, *k.calls) if c.team]
+    shared = [lanes for k in teams for lanes in phases_of(k) if len(lanes) > 1]
+    assert shared
+    for lanes in shared:
+        each = [sum(k.us for k, _ in lane) / lane[0][0].items for lane in lanes]
+        assert each == sorted(each, reverse=True)
+
+
+def test_a_large_part_does_not_follow_what_it_does_not_need():
+    """Two updates of large arrays, after a kernel that neither needs."""
+    lines = [
+        f"b{n} = f32[300000] broadcast(c{n}), dimensions={{}}\n u{n} = f32[300000] dynamic-update-slice(b{n}, y, zero)"
+        for n in range(2)
+    ]
+    text = (
+        "HloModule m\nENTRY e { y = f32[2000] parameter(0)\n z = f32[9000] parameter(1)\n zero = s32[] constant(0)\n"
+        "c0 = f32[] constant(1)\n c1 = f32[] constant(2)\n" + "\n".join(lines) + "\n v = f32[9000] sine(z)\n"
+        "ROOT r = (f32[300000], f32[9000], f32[300000]) tuple(u0, v, u1) }"
+    )
+    for target in (DEFAULT_CPU, TEAM):
+        check(plan_module(parse(text), target)[1].plan)
+
+
+@pytest.mark.parametrize("n", [3, 33, 200])
+def test_bits_are_the_same(n):
+    x = np.random.default_rng(n).standard_normal((n, n)).astype(np.float32)
+    text = CHAIN.format(n=n)
+    for got, want in zip(refxla.compile(text)(x), refxla.compile(text, without=("fusion",))(x), strict=True):
+        assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("n", [3, 150])
+@pytest.mark.parametrize("limit", [KNOWN, FOUND])
+@pytest.mark.parametrize("first", [0, 3])
+def test_turns_of_a_loop_are_phases(limit, n, first):
+    """Also where the turns do not write all of an array, whose first value then shows."""
+    text = LOOP.format(limit=limit, n=n, first=first)
+    plan = plan_module(parse(text), TEAM)[1].plan
+    check(plan)
+    assert any(k.team for k in plan.kernels) == (n == 150)
+    random = np.random.default_rng(n)
+    x, w = (random.standard_normal((n, n)).astype(np.float32) / 20 for _ in range(2))
+    compiled = refxla.compile(text)
+    for got, want in zip(compiled(x, w), refxla.compile(text, without=("fusion",))(x, w), strict=True):
+        assert got.tobytes() == want.tobytes()
+    for got, want in zip(compiled(x, w), refxla.compile(text, device="reference")(x, w), strict=True):
+        assert np.allclose(got, want, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(0, 60))
+def test_phases_of_random_programs(seed):
+    try:
+        check(plan_module(generate(seed).module, TEAM)[1].plan)
+    except UnsupportedError as problem:
+        pytest.skip(str(problem))
+
+
+def test_teams_of_several_threads():
+    executables = [refxla.compile(CHAIN.format(n=n)) for n in (150, 160, 170)]
+    if not executables[0].device.target.team:
+        pytest.skip("the device has no teams")
+    assert all(any(k.team for k in e.plan.kernels) for e in executables)
+    inputs = [np.random.default_rng(n).random((n, n), np.float32) for n in (150, 160, 170)]
+    want = [e(x)[1].tobytes() for e, x in zip(executables, inputs, strict=True)]
+    wrong = []
+
+    def work(e, x, bits):
+        for _ in range(30):
+            if e(x)[1].tobytes() != bits:
+                wrong.append(e)
+
+    threads = [threading.Thread(target=work, args=a, daemon=True) for a in zip(executables, inputs, want, strict=True)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(600)
+    assert not any(t.is_alive() for t in threads) and not wrong
+
+
+def test_where_a_team_runs_is_weighed():
+    """By what it saves: a chain of small products is not worth waking other threads for."""
+
+    class Two:
+        compute_units, small = 2, "one"
+
+    cores = [choose_cores(plan_module(parse(CHAIN.format(n=n)), TEAM)[1].plan, Two)[0] for n in (8, 300)]
+    assert cores == [1, 2]

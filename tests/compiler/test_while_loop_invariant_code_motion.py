@@ -1,0 +1,125 @@
+"""What leaves a loop: products of slices, work on what no turn changes; the results keep their bits."""
+
+import numpy as np
+import pytest
+from refxla_spec.interpreter import run
+from refxla_spec.text import parse
+
+import refxla
+from refxla.passes.pipeline import optimize
+
+
+def loop(body: str, turns: int = 5, first: int = 0, more: str = "") -> str:
+    """x f32[5,3,4], w f32[4,6] and total f32[3,6]; the body makes `next` of them."""
+    state = "(s32[], f32[5,3,4], f32[4,6], f32[3,6])"
+    return f"""HloModule m
+    {more}
+    body {{ s = {state} parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[5,3,4] get-tuple-element(s), index=1
+        w = f32[4,6] get-tuple-element(s), index=2
+        total = f32[3,6] get-tuple-element(s), index=3
+        one = s32[] constant(1)
+        zero = s32[] constant(0)
+        count = s32[] add(i, one)
+        {body}
+        ROOT r = {state} tuple(count, x, w, next) }}
+    test {{ s = {state} parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant({first + turns})
+        ROOT p = pred[] compare(i, n), direction=LT }}
+    ENTRY e {{ x = f32[5,3,4] parameter(0)
+        w = f32[4,6] parameter(1)
+        total = f32[3,6] parameter(2)
+        zero = s32[] constant({first})
+        begin = {state} tuple(zero, x, w, total)
+        loop = {state} while(begin), condition=test, body=body
+        ROOT last = f32[3,6] get-tuple-element(loop), index=3 }}"""
+
+
+SLICE = """t = f32[1,3,4] dynamic-slice(x, i, zero, zero), dynamic_slice_sizes={1,3,4}
+        a = f32[3,4] reshape(t)"""
+MIDDLE = """t = f32[5,1,4] dynamic-slice(x, zero, i, zero), dynamic_slice_sizes={5,1,4}
+        a = f32[5,4] reshape(t)"""
+SUM = "next = f32[3,6] add(total, d)"
+CASES = {
+    "left": (f"{SLICE}\n d = f32[3,6] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n {SUM}", True),
+    "right": (
+        f"{SLICE}\n e = f32[6,3] dot(w, a), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}\n"
+        f"d = f32[3,6] transpose(e), dimensions={{1,0}}\n {SUM}",
+        True,
+    ),
+    "along the middle": (
+        f"{MIDDLE}\n e = f32[5,6] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"d = f32[3,6] slice(e), slice={{[1:4], [0:6]}}\n {SUM}",
+        True,
+    ),
+    "contracted with itself": (
+        f"{SLICE}\n v = f32[4,4] dot(a, a), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}\n"
+        f"d = f32[3,6] slice(w), slice={{[0:3], [0:6]}}\n"
+        f"u = f32[3,4] slice(v), slice={{[0:3], [0:4]}}\n"
+        f"z = f32[3,6] dot(u, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        "next = f32[3,6] add(z, total)",
+        False,
+    ),
+    "the other changes": (
+        f"{SLICE}\n d = f32[4,6] dot(a, total), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}\n"
+        "next = f32[3,6] slice(d), slice={[1:4], [0:6]}",
+        False,
+    ),
+    "the same in all": (
+        "h = f32[4,6] exponential(w)\n v = f32[6,6] dot(h, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        "d = f32[3,6] dot(total, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "next = f32[3,6] tanh(d)",
+        True,
+    ),
+}
+
+
+def given():
+    random = np.random.default_rng(0)
+    return [random.standard_normal(s).astype(np.float32) / 2 for s in ((5, 3, 4), (4, 6), (3, 6))]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("turns", "first"), [(5, 0), (9, -2)])
+def test_bits(name, turns, first):
+    """Also where numbers of slices lie outside and are clamped."""
+    text, leaves = CASES[name][0], CASES[name][1]
+    text = loop(text, turns, first)
+    states = [i.shape for i in optimize(parse(text)).entry.instructions if i.opcode == "while"]
+    assert [len(s.elements) > 4 for s in states] == [leaves]
+    got = refxla.compile(text)(*given())
+    assert got.tobytes() == refxla.compile(text, without=("while-loop-invariant-code-motion",))(*given()).tobytes()
+    assert np.allclose(got, run(parse(text), given()), atol=1e-4)
+
+
+def test_a_loop_that_takes_few_slices_computes_no_more():
+    made = optimize(parse(loop(CASES["left"][0], turns=4)))
+    (kept,) = [i for i in made.entry.instructions if i.opcode == "while"]
+    assert len(kept.shape.elements) == 4 and any(i.opcode == "dot" for i in kept.body.instructions)
+
+
+def test_what_leaves_an_inner_loop_leaves_the_outer_one():
+    inner = """inside { s = (s32[], f32[4,6], f32[3,6]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        w = f32[4,6] get-tuple-element(s), index=1
+        y = f32[3,6] get-tuple-element(s), index=2
+        one = s32[] constant(1)
+        count = s32[] add(i, one)
+        g = f32[6,6] dot(w, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+        z = f32[3,6] dot(y, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        v = f32[3,6] tanh(z)
+        ROOT r = (s32[], f32[4,6], f32[3,6]) tuple(count, w, v) }
+    enough { s = (s32[], f32[4,6], f32[3,6]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(2)
+        ROOT p = pred[] compare(i, n), direction=LT }"""
+    body = """b = (s32[], f32[4,6], f32[3,6]) tuple(zero, w, total)
+        l = (s32[], f32[4,6], f32[3,6]) while(b), condition=enough, body=inside
+        next = f32[3,6] get-tuple-element(l), index=2"""
+    text = loop(body, more=inner)
+    made = optimize(parse(text))
+    assert [i.opcode for i in made.entry.instructions].count("dot") == 1
+    got = refxla.compile(text)(*given())
+    assert got.tobytes() == refxla.compile(text, without=("while-loop-invariant-code-motion",))(*given()).tobytes()

@@ -1,0 +1,162 @@
+"""Loops whose turns are known before they run."""
+
+import numpy as np
+import pytest
+from refxla_spec import interpreter
+from refxla_spec.text import parse
+
+import refxla
+from refxla.analysis.while_loop_analysis import Counter, counter_of
+from refxla.ir.plan import Loop, Repeat
+
+
+def program(start=0, step=1, limit=10, direction="LT", type="s32", test=None, counting=None):
+    """sum of the counter's values, and the counter itself."""
+    test = test or f"ROOT p = pred[] compare(i, n), direction={direction}"
+    counting = counting or "next = {t}[] add(i, one)"
+    return f"""HloModule m
+        body {{ s = ({type}[], f32[3]) parameter(0)
+            i = {type}[] get-tuple-element(s), index=0
+            x = f32[3] get-tuple-element(s), index=1
+            one = {type}[] constant({step})
+            {counting.format(t=type)}
+            f = f32[] convert(i)
+            fs = f32[3] broadcast(f), dimensions={{}}
+            y = f32[3] add(x, fs)
+            ROOT r = ({type}[], f32[3]) tuple(next, y) }}
+        condition {{ s = ({type}[], f32[3]) parameter(0)
+            i = {type}[] get-tuple-element(s), index=0
+            n = {type}[] constant({limit})
+            {test} }}
+        ENTRY e {{ x = f32[3] parameter(0)
+            i = {type}[] constant({start})
+            s = ({type}[], f32[3]) tuple(i, x)
+            ROOT w = ({type}[], f32[3]) while(s), condition=condition, body=body }}"""
+
+
+def loop_of(text):
+    return next(i for i in parse(text).entry.instructions if i.opcode == "while")
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "limit", "direction", "turns"),
+    [
+        (0, 1, 10, "LT", 10), (0, 3, 10, "LT", 4), (0, 3, 9, "LT", 3), (0, 1, 10, "LE", 11), (0, 3, 9, "LE", 4),
+        (10, -1, 0, "GT", 10), (10, -3, 0, "GE", 4), (10, -4, 1, "GT", 3), (5, 1, 5, "LT", 0), (5, 1, 5, "LE", 1),
+        (7, 1, 5, "LT", 0), (7, 1, 5, "LE", 0), (5, -1, 7, "GT", 0), (0, 2, 8, "NE", 4), (8, -2, 0, "NE", 4),
+        (3, 1, 3, "NE", 0), (0, 3, 8, "NE", None), (0, -1, 8, "LT", None), (0, 1, 8, "GT", None), (0, 1, 8, "EQ", None),
+    ],
+)  # fmt: skip
+def test_turns(start, step, limit, direction, turns):
+    found = counter_of(loop_of(program(start, step, limit, direction)))
+    assert found == (None if turns is None else Counter(0, start, step, turns))
+    if turns is not None:
+        x = np.arange(3, dtype=np.float32)
+        module = parse(program(start, step, limit, direction))
+        expected = interpreter.run(module, [x])
+        executable = refxla.compile(module)
+        got = executable(x)
+        assert got[0] == expected[0] and np.array_equal(got[1], expected[1])
+        assert not any(isinstance(s, Loop) for s in executable.plan.steps), "nobody waits for a predicate"
+
+
+@pytest.mark.parametrize("type", ["s8", "u8", "s64", "u32"])
+def test_types(type):
+    x = np.zeros(3, np.float32)
+    got = refxla.compile(program(3, 4, 100, type=type))(x)
+    assert got[0] == 103 and got[1][0] == sum(range(3, 100, 4))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"limit": 127, "step": 2, "type": "s8"},  # the counter wraps
+        {"counting": "next = {t}[] multiply(i, one)", "step": 2, "start": 1},
+        {"counting": "next = {t}[] subtract(one, i)"},
+        {"test": "ROOT p = pred[] constant(false)"},
+    ],
+)
+def test_turns_that_are_not_known(changes):
+    assert counter_of(loop_of(program(**changes))) is None
+
+
+def test_the_step_may_be_subtracted_and_the_operands_exchanged():
+    assert counter_of(loop_of(program(9, 3, 0, "GT", counting="next = {t}[] subtract(i, one)"))).turns == 3
+    text = program(test="ROOT p = pred[] compare(n, i), direction=GT", counting="next = {t}[] add(one, i)")
+    assert counter_of(loop_of(text)).turns == 10
+
+
+def test_more_turns_than_a_table_has():
+    text = program(limit=70_000)
+    executable = refxla.compile(text)
+    (repeat,) = [s for s in executable.plan.steps if isinstance(s, Repeat)]
+    assert (repeat.turns, repeat.counter) == (70_000, None)
+    x = np.zeros(3, np.float32)
+    assert executable(x)[0] == 70_000
+
+
+NESTED = """HloModule nested
+    inner_body { s = (s32[], s32[], s32[4]) parameter(0)
+        j = s32[] get-tuple-element(s), index=0
+        i = s32[] get-tuple-element(s), index=1
+        x = s32[4] get-tuple-element(s), index=2
+        one = s32[] constant(1)
+        next = s32[] add(j, one)
+        m = s32[] multiply(i, j)
+        ms = s32[4] broadcast(m), dimensions={}
+        y = s32[4] add(x, ms)
+        ROOT r = (s32[], s32[], s32[4]) tuple(next, i, y) }
+    inner_test { s = (s32[], s32[], s32[4]) parameter(0)
+        j = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(INNER)
+        ROOT p = pred[] compare(j, n), direction=LT }
+    body { s = (s32[], s32[4]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = s32[4] get-tuple-element(s), index=1
+        one = s32[] constant(1)
+        zero = s32[] constant(0)
+        next = s32[] add(i, one)
+        inner = (s32[], s32[], s32[4]) tuple(zero, i, x)
+        w = (s32[], s32[], s32[4]) while(inner), condition=inner_test, body=inner_body
+        last = s32[] get-tuple-element(w), index=0
+        y = s32[4] get-tuple-element(w), index=2
+        lasts = s32[4] broadcast(last), dimensions={}
+        z = s32[4] add(y, lasts)
+        ROOT r = (s32[], s32[4]) tuple(next, z) }
+    test { s = (s32[], s32[4]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(5)
+        ROOT p = pred[] compare(i, n), direction=LT }
+    ENTRY e { x = s32[4] parameter(0)
+        zero = s32[] constant(0)
+        s = (s32[], s32[4]) tuple(zero, x)
+        ROOT w = (s32[], s32[4]) while(s), condition=test, body=body }"""
+
+
+@pytest.mark.parametrize("inner", [0, 1, 7])
+def test_loops_in_loops(inner):
+    text = NESTED.replace("INNER", str(inner))
+    x = np.arange(4, dtype=np.int32)
+    executable = refxla.compile(text)
+    expected = interpreter.run(parse(text), [x])
+    for _ in range(2):  # the turns begin anew at every call
+        got = executable(x)
+        assert got[0] == 5 and np.array_equal(got[1], expected[1])
+
+
+def test_a_loop_that_waits_counts_too():
+    """The counted loop inside one whose end depends on data."""
+    text = NESTED.replace("INNER", "3").replace(
+        "n = s32[] constant(5)\n        ROOT p = pred[] compare(i, n), direction=LT",
+        "x = s32[4] get-tuple-element(s), index=1\n"
+        "        f = s32[1] slice(x), slice={[0:1]}\n"
+        "        v = s32[] reshape(f)\n"
+        "        n = s32[] constant(25)\n"
+        "        ROOT p = pred[] compare(v, n), direction=LT",
+    )
+    x = np.zeros(4, np.int32)
+    executable = refxla.compile(text)
+    assert any(isinstance(s, Loop) for s in executable.plan.steps)
+    expected = interpreter.run(parse(text), [x])
+    got = executable(x)
+    assert got[0] == expected[0] and np.array_equal(got[1], expected[1])
