@@ -109,8 +109,8 @@ class _Unpickler(pickle.Unpickler):
     """Reads pickles that are made of a compilation's classes, and calls nothing else."""
 
     _MODULES = (
-        "refxla.compilation_cache",
-        "refxla.plan",
+        "refxla.compiler.compilation_cache",
+        "refxla.ir.plan",
         "refxla.codegen.opencl_program",
         "refxla.analysis.cost_analysis",
         "refxla_spec.types",

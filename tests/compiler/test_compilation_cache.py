@@ -177,7 +177,7 @@ def test_a_process_whose_sources_are_edited_keeps_nothing(planned, monkeypatch):
     monkeypatch.setattr(compilation_cache, "build", functools.cache(lambda: next(versions)))
     for _ in range(2):
         refxla.compile(PROGRAM)
-    assert len(planned) == 2 and not entries(b"refxla.compilation_cache")
+    assert len(planned) == 2 and not entries(b"refxla.compiler.compilation_cache")
 
 
 def test_a_build_is_known_by_its_files(monkeypatch, tmp_path):
@@ -206,7 +206,7 @@ def entries(what):
 @pytest.mark.parametrize("broken", ["truncated", "changed", "no pickle", "another pickle"])
 def test_an_entry_that_cannot_be_read_is_none(planned, broken):
     first = refxla.compile(PROGRAM)
-    (path,) = entries(b"refxla.compilation_cache")
+    (path,) = entries(b"refxla.compiler.compilation_cache")
     whole = path.read_bytes()
     name = path.parent.name + path.stem
     if broken == "truncated":
@@ -215,7 +215,7 @@ def test_an_entry_that_cannot_be_read_is_none(planned, broken):
         path.write_bytes(whole[:-10] + bytes([whole[-10] ^ 1]) + whole[-9:])
     else:
         disk_cache.cache().put(
-            name, b"nothing" if broken == "no pickle" else pickle.dumps({"refxla.compilation_cache": 1})
+            name, b"nothing" if broken == "no pickle" else pickle.dumps({"refxla.compiler.compilation_cache": 1})
         )
     second = refxla.compile(PROGRAM)
     assert len(planned) == 2 and same(first(*inputs()), second(*inputs()))
@@ -230,7 +230,7 @@ def test_programs_that_are_refused_are_refused_again():
             refxla.compile(PROGRAM.replace("f32[8] reduce", "f32[7] reduce"))
         with pytest.raises(UnsupportedError, match="line"):
             refxla.compile(PROGRAM.replace("f32[8,3] tanh(d)", 'f32[8,3] custom-call(d), custom_call_target="what"'))
-    assert not entries(b"refxla.compilation_cache")
+    assert not entries(b"refxla.compiler.compilation_cache")
 
 
 def test_without_a_fingerprint_nothing_is_kept(planned):

@@ -140,7 +140,7 @@ import sys
 import numpy as np
 from pathlib import Path
 from refxla.codegen.opencl_program import program
-from refxla.plan import Argument, Buffer, Kernel, Launch, Plan
+from refxla.ir.plan import Argument, Buffer, Kernel, Launch, Plan
 from refxla.runtime.devices import find, pocl_directory
 from refxla.runtime.executable import Executable
 from refxla_spec.types import Shape

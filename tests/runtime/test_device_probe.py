@@ -128,14 +128,14 @@ def test_failures_are_not_kept(device, monkeypatch, tmp_path):
 def test_a_real_compiler_that_crashes_is_survived(device):
     """A kernel that ends the process when it runs, through the same door as every other check."""
     script = (
-        "import sys; from refxla.runtime import probe\n"
+        "import sys; from refxla.runtime import device_probe\n"
         "def crash(bench):\n"
         "    import numpy as np\n"
         "    program = bench.build('__kernel void f(__global int* a) { *(volatile __global int*)8 = a[0]; }')\n"
         "    bench.run(program, 'f', [np.zeros(1, np.int32)])\n"
         "    return {}\n"
-        "probe.CHECKS['crash'] = crash\n"
-        "probe.main(sys.argv[1:])\n"
+        "device_probe.CHECKS['crash'] = crash\n"
+        "device_probe.main(sys.argv[1:])\n"
     )
     answers = device_probe.run_checks("pocl:basic", ["crash", "fp16"], command=(sys.executable, "-c", script))
     assert "signal" in answers["crash"] and answers["fp16"] == {"fp16": False}

@@ -96,8 +96,8 @@ def test_a_program_is_compiled_and_the_device_measured_when_the_process_ends(ask
         keep(asked, REFERENCE)
     script = f"""
 import refxla
-from refxla.runtime import figures
-figures._begin = lambda name: print("measures", name, flush=True)
+from refxla.runtime import calibration
+calibration._begin = lambda name: print("measures", name, flush=True)
 for operation in ("add", "multiply"):
     refxla.compile({TEXT!r}.replace("add", operation), device={asked.name!r})
 print("ends", flush=True)
