@@ -1,0 +1,187 @@
+"""Texts without their names: two that differ only by a one-to-one renaming have the same canonical form.
+
+`opencl(text)` is for OpenCL C: comments and white space are gone, and every name that the text itself declares is
+replaced by the place of its first occurrence, among all names of the file or, for what a function declares, of that
+function. Keywords, types, built-in functions and whatever else the text does not declare stay themselves. `plan(text)`
+is for the plan of a program, where every word is a name and numbers stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_OPENCL = re.compile(
+    r"""(?P<space>(?:\s|\\\n|//[^\n]*|/\*.*?\*/)+)
+      | (?P<directive>\#\s*\w+)
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
+      | (?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+      | (?P<sign><<=|>>=|->|\+\+|--|&&|\|\||\#\#|[-+*/%&|^<>=!]=|<<|>>|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_PLAN = re.compile(r"(?P<space>\s+)|(?P<name>[A-Za-z_][\w.]*)|(?P<number>\d+)|(?P<sign>.)", re.DOTALL)
+
+_TYPE = re.compile(
+    r"(?:(?:char|uchar|short|ushort|int|uint|long|ulong|half|float|double)(?:2|3|4|8|16)?"
+    r"|void|bool|size_t|ptrdiff_t|intptr_t|uintptr_t|signed|unsigned|struct|union|enum)"
+)
+_QUALIFIERS = frozenset(
+    "const volatile restrict static inline extern register typedef "
+    "global local constant private kernel __global __local __constant __private __kernel".split()
+)
+_KEYWORDS = frozenset(
+    "break case continue default do else for goto if return sizeof switch while defined __attribute__".split()
+)
+_DIRECTIVE_END = "\n"  # a token of its own, since the end of a line ends a directive
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of text, what it is (the name of a group of the patterns above), and the line it stands on, from 1."""
+
+    text: str
+    kind: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """The tokens of a text as they stand there, and their canonical forms, one for each."""
+
+    tokens: tuple[Token, ...]
+    forms: tuple[str, ...]
+
+    def first_difference(self, other: Canonical) -> tuple[int, int] | None:
+        """The lines, from 1, on which this and the other first differ; None if they do not."""
+        for n, (mine, theirs) in enumerate(zip(self.forms, other.forms, strict=False)):
+            if mine != theirs:
+                return self.tokens[n].line, other.tokens[n].line
+        if len(self.forms) == len(other.forms):
+            return None
+        n = min(len(self.forms), len(other.forms))
+        return tuple(c.tokens[min(n, len(c.tokens) - 1)].line if c.tokens else 1 for c in (self, other))
+
+
+def opencl(text: str) -> Canonical:
+    """The canonical form of OpenCL C."""
+    tokens = tuple(_tokens(text, _OPENCL))
+    chunks = list(_chunks(tokens))
+    outer: set[str] = set()
+    inner = [_declared(tokens[begin:end], outer) for begin, end in chunks]
+    shared: dict[str, str] = {}
+    forms: list[str] = []
+    for (begin, end), own in zip(chunks, inner, strict=True):
+        local: dict[str, str] = {}
+        for n in range(begin, end):
+            token = tokens[n]
+            if token.kind != "name" or (n and tokens[n - 1].text in (".", "->")):
+                forms.append(token.text)
+            elif token.text in own:
+                forms.append(local.setdefault(token.text, f"local {len(local)}"))
+            elif token.text in outer:
+                forms.append(shared.setdefault(token.text, f"global {len(shared)}"))
+            else:
+                forms.append(token.text)
+    return Canonical(tokens, tuple(forms))
+
+
+def plan(text: str) -> Canonical:
+    """The canonical form of a plan, where every word is a name."""
+    tokens = tuple(_tokens(text, _PLAN))
+    names: dict[str, str] = {}
+    forms = (names.setdefault(t.text, f"name {len(names)}") if t.kind == "name" else t.text for t in tokens)
+    return Canonical(tokens, tuple(forms))
+
+
+def kernels(canonical: Canonical) -> int:
+    """How many kernels a program of OpenCL C dispatches: the cases of its __kernel functions."""
+    return sum(
+        1
+        for begin, end in _chunks(canonical.tokens)
+        if canonical.tokens[begin].text == "__kernel"
+        for token in canonical.tokens[begin:end]
+        if token.text == "case"
+    )
+
+
+def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
+    line, directive = 1, False
+    for match in pattern.finditer(text):
+        kind, piece = match.lastgroup or "", match[0]
+        if kind == "space":
+            ends = re.sub(r"\\\n|/\*.*?\*/", "", piece, flags=re.DOTALL).count("\n")
+            if directive and ends:
+                yield Token(_DIRECTIVE_END, "sign", line)
+                directive = False
+        else:
+            directive = directive or kind == "directive"
+            yield Token(re.sub(r"\s", "", piece) if kind == "directive" else piece, kind, line)
+        line += piece.count("\n")
+
+
+def _chunks(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+    """Where each directive, function or declaration of the file begins and ends."""
+    begin = depth = 0
+    for n, token in enumerate(tokens):
+        if token.text in "([{":
+            depth += 1
+        elif token.text in ")]}":
+            depth -= 1
+        directive = tokens[begin].kind == "directive"
+        following = tokens[n + 1].text if n + 1 < len(tokens) else ""
+        closes = token.text == ";" or (token.text == "}" and following != ";")
+        if token.text == _DIRECTIVE_END if directive else depth == 0 and closes:
+            yield begin, n + 1
+            begin, depth = n + 1, 0
+    if begin < len(tokens):
+        yield begin, len(tokens)
+
+
+def _declared(tokens: tuple[Token, ...], outer: set[str]) -> set[str]:
+    """The names that a chunk declares within itself. Those that it declares for the file are added to `outer`."""
+    if tokens[0].text == "#define" and len(tokens) > 1:
+        outer.add(tokens[1].text)
+        parameters = len(tokens) > 2 and tokens[2].text == "("
+        last = next(n for n, t in enumerate(tokens) if t.text == ")") if parameters else 0
+        return {t.text for t in tokens[2:last] if t.kind == "name"}
+    if tokens[0].kind == "directive":
+        return set()
+    own: set[str] = set()
+    depth = 0
+    declaring: int | None = None  # the depth of a statement that begins with a type: what follows a comma is declared
+    for n, token in enumerate(tokens):
+        before = tokens[n - 1] if n else None
+        if token.text in "([{":
+            depth += 1
+        elif token.text in ")]}":
+            depth -= 1
+        if before is None or before.text in ";{}" or (before.text == "(" and n > 1 and tokens[n - 2].text == "for"):
+            declaring = depth if _is_type(token) or token.text in _QUALIFIERS else None
+        if token.kind == "name" and not _is_reserved(token) and _is_declarator(tokens, n, declaring == depth):
+            (own if depth else outer).add(token.text)
+    return own
+
+
+def _is_declarator(tokens: tuple[Token, ...], n: int, declaring: bool) -> bool:
+    """Whether the name at `n` is declared there: it stands behind a type or another name, or, in a declaration, behind
+    a comma. (Behind `*` only if that stands behind a type, since it may be a product.)"""
+    k = n - 1
+    while k >= 0 and (tokens[k].text == "*" or tokens[k].text in _QUALIFIERS):
+        k -= 1
+    if k < 0:
+        return False
+    if tokens[k].text == ",":
+        return declaring
+    if tokens[k].kind != "name" or tokens[k].text in _KEYWORDS:
+        return False
+    return k == n - 1 or _is_type(tokens[k]) or all(t.text != "*" for t in tokens[k + 1 : n])
+
+
+def _is_type(token: Token) -> bool:
+    return token.kind == "name" and _TYPE.fullmatch(token.text) is not None
+
+
+def _is_reserved(token: Token) -> bool:
+    return token.text in _KEYWORDS or token.text in _QUALIFIERS or _is_type(token)

@@ -1,0 +1,526 @@
+"""What the compiler writes, before and after a change: the plan and the OpenCL C of a corpus of programs, compared.
+
+    python -m bench.kernel_text compare COMMIT                  this working tree beside a commit
+    python -m bench.kernel_text compare COMMIT COMMIT           two commits
+    python -m bench.kernel_text collect FOLDER --commit COMMIT  what a commit writes, kept in a folder
+    python -m bench.kernel_text compare FOLDER                  this working tree beside what is kept there
+
+The corpus: the examples, the suite's models (as measured and small), and conformance cases taken evenly. The programs
+are made once, as text, by this checkout; each version gets them in a process of its own packages, by the one interface
+that stays whatever is renamed inside: `refxla show --plan` and `--opencl`. No kernel is built or run. Both sides have
+the same device, and figures of its speed as they are before it is measured.
+
+Texts are compared without their names (bench/canonical.py): equal up to a one-to-one renaming is equal. Exit status: 0,
+or 1 if a program differs that the file of `--accept` does not name, or 2 if nothing could be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import canonical
+
+if TYPE_CHECKING:
+    from .models import Entry
+
+ROOT = Path(__file__).parents[1]
+CHILD = Path(__file__).with_name("kernel_text_child.py")
+PACKAGES = {"refxla": "refxla", "refxla_spec": "spec"}  # of a checkout, and the folder that each is
+CASES = 2000
+GROUPS = ("examples", "models", "conformance")
+FILE = "texts.jsonl.gz"
+LIMIT_S = 600.0  # for one program
+_SAY_S = 5.0  # between two lines about the progress
+_EXCERPT = 3  # lines of a difference before the first that differs
+
+
+class Impossible(Exception):
+    """What was asked cannot be done; says why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the corpus."""
+
+    name: str
+    hlo: str
+    options: tuple[str, ...] = ()  # of `refxla show`
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a version made of a program: its plan and its kernels, or, where `refused` is not empty, the message."""
+
+    plan: str = ""
+    opencl: str = ""
+    refused: str = ""
+
+
+@dataclass
+class Kept:
+    """What a version made of programs. `device` says all of the machine that kernels depend on."""
+
+    version: str
+    device: dict[str, Any]
+    programs: dict[str, Program] = field(default_factory=dict)
+    texts: dict[str, Text] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write it; a file that was there is replaced."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with gzip.open(folder / FILE, "wt", encoding="utf-8") as file:
+            file.write(json.dumps({"version": self.version, "device": self.device}) + "\n")
+            for name, program in self.programs.items():
+                file.write(json.dumps(asdict(program) | asdict(self.texts[name])) + "\n")
+
+    @staticmethod
+    def load(folder: Path) -> Kept:
+        """What `save` wrote."""
+        with gzip.open(folder / FILE, "rt", encoding="utf-8") as file:
+            made = Kept(**json.loads(file.readline()))
+            for line in file:
+                row = json.loads(line)
+                program = Program(row["name"], row["hlo"], tuple(row["options"]))
+                made.programs[program.name] = program
+                made.texts[program.name] = Text(row["plan"], row["opencl"], row["refused"])
+        return made
+
+
+# The programs --------------------------------------------------------------------------------------------------------
+
+
+def corpus() -> dict[str, Callable[[], str]]:
+    """The names of all programs, "group/name", each with what makes its text; the same at each call."""
+    return {name: make for programs in (_examples, _models, _cases) for name, make in programs()}
+
+
+def sample(names: Sequence[str], count: int) -> list[str]:
+    """About so many of them: of each group evenly, the same at each call. What small groups lack, larger ones give."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(group(name), []).append(name)
+    chosen: list[str] = []
+    for left, members in zip(range(len(groups), 0, -1), sorted(groups.values(), key=len), strict=True):
+        chosen += evenly(members, (count - len(chosen)) // left)
+    return chosen
+
+
+def evenly(items: Sequence[Any], count: int) -> list[Any]:
+    """So many of them, or all, at equal distances."""
+    count = min(count, len(items))
+    return [items[n * len(items) // count] for n in range(count)]
+
+
+def group(name: str) -> str:
+    """Of GROUPS, the one of a program."""
+    return name.split("/")[0]
+
+
+def _examples() -> Iterator[tuple[str, Callable[[], str]]]:
+    for file in sorted((ROOT / "examples").rglob("*.hlo")):
+        yield f"examples/{file.relative_to(ROOT / 'examples')}", partial(file.read_text, "utf-8")
+
+
+def _models() -> Iterator[tuple[str, Callable[[], str]]]:
+    from .models import ENTRIES
+
+    for entry in ENTRIES:
+        for label, sizes in (("", entry.sizes), (" (small)", entry.small)):
+            yield f"models/{entry.name}{label}", partial(_traced, entry, sizes)
+
+
+def _traced(entry: Entry, sizes: dict[str, int]) -> str:
+    """A model as HLO. Raises Impossible where JAX is not installed."""
+    from .frameworks import load
+
+    try:
+        import jax
+
+        framework = load("refxla")
+    except ImportError as problem:
+        raise Impossible(f"the models cannot be traced: {problem}") from None
+    function = jax.jit(partial(entry.function, framework))
+    return function.lower(*entry.arguments(**sizes)).compiler_ir("hlo").as_hlo_text(print_large_constants=True)
+
+
+def _cases() -> Iterator[tuple[str, Callable[[], str]]]:
+    from refxla_conformance.cases import collect as cases
+
+    for case in evenly([c for c in cases() if not c.is_negative], CASES):
+        yield f"conformance/{case.name}", partial(str, case.hlo)
+
+
+# What a version makes of them ----------------------------------------------------------------------------------------
+
+
+def collect(checkout: Path, version: str, programs: Sequence[Program], device: str, jobs: int) -> Kept:
+    """What the checkout, whose core is built, makes of the programs for a device. Raises Impossible."""
+    found = Kept(version, describe(device), {p.name: p for p in programs})
+    with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
+        packages = Path(folder) / "packages"
+        packages.mkdir()
+        for name, source in PACKAGES.items():
+            (packages / name).symlink_to(checkout.resolve() / source, target_is_directory=True)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("REFXLA_")}
+        environment |= {"PYTHONPATH": str(packages), "REFXLA_CACHE_DIR": f"{folder}/cache", "REFXLA_DEVICE": device}
+        first = _Child(packages, environment)  # which finds out about the device, for all
+        tried = first.ask(Program("first", "HloModule m\nENTRY e { ROOT p = f32[8] parameter(0) }\n"))
+        if tried.refused:
+            first.close()
+            raise Impossible(f"{version} compiles nothing for {device}: {tried.refused}")
+        children = [first, *(_Child(packages, environment) for _ in range(jobs - 1))]
+        _share_out(children, programs, found, f"{version} for {device}")
+    found.texts = {p.name: found.texts[p.name] for p in programs}
+    return found
+
+
+def _share_out(children: Sequence[_Child], programs: Sequence[Program], found: Kept, what: str) -> None:
+    """Ask the children about all programs, each child one after another, and end them."""
+    left: queue.SimpleQueue[Program] = queue.SimpleQueue()
+    for program in sorted(programs, key=lambda p: -len(p.hlo)):  # the longest first: the end is reached together
+        left.put(program)
+    stop = threading.Event()
+
+    def work(child: _Child) -> None:
+        while not stop.is_set():
+            try:
+                program = left.get_nowait()
+            except queue.Empty:
+                return
+            found.texts[program.name] = child.ask(program)
+
+    threads = [threading.Thread(target=work, args=(child,)) for child in children]
+    for thread in threads:
+        thread.start()
+    said = begin = time.monotonic()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            threads[0].join(0.1) if threads[0].is_alive() else time.sleep(0.1)
+            if time.monotonic() > said + _SAY_S:
+                said = time.monotonic()
+                say(f"{what}: {len(found.texts)} of {len(programs)} programs, {said - begin:.0f} s")
+    finally:
+        stop.set()
+        for child in children:
+            child.close()
+    say(f"{what}: {len(found.texts)} programs in {time.monotonic() - begin:.0f} s")
+
+
+class _Child:
+    """A process of kernel_text_child.py, which is started again when it ends or takes too long."""
+
+    def __init__(self, packages: Path, environment: dict[str, str]) -> None:
+        self._packages, self._environment = packages, environment
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, program: Program) -> Text:
+        """What is made of the program."""
+        if self._process is None:
+            self._process = self._started()
+        process = self._process
+        timer = threading.Timer(LIMIT_S, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(json.dumps({"hlo": program.hlo, "options": program.options}) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            timer.cancel()
+        if line:
+            return Text(**json.loads(line))
+        self.close()
+        return Text(refused=f"the process ended with {process.returncode}")
+
+    def _started(self) -> subprocess.Popen[str]:
+        code = f"import runpy; runpy.run_path({str(CHILD)!r})"  # as a script its folder would be searched for modules
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=self._packages,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def describe(device: str) -> dict[str, Any]:
+    """What kernels depend on beside the program and the version."""
+    from importlib.metadata import version
+
+    flags = next((ln for ln in _lines("/proc/cpuinfo") if ln.startswith("flags")), "").split()
+    vectors = [f for f in flags if f.startswith(("avx", "sse", "fma"))]
+    return {
+        "device": device,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "vectors": " ".join(sorted(vectors)),
+        "pyopencl": version("pyopencl"),
+    }
+
+
+def _lines(file: str) -> list[str]:
+    path = Path(file)
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@contextmanager
+def checked_out(commit: str) -> Iterator[Path]:
+    """A commit's files in a temporary folder, its core built. Raises Impossible."""
+    with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
+        place = Path(folder) / "checkout"
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit)), mode="r") as archive:
+            archive.extractall(place, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(place)
+        _build(place, commit)
+        yield place
+
+
+def _build(place: Path, commit: str) -> None:
+    """Build the core there, or copy this checkout's where its sources are the same."""
+    sources = _core_sources(ROOT)
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    newest = max(f.stat().st_mtime for f in sources.values())
+    built = {p: ROOT / p.with_suffix(suffix) for p in sources if p.suffix == ".pyx"}
+    theirs = {p: f.read_bytes() for p, f in _core_sources(place).items()}
+    if theirs == {p: f.read_bytes() for p, f in sources.items()} and all(
+        b.exists() and b.stat().st_mtime >= newest for b in built.values()
+    ):
+        for path, file in built.items():
+            shutil.copy2(file, place / path.parent)
+        return
+    say(f"building the core of {commit}")
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    if done.returncode:
+        raise Impossible(f"the core of {commit} cannot be built: {(done.stderr or done.stdout).strip()[-2000:]}")
+
+
+def _core_sources(root: Path) -> dict[Path, Path]:
+    """What the core is built of: its files by their paths in a checkout."""
+    found = [f for f in (root / "refxla").rglob("*") if f.suffix in (".pyx", ".pxd")]
+    return {f.relative_to(root): f for f in sorted(found)}
+
+
+def _git(*arguments: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
+    if done.returncode:
+        raise Impossible(f"git {' '.join(arguments)}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+# The comparison ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What became of a program: `kind` is "identical", "renamed" (identical up to names), "refused" (by both),
+    "different", "refused now" or "compiled now"; `detail` shows it."""
+
+    program: str
+    kind: str
+    detail: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        return self.kind in ("identical", "renamed", "refused")
+
+
+def compared(name: str, before: Text, after: Text) -> Difference:
+    """How what two versions made of a program differs."""
+    if before.refused and after.refused:
+        words = "" if before.refused == after.refused else f"- {before.refused}\n+ {after.refused}"
+        return Difference(name, "refused", words)
+    if before.refused or after.refused:
+        return Difference(name, "refused now" if after.refused else "compiled now", before.refused or after.refused)
+    if before == after:
+        return Difference(name, "identical")
+    forms: tuple[tuple[str, Callable[[str], canonical.Canonical], str, str], ...] = (
+        ("plan", canonical.plan, before.plan, after.plan),
+        ("OpenCL C", canonical.opencl, before.opencl, after.opencl),
+    )
+    for what, form, old, new in forms:
+        lines = None if old == new else form(old).first_difference(form(new))
+        if lines is not None:
+            shown = f"{_excerpt(old, lines[0], '-')}\n{_excerpt(new, lines[1], '+')}"
+            return Difference(name, "different", f"{what}:\n{shown}")
+    return Difference(name, "renamed")
+
+
+def _excerpt(text: str, line: int, sign: str) -> str:
+    """The line and those before it."""
+    lines = text.splitlines()[max(0, line - 1 - _EXCERPT) : line]
+    first = line - len(lines) + 1
+    return "\n".join(f"{sign if n == line else ' '} {n:5} {text[:200]}" for n, text in enumerate(lines, first))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a version wrote: kernels, tokens and characters of OpenCL C."""
+
+    kernels: int = 0
+    tokens: int = 0
+    characters: int = 0
+
+    @staticmethod
+    def of(texts: Sequence[Text]) -> Size:
+        forms = [canonical.opencl(t.opencl) for t in texts]
+        counts = (sum(map(canonical.kernels, forms)), sum(len(f.tokens) for f in forms))
+        return Size(*counts, sum(len(t.opencl) for t in texts))
+
+
+def exceptions(file: Path) -> dict[str, str]:
+    """The patterns of names of a file of exceptions, each with its reason. Raises Impossible.
+
+    A line is "pattern: reason"; empty lines, and those that begin with #, say nothing.
+    """
+    found = {}
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            pattern, _, reason = line.partition(": ")
+            if not reason.strip():
+                raise Impossible(f"{file}:{number}: an exception is `pattern: reason`, and the reason is missing")
+            found[pattern.strip()] = reason.strip()
+    return found
+
+
+def report(before: Kept, after: Kept, accepted: dict[str, str], shown: int) -> int:
+    """Print how two collections of the same programs differ; the exit status."""
+    found = [compared(n, before.texts[n], after.texts[n]) for n in before.programs]
+    bad = [d for d in found if not d.is_equal]
+    reasons = {d.program: next((r for p, r in accepted.items() if fnmatchcase(d.program, p)), "") for d in bad}
+    open_ = [d for d in bad if not reasons[d.program]]
+    for d in open_[:shown]:
+        print(f"{d.kind}: {d.program}\n{d.detail}\n")
+    if len(open_) > shown:
+        print(f"... and {len(open_) - shown} more:", *(f"{d.kind}: {d.program}" for d in open_[shown:]), "", sep="\n  ")
+    for d in bad:
+        if reasons[d.program]:
+            print(f"accepted, {d.kind}: {d.program}: {reasons[d.program]}")
+    for pattern in accepted:
+        if not any(fnmatchcase(d.program, pattern) for d in bad):
+            print(f"the exception {pattern} excuses nothing")
+    words = sorted({d.detail for d in found if d.kind == "refused" and d.detail})
+    if words:
+        print(f"{len(words)} messages of refused programs have other words, such as:\n{words[0]}\n")
+    print(f"before: {before.version}, after: {after.version}, for {before.device['device']}")
+    kinds = ("identical", "renamed", "refused", "different", "refused now", "compiled now")
+    counts = {kind: sum(d.kind == kind for d in found) for kind in kinds}
+    print(f"{len(found)} programs:", ", ".join(f"{count} {kind}" for kind, count in counts.items() if count))
+    old, new = (Size.of(list(c.texts.values())) for c in (before, after))
+    for name in ("kernels", "tokens", "characters"):
+        a, b = getattr(old, name), getattr(new, name)
+        print(f"{name:>12}: {a:,} before, {b:,} after" + (f" ({b / a - 1:+.2%})" if a != b and a else ""))
+    return 1 if open_ else 0
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _chosen(names: Collection[str], options: argparse.Namespace) -> list[str]:
+    """The programs that the command asks for."""
+    only = options.only or []
+    found = [n for n in names if not only or any(o == group(n) or o.lower() in n.lower() for o in only)]
+    if not found:
+        raise Impossible(f"no program's name holds {' or '.join(map(repr, only))}")
+    return found if options.sample is None else sample(found, options.sample)
+
+
+def _made(options: argparse.Namespace) -> list[Program]:
+    """The programs of the corpus that the command asks for."""
+    programs = corpus()
+    return [Program(name, programs[name]()) for name in _chosen(list(programs), options)]
+
+
+def _collected(version: str | None, programs: Sequence[Program], options: argparse.Namespace) -> Kept:
+    """Of a commit, or of the working tree for None."""
+    if version is None:
+        return collect(ROOT, "the working tree", programs, options.device, options.jobs)
+    name = _git("rev-parse", "--short", f"{version}^{{commit}}").decode().strip()
+    with checked_out(name) as checkout:
+        return collect(checkout, name, programs, options.device, options.jobs)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    sides = (options.before, options.after)
+    kept = [Kept.load(Path(s)) if s is not None and (Path(s) / FILE).exists() else None for s in sides]
+    accepted = exceptions(options.accept) if options.accept else {}
+    first = next((k for k in kept if k is not None), None)
+    if first is None:
+        programs = _made(options)
+    else:
+        programs = [first.programs[name] for name in _chosen(list(first.programs), options)]
+        options.device = first.device["device"]
+    made = [_collected(s, programs, options) if k is None else k for k, s in zip(kept, sides, strict=True)]
+    if made[0].device != made[1].device:
+        raise Impossible(f"the two are of different machines: {made[0].device} and {made[1].device}")
+    for k in made:
+        changed = [p.name for p in programs if k.programs.get(p.name) != p]
+        if changed:
+            raise Impossible(f"{k.version}: {len(changed)} programs are others or missing, such as {changed[0]}")
+        k.programs = {p.name: p for p in programs}
+        k.texts = {p.name: k.texts[p.name] for p in programs}
+    return report(made[0], made[1], accepted, options.show)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.kernel_text", description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    keep = commands.add_parser("collect", help="keep what a version writes in a folder")
+    keep.add_argument("folder", type=Path)
+    keep.add_argument("--commit", help="of which version; none: the working tree")
+    both = commands.add_parser("compare", help="compare what two versions write")
+    both.add_argument("before", help="a commit, or a folder of `collect`")
+    both.add_argument("after", nargs="?", help="likewise; none: the working tree")
+    both.add_argument("--accept", metavar="FILE", type=Path, help="programs that may differ: lines `pattern: reason`")
+    both.add_argument("--show", metavar="N", type=int, default=10, help="how many differences are shown")
+    for command in (keep, both):
+        command.add_argument("--only", nargs="+", metavar="NAME", help=f"groups ({', '.join(GROUPS)}) or names")
+        command.add_argument("--sample", metavar="N", type=int, help="so many programs of all groups, evenly")
+        command.add_argument("--device", default="pocl", help="as `refxla devices` names it")
+        command.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes for each version")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "compare":
+            return _compare(options)
+        _collected(options.commit, _made(options), options).save(options.folder)
+        return 0
+    except Impossible as problem:
+        say(f"kernel_text: {problem}")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
