@@ -100,7 +100,9 @@ _EXACT_CALLS = ("TopK", "ApproxTopK", "cu_threefry2x32", "cu_threefry2x32_ffi")
 
 def _custom_call(self: Bounds, i: Instruction, values: list[Value], errors: list[Error], result: Value) -> Error:
     """A marker passes errors on; choices and ciphers are exact. Of matrices, properties say more than elements do."""
-    if TARGETS.get(i.custom_call_target) is identity or i.custom_call_target in sharded.TARGETS:
+    if TARGETS.get(i.custom_call_target) is identity:  # of one value, which may be a tuple
+        return errors[0]
+    if i.custom_call_target in sharded.TARGETS:
         return tuple(errors) if isinstance(result, tuple) else errors[0]
     known = exact(errors) and i.custom_call_target in _EXACT_CALLS
     return no_error(result) if known else undecided(result)

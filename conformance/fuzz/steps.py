@@ -16,7 +16,7 @@ from refxla_spec.interpreter import Interpreter
 from refxla_spec.module import Computation, Instruction, Module, order_computations, post_order
 from refxla_spec.numerics import type_of
 from refxla_spec.operation import make
-from refxla_spec.types import Value, leaves
+from refxla_spec.types import Shape, Value, leaves
 
 from ..cases import Case
 from .generate import Sample
@@ -59,7 +59,8 @@ def steps(sample: Sample) -> Iterator[Step]:
     yield from found
     for o in module.entry.root.operands if module.entry.root.opcode == "tuple" else [module.entry.root]:
         if o.shape.is_array:  # which may be a parameter as it came
-            yield Step(make("copy", o, name="result"), o, (latest[o],))
+            result = replace(make("copy", o, name="result"), shape=_actual(o.shape, latest[o]))
+            yield Step(result, o, (latest[o],))
 
 
 def _inside(i: Instruction) -> Iterator[Instruction]:
@@ -130,7 +131,7 @@ def _case(i: Instruction, operands: list[Instruction], values: list[Value], know
     made: dict[Instruction, Instruction] = {}
     inputs: list[Value] = []
     for n, (o, value) in enumerate(zip(operands, values, strict=True)):
-        shape, name = o.shape.without_layout(), f"operand.{n}"
+        shape, name = _actual(o.shape.without_layout(), value), f"operand.{n}"
         if o in known:
             made[o] = Instruction(name, "constant", shape, [], {"literal": value})
         else:
@@ -144,6 +145,18 @@ def _case(i: Instruction, operands: list[Instruction], values: list[Value], know
     entry = Computation("main", [*made.values(), *body], root)
     called = order_computations([*dict.fromkeys(_called(i)), entry])
     return Case(f"step/{i.opcode}", "step", i.opcode, str(Module("step", called, entry)), tuple(inputs))
+
+
+def _actual(shape: Shape, value: Value) -> Shape:
+    """A stated shape with the marks of a value that is smaller than it: a program may leave out the mark of a size that
+    set-dimension-size gives."""
+    if shape.is_tuple:
+        return Shape.tuple_of(*map(_actual, shape.elements, value))
+    if not shape.is_array:
+        return shape
+    smaller = [n < d for n, d in zip(np.shape(value), shape.dimensions, strict=True)]
+    marks = tuple(a or b for a, b in zip(shape.marks, smaller, strict=True))
+    return replace(shape, dynamic=marks if any(marks) else ())
 
 
 def _called(i: Instruction) -> Iterator[Computation]:

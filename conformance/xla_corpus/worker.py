@@ -16,7 +16,7 @@ import numpy as np
 from refxla_spec import equality
 from refxla_spec.devices import device_counts, misfit
 from refxla_spec.errors import Error, EvaluationError, UnsupportedError
-from refxla_spec.module import Module
+from refxla_spec.module import Module, post_order
 from refxla_spec.text import parse, print_module
 from refxla_spec.types import Shape, leaves
 from refxla_spec.verify import verify
@@ -126,6 +126,8 @@ def _read(text: str) -> tuple[str, str, Module | None]:
         return (outcome if theirs is None else BOTH_REFUSE), (f"[{label}] " if label else "") + _line(problem), None
     if theirs is not None:
         return ONLY_HERE, theirs, None
+    if any(i.opcode == "constant" and np.size(i.literal) > ELEMENTS for i in module.instructions()):
+        return NOT_RUN, "it is large", None  # and so would be what is printed
     problem = _printed_otherwise(module)
     if problem:
         return PRINTED, problem, None
@@ -175,6 +177,8 @@ def _not_to_be_run(module: Module) -> str:
         return "it is a program for several devices"
     elements = 0
     for i in module.instructions():
+        if i.opcode == "while" and all(o.opcode != "parameter" for o in post_order(i.condition.root)):
+            return "a loop in it has no end: its condition looks at nothing"
         opcode = i.opcode.removesuffix("-done").removesuffix("-start")
         if opcode in HOST:
             return "it talks to a host"

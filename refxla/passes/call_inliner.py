@@ -9,6 +9,7 @@ from __future__ import annotations
 from refxla_spec.elementwise import is_elementwise
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import Shape
 
 from .._core.shapes import make
 from .dce import called_first, sort
@@ -90,6 +91,9 @@ def _copy(i: Instruction, copies: dict[Instruction, Instruction], call: Instruct
 
 def _mapped(i: Instruction, call: Instruction) -> Instruction:
     """An instruction on scalars as one on the arrays of a map, which has its dimensions."""
+    if i.opcode in ("tuple", "get-tuple-element"):  # of what a fusion or call inside gave
+        i.shape = _spread(i.shape, call.shape)
+        return i
     wide = call.shape.with_element_type(i.shape.element_type)
     if i.opcode == "constant" and i.shape.is_scalar:
         return make("broadcast", i, name=f"{i.name}.map", shape=wide, dimensions=())
@@ -102,3 +106,10 @@ def _mapped(i: Instruction, call: Instruction) -> Instruction:
         )
     i.shape = wide
     return i
+
+
+def _spread(shape: Shape, like: Shape) -> Shape:
+    """The shape of scalars, or of tuples of them, with the dimensions of a map."""
+    if shape.is_tuple:
+        return Shape.tuple_of(*(_spread(e, like) for e in shape.elements))
+    return like.with_element_type(shape.element_type)

@@ -1,4 +1,5 @@
-"""Layouts leave the program: each bitcast, the one operation that reads them, becomes transposes and reshapes.
+"""Layouts leave the program: each bitcast, the one operation that reads them, becomes transposes, reshapes and a
+bitcast-convert.
 
 This comes before the passes that put one instruction in the place of another: what takes the place of a bitcast's
 operand has the same value, and need not have its layout.
@@ -28,17 +29,28 @@ def _reinterpreted(i: Instruction, operand: Shape) -> Instruction:
         x = b.make("transpose", x, dimensions=written)
     flat = tuple(shape.dimensions[d] for d in read)
     if shape.element_type is not x.shape.element_type:
-        narrow, wide = x.shape.element_type.bits, shape.element_type.bits
-        if narrow != wide:
-            raise UnsupportedError(
-                f"{i.name}: a bitcast from {operand} to {shape} changes the width of elements; use bitcast-convert"
-            )
-        x = b.make("bitcast-convert", x, shape=x.shape.with_element_type(shape.element_type))
+        x = _converted(b, i, x)
     x = b.reshape(x, flat)
     if read != tuple(range(shape.rank)):
         places = tuple(sorted(range(shape.rank), key=read.__getitem__))
         x = b.make("transpose", x, dimensions=places)
     return x
+
+
+def _converted(b: Build, i: Instruction, x: Instruction) -> Instruction:
+    """The bits of x, in row-major order, as elements of the type of the bitcast i."""
+    given, wanted = x.shape.element_type, i.shape.element_type
+    if given.is_complex or wanted.is_complex or max(given.bits, wanted.bits) % min(given.bits, wanted.bits):
+        raise UnsupportedError(
+            f"{i.name}: a bitcast from {given} to {wanted} is not compiled; take complex numbers apart by real and "
+            "imag, and make types of 6 bits by convert"
+        )
+    dimensions = x.shape.dimensions
+    if given.bits < wanted.bits:  # as many as fill a wide element come to stand beside each other
+        x, dimensions = b.reshape(x, (i.shape.size, wanted.bits // given.bits)), (i.shape.size,)
+    elif given.bits > wanted.bits:
+        dimensions = (*dimensions, given.bits // wanted.bits)
+    return b.make("bitcast-convert", x, shape=Shape(wanted, dimensions))
 
 
 def _major_to_minor(i: Instruction, shape: Shape) -> tuple[int, ...]:

@@ -242,3 +242,48 @@ def test_a_bitcast_reads_the_layout_that_its_operand_had(text):
     x = np.arange(6, dtype=np.float16).reshape(2, 3)
     wanted = refxla.compile(text, device="reference")(x)
     assert np.array_equal(refxla.compile(text)(x), wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("s8[3,5,2]{2,1,0}", "s16[3,5]{1,0}"),
+        ("s8[2]", "s16[]"),
+        ("s4[4,2]{1,0:E(4)}", "s8[4]"),
+        ("f64[2,3]{0,1}", "u8[48]{0}"),
+        ("s32[3]", "f16[2,3]{0,1}"),
+        ("s16[0,3]", "s8[0]"),
+        ("pred[4]", "u32[]"),
+        ("s64[]", "u8[2,4]{0,1}"),
+    ],
+)
+def test_a_bitcast_to_another_width_reads_the_same_bytes(given, wanted):
+    text = f"x = {given} parameter(0)\nROOT y = {wanted} bitcast(x)"
+    shape = parse(text).entry.parameters[0].shape
+    low, high = (0, 2) if given.startswith("pred") else (-8, 8) if given.startswith("s4") else (-100, 100)
+    x = np.random.default_rng(7).integers(low, high, shape.dimensions).astype(shape.element_type.dtype)
+    got, expected = refxla.compile(text)(x), run(parse(text), [x])
+    assert np.asarray(got).tobytes() == np.asarray(expected).tobytes() and np.shape(got) == np.shape(expected)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("u8[8]", "c64[1]"), ("c64[2]", "f32[4]"), ("u8[3]", "f6e2m3fn[4]")])
+def test_a_bitcast_that_is_not_compiled_says_so(given, wanted):
+    with pytest.raises(UnsupportedError, match="is not compiled; take complex numbers apart"):
+        refxla.compile(f"x = {given} parameter(0)\nROOT y = {wanted} bitcast(x)")
+
+
+def test_a_map_may_have_a_fusion_of_several_results_inside():
+    text = """HloModule m
+    fused { p = f32[] parameter(0)
+            m = f32[] multiply(p, p)
+            l = pred[] compare(p, m), direction=LT
+            ROOT t = (pred[], f32[]) tuple(l, m) }
+    mapped { p = f32[] parameter(0)
+             f = (pred[], f32[]) fusion(p), kind=kLoop, calls=fused
+             a = pred[] get-tuple-element(f), index=0
+             b = f32[] get-tuple-element(f), index=1
+             z = f32[] constant(0)
+             ROOT s = f32[] select(a, b, z) }
+    ENTRY e { x = f32[3] parameter(0)
+              ROOT r = f32[3] map(x), to_apply=mapped }"""
+    check(text, np.float32([2, 0.5, -3]))

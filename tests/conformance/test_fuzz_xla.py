@@ -56,6 +56,17 @@ def test_each_step_alone_gives_what_it_gives_in_the_program():
     assert seen > 150
 
 
+def test_a_step_whose_program_leaves_out_the_mark_of_a_size_has_its_operands():
+    body = "  x = f32[4] parameter(0)\n  n = s32[] constant(3)\n"
+    body += "  s = f32[4] set-dimension-size(x, n), dimensions={0}\n  ROOT r = f32[4] negate(s)"
+    found = list(steps.steps(sample(body, np.arange(4, dtype=np.float32))))
+    assert [s.instruction.opcode for s in found] == ["set-dimension-size", "negate", "copy"]
+    for step in found[1:]:
+        for case in steps.cases(step):
+            verify(case.module)
+            assert run(case.module, case.inputs).shape == (3,), case.hlo
+
+
 def test_the_sign_of_a_nan_makes_a_difference_to_an_order_alone():
     body = "  a = f32[3] parameter(0)\n  b = f32[3] add(a, a)\n  ROOT t = (f32[2], s32[2]) topk(b), k=2, largest=true"
     seen = {s.instruction.opcode: steps.sees_sign(s) for s in

@@ -6,7 +6,7 @@ import pytest
 from refxla_conformance.xla_corpus.__main__ import main
 from refxla_conformance.xla_corpus.extract import corpus
 from refxla_conformance.xla_corpus.judged import Judgement, judge, listed, read, write
-from refxla_conformance.xla_corpus.worker import PLAIN, TO_JUDGE
+from refxla_conformance.xla_corpus.worker import PLAIN, TO_JUDGE, run_texts
 from refxla_spec.errors import InputError
 
 SOURCE = """
@@ -64,6 +64,22 @@ def test_each_text_is_read_run_and_compared(checkout, tmp_path, capsys):
     assert rows.read_text() == first, "what is there is not asked again"
 
 
+def test_what_would_not_end_is_not_run():
+    endless = """HloModule m
+    c { x = f32[] parameter(0)
+        a = s32[] constant(1)
+        ROOT g = pred[] compare(a, a), direction=EQ }
+    b { x = f32[] parameter(0)
+        ROOT y = f32[] add(x, x) }
+    ENTRY e { x = f32[] parameter(0)
+              ROOT w = f32[] while(x), condition=c, body=b }"""
+    large = "HloModule m\nENTRY e { c = f32[4096,4096] constant(0)\n ROOT r = f32[4096,4096] negate(c) }"
+    given = [(endless, "its condition looks at nothing"), (large, "it is large")]
+    made = run_texts([("f", "", str(n), text) for n, (text, _) in enumerate(given)])
+    assert [r["outcome"] for r in made] == ["not run"] * 2
+    assert all(why in r["reason"] for r, (_, why) in zip(made, given, strict=True))
+
+
 def row(outcome: str, reason: str, key: str = "1") -> dict:
     return {"file": "f", "test": "t", "key": key, "outcome": outcome, "reason": reason}
 
@@ -92,5 +108,9 @@ def test_the_table_names_outcomes_and_reasons():
     assert len({j.name for j in table}) == len(table)
     for j in table:
         assert j.outcome in TO_JUDGE and j.outcome not in PLAIN
+        assert j.reason or j.texts, "a judgement is of a kind of reason, or of texts"
+        for crash in ("its process ended with signal SIGSEGV", "took longer than its time limit, and was ended"):
+            assert not j.judges(row("fault", crash)) and not j.judges(row("XLA differs", crash)), "accepts anything"
+        assert not j.judges(row("XLA differs", "result 0: 1 of 2 elements break the contract, at [0] 1 instead of 2"))
         assert len(j.says) > 20 and re.compile(j.reason)
         assert all(len(key) == 12 for *_, key in j.texts)

@@ -34,6 +34,22 @@ def test_exact_operations_ask_for_the_same_bits():
     assert found.outside == 1 and found.at == (0,) and found.max_ulp == 1
 
 
+def test_a_marker_of_a_tuple_passes_its_errors_on():
+    pair = "(f32[2], f32[2])"
+    value, bound = bounds_of(
+        entry(
+            "x = f32[2] parameter(0)",
+            "e = f32[2] exponential(x)",
+            f"t = {pair} tuple(x, e)",
+            f'h = {pair} custom-call(t), custom_call_target="MoveToHost"',
+            f'ROOT d = {pair} custom-call(h), custom_call_target="MoveToDevice"',
+        ),
+        f32(0.5, 2),
+    )
+    assert not bound[0].any() and (bound[1] > 0).all() and np.isfinite(bound[1]).all()
+    assert [b.shape for b in bound] == [v.shape for v in value]
+
+
 def test_an_elementary_function_has_its_ulps():
     value, bound = bounds_of(entry("x = f32[2] parameter(0)", "ROOT y = f32[2] exponential(x)"), f32(1, -200))
     assert bound[0] == pytest.approx(1.5 * np.spacing(value[0]), rel=1e-9)
