@@ -1,10 +1,12 @@
 """From a Module to HLO text, in the style in which XLA prints it: `%name = f32[2]{0} add(%a, %b), metadata={...}`.
 
-What is printed parses again to an equal module, here and in XLA; layouts are printed where a shape has one.
+What is printed parses again to an equal module, here and in XLA; layouts are printed where a shape has one, and a name
+that XLA does not read, or that is there twice, is printed as another (names.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +26,12 @@ from .module import (
     StackFrames,
     WindowDimension,
 )
+from .names import KEYWORDS, Names, as_printed, legal
 from .operation import operations
 from .releases import NEWEST, attributes_for
 from .types import Layout, Shape, Value
 
+Naming = Callable[[Computation | Instruction], str]
 _ORDER = {name: place for place, name in enumerate(grammar.ATTRIBUTE_KINDS)}
 
 
@@ -37,29 +41,38 @@ def print_module(module: Module, *, elide: int | None = None, release: str = NEW
     `release` is that of JAX whose XLA shall read it, one of `releases.RELEASES`. Raises UnsupportedError for what an
     older one has no way to say.
     """
+    names = Names(module)
     parts = [_header(module)]
     if module.stack_frames:
         parts.append(_tables(module.stack_frames))
     for c in module.computations:
-        parts.append(format_computation(c, entry=c is module.entry, elide=elide, release=release))
+        parts.append(format_computation(c, entry=c is module.entry, elide=elide, release=release, names=names))
     return "\n\n".join(parts) + "\n"
 
 
 def format_computation(
-    computation: Computation, *, entry: bool = False, elide: int | None = None, release: str = NEWEST
+    computation: Computation,
+    *,
+    entry: bool = False,
+    elide: int | None = None,
+    release: str = NEWEST,
+    names: Naming = as_printed,
 ) -> str:
-    """The text of one computation, from its name to the closing brace."""
-    parameters = ", ".join(f"{p.name}: {_bare(p.shape)}" for p in computation.parameters)
-    lines = [f"{'ENTRY ' * entry}%{computation.name} ({parameters}) -> {_bare(computation.root.shape)} {{"]
+    """The text of one computation, from its name to the closing brace; `names` are those of the module it is in."""
+    parameters = ", ".join(f"{names(p)}: {_bare(p.shape)}" for p in computation.parameters)
+    lines = [f"{'ENTRY ' * entry}%{names(computation)} ({parameters}) -> {_bare(computation.root.shape)} {{"]
     for i in computation.instructions:
-        lines.append(f"  {'ROOT ' * (i is computation.root)}{format_instruction(i, elide=elide, release=release)}")
+        text = format_instruction(i, elide=elide, release=release, names=names)
+        lines.append(f"  {'ROOT ' * (i is computation.root)}{text}")
     thread = f", execution_thread={escape(computation.execution_thread)}" if computation.execution_thread else ""
     config = computation.backend_config and release == NEWEST  # a note that older ones cannot hold
     notes = thread + (f", backend_config={computation.backend_config}" if config else "")
     return "\n".join(lines) + "\n}" + notes
 
 
-def format_instruction(i: Instruction, *, elide: int | None = None, release: str = NEWEST) -> str:
+def format_instruction(
+    i: Instruction, *, elide: int | None = None, release: str = NEWEST, names: Naming = as_printed
+) -> str:
     """The text of one instruction, without ROOT and without a line's end."""
     said = i.attributes if release == NEWEST else attributes_for(i, release)
     attributes = {n: () for n in grammar.ALWAYS_WRITTEN.get(i.opcode, ())} | said
@@ -68,16 +81,16 @@ def format_instruction(i: Instruction, *, elide: int | None = None, release: str
     elif i.opcode == "constant":
         inside = format_value(attributes.pop("literal"), elide)
     else:
-        inside = ", ".join(f"%{o.name}" for o in i.operands)
-    parts = [f"%{i.name} = {i.shape} {i.opcode}({inside})"]
+        inside = ", ".join(f"%{names(o)}" for o in i.operands)
+    parts = [f"%{names(i)} = {i.shape} {i.opcode}({inside})"]
     given = sorted((n for n, v in attributes.items() if v is not None), key=lambda n: _ORDER.get(n, 0))
-    parts += [f"{name}={_value(i, name, attributes[name])}" for name in given]
+    parts += [f"{name}={_value(i, name, attributes[name], names)}" for name in given]
     if i.sharding is not None:
         parts.append(f"sharding={i.sharding}")
     if i.frontend_attributes:
         parts.append(f"frontend_attributes={format_frontend_attributes(i.frontend_attributes)}")
     if i.control_predecessors:
-        parts.append("control-predecessors={" + ", ".join(f"%{p.name}" for p in i.control_predecessors) + "}")
+        parts.append("control-predecessors={" + ", ".join(f"%{names(p)}" for p in i.control_predecessors) + "}")
     if i.metadata is not None:
         parts.append(f"metadata={_metadata(i.metadata)}")
     if i.backend_config is not None:
@@ -143,8 +156,6 @@ _FORMATS = {
     kinds.INT_LISTS: lambda v: "{" + ",".join("{" + ",".join(map(str, part)) + "}" for part in v) + "}",
     kinds.SHAPE: str,
     kinds.SHAPES: lambda v: "{" + ", ".join(map(str, v)) + "}",
-    kinds.COMPUTATION: lambda v: f"%{v.name}",
-    kinds.COMPUTATIONS: lambda v: "{" + ", ".join(f"%{c.name}" for c in v) + "}",
     kinds.WINDOW: format_window,
     kinds.CONVOLUTION: format_dim_labels,
     kinds.SLICES: lambda v: "{" + ", ".join(map(_slice, v)) + "}",
@@ -153,10 +164,14 @@ _FORMATS = {
 }
 
 
-def _value(i: Instruction, name: str, value: Any) -> str:
+def _value(i: Instruction, name: str, value: Any, names: Naming) -> str:
     known = operations().get(i.opcode)
     declared = known.attributes.get(name) if known else None
     kind = declared.kind if declared else grammar.ATTRIBUTE_KINDS.get(name)
+    if kind == kinds.COMPUTATION:
+        return f"%{names(value)}"
+    if kind == kinds.COMPUTATIONS:
+        return "{" + ", ".join(f"%{names(c)}" for c in value) + "}"
     if kind not in _FORMATS:
         raise InvalidProgramError(f"{i.name}: {i.opcode} has no attribute {name}, so HLO text cannot say it")
     return _FORMATS[kind](value)
@@ -179,7 +194,8 @@ def _bare(shape: Shape) -> str:
 
 
 def _header(module: Module) -> str:
-    parts = [f"HloModule {module.name}"]
+    name = legal(module.name)
+    parts = [f"HloModule {'%' * (name in KEYWORDS)}{name}"]
     attributes = dict(module.attributes)
     if "is_scheduled" in attributes:
         parts.append(f"is_scheduled={attributes.pop('is_scheduled')}")

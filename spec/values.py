@@ -239,13 +239,15 @@ class Values:
         layout = self._layout(found[3], len(dimensions), found.start(3)) if found[3] else None
         return Shape(element_type, tuple(dimensions), layout, tuple(dynamic) if any(dynamic) else ())
 
-    def _layout(self, text: str, rank: int, at: int) -> Layout:
+    def _layout(self, text: str, rank: int, at: int) -> Layout | None:
+        """A layout in braces; None for a scalar's that says nothing, which XLA neither prints nor reads."""
         found = _LAYOUT.fullmatch(_COMMENT.sub("", text))
         order = tuple(map(int, found[1].split(","))) if found and found[1] else ()
         if found is None or sorted(order) != list(range(rank)):
             example = "{" + ",".join(map(str, reversed(range(rank)))) + "}"
             raise self.scanner.error(f"{text[:40]} is no layout of {rank} dimensions, such as {example}", at)
-        return Layout(order, (found[2] or "").strip())
+        rest = (found[2] or "").strip()
+        return Layout(order, rest) if rank or rest else None
 
     def _shaped_literal(self) -> Any:
         """A literal behind its shape, `s32[2]{0} {1, 2}`; of a tuple, one for each element in parentheses."""

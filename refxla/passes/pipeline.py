@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 
 from refxla_spec.errors import Error, InputError
 from refxla_spec.module import Module
+from refxla_spec.names import make_unique
 
 from .._core import shapes
 from . import (
@@ -101,6 +102,7 @@ def _apply(module: Module, without: Collection[str], after: str | None, each: bo
                 _check_behind(name, module)
         if name == after:
             break
+    make_unique(module)  # passes name what they make after what it is for, several of them alike
     return module
 
 
