@@ -19,6 +19,8 @@ extensions = [
     "known_differences",  # _ext/: the table of conformance/differences/
     "sweeps",  # _ext/: the tables of conformance/sweep/
     "releases",  # _ext/: the table of spec/releases.py
+    "walkthrough",  # _ext/: the intermediate forms of "From text to kernel"
+    "command_line",  # _ext/: the reference of the command, from its parser
     "liars",  # _ext/: the table of conformance/liars/
 ]
 source_suffix = {".md": "markdown"}

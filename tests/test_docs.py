@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.dom import minidom
@@ -114,3 +116,44 @@ def test_the_snippet_of_an_example_prints_its_results(pages, opcode):
 
 def leaves(value):
     return [leaf for v in value for leaf in leaves(v)] if isinstance(value, tuple) else [value]
+
+
+# The pages that are written by hand
+
+DOCS = EXTENSION.parent
+
+
+def test_the_tutorial_runs_as_it_is_printed(tmp_path):
+    """Its program and its Python, block after block, where nothing is kept from another run."""
+    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```hlo\n(.*?)```", text, re.S)
+    (tmp_path / "tutorial.hlo").write_text(program)
+    script = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
+    environment = {**os.environ, "REFXLA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    (told,) = re.findall(r"off by ([\d,]+) units", done.stdout)
+    assert int(told.replace(",", "")) > 1000
+
+
+def test_every_environment_variable_has_its_row():
+    """Each that a source names, and no other."""
+    root = DOCS.parent
+    sources = (p for folder in ("refxla", "spec", "conformance", "bench") for p in (root / folder).rglob("*.py"))
+    named = {v for p in [*sources, root / "setup.py"] for v in re.findall(r"\bREFXLA_[A-Z_]+\b", p.read_text("utf-8"))}
+    rows = re.findall(r"^\| `(REFXLA_[A-Z_]+)` \|", (DOCS / "environment.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(rows) == sorted(named)
+
+
+def test_the_walkthrough_has_every_form_of_its_programs():
+    pytest.importorskip("docutils")
+    sys.path.insert(0, str(EXTENSION))
+    try:
+        from walkthrough import FORMS, PROGRAMS
+    finally:
+        sys.path.remove(str(EXTENSION))
+    for program in PROGRAMS.glob("*.hlo"):
+        for form in FORMS.keys() - {"prelude"} if program.stem == "sum" else FORMS:  # a sum calls no function
+            assert "".join(node.astext() for node in FORMS[form](program.stem)), (program.stem, form)
