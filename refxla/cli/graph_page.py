@@ -1,7 +1,8 @@
 """The fused graph as an HTML page with an SVG: a box for each kernel with its instructions, edges labelled by bytes.
 
 Kernels stand in rows, each below those whose results it reads; in a row they are ordered by where their inputs stand.
-Everything is in the one file, and it needs no script.
+A legend says what the picture shows, and below it each kernel's OpenCL C opens with a click. Everything is in the one
+file, and it needs no script.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from html import escape
 from refxla_spec.module import Instruction
 
 from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
-from ..ir.plan import Fusion
+from ..ir.plan import Argument, Fusion
 
 CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text
 GAP, ROW_GAP, BEND, LISTED = 24, 64, 12.0, 26  # between boxes of a row, between rows; a bend; instructions listed
@@ -20,7 +21,8 @@ HUES = {"loop": 195, "update": 175, "reduction": 285, "dot": 35, "convolution": 
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #222; background: #fff; }
-h1 { font-size: 1.3em; margin: 0; } p { margin: .3em 0 1.5em; color: #555; }
+h1 { font-size: 1.3em; margin: 0; }
+h2 { font-size: 1.1em; margin: 2em 0 .5em; } p { margin: .3em 0 1.5em; color: #555; }
 svg { display: block; max-width: none; } svg text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; }
 .title { font-weight: bold; } .edge { fill: none; stroke: #999; stroke-width: 1.2; }
 .label { fill: #555; paint-order: stroke; stroke: #fff; stroke-width: 4px; text-anchor: middle; }
@@ -28,6 +30,12 @@ svg { display: block; max-width: none; } svg text { font: 11px ui-monospace, "De
 td, th { text-align: left; padding: .3em 1em .3em 0; border-bottom: 1px solid #ddd; vertical-align: top; }
 td.n { text-align: right; white-space: nowrap; } code { font-size: .95em; }
 .apart { color: #8a5a00; } .saved { color: #1a7f37; }
+.legend { display: flex; flex-wrap: wrap; gap: .3em 1.5em; margin: 0 0 1.5em; padding: 0; list-style: none;
+  font-size: .85em; }
+.legend span { display: inline-block; width: 1.6em; height: .9em; border-radius: 3px; border: 1px solid;
+  margin-right: .4em; vertical-align: -1px; }
+details { margin: .4em 0; } summary { cursor: pointer; } pre { background: #f6f8fa; padding: 1em; overflow-x: auto;
+  font: 12px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 """
 
 
@@ -71,10 +79,63 @@ def page(explanation: Explanation, device: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(explanation.name)}</title>\n'
         f"<style>{STYLE}</style>\n<h1>{escape(explanation.name)}</h1>\n<p>{escape(summary)}</p>\n"
-        f"{picture(explanation)}\n"
+        f"{legend(explanation)}\n{picture(explanation)}\n"
         "<table><tr><th>kernel<th>does<th>reads<th>writes<th>saves<th>not fused with, and why</tr>\n"
-        f"{rows}\n</table>\n</html>\n"
+        f"{rows}\n</table>\n<h2>Kernels</h2>\n{sources(explanation)}\n</html>\n"
     )
+
+
+KINDS = {
+    "loop": "elementwise: each element by itself",
+    "update": "a slice written in place",
+    "reduction": "sums and other reductions, with what is fused around them",
+    "dot": "a matrix product and its epilogue",
+    "convolution": "a convolution and its epilogue",
+}  # the others are named by their operation
+
+
+def legend(explanation: Explanation) -> str:
+    """What the boxes, their colours, the marks in them and the edges mean."""
+    kinds = dict.fromkeys(fusion.kind for fusion, _ in explanation.kernels)
+    items = [
+        f'<li><span style="background:{_fill(kind)};border-color:{_stroke(kind)}"></span>'
+        f"<b>{escape(kind)}</b>{': ' + KINDS[kind] if kind in KINDS else ''}</li>"
+        for kind in kinds
+    ]
+    items += [
+        "<li><b>a box</b>: the instructions that run as one kernel, in their order</li>",
+        "<li><b>&gt;</b> a value that the kernel writes to memory; the others never leave registers and caches</li>",
+        "<li><b>saves</b>: bytes of intermediate values that were neither written nor read, thanks to fusion</li>",
+        "<li><b>an arrow</b>: a value in memory that one kernel writes and another reads, with its bytes</li>",
+    ]
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def sources(explanation: Explanation) -> str:
+    """The OpenCL C of each fusion's kernels, closed until its name is clicked."""
+    parts = []
+    for n, (fusion, _) in enumerate(explanation.kernels, 1):
+        for kernel in explanation.kernels_of(fusion):
+            pointers = "".join(f"// a{k}: {_pointer(a)}\n" for k, a in enumerate(kernel.arguments))
+            items = f"{kernel.items} work item{'s' * (kernel.items != 1)}"
+            parts.append(
+                f"<details><summary><code>{n}. {escape(kernel.name)}</code>, {items}</summary>"
+                f"<pre>{escape(pointers + kernel.body)}</pre></details>"
+            )
+    return "\n".join(parts)
+
+
+def _pointer(argument: Argument) -> str:
+    what = f"{argument.instruction.name} {argument.instruction.shape}" if argument.instruction else "temporary memory"
+    return f"{argument.role}, {argument.ctype}*, {what}"
+
+
+def _fill(kind: str) -> str:
+    return f"hsl({HUES.get(kind, 220)} 70% 96%)"
+
+
+def _stroke(kind: str) -> str:
+    return f"hsl({HUES.get(kind, 220)} 50% 45%)"
 
 
 def _row(explanation: Explanation, n: int) -> str:
@@ -220,7 +281,6 @@ def _curves(edges: list[Edge]) -> tuple[list[str], list[str]]:
 
 
 def _drawn(b: Box) -> str:
-    hue = HUES.get(b.kind, 220)
     x, y = b.x + MARGIN, b.y + MARGIN + 10
     text = [f'<text class="title" x="{x:.1f}" y="{y:.1f}">{escape(b.title)}</text>']
     for n, line in enumerate(b.lines, 1):
@@ -228,5 +288,5 @@ def _drawn(b: Box) -> str:
         text.append(f'<text{quiet} x="{x:.1f}" y="{y + n * LINE:.1f}" xml:space="preserve">{escape(line)}</text>')
     return (
         f'<g><rect x="{b.x:.1f}" y="{b.y:.1f}" width="{b.width:.1f}" height="{b.height:.1f}" rx="6" '
-        f'fill="hsl({hue} 70% 96%)" stroke="hsl({hue} 50% 45%)"/>{"".join(text)}</g>'
+        f'fill="{_fill(b.kind)}" stroke="{_stroke(b.kind)}"/>{"".join(text)}</g>'
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from refxla_spec.module import Instruction
 
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
-from ..ir.plan import Fusion
+from ..ir.plan import Fusion, Kernel
 from ..passes.winograd_convolution import Decision
 from ..scheduling.merged_kernel import Merged
 from ..scheduling.scheduler import Planned, Refusal
@@ -58,6 +58,18 @@ class Explanation:
             found.append(_sharing(m, name))
             name = m.name
         return found
+
+    def kernels_of(self, fusion: Fusion) -> list[Kernel]:
+        """The kernels of a fusion in the order of their launches: those that pack its operands, then its own."""
+        names = {f.name for f, _ in self.kernels}
+        parts = {k.name: k for kernel in self.plan.kernels for k in kernel.parts()}
+
+        def owner(name: str) -> str:
+            while name not in names and "." in name:
+                name = name.rpartition(".")[0]
+            return name
+
+        return [k for name, k in parts.items() if owner(name) == fusion.name]
 
     def tiled(self) -> list[str]:
         """Which convolutions are computed in tiles and which are not, and why; [] where that was not asked for."""

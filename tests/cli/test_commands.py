@@ -69,6 +69,7 @@ def test_what_is_explained(refxla, tmp_path):
     boxes = html.count("<rect ")
     assert boxes == len(kernels) and "<svg" in html and "http://www.w3.org/2000/svg" in html
     assert not re.search(r"<script|<link|src=", html)
+    assert 'class="legend"' in html and html.count("<details>") >= len(kernels) and "a0: input" in html
 
 
 def test_explain_names_the_one_kernel_of_the_fused_sum(refxla):
