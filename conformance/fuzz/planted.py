@@ -17,7 +17,7 @@ from refxla_spec.module import Instruction, Module, PaddingDimension, WindowDime
 
 from refxla.analysis.index_expression import constant, variable
 from refxla.codegen import scalar
-from refxla.codegen.elemental_ir_emitter import Elements
+from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
 from refxla.codegen.products import packing_functions
 from refxla.compiler import diagnostics, driver
 from refxla.ir.builder import Build
@@ -239,7 +239,7 @@ def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool) -> Any
     return groups, reasons
 
 
-def _from_the_end(self: Elements, value: str, element_type: str, limit: int, block: Any) -> Any:
+def _from_the_end(self: ElementalIrEmitter, value: str, element_type: str, limit: int, block: Any) -> Any:
     if limit <= 0:
         return constant(0)
     name = self.names.fresh("s")
@@ -352,7 +352,7 @@ BUGS: tuple[Bug, ...] = (
         FLOATS),
     Bug("of equal values select-and-scatter takes the other one", seen_by_emitters("select-and-scatter", _tie),
         ("kernel", "select-and-scatter"), True, ("select_and_scatter",)),
-    Bug("a negative start index counts from the end", lambda: patch.object(Elements, "start", _from_the_end),
+    Bug("a negative start index counts from the end", lambda: patch.object(ElementalIrEmitter, "start", _from_the_end),
         ("kernel", "dynamic"), True, ("dynamic_slice", "dynamic_update_slice")),
     Bug("maximum drops NaN", scalar_code("maximum", _ternary), ("kernel",), True, ("with_constant",), FLOATS),
     Bug("negate loses the sign of zero", scalar_code("negate", _from_zero), ("kernel", "negate"), True,

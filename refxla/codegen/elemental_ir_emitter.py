@@ -1,8 +1,8 @@
 """The value of any instruction at symbolic indices, as C: how producers are fused into whatever reads them.
 
-`Elements.value(instruction, indices, block)` emits the statements that compute one element and returns the C variable
-(or literal) that holds it, in the register type of its element type. Each operation has one rule: a generator that
-yields (operand, indices) for each element it needs, is sent the variables, and returns its own. The rules run on a
+`ElementalIrEmitter.value(instruction, indices, block)` emits the statements that compute one element and returns the C
+variable (or literal) that holds it, in the register type of its element type. Each operation has one rule: a generator
+that yields (operand, indices) for each element it needs, is sent the variables, and returns its own. The rules run on a
 stack of their own, so that a chain of a hundred thousand instructions is no problem.
 """
 
@@ -63,7 +63,7 @@ class Call:
     conditional: bool
 
 
-class Elements:
+class ElementalIrEmitter:
     """Elements of the members of a fusion, computed on demand from what is in memory.
 
     `arguments` gives the C pointer of each instruction that is read from memory or written to it; an instruction among
@@ -272,7 +272,7 @@ class Elements:
         position = linearize(indices, instruction.shape.dimensions)
         name = type_name(instruction)
         if self.lines_ahead and position.variables & self.starts:
-            block.line(f"rx_fetch((ulong)({self._inputs[instruction]} + ({position})), 64, {self.lines_ahead});")
+            block.line(f"rx_prefetch((ulong)({self._inputs[instruction]} + ({position})), 64, {self.lines_ahead});")
             return self.assign(name, scalar.literal(name, 0), block)
         held = self.assign(name, scalar.load(name, f"{self._inputs[instruction]}[{position}]"), block)
         conditional = block.is_conditional or not self._counters.isdisjoint(position.variables)
@@ -299,21 +299,21 @@ def _largest(element_type: str) -> int:
     return 2 ** (bits - 1) - 1 if element_type[0] == "s" else 2**bits - 1
 
 
-def _elementwise(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _elementwise(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     args = []
     for operand in i.operands:
         # A scalar operand (a clamp's bounds, a select's pred) goes with every element.
         args.append((yield operand, indices if operand.shape.rank == len(indices) else ()))
-    if scalar.has_near(i.opcode, type_name(i)):
+    if scalar.has_fast_path(i.opcode, type_name(i)):
         e.calls.append(Call(i, indices, block.is_conditional))
     return e._scalar(i, args, block)
 
 
-def _through(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _through(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     return (yield i.operands[0], indices)
 
 
-def _constant(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _constant(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     values, name = np.asarray(i.attributes["literal"]), type_name(i)
     flat = values.reshape(-1)
     if is_splat(values):
@@ -334,7 +334,7 @@ def _constant(e: Elements, i: Instruction, indices: Indices, block: Block) -> Ru
     yield
 
 
-def _iota(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _iota(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     index, name = indices[i.attributes["iota_dimension"]], type_name(i)
     source = "s32" if index.fits_int else "s64"
     number = e.assign(source, str(index), block)
@@ -342,7 +342,7 @@ def _iota(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     yield
 
 
-def _broadcast(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _broadcast(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
     sizes = operand.shape.dimensions
     taken = (indices[d] for d in i.attributes.get("dimensions", ()))
@@ -350,13 +350,13 @@ def _broadcast(e: Elements, i: Instruction, indices: Indices, block: Block) -> R
     return (yield operand, tuple(x if n != 1 else constant(0) for x, n in zip(taken, sizes, strict=True)))
 
 
-def _reshape(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _reshape(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
     position = linearize(indices, i.shape.dimensions)
     return (yield operand, delinearize(position, operand.shape.dimensions))
 
 
-def _transpose(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _transpose(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     permutation = i.attributes["dimensions"]
     source: list[Index] = [constant(0)] * len(indices)
     for d, from_d in enumerate(permutation):
@@ -364,18 +364,18 @@ def _transpose(e: Elements, i: Instruction, indices: Indices, block: Block) -> R
     return (yield i.operands[0], tuple(source))
 
 
-def _slice(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _slice(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     slices = i.attributes["slice"]
     return (yield i.operands[0], tuple(x * s.stride + s.start for x, s in zip(indices, slices, strict=True)))
 
 
-def _reverse(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _reverse(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     reversed_dims, sizes = i.attributes["dimensions"], i.shape.dimensions
     source = tuple(sizes[d] - 1 - x if d in reversed_dims else x for d, x in enumerate(indices))
     return (yield i.operands[0], source)
 
 
-def _pad(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _pad(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, padding = i.operands
     conditions, source = [], []
     for x, p, size in zip(indices, i.attributes["padding"], operand.shape.dimensions, strict=True):
@@ -405,7 +405,7 @@ def _is_zero(index: Index) -> bool | str:
     return f"({index}) == 0"
 
 
-def _concatenate(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _concatenate(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     (axis,) = i.attributes["dimensions"]
     x = indices[axis]
     pieces, offset = [], 0
@@ -429,7 +429,7 @@ def _concatenate(e: Elements, i: Instruction, indices: Indices, block: Block) ->
     return result
 
 
-def _starts(e: Elements, instructions: Sequence[Instruction], limits: Sequence[int], block: Block):
+def _starts(e: ElementalIrEmitter, instructions: Sequence[Instruction], limits: Sequence[int], block: Block):
     """The clamped start indices of a dynamic-slice or dynamic-update-slice (a rule's part: use `yield from`)."""
     starts = []
     for d, limit in enumerate(limits):
@@ -440,20 +440,20 @@ def _starts(e: Elements, instructions: Sequence[Instruction], limits: Sequence[i
     return starts
 
 
-def _dynamic_slice(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _dynamic_slice(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
     limits = [n - m for n, m in zip(operand.shape.dimensions, i.shape.dimensions, strict=True)]
     starts = yield from _starts(e, i.operands[1:], limits, block)
     return (yield operand, tuple(x + s for x, s in zip(indices, starts, strict=True)))
 
 
-def update_starts(e: Elements, i: Instruction, block: Block) -> Rule:
+def update_starts(e: ElementalIrEmitter, i: Instruction, block: Block) -> Rule:
     """The clamped start indices of a dynamic-update-slice, one index a dimension (use `yield from`)."""
     sizes, update = i.shape.dimensions, i.operands[1].shape.dimensions
     return (yield from _starts(e, i.operands[2:], [n - m for n, m in zip(sizes, update, strict=True)], block))
 
 
-def _dynamic_update_slice(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _dynamic_update_slice(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, update = i.operands[:2]
     starts = yield from update_starts(e, i, block)
     source = [x - s for x, s in zip(indices, starts, strict=True)]
@@ -481,7 +481,7 @@ def _dynamic_update_slice(e: Elements, i: Instruction, indices: Indices, block: 
     return result
 
 
-def _gather(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _gather(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, start_indices = i.operands
     a = i.attributes
     sizes = a["slice_sizes"]
@@ -504,12 +504,12 @@ def _gather(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule
     return (yield operand, tuple(source))
 
 
-def _get_tuple_element(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _get_tuple_element(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     values = yield i.operands[0], indices
     return values[i.attributes["index"]]
 
 
-def _tuple(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _tuple(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     values = []
     for operand in i.operands:
         values.append((yield operand, indices))
@@ -519,7 +519,7 @@ def _tuple(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
-def _bitcast_convert(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _bitcast_convert(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand = i.operands[0]
     source, result = type_name(operand), type_name(i)
     from_bits, to_bits = (x.shape.element_type.bits for x in (operand, i))
@@ -552,12 +552,12 @@ def _bitcast_convert(e: Elements, i: Instruction, indices: Indices, block: Block
     return e.assign(result, scalar.load(result, f"as_{scalar.storage_type(result)}({raw})"), block)
 
 
-def _no_reduce(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _no_reduce(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     raise UnsupportedError(f"{i.name}: {i.opcode} has no elementwise form; it must be the hero of its own kernel")
     yield
 
 
-_RULES: dict[str, Callable[[Elements, Instruction, Indices, Block], Rule]] = {
+_RULES: dict[str, Callable[[ElementalIrEmitter, Instruction, Indices, Block], Rule]] = {
     **dict.fromkeys(_THROUGH, _through),
     "constant": _constant,
     "iota": _iota,

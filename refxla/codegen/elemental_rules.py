@@ -20,7 +20,7 @@ from . import scalar
 from .c_block import Block
 
 if TYPE_CHECKING:
-    from .elemental_ir_emitter import Elements
+    from .elemental_ir_emitter import ElementalIrEmitter
 
 Indices = tuple[Index, ...]
 Rule = Generator[tuple[Instruction, Indices], "str | tuple[str, ...]", "str | tuple[str, ...]"]
@@ -50,7 +50,7 @@ def accumulator_types(computation: Computation) -> tuple[str, ...]:
     return ("f32",) if wide else names
 
 
-def combine(e: Elements, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
+def combine(e: ElementalIrEmitter, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
     """The reducer on accumulated values and elements, in `accumulator_types`."""
     (name, *_), opcode = accumulator_types(computation), binary_opcode(computation)
     if name == "f32" and opcode in ("add", "multiply"):
@@ -58,7 +58,7 @@ def combine(e: Elements, computation: Computation, args: Sequence[str], block: B
     return e.apply(computation, args, block)
 
 
-def rounded(e: Elements, computation: Computation, values: Sequence[str], block: Block) -> tuple[str, ...]:
+def rounded(e: ElementalIrEmitter, computation: Computation, values: Sequence[str], block: Block) -> tuple[str, ...]:
     """Accumulated values, rounded to the reducer's result types."""
     root = computation.root
     results = root.operands if root.opcode == "tuple" else [root]
@@ -66,7 +66,7 @@ def rounded(e: Elements, computation: Computation, values: Sequence[str], block:
     return tuple(_converted(e, value, have, type_name(r), block) for value, r, have in pairs)
 
 
-def _converted(e: Elements, value: str, source: str, result: str, block: Block) -> str:
+def _converted(e: ElementalIrEmitter, value: str, source: str, result: str, block: Block) -> str:
     if source == result:
         return value
     return e.assign(result, scalar.expression("convert", (source,), result, (value,)), block)
@@ -100,7 +100,7 @@ def multiply_add(name: str, total: str, a: str, b: str) -> str:
 class _Sum:
     """The sum of so many products in the accumulation type `name`, in the order of contraction_order.py."""
 
-    def __init__(self, e: Elements, name: str, terms: int, block: Block) -> None:
+    def __init__(self, e: ElementalIrEmitter, name: str, terms: int, block: Block) -> None:
         self.e, self.name, self.segment = e, name, segment_terms(terms, name)
         zero = scalar.literal(name, 0)
         self.chain = e.assign(name, zero, block, changes=True)
@@ -127,7 +127,7 @@ class _Sum:
         return scalar.expression("add", (self.name, self.name), self.name, (self.total, self.chain))
 
 
-def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _dot(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     lhs, rhs = i.operands
     lb, rb = i.attributes.get("lhs_batch_dims", ()), i.attributes.get("rhs_batch_dims", ())
     lc, rc = i.attributes.get("lhs_contracting_dims", ()), i.attributes.get("rhs_contracting_dims", ())
@@ -156,7 +156,7 @@ def _dot(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
     return _converted(e, total.value(block), name, type_name(i), block)
 
 
-def _convolution(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _convolution(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     lhs, rhs = i.operands
     n, window = i.attributes["dim_labels"], i.attributes.get("window", ())
     groups = i.attributes.get("feature_group_count", 1)
@@ -209,7 +209,7 @@ def cumulative(i: Instruction) -> tuple[int, bool] | None:
 
 
 def _enter_window(
-    e: Elements,
+    e: ElementalIrEmitter,
     window: Window,
     placing: Sequence[Index],
     sizes: Sequence[int],
@@ -242,7 +242,7 @@ def _enter_window(
     return elements, positions
 
 
-def _reduce_window(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _reduce_window(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     count = len(i.operands) // 2
     operands, inits = i.operands[:count], i.operands[count:]
     reducer = i.attributes["to_apply"]
@@ -264,7 +264,7 @@ def _reduce_window(e: Elements, i: Instruction, indices: Indices, block: Block) 
     return results if i.shape.is_tuple else results[0]
 
 
-def _select_and_scatter(e: Elements, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _select_and_scatter(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, source, init = i.operands
     window, sizes = i.window, operand.shape.dimensions
     scatter = i.attributes["scatter"]

@@ -151,10 +151,10 @@ def _small_expression(opcode, types, result, args, attributes) -> str | None:
     return _wrapped(result, text)
 
 
-def has_near(opcode: str, name: str) -> bool:
+def has_fast_path(opcode: str, name: str) -> bool:
     """Whether a function on type `name` has a form in the prelude that is cheap and for moderate operands
     (fast_path_math.py)."""
-    return name not in _COMPLEX and f"rx_{opcode.replace('-', '_')}_near_f32" in prelude.names()
+    return name not in _COMPLEX and f"rx_{opcode.replace('-', '_')}_fast_f32" in prelude.names()
 
 
 def low_bits(name: str, text: str) -> str:

@@ -25,7 +25,7 @@ from ..device.description import Target
 from ..ir.plan import Argument, Fusion, Kernel
 from . import scalar
 from .c_block import Block
-from .elemental_ir_emitter import Elements, type_name
+from .elemental_ir_emitter import ElementalIrEmitter, type_name
 from .elemental_rules import accumulator_types, combine
 from .kernel_arguments import input_argument, output_argument
 
@@ -60,7 +60,7 @@ def _kernel(fusion: Fusion, target: Target, walk: _Walk, written: list[Argument]
     """The kernel that combines the updates into the memory of the arguments `written`."""
     inputs: list[Instruction] = list(fusion.inputs)
     for _ in range(2):  # once to see what is read, once with the arguments that that takes
-        elements, block = Elements(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
+        elements, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
         walk.emit(elements, block, [f"a{len(inputs) + n}" for n in range(len(written))])
         inputs = [i for i in inputs if i in {a.instruction for a in elements.accesses}]
     return Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items)
@@ -73,7 +73,7 @@ def _apart(
     size = operand.shape.size
     items = -(-size // CHUNK)
     held = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
-    name, elements = type_name(operand), Elements(fusion, target, {})
+    name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})
 
     def conversion(suffix: str, types: tuple[str, str], arguments: tuple[Argument, Argument]) -> Kernel:
         block = Block()
@@ -171,7 +171,7 @@ class _Walk:
         """The dimension of updates that runs along a dimension of the indices."""
         return self.batch[index_dimension - (index_dimension > self.hero.index_vector_dim)]
 
-    def emit(self, e: Elements, block: Block, pointers: list[str]) -> None:
+    def emit(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
         if not self.items:
             return
         if self.owners > 1:
@@ -191,7 +191,7 @@ class _Walk:
                 self._enter_shared(e, block, scopes, at)
             self._combine(e, block, pointers, at, starts)
 
-    def _emit_owned(self, e: Elements, block: Block, pointers: list[str]) -> None:
+    def _emit_owned(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
         """The updates whose blocks are this item's, in order: first their numbers, then what is done with them."""
         sizes = [self.sizes[d] for d in self.walked]
         count = prod(sizes)
@@ -221,7 +221,7 @@ class _Walk:
                 self._enter_shared(e, block, scopes, at)
                 self._combine(e, block, pointers, at, starts)
 
-    def _fetch_ahead(self, e: Elements, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
+    def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
         """Asks for the block of an update some turns ahead to be in the cache by then; the updates come in order."""
         d = max((d for d in self.walked if self.sizes[d] > 1), default=None)
         if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= NEAR:
@@ -235,7 +235,7 @@ class _Walk:
 
     def _fetch(
         self,
-        e: Elements,
+        e: ElementalIrEmitter,
         block: Block,
         at: dict[int, Index],
         starts: list[Index],
@@ -266,14 +266,14 @@ class _Walk:
             end = f"({end} < {self.width} ? {end} : {self.width})"
         return begin, end
 
-    def _enter_shared(self, e: Elements, block: Block, scopes: ExitStack, at: dict[int, Index]) -> None:
+    def _enter_shared(self, e: ElementalIrEmitter, block: Block, scopes: ExitStack, at: dict[int, Index]) -> None:
         name = e.names.fresh("i")
         begin, end = self._part_bounds()
         scopes.enter_context(block.scope(f"for (int {name} = {begin}; {name} < {end}; ++{name})"))
         position = variable(name, 0, max(0, self.width - 1))
         at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))
 
-    def _starts(self, e: Elements, block: Block, at: dict[int, Index]) -> tuple[list[Index], list[str]]:
+    def _starts(self, e: ElementalIrEmitter, block: Block, at: dict[int, Index]) -> tuple[list[Index], list[str]]:
         """Where in the operand the block begins, and the conditions under which it lies inside."""
         hero, shape = self.hero, self.operands[0].shape
         starts: list[Index] = [constant(0)] * shape.rank
@@ -302,7 +302,7 @@ class _Walk:
         return starts, conditions
 
     def _combine(
-        self, e: Elements, block: Block, pointers: list[str], at: dict[int, Index], starts: list[Index]
+        self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index], starts: list[Index]
     ) -> None:
         update_indices = [at[d] for d in range(len(self.sizes))]
         place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]

@@ -20,7 +20,7 @@ from ..device.description import Target
 from ..ir.plan import Argument, Fusion, Kernel
 from . import radix_sort, scalar
 from .c_block import Block
-from .elemental_ir_emitter import Elements, type_name
+from .elemental_ir_emitter import ElementalIrEmitter, type_name
 from .kernel_arguments import input_argument, output_argument
 
 RUN = 8  # elements that are sorted by insertion
@@ -64,7 +64,7 @@ class Rows:
             self.outputs = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element"}
         else:
             self.outputs = {0: self.hero}
-        self.e = Elements(fusion, target, {})
+        self.e = ElementalIrEmitter(fusion, target, {})
         self._values: list[Instruction] = list(dict.fromkeys(self.operands)) + list(self.outputs.values())
 
     def input(self, k: int) -> Argument:

@@ -99,9 +99,9 @@ class Target:
                     continue
                 function = clang + suffix if self.clang else opencl
                 lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
-        # RX_FETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
-        # RX_FETCH_OWN(p) does so for one that will be written.
-        for name, written in (("RX_FETCH", 0), ("RX_FETCH_OWN", 1)):
+        # RX_PREFETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
+        # RX_PREFETCH_FOR_WRITE(p) does so for one that will be written.
+        for name, written in (("RX_PREFETCH", 0), ("RX_PREFETCH_FOR_WRITE", 1)):
             fetch = f"__builtin_prefetch((const void*)(size_t)(p), {written}, 2)"
             lines.append(f"#define {name}(p) {fetch if self.clang and self.kind == 'cpu' else ''}".rstrip())
         # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that

@@ -130,7 +130,7 @@ def test_columns_along_k_are_read_in_words(name, result, m, k, n, offset):
 def test_the_next_block_of_the_right_side_is_fetched_early(m, k, n):
     text = dot_text((m, k), (k, n), lc=(1,), rc=(0,))
     fast = Compiled(fusion_of(parse(text), "dot"))
-    assert ("RX_FETCH" in text_of(fast)) == ("panels[" in text_of(fast))
+    assert ("RX_PREFETCH" in text_of(fast)) == ("panels[" in text_of(fast))
     agrees_with_loop(text, random("f32", (m, k)), random("f32", (k, n), 1))
 
 

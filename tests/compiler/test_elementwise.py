@@ -350,7 +350,7 @@ def test_rows_that_a_gather_takes_are_fetched_ahead(name, monkeypatch):
     arguments = (f32(90, 70), s32(3000, low=-5, high=99), f32(3000, 70))
     check(text, *arguments[: 3 if "parameter(2)" in text else 2])
     (kernel,) = Compiled(fusion_of(parse(text))).kernels
-    assert kernel.body.count("rx_fetch") == 1
+    assert kernel.body.count("rx_prefetch") == 1
 
 
 def test_a_chain_is_one_loop_without_divisions():
@@ -491,7 +491,7 @@ def test_functions_that_are_dear_for_large_operands_go_in_pieces(opcode, name):
         assert (bound < 2.0**-4).mean() > 0.6, "most bounds decide: values are of the size of 1"
         assert (distance(got, value) <= bound).all()
     (kernel,) = compiled.kernels
-    assert kernel.body.count(f"near_{opcode}_{name}(") == 2 and len(kernel.helpers) == 1
+    assert kernel.body.count(f"fast_{opcode}_{name}(") == 2 and len(kernel.helpers) == 1
     moderate = compiled(x, y)
     x[1, 5], x[2, 650] = 1e30, np.inf
     large = compiled(x, y)

@@ -16,7 +16,7 @@ SOME = ["s8", "f32", "bf16", "s64", "c64", "c128", "pred", "s4"]
 @pytest.fixture(autouse=True)
 def past_caches(monkeypatch):
     """All results are written so, though they are small."""
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1)
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -29,7 +29,7 @@ def test_types_and_sizes(name, size):
         offset=size[0] % 5,
     )
     moved = name not in ("pred", "s4") and len(size) > 1
-    assert ("rx_append" if moved else "rx_stream") in text
+    assert ("rx_append_row" if moved else "rx_copy_non_temporal") in text
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -42,7 +42,7 @@ def test_short_rows_are_gathered(name, run):
         offset=run % 5,
     )
     bits = {"s8": 8, "bf16": 16, "f32": 32, "s64": 64, "c64": 64, "c128": 128}.get(name, 0)
-    assert ("rx_append" if run * bits >= 1024 else "rx_join") in text
+    assert ("rx_append_row" if run * bits >= 1024 else "rx_flush_lines") in text
 
 
 def test_short_rows_of_two_types(monkeypatch):
@@ -56,7 +56,7 @@ def test_short_rows_of_two_types(monkeypatch):
         ROOT r = (f32[43,61,27], pred[43,61,27]) tuple(t, p)""",
         random_array("f32", (61, 43, 27)),
     )
-    assert "rx_fetch" in text and text.count("rx_join") >= 4
+    assert "rx_prefetch" in text and text.count("rx_flush_lines") >= 4
 
 
 @pytest.mark.parametrize("offset", range(16))
@@ -121,29 +121,29 @@ def test_fused(name, chunk, monkeypatch):
     monkeypatch.setattr("refxla.codegen.loops.elementwise.LEAST_CHUNK", chunk)
     lines, *arguments = FUSED[name]
     text = check_within(lines, *(random_array(*a) for a in arguments), offset=3)
-    assert "rx_stream" in text or "rx_append" in text
+    assert "rx_copy_non_temporal" in text or "rx_append_row" in text
 
 
 def test_what_is_not_worth_it(monkeypatch):
     """Small results, and functions, which take longer than memory."""
     program = "x = f32[90,300] parameter(0)\nROOT r = f32[90,300] {}(x)"
     x = random_array("f32", (90, 300))
-    assert "rx_stream" in check_within(program.format("negate"), x)
-    assert "rx_stream" not in check_within(program.format("logistic"), 0 * x)
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 4 * 90 * 300 + 1)
-    assert "rx_stream" not in check_within(program.format("negate"), x)
+    assert "rx_copy_non_temporal" in check_within(program.format("negate"), x)
+    assert "rx_copy_non_temporal" not in check_within(program.format("logistic"), 0 * x)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 4 * 90 * 300 + 1)
+    assert "rx_copy_non_temporal" not in check_within(program.format("negate"), x)
 
 
 def test_a_small_update_of_a_large_array_is_not_large(monkeypatch):
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 4 * 200 * 300)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 4 * 200 * 300)
     program = """x = f32[200,300] parameter(0)
         y = f32[{n},300] parameter(1)
         z = s32[] constant(0)
         ROOT r = f32[200,300] dynamic-update-slice(x, y, z, z)"""
     module = parse(f"HloModule m\nENTRY main {{\n{program.format(n=100)}\n}}")
-    assert "rx_stream" not in emit_update(fusion_of(module, "update"), DEFAULT_CPU)[0].body
+    assert "rx_copy_non_temporal" not in emit_update(fusion_of(module, "update"), DEFAULT_CPU)[0].body
     module = parse(f"HloModule m\nENTRY main {{\n{program.format(n=200)}\n}}")
-    assert "rx_stream" in emit_update(fusion_of(module, "update"), DEFAULT_CPU)[0].body
+    assert "rx_copy_non_temporal" in emit_update(fusion_of(module, "update"), DEFAULT_CPU)[0].body
 
 
 def test_rows_of_which_columns_are_taken_are_read_ahead():
@@ -155,14 +155,14 @@ def test_rows_of_which_columns_are_taken_are_read_ahead():
         random_array("f32", (60, 500)),
         random_array("u8", (700,)),
     )
-    assert "rx_fetch" in text
+    assert "rx_prefetch" in text
 
 
 @pytest.mark.parametrize("name, sizes", [("f32", (60, 700)), ("s8", (9, 2053)), ("c128", (31, 150))])
 def test_reversed_rows_are_read_ahead(name, sizes):
     dims = ",".join(map(str, sizes))
     program = f"x = {name}[{dims}] parameter(0)\nROOT r = {name}[{dims}] reverse(x), dimensions={{1}}"
-    assert "rx_fetch" in check_within(program, random_array(name, sizes), offset=3)
+    assert "rx_prefetch" in check_within(program, random_array(name, sizes), offset=3)
 
 
 @pytest.mark.parametrize("name, sizes, permutation", [

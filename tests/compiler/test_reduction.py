@@ -289,7 +289,7 @@ def test_the_exponential_knows_what_is_not_above_zero_and_nothing_else(change):
 def test_the_next_row_is_fetched_while_one_is_computed_with():
     def fetches(rows: int, size: int, **other) -> list[int]:
         (kernel,) = emit(fusion_of(parse(softmax((rows, size), 1)), "reduction"), replace(DEFAULT_CPU, **other))
-        return [kernel.body.count(f"{name}(") for name in ("RX_FETCH", "RX_FETCH_OWN")]
+        return [kernel.body.count(f"{name}(") for name in ("RX_PREFETCH", "RX_PREFETCH_FOR_WRITE")]
 
     assert fetches(1024, 1024) == [2, 2]
     assert fetches(64, 1024) == [0, 0]  # which a cache has
@@ -303,7 +303,7 @@ def test_the_next_row_is_fetched_while_one_is_computed_with():
 def test_short_rows_are_fetched_before_columns_are_summed():
     def fetches(sizes, **other) -> int:
         (kernel,) = emit(fusion_of(parse(reduce_text(sizes, (1,))), "reduction"), replace(DEFAULT_CPU, **other))
-        return kernel.body.count("RX_FETCH(")
+        return kernel.body.count("RX_PREFETCH(")
 
     assert fetches((80, 513, 127)) == -(-4 * 127 // 16)  # four rows, a line of 16 elements each
     assert fetches((80, 51, 127)) == 0  # too little to be worth compiling
@@ -508,7 +508,7 @@ def test_rows_whose_parts_lie_far_apart_are_gone_through_together():
 def test_the_next_part_of_rows_that_go_together_is_fetched(sizes, count):
     """The lines of 32 lanes, where the memory is large and rows are long."""
     (kernel,) = emit(fusion_of(parse(reduce_text(sizes, (0, 2))), "reduction"), DEFAULT_CPU)
-    assert kernel.body.count("RX_FETCH(") == count
+    assert kernel.body.count("RX_PREFETCH(") == count
     assert count == 0 or f"+ {sizes[1] * sizes[2]}));" in kernel.body
 
 

@@ -57,9 +57,9 @@ def run(text: str, x: np.ndarray, target, offset: int) -> tuple[list[bytes], str
 
 def check(monkeypatch, text: str, x: np.ndarray, target, offset: int = 0) -> str:
     """Past the caches or not, the bits are the same; the C that writes past them."""
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1 << 40)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 << 40)
     want, plain = run(text, x, target, offset)
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1)
     monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     got, body = run(text, x, target, offset)
     assert got == want
@@ -74,8 +74,10 @@ def test_rows_columns_and_strips(monkeypatch, sizes, axis, features):
     x = np.random.default_rng(1).standard_normal(sizes, np.float32)
     for offset in (0, 5):
         body = check(monkeypatch, softmax(sizes, axis), x, target, offset)
-        assert ("rx_strip_u32" in body) == (axis < len(sizes) - 1)
-        assert ("rx_stream_u32" in body) == (sizes == (9, 700))  # longer rows are held in the result's memory
+        assert ("rx_store_strip_u32" in body) == (axis < len(sizes) - 1)
+        assert ("rx_copy_non_temporal_u32" in body) == (
+            sizes == (9, 700)
+        )  # longer rows are held in the result's memory
         assert body.rstrip().endswith("RX_FENCE();") == (sizes != (3, 5001))
 
 

@@ -12,7 +12,7 @@ from refxla.codegen.loops import tiled_transpose
 def past_caches(request, monkeypatch):
     """Whether results are written past the caches, which otherwise only large ones are."""
     if request.param == "past caches":
-        monkeypatch.setattr(tiled_transpose, "STREAMED", 1)
+        monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_BYTES", 1)
     return request.param == "past caches"
 
 
@@ -111,7 +111,7 @@ def test_units_and_items(chunk, past_caches, monkeypatch):
     monkeypatch.setattr("refxla.codegen.loops.elementwise.CHUNK", chunk)
     monkeypatch.setattr(tiled_transpose, "PANEL", 32)
     monkeypatch.setattr(tiled_transpose, "PAGES", 32)
-    monkeypatch.setattr(tiled_transpose, "STREAMED_ITEMS", 9)
+    monkeypatch.setattr(tiled_transpose, "NON_TEMPORAL_ITEMS", 9)
     x = random_array("f32", (5, 150, 101))
     program = "x = f32[{}] parameter(0)\nROOT r = f32[{}] transpose(x), dimensions={}"
     check_within(program.format("5,150,101", "5,101,150", "{0,2,1}"), x, offset=1)

@@ -214,14 +214,14 @@ def test_cumulative(sizes, dimension, backward, opcode, name):
 )
 def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_caches, monkeypatch):
     """Rows that are turned in registers, and strips of columns, in caches and past them."""
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1 if past_caches else 1 << 40)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 if past_caches else 1 << 40)
     monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     n = sizes[dimension]
     w = {"size": n, "high": n - 1} if backward else {"size": n, "low": n - 1}
     text = pooling(sizes, [w if d == dimension else {} for d in range(len(sizes))], opcode, name)
     x = values(name, *sizes)
     fast = check(text, np.sign(x) if opcode == "multiply" else x)
-    assert ("rx_running" in fast.kernels[0].body) == (dimension == 1)
+    assert ("rx_cumulative" in fast.kernels[0].body) == (dimension == 1)
     assert ("RX_FENCE" in fast.kernels[0].body) == (past_caches and not (backward and dimension == 1))
     if (opcode, name) == ("add", "f32"):
         same_bits(text, rough(*sizes))
@@ -230,7 +230,7 @@ def test_cumulative_in_blocks(sizes, dimension, opcode, name, backward, past_cac
 @pytest.mark.parametrize("past_caches", [False, True])
 def test_a_cumulative_sum_between_others(past_caches, monkeypatch):
     """What is computed before it and after it, of other types, and some rows that fill no vector."""
-    monkeypatch.setattr(non_temporal_stores, "STREAMED", 1 if past_caches else 1 << 40)
+    monkeypatch.setattr(non_temporal_stores, "NON_TEMPORAL_BYTES", 1 if past_caches else 1 << 40)
     monkeypatch.setattr(non_temporal_stores, "LEAST_RUN", 1)
     same_bits(
         """HloModule m

@@ -22,12 +22,12 @@ from ...ir.op_table import ELEMENTWISE, ROWS
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Call, Elements, Store, is_elementwise, type_name, update_starts
+from ..elemental_ir_emitter import Access, Call, ElementalIrEmitter, Store, is_elementwise, type_name, update_starts
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
-from .contiguous_copy import Stretch
 from .index_set_splitting import Cut, Range, cut
-from .tiled_transpose import Turned, across
+from .strip_mining import StripMinedLoop
+from .tiled_transpose import TiledTranspose, across
 
 CHUNK = 16384  # elements that one item computes, for cheap elements
 ADDITION_NS, BYTE_NS = 0.05, 0.03  # of an element, about: what is computed, what is moved
@@ -63,14 +63,14 @@ class Segment:
 
 
 # Emits the statements that compute and store the elements at these indices.
-Body = Callable[[Elements, Indices, Block], None]
+Body = Callable[[ElementalIrEmitter, Indices, Block], None]
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
     dimensions = fusion.outputs[0].shape.dimensions
 
-    def body(e: Elements, indices: Indices, block: Block) -> None:
+    def body(e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
         places = {}
         for output in fusion.outputs:
             own = indices
@@ -96,7 +96,7 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if fusion.outputs != (hero,):
         return emit(fusion, target)
 
-    def body(e: Elements, indices: Indices, block: Block) -> None:
+    def body(e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
         starts = e.run(update_starts(e, hero, block), block)
         place = tuple(x + s for x, s in zip(indices, starts, strict=True))
         e.bind(hero, place, e.value(update, indices, block))
@@ -118,7 +118,7 @@ def _kernel(
     read = {access.instruction for p in probes for access in p.accesses}
     inputs = [i for i in fusion.inputs if i in read]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
-    elements = Elements(fusion, target, pointers)
+    elements = ElementalIrEmitter(fusion, target, pointers)
     block = Block()
     # A little work is one item; each nest then runs in turn.
     single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= chunk_of(fusion, target)
@@ -155,15 +155,15 @@ def _go_by_rows(nests: Sequence[_Nest]) -> bool:
     """Whether an item takes rows through all nests: large results are then written from one end to the other, and what
     several nests read is read once."""
     outer = nests[0].sizes[:-1] if nests else []
-    return len(nests) > 1 and outer != [] and all(n.streamed and n.sizes[:-1] == outer and n.by_rows for n in nests)
+    return len(nests) > 1 and outer != [] and all(n.non_temporal and n.sizes[:-1] == outer and n.by_rows for n in nests)
 
 
-def _emit_rows(nests: Sequence[_Nest], e: Elements, block: Block) -> int:
+def _emit_rows(nests: Sequence[_Nest], e: ElementalIrEmitter, block: Block) -> int:
     """The statements of an item of a few rows through all nests; returns the number of items."""
     first, count = nests[0], prod(nests[0].sizes[:-1])
     per_item = max(1, first.chunk // sum(n.sizes[-1] for n in nests))
     items = -(-count // per_item)
-    with Stretch(e, block, variable("item", 0, items - 1), per_item, count).loop() as row:
+    with StripMinedLoop(e, block, variable("item", 0, items - 1), per_item, count).loop() as row:
         for nest in nests:
             with block.scope():
                 nest.emit_row(e, block, row)
@@ -225,17 +225,17 @@ class _Nest:
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
-        self._probes: dict[tuple, tuple[Elements, int]] = {}
+        self._probes: dict[tuple, tuple[ElementalIrEmitter, int]] = {}
         self.groups = self._choose_groups()
         elements, _ = self._probe(self.groups)
         self.accesses, self.turns, self.starts = elements.accesses, elements.turns, elements.starts
-        self.has_near = bool(elements.calls)
+        self.has_fast_path = bool(elements.calls)
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
         self.chunk = max(1, chunk_of(fusion, target) // self.turns)
         self.turned = self._choose_turned()
         inner = f"g{len(self.sizes) - 1}"
-        may_stream = self.turned is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
-        self.streamed = may_stream and non_temporal_stores.applies(
+        may_be_non_temporal = self.turned is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, elements.stores, written, inner, self.sizes[-1]
         )
         self.by_rows = target.kind == "cpu" and self.turned is None and self.sizes[-1] < self.chunk
@@ -249,13 +249,13 @@ class _Nest:
             self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
         self.cut = self._choose_cut(elements)
         self.appended = self.joined = False
-        if self.by_rows and may_stream and self.cut is None:
+        if self.by_rows and may_be_non_temporal and self.cut is None:
             self.appended, self.joined = self._joins(written)
         self.abreast = interleaved_row_copy.choose(self, target) if self.appended else None
         if self.abreast is not None:
             self.items = self.abreast.items
 
-    def emit(self, e: Elements, block: Block, item: str, turns: int) -> None:
+    def emit(self, e: ElementalIrEmitter, block: Block, item: str, turns: int) -> None:
         """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
         if turns > 1:
             name = e.names.fresh("n")
@@ -264,7 +264,7 @@ class _Nest:
         else:
             self._emit_item(e, block, item)
 
-    def _emit_item(self, e: Elements, block: Block, item: str) -> None:
+    def _emit_item(self, e: ElementalIrEmitter, block: Block, item: str) -> None:
         at = e.names.fresh("n")
         block.line(f"const int {at} = {item};")
         number = variable(at, 0, self.items - 1)
@@ -276,7 +276,7 @@ class _Nest:
             self.abreast.emit(e, block, number)
         elif self.by_rows:
             count = prod(self.sizes[:-1])
-            rows = Stretch(e, block, number, self._rows_per_item(), count)
+            rows = StripMinedLoop(e, block, number, self._rows_per_item(), count)
             if self.joined or self.appended:
                 self._emit_joined(e, block, rows, count)
             else:
@@ -286,12 +286,12 @@ class _Nest:
         else:
             parts = -(-self.sizes[-1] // self.chunk)
             outer = delinearize(number // parts, self.sizes[:-1])
-            stretch = Stretch(e, block, number % parts, self.chunk, self.sizes[-1])
+            stretch = StripMinedLoop(e, block, number % parts, self.chunk, self.sizes[-1])
             self._emit_stretch(e, block, outer, stretch, self.cut)
-        if self.streamed or self.joined or self.appended:
+        if self.non_temporal or self.joined or self.appended:
             block.line("RX_FENCE();")
 
-    def _emit_joined(self, e: Elements, block: Block, rows: Stretch, count: int) -> None:
+    def _emit_joined(self, e: ElementalIrEmitter, block: Block, rows: StripMinedLoop, count: int) -> None:
         """The statements of rows that follow each other in memory."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         first = constant(0) if rows.whole else variable(rows.first, 0, count - 1)
@@ -309,7 +309,7 @@ class _Nest:
             with elements_of() as name:
                 self.emit_body(e, block, (*delinearize(row, outer), variable(name, 0, run - 1)))
 
-    def emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]:
+    def emit_moved(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> tuple[str, str]:
         """What comes before an element that is only moved: where it goes, and where it lies."""
         with e.unwritten():
             self.emit_body(e, block, at)
@@ -326,12 +326,12 @@ class _Nest:
             return True, False
         return False, non_temporal_stores.joins(self.target, probe.stores, written, "r", "i", run)
 
-    def emit_row(self, e: Elements, block: Block, row: Index) -> None:
+    def emit_row(self, e: ElementalIrEmitter, block: Block, row: Index) -> None:
         """The statements of one row, which is a whole innermost loop."""
-        stretch = Stretch(e, block, constant(0), self.sizes[-1], self.sizes[-1])
+        stretch = StripMinedLoop(e, block, constant(0), self.sizes[-1], self.sizes[-1])
         self._emit_stretch(e, block, delinearize(row, self.sizes[:-1]), stretch, self.cut)
 
-    def _emit_fetch(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
+    def _emit_fetch(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
         """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
         inner = f"g{len(self.sizes) - 1}"
         taken = [a for a in self.accesses if a.position.variables & self.starts and a.position.factor(inner) == 1]
@@ -344,7 +344,7 @@ class _Nest:
             later = self._later(e, block, row)
             self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
 
-    def _emit_fetch_far(self, e: Elements, block: Block, row: Index, rows: Stretch) -> None:
+    def _emit_fetch_far(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
         """Has what a later row takes from elsewhere than behind the one before, as in a transpose, read ahead."""
         outer, run = self.sizes[:-1], self.sizes[-1]
 
@@ -363,16 +363,16 @@ class _Nest:
             read = accesses(self._later(e, block, row))
             for a in (read[n] for n in far):
                 lines = run * non_temporal_stores.size_of(a.instruction) // LINE + 1
-                block.line(f"rx_fetch((ulong)({e.input(a.instruction)} + ({a.position})), {LINE}, {lines});")
+                block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({a.position})), {LINE}, {lines});")
 
-    def _later(self, e: Elements, block: Block, row: Index) -> Index:
+    def _later(self, e: ElementalIrEmitter, block: Block, row: Index) -> Index:
         """Declares the row that is read ahead in the turn of this one, be it the next item's."""
         later, count = e.names.fresh("n"), prod(self.sizes[:-1])
         block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {count} ? {row} + {ROWS_AHEAD} : {row};")
         return variable(later, 0, max(2, count) - 1)
 
     def _emit_stretch(
-        self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, cut: Cut | None
+        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], stretch: StripMinedLoop, cut: Cut | None
     ) -> None:
         """The innermost loop, or what it falls into, inside loops with these indices."""
         if cut is None:
@@ -392,7 +392,7 @@ class _Nest:
                     self._emit_stretch(e, block, here, stretch, inside)
 
     def _emit_innermost(
-        self, e: Elements, block: Block, outer: Sequence[Index], stretch: Stretch, within: Range | None
+        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], stretch: StripMinedLoop, within: Range | None
     ) -> None:
         """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
         low, high = within or (0, self.sizes[-1] - 1)
@@ -406,16 +406,16 @@ class _Nest:
         def body(at: Index) -> None:
             self.emit_body(e, block, (*outer, at))
 
-        if self.streamed and high - low + 1 >= non_temporal_stores.SHORT:
+        if self.non_temporal and high - low + 1 >= non_temporal_stores.SHORT:
             self._emit_streamed(e, block, outer, stretch.bounds(within), index)
-        elif high - low + 1 < fast_path_math.FROM or not self.has_near or not calls(index("i")):
+        elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i")):
             with stretch.loop(within) as inner:
                 body(inner)
         else:
             fast_path_math.emit_pieces(e, block, stretch.bounds(within), index, calls, body)
 
     def _emit_streamed(
-        self, e: Elements, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
+        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
         index: Callable[[str], Index],
     ) -> None:  # fmt: skip
         if non_temporal_stores.moved(self.probe_body((*outer, index("i"))), "i"):
@@ -426,7 +426,7 @@ class _Nest:
                 to, source = self.emit_moved(e, block, (*outer, index(name)))
                 output = e.stores[-1].instruction
                 count, bits = non_temporal_stores.words(output, f"({last} - {name})")
-                block.line(f"rx_stream_u{bits}((ulong)({to}), (ulong)({source}), {count});")
+                block.line(f"rx_copy_non_temporal_u{bits}((ulong)({to}), (ulong)({source}), {count});")
             return
 
         def stores(name: str) -> Sequence[Store]:
@@ -438,7 +438,7 @@ class _Nest:
         with non_temporal_stores.pieces(e, block, bounds, stores, fetch) as name:
             self.emit_body(e, block, (*outer, index(name)))
 
-    def _fetch_row(self, e: Elements, block: Block, at: Indices, piece: int) -> None:
+    def _fetch_row(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
         """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
         ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
         *outer, inner = map(str, at)
@@ -456,13 +456,13 @@ class _Nest:
                 begin = f"{others + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
                 lines = -(-piece * span * size // self.sizes[-1] // LINE)
                 place = f"{e.input(a.instruction)} + ({begin})"
-                block.line(f"rx_fetch((ulong)({place}), {LINE}, {lines});")
+                block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")
 
-    def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None:
+    def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
         self.body(e, self._indices(self.groups, at), block)
 
-    def probe_body(self, at: Sequence[Index]) -> Elements:
-        """Emits that into nowhere: the Elements that did it."""
+    def probe_body(self, at: Sequence[Index]) -> ElementalIrEmitter:
+        """Emits that into nowhere: the emitter that did it."""
         e = self._new_elements()
         self.body(e, self._indices(self.groups, at), Block())
         return e
@@ -478,12 +478,12 @@ class _Nest:
             result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
         return tuple(result)
 
-    def _new_elements(self) -> Elements:
+    def _new_elements(self) -> ElementalIrEmitter:
         pointers = {i: "p" for i in (*self.fusion.inputs, *self.fusion.outputs)}
-        return Elements(self.fusion, self.target, pointers)
+        return ElementalIrEmitter(self.fusion, self.target, pointers)
 
-    def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[Elements, int]:
-        """Emits one element into nowhere: the Elements that did it, and how many index divisions that took."""
+    def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[ElementalIrEmitter, int]:
+        """Emits one element into nowhere: the emitter that did it, and how many index divisions that took."""
         key = tuple(map(tuple, groups))
         if key in self._probes:
             return self._probes[key]
@@ -525,7 +525,7 @@ class _Nest:
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
 
-    def _choose_cut(self, elements: Elements) -> Cut | None:
+    def _choose_cut(self, elements: ElementalIrEmitter) -> Cut | None:
         """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
         if not elements.tests or self.target.kind == "gpu" or self.turned is not None:
             return None
@@ -537,11 +537,11 @@ class _Nest:
 
         return cut([(0, size - 1) for size in self.sizes], tests)
 
-    def _choose_turned(self) -> Turned | None:
+    def _choose_turned(self) -> TiledTranspose | None:
         """The loops that turn blocks, if a read runs across memory in the innermost group and along it in another."""
         inner = len(self.sizes) - 1
         for n in reversed(range(inner)):
             if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
-                turned = Turned(self, n, self.accesses, self.chunk, self.target)
+                turned = TiledTranspose(self, n, self.accesses, self.chunk, self.target)
                 return turned if turned.pays else None
         return None

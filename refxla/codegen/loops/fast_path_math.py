@@ -5,7 +5,7 @@ operands of such a function are computed into an array, with whether one of them
 of them, the cheap way if none is; then what reads it. Both ways have the same bits for a moderate operand.
 
     for (int i ...) { x[i - b] = <the operand>; large |= |x[i - b]| > limit; }
-    near_sine_f32(x, count, large);
+    fast_sine_f32(x, count, large);
     for (int i ...) <store what is computed of x[i - b]>
 """
 
@@ -18,7 +18,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index
 from .. import prelude, scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Call, Elements, type_name
+from ..elemental_ir_emitter import Call, ElementalIrEmitter, type_name
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
 FROM = 32  # elements of a loop from which on it goes in pieces
@@ -44,21 +44,21 @@ def helper(instruction: Instruction) -> str:
         with block.scope("if (large)"), block.scope("for (int i = 0; i < count; ++i)"):
             block.line(f"x[i] = {text};")
         with block.scope("else"), block.scope("for (int i = 0; i < count; ++i)"):
-            block.line(f"x[i] = {_near(instruction, text)};")
+            block.line(f"x[i] = {_fast_path(instruction, text)};")
     return block.text()
 
 
 def head(instruction: Instruction) -> str:
     """How the function is called, up to its arguments."""
-    return f"near_{instruction.opcode}_{type_name(instruction)}("
+    return f"fast_{instruction.opcode}_{type_name(instruction)}("
 
 
-def _near(instruction: Instruction, text: str) -> str:
-    return text.replace(f"rx_{instruction.opcode}_f", f"rx_{instruction.opcode}_near_f")
+def _fast_path(instruction: Instruction, text: str) -> str:
+    return text.replace(f"rx_{instruction.opcode}_f", f"rx_{instruction.opcode}_fast_f")
 
 
 def emit_pieces(
-    e: Elements,
+    e: ElementalIrEmitter,
     block: Block,
     bounds: tuple[str, str, str],
     index: Callable[[str], Index],

@@ -17,9 +17,9 @@ from typing import Protocol
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from . import non_temporal_stores
-from .contiguous_copy import Stretch
+from .strip_mining import StripMinedLoop
 
 ROWS = 8  # that are taken at a time
 AHEAD = 2  # turns of these, after which those come that are fetched
@@ -33,12 +33,12 @@ class Nest(Protocol):
 
     sizes: list[int]
 
-    def emit_moved(self, e: Elements, block: Block, at: Sequence[Index]) -> tuple[str, str]: ...
+    def emit_moved(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> tuple[str, str]: ...
 
-    def probe_body(self, at: Sequence[Index]) -> Elements: ...
+    def probe_body(self, at: Sequence[Index]) -> ElementalIrEmitter: ...
 
 
-class Abreast:
+class InterleavedRowCopy:
     """The loops of `nest`, whose rows lie behind each other by group `beside`."""
 
     def __init__(self, nest: Nest, beside: int, step: int, element_bytes: int, target: Target) -> None:
@@ -52,19 +52,19 @@ class Abreast:
         self.counts[-1] = -(-length // self.part)
         self.items = prod(self.counts)
 
-    def emit(self, e: Elements, block: Block, number: Index) -> None:
+    def emit(self, e: ElementalIrEmitter, block: Block, number: Index) -> None:
         """The statements of an item."""
         sizes = self.nest.sizes
         at = [*delinearize(number, self.counts), constant(0)]
-        rows = Stretch(e, block, at[self.beside], ROWS, sizes[self.beside])
-        along = Stretch(e, block, at[-2], self.part, sizes[-2])
+        rows = StripMinedLoop(e, block, at[self.beside], ROWS, sizes[self.beside])
+        along = StripMinedLoop(e, block, at[-2], self.part, sizes[-2])
         lines, last = e.names.fresh("lines"), e.names.fresh("n")
         block.line(f"uchar {lines}[{3 * LINE * ROWS}] __attribute__((aligned({LINE})));")
         with along.loop() as at[-2], rows.loop() as row:
             at[self.beside] = row
             to, source = self.nest.emit_moved(e, block, at)
             fetched = f"{source} + {AHEAD * self.step}l"
-            block.line(f"rx_fetch((ulong)({fetched}), {LINE}, {self.bytes // LINE + 1});")
+            block.line(f"rx_prefetch((ulong)({fetched}), {LINE}, {self.bytes // LINE + 1});")
             line = f"{lines} + ({row} - {rows.first}) * {3 * LINE}"
             block.line(
                 non_temporal_stores.append(f"(ulong)({to})", source, self.bytes, line, f"{at[-2]} == {along.first}")
@@ -78,7 +78,7 @@ class Abreast:
             block.line(non_temporal_stores.append_rest(f"(ulong)({to}) + {self.bytes}", line))
 
 
-def choose(nest: Nest, target: Target) -> Abreast | None:
+def choose(nest: Nest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
     groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
     probe = nest.probe_body(groups)
@@ -89,4 +89,4 @@ def choose(nest: Nest, target: Target) -> Abreast | None:
     if step is None or abs(step) <= run or nest.sizes[-2] * run * size < LEAST:
         return None
     near = [n for n in range(len(groups) - 2) if access.position.factor(str(groups[n])) == run]
-    return Abreast(nest, near[0], step, size, target) if near else None
+    return InterleavedRowCopy(nest, near[0], step, size, target) if near else None

@@ -7,13 +7,13 @@ lie in it as a whole past the caches, what is left at its ends as ever, since ot
     for (int b = first; b < last; b = e) {
         const int e = <the end of the last whole line in a piece from b on>;
         for (int i = b; i < e; ++i) lines[i - b] = <element i>;
-        rx_stream(<the place of element b>, lines, e - b);
+        rx_copy_non_temporal(<the place of element b>, lines, e - b);
     }
 
 Short rows that follow each other in memory are gathered until there are enough of them (`joined`).
 
-What is only moved is not computed first: it goes from where it lies, a stretch of it at a time (rx_stream), or row
-behind row (`appended`), so that but a line that two rows share is put together.
+What is only moved is not computed first: it is copied from where it lies, a contiguous run at a time
+(rx_copy_non_temporal), or row after row (`appended`), where only a line that two rows share is assembled.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from refxla_spec.module import Instruction
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Elements, Store, type_name
+from ..elemental_ir_emitter import Access, ElementalIrEmitter, Store, type_name
 
-STREAMED = 1 << 25  # bytes of results from which on they are written past the caches
+NON_TEMPORAL_BYTES = 1 << 25  # bytes of results from which on they are written past the caches
 PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
 JOINED = 1 << 11  # bytes of short rows that are gathered
 LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
@@ -62,7 +62,7 @@ def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: 
     return short and _follow(stores, row, run) and _may(target, stores, count, inner)
 
 
-def appends(target: Target, probe: Elements, count: int, row: str, inner: str, run: int) -> bool:
+def appends(target: Target, probe: ElementalIrEmitter, count: int, row: str, inner: str, run: int) -> bool:
     """Whether they are so by loops over rows of `run` elements that are only moved, from one place each."""
     stores = probe.stores
     if moved(probe, inner) is None or not _follow(stores, row, run) or not _may(target, stores, count, inner):
@@ -70,7 +70,7 @@ def appends(target: Target, probe: Elements, count: int, row: str, inner: str, r
     return run * size_of(stores[0].instruction) >= LEAST_APPENDED
 
 
-def moved(probe: Elements, inner: str) -> Access | None:
+def moved(probe: ElementalIrEmitter, inner: str) -> Access | None:
     """Where in memory that lies which the emitted statements store, if they but move what follows there element by
     element, counted by the variable `inner`."""
     if len(probe.stores) != 1 or probe.stores[0].position.factor(inner) != 1:
@@ -100,12 +100,12 @@ def _may(target: Target, stores: Sequence[Store], count: int, inner: str) -> boo
         return False
     if any(s.position.factor(inner) != 1 for s in stores):
         return False
-    return count * sum(size_of(s.instruction) for s in stores) >= STREAMED
+    return count * sum(size_of(s.instruction) for s in stores) >= NON_TEMPORAL_BYTES
 
 
 @contextmanager
 def pieces(
-    e: Elements,
+    e: ElementalIrEmitter,
     block: Block,
     bounds: Bounds,
     probe: Callable[[str], Sequence[Store]],
@@ -132,11 +132,13 @@ def pieces(
         for s in stores:
             e.gather(s.instruction, None)
             count, bits = words(s.instruction, f"({end} - {begin})")
-            block.line(f"rx_stream_u{bits}((ulong)({place(e, s)}), (ulong){lines[s.instruction]}, {count});")
+            block.line(f"rx_copy_non_temporal_u{bits}((ulong)({place(e, s)}), (ulong){lines[s.instruction]}, {count});")
 
 
 @contextmanager
-def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iterator[Callable[[], Iterator[str]]]:
+def joined(
+    e: ElementalIrEmitter, block: Block, stores: Sequence[Store], run: int
+) -> Iterator[Callable[[], Iterator[str]]]:
     """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
     statements of a row's element and makes the loop over them: it gives the name of the index."""
     fresh = e.names.fresh
@@ -161,18 +163,20 @@ def joined(e: Elements, block: Block, stores: Sequence[Store], run: int) -> Iter
             block.line(f"{count} += {run};")
             with block.scope(f"if ({count} >= {JOINED // size_of(output)})"):
                 rest = fresh("n")
-                block.line(f"const int {rest} = rx_join_u{bits}({to}, (ulong){array}, {moved}) / {size_of(output)};")
+                block.line(
+                    f"const int {rest} = rx_flush_lines_u{bits}({to}, (ulong){array}, {moved}) / {size_of(output)};"
+                )
                 block.line(f"{to} += ({count} - {rest}) * {size_of(output)}ul;")
                 block.line(f"{count} = {rest};")
 
     yield row
     for output, (array, count, to) in lines.items():
         moved, bits = words(output, count)
-        block.line(f"rx_stream_u{bits}({to}, (ulong){array}, {moved});")
+        block.line(f"rx_copy_non_temporal_u{bits}({to}, (ulong){array}, {moved});")
 
 
 @contextmanager
-def appended(e: Elements, block: Block, store: Store, run: int) -> Iterator[Callable[[str, str], None]]:
+def appended(e: ElementalIrEmitter, block: Block, store: Store, run: int) -> Iterator[Callable[[str, str], None]]:
     """Around a loop over rows of `run` elements, the first of which goes where `store` says; gives what emits the
     statements of a row that lies at a place in memory, with a C condition: whether it is the first one."""
     line, to = e.names.fresh("line"), e.names.fresh("to")
@@ -190,13 +194,13 @@ def appended(e: Elements, block: Block, store: Store, run: int) -> Iterator[Call
 
 def append(to: str, source: str, count: int, line: str, first: str) -> str:
     """The statement that moves so many bytes to an address, behind those of which a part waits at `line`, where there
-    is room for three lines (see rx_append in prelude/non_temporal_stores.cl)."""
-    return f"rx_append({to}, (ulong)({source}), {count}, (ulong)({line} + {LINE}), {first});"
+    is room for three lines (see rx_append_row in prelude/non_temporal_stores.cl)."""
+    return f"rx_append_row({to}, (ulong)({source}), {count}, (ulong)({line} + {LINE}), {first});"
 
 
 def append_rest(to: str, line: str) -> str:
     """The statement that writes what waits there, up to the address `to`."""
-    return f"rx_append_rest({to}, (ulong)({line} + {LINE}));"
+    return f"rx_append_tail({to}, (ulong)({line} + {LINE}));"
 
 
 def words(i: Instruction, count: str) -> tuple[str, int]:
@@ -209,12 +213,12 @@ def lines_of(
     output: Instruction, to: str, step: int, gathered: str, left: str, columns: str, rows: str, height: int, first: str
 ) -> str:
     """The statement that writes a block of a result, whose first column begins at the place `to`; its elements, and a
-    line before those of each column, lie at `gathered` (see rx_lines in prelude/non_temporal_stores.cl)."""
+    line before those of each column, lie at `gathered` (see rx_store_lines in prelude/non_temporal_stores.cl)."""
     (rows, bits), (strip, _), (stride, _) = words(output, rows), words(output, str(height)), words(output, f"{step}l")
     to, gathered, left = f"(ulong)({to})", f"(ulong)({gathered})", f"(ulong)({left})"
-    return f"rx_lines_u{bits}({to}, {stride}, {gathered}, {left}, {columns}, {rows}, {strip}, {first});"
+    return f"rx_store_lines_u{bits}({to}, {stride}, {gathered}, {left}, {columns}, {rows}, {strip}, {first});"
 
 
-def place(e: Elements, store: Store) -> str:
+def place(e: ElementalIrEmitter, store: Store) -> str:
     """Where in memory it goes, as C."""
     return f"{e.output(store.instruction)} + ({store.position})"

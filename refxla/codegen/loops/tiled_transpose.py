@@ -30,9 +30,9 @@ from ...analysis.index_expression import Index, delinearize, variable
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Elements, Store, type_name
-from .contiguous_copy import Stretch
+from ..elemental_ir_emitter import Access, ElementalIrEmitter, Store, type_name
 from .non_temporal_stores import is_moved, lines_of, size_of, storage
+from .strip_mining import StripMinedLoop
 
 REACH = 4  # elements between a read and the next one, from which it runs across memory
 FAR = 16  # of them, from which it is worth turning them one by one in the caches
@@ -41,8 +41,8 @@ PANEL = 128  # columns of a panel whose results stay in the caches
 PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
 RUN = 256  # bytes of a column of results that are written at a time
 MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
-STREAMED = 1 << 24  # bytes of results from which on they are written past the caches
-STREAMED_ITEMS = 2  # for each core then, if there is enough: few long columns are best
+NON_TEMPORAL_BYTES = 1 << 24  # bytes of results from which on they are written past the caches
+NON_TEMPORAL_ITEMS = 2  # for each core then, if there is enough: few long columns are best
 AHEAD = 1024  # bytes of a row that are fetched ahead of those that are turned
 AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
@@ -53,9 +53,9 @@ class Nest(Protocol):
 
     sizes: list[int]
 
-    def emit_body(self, e: Elements, block: Block, at: Sequence[Index]) -> None: ...
+    def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None: ...
 
-    def probe_body(self, at: Sequence[Index]) -> Elements: ...
+    def probe_body(self, at: Sequence[Index]) -> ElementalIrEmitter: ...
 
 
 def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
@@ -84,7 +84,7 @@ class _Block(NamedTuple):
     at: tuple[Index, ...]
 
 
-class Turned:
+class TiledTranspose:
     """The loops of `nest` whose reads run along group `columns` and across the innermost one."""
 
     def __init__(self, nest: Nest, columns: int, accesses: Sequence[Access], chunk: int, target: Target) -> None:
@@ -101,13 +101,13 @@ class Turned:
         self.moved = single and is_moved(inputs[0], probe.stores[0])
         size = prod(nest.sizes)
         far = any(abs(a.position.factor(f"g{self.inner}")) >= FAR for a in inputs)
-        self.streamed = target.clang and along and sum(written) * size >= STREAMED
-        self.pays = far or self.streamed or self.in_registers
+        self.non_temporal = target.clang and along and sum(written) * size >= NON_TEMPORAL_BYTES
+        self.pays = far or self.non_temporal or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
-        if self.streamed:
+        if self.non_temporal:
             self.height = max(min(RUN // max(written), MOST_ROWS), LINE // min(written), 2 * AT_ONCE // min(read))
             panel = PAGES // len(written)
-            chunk = max(chunk, size // (STREAMED_ITEMS * target.compute_units))
+            chunk = max(chunk, size // (NON_TEMPORAL_ITEMS * target.compute_units))
         parts = -(-self.columns // max(panel, self.width))
         self.panel = -(-self.columns // (parts * self.width)) * self.width
         self.panels = -(-self.columns // self.panel)
@@ -117,7 +117,7 @@ class Turned:
         self.units = size // (self.rows * self.columns) * self.panels * self.stretches
         self.items = -(-self.units // -(-self.units // max(1, size // chunk)))
         self.per_item = -(-self.units // self.items)
-        self.straight = self.moved and (self.streamed or self._is_apart(probe.stores[0], f"g{columns}"))
+        self.straight = self.moved and (self.non_temporal or self._is_apart(probe.stores[0], f"g{columns}"))
 
     def _is_apart(self, store: Store, column: str) -> bool:
         """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,
@@ -126,26 +126,26 @@ class Turned:
         last = self.columns - (self.panels - 1) * self.panel
         return last >= AT_ONCE // size and store.position.factor(column) * size % SAME_PLACES != 0
 
-    def emit(self, e: Elements, block: Block, number: Index) -> None:
+    def emit(self, e: ElementalIrEmitter, block: Block, number: Index) -> None:
         """The statements of an item."""
         fresh = e.names.fresh
         counts = list(self.nest.sizes)
         counts[self.inner], counts[self.group] = self.stretches, self.panels
         turned = [fresh("turned") for _ in self.inputs]
-        if not (self.straight and self.streamed):
+        if not (self.straight and self.non_temporal):
             for name, i in zip(turned, self.inputs, strict=True):
                 _declare(block, name, i, (self.width + _spare(i)) * self.height)
-        lines = {o: (fresh("lines"), fresh("left")) for o in self.outputs if self.streamed}
+        lines = {o: (fresh("lines"), fresh("left")) for o in self.outputs if self.non_temporal}
         for o, (name, left) in lines.items():
             _declare(block, name, o, (self.width + _spare(o)) * self._gathered(o))
             _declare(block, left, o, self.panel * (LINE // size_of(o)))
-        with Stretch(e, block, number, self.per_item, self.units).loop() as unit:
+        with StripMinedLoop(e, block, number, self.per_item, self.units).loop() as unit:
             at = list(delinearize(unit, counts))
             first_row, last_row = self._bounds(e, block, at[self.inner], self.stretch, self.rows)
             first_column, last_column = self._bounds(e, block, at[self.group], self.panel, self.columns)
             row, column = fresh("r"), fresh("c")
             # What is left of the last lines is written by a last strip, which may have no rows.
-            head = "" if self.streamed else f"{row} < {last_row}"
+            head = "" if self.non_temporal else f"{row} < {last_row}"
             with block.scope(f"for (int {row} = {first_row}; {head}; {row} += {self.height})"):
                 rows = _least(e, block, f"{last_row} - {row}", self.height)
                 with block.scope(
@@ -156,12 +156,12 @@ class Turned:
                     at[self.group] = variable(column, 0, max(self.columns, 2) - 1)
                     here = _Block(row, column, rows, columns, first_row, first_column, last_column, tuple(at))
                     self._emit_block(e, block, here, turned, lines)
-                if self.streamed:
+                if self.non_temporal:
                     block.line(f"if ({rows} < {self.height}) break;")
-        if self.streamed:
+        if self.non_temporal:
             block.line("RX_FENCE();")
 
-    def _bounds(self, e: Elements, block: Block, part: Index, size: int, limit: int) -> tuple[str, str]:
+    def _bounds(self, e: ElementalIrEmitter, block: Block, part: Index, size: int, limit: int) -> tuple[str, str]:
         """C variables: where a part begins, and where it ends."""
         first, last = e.names.fresh("b"), e.names.fresh("e")
         end = f"{first} + {size}"
@@ -176,7 +176,7 @@ class Turned:
         return LINE // size_of(output) + self.height
 
     def _emit_block(
-        self, e: Elements, block: Block, b: _Block, turned: Sequence[str],
+        self, e: ElementalIrEmitter, block: Block, b: _Block, turned: Sequence[str],
         lines: dict[Instruction, tuple[str, str]],
     ) -> None:  # fmt: skip
         probe = self.nest.probe_body(b.at)
@@ -185,13 +185,13 @@ class Turned:
             store = probe.stores[0]
             step = store.position.factor(b.column)
             to = f"{e.output(store.instruction)} + ({store.position})"
-            if self.streamed:
+            if self.non_temporal:
                 step = self._gathered(store.instruction)
                 to = self._strip(store.instruction, lines)
-        with block.scope(f"if ({b.rows} > 0)" if self.streamed else ""):
-            if self.straight and self.streamed:
+        with block.scope(f"if ({b.rows} > 0)" if self.non_temporal else ""):
+            if self.straight and self.non_temporal:
                 self._emit_turn(e, block, b, accesses[0], to, step)
-            elif self.rows % self.height == 0 and not self.streamed:
+            elif self.rows % self.height == 0 and not self.non_temporal:
                 self._emit_strip(e, block, b, accesses, turned, lines, (to, step) if self.straight else None)
             else:
                 with block.scope(f"if ({b.rows} == {self.height})"):
@@ -213,7 +213,7 @@ class Turned:
         return f"{lines[output][0]} + {_spare(output) * self._gathered(output) + LINE // size_of(output)}"
 
     def _emit_strip(
-        self, e: Elements, block: Block, b: _Block, accesses: Sequence[Access], turned: Sequence[str],
+        self, e: ElementalIrEmitter, block: Block, b: _Block, accesses: Sequence[Access], turned: Sequence[str],
         lines: dict[Instruction, tuple[str, str]], to: tuple[str, int] | None,
     ) -> None:  # fmt: skip
         """What a block computes; what is only moved goes straight to a place with a step between its columns."""
@@ -242,13 +242,13 @@ class Turned:
             for o in lines:
                 e.gather(o, None)
 
-    def _emit_turn(self, e: Elements, block: Block, b: _Block, access: Access, to: str, stride: int) -> None:
+    def _emit_turn(self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int) -> None:
         """The block of an input, turned to the place `to`, with `stride` elements between its columns."""
         sign, step = access.position.factor(b.column), access.position.factor(b.row)
         source = e.address(access.instruction, access.indices)
         if self.in_registers:
             bits = 8 * size_of(access.instruction)
-            block.line(f"rx_turn_u{bits}((ulong)({source}), {step}l, {b.rows}, {b.columns}, {sign}, "
+            block.line(f"rx_transpose_u{bits}((ulong)({source}), {step}l, {b.rows}, {b.columns}, {sign}, "
                        f"{self._ahead(b, access)}, (ulong)({to}), {stride}l);")  # fmt: skip
             return
         c, r = e.names.fresh("i"), e.names.fresh("i")
@@ -262,14 +262,14 @@ class Turned:
         """How many elements behind a block those lie that come some blocks later, in the same rows or in the next ones;
         0 where nothing is read ahead."""
         sign, step = access.position.factor(b.column), access.position.factor(b.row)
-        if not self.streamed or abs(step) * size_of(access.instruction) <= LINE:  # as it lies: the processor sees it
+        if not self.non_temporal or abs(step) * size_of(access.instruction) <= LINE:  # the processor sees it
             return "0l"
         ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))
         below = f"{step * self.height}l + {sign} * ({ahead} - ({b.last_column} - {b.first_column}))"
         return f"({b.last_column} - {b.column} > {ahead} ? {sign * ahead} : {below})"
 
 
-def _least(e: Elements, block: Block, value: str, bound: int) -> str:
+def _least(e: ElementalIrEmitter, block: Block, value: str, bound: int) -> str:
     """A C variable: the value, or the bound if that is less."""
     name = e.names.fresh("n")
     block.line(f"const int {name} = {value} < {bound} ? {value} : {bound};")

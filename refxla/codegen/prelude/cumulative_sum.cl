@@ -5,8 +5,8 @@
 // Eight rows of `count` elements, the r-th at the address from + r * step elements; rows from number `rows` on are read as
 // the one before. Each goes on from its element of `totals`: what that is after each element goes to `to`, where rows
 // lie `stride` elements apart. Eight elements of each row are turned in registers, so that a vector has one of each.
-static inline void rx_running_T(const ulong from, const long step, const int rows, const int count, const int product,
-                                T* totals, T* to, const long stride) {
+static inline void rx_cumulative_T(const ulong from, const long step, const int rows, const int count,
+                                   const int product, T* totals, T* to, const long stride) {
     typedef T lanes __attribute__((ext_vector_type(8), aligned(4), may_alias));
     const T* at[8];
     for (int r = 0; r < 8; ++r) at[r] = (const T*)from + (r < rows ? r : rows - 1) * step;

@@ -4,7 +4,7 @@
 
 // Copies `count` elements from the private address `from` to the address `to`: whole lines past the caches, what lies in
 // the first and the last line beside others' elements as ever.
-static inline void rx_stream_I(const ulong to, const ulong from, const int count) {
+static inline void rx_copy_non_temporal_I(const ulong to, const ulong from, const int count) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
     const int part = 32 / sizeof(I), behind = (int)(-to % 64 / sizeof(I));
@@ -25,10 +25,10 @@ static inline void rx_stream_I(const ulong to, const ulong from, const int count
 
 // Writes `count` elements from the private address `from` to the address `to`, but for what does not fill the last line:
 // that is moved to where they began, behind which there is room for a line. Returns how many bytes it has.
-static inline RX_APART int rx_join_I(const ulong to, const ulong from, const int count) {
+static inline RX_APART int rx_flush_lines_I(const ulong to, const ulong from, const int count) {
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
     const int rest = (int)((to + count * sizeof(I)) % 64 / sizeof(I));
-    rx_stream_I(to, from, count - rest);
+    rx_copy_non_temporal_I(to, from, count - rest);
     const loose* const left = (const loose*)((const I*)from + count - rest);
     const loose a = left[0], b = left[1];
     ((loose*)from)[0] = a;
@@ -40,7 +40,7 @@ static inline RX_APART int rx_join_I(const ulong to, const ulong from, const int
 // `gathered` has room for a line and then `height` rows of each; the line is filled with what is `left` of the strip
 // before. What is no whole line is left for the next time, but written of the last strip, which has fewer `rows`. A line
 // of which others have a part comes from memory first: it is fetched in the turn of the block before.
-static inline RX_APART void rx_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
+static inline RX_APART void rx_store_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
                                        const int columns, const int rows, const int height, const int first) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
@@ -48,7 +48,7 @@ static inline RX_APART void rx_lines_I(const ulong to, const long step, const ul
     if (first || rows < height) {
         const I* const next = (const I*)to + columns * step + (first ? 0 : rows);
         for (int c = 0; c < columns; ++c)
-            if ((ulong)(next + c * step) % 64) RX_FETCH_OWN(next + c * step);
+            if ((ulong)(next + c * step) % 64) RX_PREFETCH_FOR_WRITE(next + c * step);
     }
     for (int c = 0; c < columns; ++c) {
         I* const out = (I*)to + c * step;
@@ -60,7 +60,7 @@ static inline RX_APART void rx_lines_I(const ulong to, const long step, const ul
         line[1] = own[1];
         if (first || rows < height) {
             const int begin = first ? 0 : -behind, end = rows < height ? rows : height - behind;
-            rx_stream_I((ulong)(out + begin), (ulong)(strip + begin), end - begin);
+            rx_copy_non_temporal_I((ulong)(out + begin), (ulong)(strip + begin), end - begin);
         } else {
 #pragma clang loop unroll(disable)
             for (int i = 0; i < whole; i += 2) {
@@ -77,13 +77,13 @@ static inline RX_APART void rx_lines_I(const ulong to, const long step, const ul
 // Writes the `count` elements behind the line at the address `lines` to the address `to`, past the caches, after what was
 // left in that line, unless they are where it `starts`. What fills no line is left to what comes next in memory, at the end
 // of the line at the address `left`, unless it `ends`.
-static inline RX_APART void rx_strip_I(const ulong to, const ulong lines, const ulong left, const int count,
+static inline RX_APART void rx_store_strip_I(const ulong to, const ulong lines, const ulong left, const int count,
                                        const int starts, const int ends) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
     const int line = 64 / sizeof(I), place = (int)(to / sizeof(I) % line);
     const int begin = starts ? 0 : -place, end = ends ? count : count - (place + count) % line;
-    rx_stream_I(to + begin * sizeof(I), lines + (line + begin) * sizeof(I), end - begin);
+    rx_copy_non_temporal_I(to + begin * sizeof(I), lines + (line + begin) * sizeof(I), end - begin);
     const loose* const last = (const loose*)(lines + count * sizeof(I));
     ((block*)left)[0] = last[0];
     ((block*)left)[1] = last[1];
@@ -92,7 +92,7 @@ static inline RX_APART void rx_strip_I(const ulong to, const ulong lines, const 
 //! I = u8
 
 // Copies `count` bytes, few of them, between addresses.
-static inline RX_APART void rx_copy_few(const ulong to, const ulong from, const int count) {
+static inline RX_APART void rx_copy_bytes(const ulong to, const ulong from, const int count) {
 #pragma clang loop vectorize(disable) unroll(disable)
     for (int i = 0; i < count; ++i) ((uchar*)to)[i] = ((const uchar*)from)[i];
 }
@@ -100,14 +100,14 @@ static inline RX_APART void rx_copy_few(const ulong to, const ulong from, const 
 // Writes the `count` bytes, two lines or more, from the address `from` to the address `to`, past the caches: behind those
 // before, of which the private `line` has what did not fill one, unless these are the first. It is left with what of
 // these fills none. There is room for a line before it and behind it.
-static inline RX_APART void rx_append(const ulong to, const ulong from, const int count, const ulong line,
+static inline RX_APART void rx_append_row(const ulong to, const ulong from, const int count, const ulong line,
                                       const int first) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
     const int behind = (int)(to % 64);
     int i = (64 - behind) % 64;
     if (first) {
-        rx_copy_few(to, from, i);
+        rx_copy_bytes(to, from, i);
     } else {
         const block a = *(const loose*)from, b = *(const loose*)(from + 32);
         *(loose*)(line + behind) = a;
@@ -129,11 +129,11 @@ static inline RX_APART void rx_append(const ulong to, const ulong from, const in
 }
 
 // Writes what fills no line: the bytes of the last one up to the address `to`.
-static inline void rx_append_rest(const ulong to, const ulong line) {
-    rx_copy_few(to / 64 * 64, line, (int)(to % 64));
+static inline void rx_append_tail(const ulong to, const ulong line) {
+    rx_copy_bytes(to / 64 * 64, line, (int)(to % 64));
 }
 
 // Has a line of each of so many rows read ahead: those at address + r * step.
-static inline void rx_fetch(const ulong address, const long step, const int rows) {
-    for (int r = 0; r < rows; ++r) RX_FETCH(address + r * step);
+static inline void rx_prefetch(const ulong address, const long step, const int rows) {
+    for (int r = 0; r < rows; ++r) RX_PREFETCH(address + r * step);
 }

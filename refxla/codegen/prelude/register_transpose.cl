@@ -10,14 +10,14 @@
 
 //! I = u8
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong turned, const long stride) {
     typedef uchar part __attribute__((ext_vector_type(16), aligned(1), may_alias));
     typedef uchar block __attribute__((ext_vector_type(32), aligned(1), may_alias));
     for (int r = 0; r < rows; r += 32) {
         long at[32];
         for (int i = 0; i < 32; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
-        for (int i = 0; ahead && i < 32; ++i) RX_FETCH((const I*)from + at[i] + ahead);
+        for (int i = 0; ahead && i < 32; ++i) RX_PREFETCH((const I*)from + at[i] + ahead);
 #pragma clang loop unroll(disable)
         for (int c = 0; c < columns; c += 16) {
             const int k = c < columns - 16 ? c : columns - 16;
@@ -51,14 +51,14 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
 
 //! I = u16
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong turned, const long stride) {
     typedef ushort part __attribute__((ext_vector_type(8), aligned(2), may_alias));
     typedef ushort block __attribute__((ext_vector_type(16), aligned(2), may_alias));
     for (int r = 0; r < rows; r += 16) {
         long at[16];
         for (int i = 0; i < 16; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
-        for (int i = 0; ahead && i < 16; ++i) RX_FETCH((const I*)from + at[i] + ahead);
+        for (int i = 0; ahead && i < 16; ++i) RX_PREFETCH((const I*)from + at[i] + ahead);
 #pragma clang loop unroll(disable)
         for (int c = 0; c < columns; c += 8) {
             const int k = c < columns - 8 ? c : columns - 8;
@@ -89,14 +89,14 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
 
 //! I = u32
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong turned, const long stride) {
     typedef uint part __attribute__((ext_vector_type(4), aligned(4), may_alias));
     typedef uint block __attribute__((ext_vector_type(8), aligned(4), may_alias));
     for (int r = 0; r < rows; r += 8) {
         long at[8];
         for (int i = 0; i < 8; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
-        for (int i = 0; ahead && i < 8; ++i) RX_FETCH((const I*)from + at[i] + ahead);
+        for (int i = 0; ahead && i < 8; ++i) RX_PREFETCH((const I*)from + at[i] + ahead);
 #pragma clang loop unroll(disable)
         for (int c = 0; c < columns; c += 4) {
             const int k = c < columns - 4 ? c : columns - 4;
@@ -125,14 +125,14 @@ static inline RX_APART void rx_turn_I(const ulong from, const long step, const i
 
 //! I = u64
 
-static inline RX_APART void rx_turn_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong turned, const long stride) {
     typedef ulong part __attribute__((ext_vector_type(2), aligned(8), may_alias));
     typedef ulong block __attribute__((ext_vector_type(4), aligned(8), may_alias));
     for (int r = 0; r < rows; r += 4) {
         long at[4];
         for (int i = 0; i < 4; ++i) at[i] = (r + i < rows ? r + i : rows - 1) * step;
-        for (int i = 0; ahead && i < 4; ++i) RX_FETCH((const I*)from + at[i] + ahead);
+        for (int i = 0; ahead && i < 4; ++i) RX_PREFETCH((const I*)from + at[i] + ahead);
 #pragma clang loop unroll(disable)
         for (int c = 0; c < columns; c += 2) {
             const int k = c < columns - 2 ? c : columns - 2;

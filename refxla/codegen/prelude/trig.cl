@@ -1,6 +1,6 @@
 // Trigonometric functions. x = n pi/2 + r, by three parts of pi/2 where n is moderate and by the bits of 2/pi that
 // matter where it is not; the low part of r is kept. A loop asks once for many x whether any is beyond trig_limit
-// (fast_path_math.py): if none is, it calls the functions named near.
+// (fast_path_math.py): if none is, it calls the functions named fast.
 
 //! T = f32
 
@@ -94,7 +94,7 @@ static inline int rx_trig_reduce_large_f64(double x, double* r, double* low) {
 
 // n modulo 4 of x = n pi/2 + *r + *low, |*r| <= pi/4, for |x| <= trig_limit. The middle part of pi/2 is so short that its
 // product with n is exact: then so is the difference of the first line, and what the second one's rounding drops.
-static inline int rx_trig_reduce_near_T(T x, T* r, T* low) {
+static inline int rx_trig_reduce_fast_T(T x, T* r, T* low) {
     T shifted = RX_FMA_T(x, K(two_over_pi), ROUND_T);
     T n = shifted - ROUND_T;
     T first = RX_FMA_T(-n, K(pi_2_high), x);
@@ -106,7 +106,7 @@ static inline int rx_trig_reduce_near_T(T x, T* r, T* low) {
 
 // The same for any x; NaN for an infinite one.
 static inline int rx_trig_reduce_T(T x, T* r, T* low) {
-    int quadrant = rx_trig_reduce_near_T(x, r, low);
+    int quadrant = rx_trig_reduce_fast_T(x, r, low);
     if (RX_FABS_T(x) > K(trig_limit)) {
         quadrant = rx_trig_reduce_large_T(x, r, low);
         *r = rx_is_finite_T(x) ? *r : NAN_T;
@@ -124,9 +124,9 @@ static inline T rx_trig_value_T(T r, T low, int odd) {
     return (odd ? head : r) + tail;
 }
 
-static inline T rx_sine_near_T(T x) {
+static inline T rx_sine_fast_T(T x) {
     T r, low;
-    int n = rx_trig_reduce_near_T(x, &r, &low);
+    int n = rx_trig_reduce_fast_T(x, &r, &low);
     T value = rx_trig_value_T(r, low, n & 1);
     return x == 0.0 ? x : (n & 2) ? -value : value;
 }
@@ -138,9 +138,9 @@ static inline T rx_sine_T(T x) {
     return x == 0.0 ? x : (n & 2) ? -value : value;
 }
 
-static inline T rx_cosine_near_T(T x) {
+static inline T rx_cosine_fast_T(T x) {
     T r, low;
-    int n = rx_trig_reduce_near_T(x, &r, &low) + 1;
+    int n = rx_trig_reduce_fast_T(x, &r, &low) + 1;
     T value = rx_trig_value_T(r, low, n & 1);
     return (n & 2) ? -value : value;
 }
@@ -158,9 +158,9 @@ static inline T rx_tan_of_T(T x, int n, T r, T low) {
     return x == 0.0 ? x : value;
 }
 
-static inline T rx_tan_near_T(T x) {
+static inline T rx_tan_fast_T(T x) {
     T r, low;
-    int n = rx_trig_reduce_near_T(x, &r, &low);
+    int n = rx_trig_reduce_fast_T(x, &r, &low);
     return rx_tan_of_T(x, n, r, low);
 }
 

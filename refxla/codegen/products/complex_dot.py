@@ -20,7 +20,7 @@ from ...analysis.index_expression import Index, constant, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of
 from .gemm import LOCAL_ROWS, LOCAL_TERMS, Product
@@ -75,7 +75,7 @@ class ComplexRows:
             return None
         n = self.numbers
         inputs = inputs_of(self.fusion, [self.operand])
-        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
         total = n.groups * n.m
         per_item = max(1, COPY_ELEMENTS // self.terms)
         out, block = f"a{len(inputs)}", Block()

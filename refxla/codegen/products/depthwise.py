@@ -16,7 +16,7 @@ from ...analysis.index_expression import Index, constant, delinearize, linearize
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
 from .gemm import store_outputs
@@ -80,7 +80,7 @@ class _Depthwise:
             return None
         n = self.numbers
         inputs = inputs_of(self.fusion, [self.right])
-        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
         per_item = max(1, COPY_ELEMENTS // n.groups)
         block = Block()
         with block.scope(f"for (int k = item * {per_item}; k < {per_item} * (item + 1) && k < {n.k}; ++k)"):
@@ -108,7 +108,7 @@ class _Depthwise:
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         arguments = [*map(input_argument, read), *map(output_argument, self.fusion.outputs)]
-        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(values)})
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(values)})
         pointers = []
         for access, copy in ((self.rows.access, self.rows.pointer), (self.access, self._copy)):
             if access is not None:

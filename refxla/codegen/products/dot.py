@@ -19,7 +19,7 @@ from ...device.description import Target
 from ...device.tile_configurations import choice_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of
 from ..loops import elementwise
@@ -239,7 +239,7 @@ class DotRows:
         """Elements from one strip of an item's copy to the next."""
         return self.most_terms * self.strip + SPREAD
 
-    def pack(self, block: Block, e: Elements, most: int, terms: str) -> tuple[str, ...]:
+    def pack(self, block: Block, e: ElementalIrEmitter, most: int, terms: str) -> tuple[str, ...]:
         n = self.numbers
         term = self.first + variable("t", 0, self.most_terms - 1)
         if self.strip == 1:
@@ -277,7 +277,7 @@ class DotRows:
                 self._copy(block, e, "first_row + r", place)
         return ()
 
-    def _copy(self, block: Block, e: Elements, row: str, place: str) -> None:
+    def _copy(self, block: Block, e: ElementalIrEmitter, row: str, place: str) -> None:
         """Copies the element of C variable k and a row to that place in `strips`."""
         n = self.numbers
         g, m, k = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("m", n.m), ("k", n.k)))
@@ -286,7 +286,13 @@ class DotRows:
         block.line(f"strips[{place}] = {value};")
 
     def _copy_strips(
-        self, block: Block, e: Elements, copy: ColumnsToStrips, terms: tuple[Index, str, int], to: str, strips: int
+        self,
+        block: Block,
+        e: ElementalIrEmitter,
+        copy: ColumnsToStrips,
+        terms: tuple[Index, str, int],
+        to: str,
+        strips: int,
     ) -> None:
         """Copies so many strips of terms (the first, how many, how far apart) from where they lie in memory."""
         n = self.numbers
@@ -303,7 +309,7 @@ class DotRows:
             return None
         n, strip = self.numbers, self.strip
         inputs = inputs_of(self.fusion, [self.operand])
-        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
         per_item = max(1, COPY_ELEMENTS // (strip * max(1, n.k)))
         total = n.groups * self.strips
         block = Block()

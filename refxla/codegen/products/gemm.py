@@ -33,7 +33,7 @@ from ...device.description import LINE, Target
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Elements
+from ..elemental_ir_emitter import Access, ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
 from .blocking import FEW_ROWS, Blocking, choose_blocking, columns_vary_first, reads_as_vectors
@@ -68,7 +68,7 @@ class Rows(Protocol):
     def inputs(self) -> list[Instruction]:
         """The inputs that `pack` reads."""
 
-    def pack(self, block: Block, e: Elements, most: int, terms: str) -> tuple[str, ...]:
+    def pack(self, block: Block, e: ElementalIrEmitter, most: int, terms: str) -> tuple[str, ...]:
         """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`.
         Returns the texts of the functions that do it."""
 
@@ -173,7 +173,7 @@ def _least(a: str, b: str) -> str:
     return f"({a} < {b} ? {a} : {b})"
 
 
-def store_outputs(fusion: Fusion, e: Elements, indices: Sequence[Index], block: Block) -> None:
+def store_outputs(fusion: Fusion, e: ElementalIrEmitter, indices: Sequence[Index], block: Block) -> None:
     """Stores the outputs, elementwise in the hero or reshapes of what is, at the hero's element of these indices."""
     dimensions = fusion.hero.shape.dimensions
     for output in fusion.outputs:
@@ -214,7 +214,7 @@ class _Main:
         values = [*read, *fusion.outputs]
         self.arguments = [*map(input_argument, read), *map(output_argument, fusion.outputs)]
         self.pointers = {i: f"a{n}" for n, i in enumerate(values)}
-        self.e = Elements(fusion, p.target, self.pointers)
+        self.e = ElementalIrEmitter(fusion, p.target, self.pointers)
         if p.rows.local:
             self.left = "strips"
         else:

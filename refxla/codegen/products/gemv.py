@@ -17,7 +17,7 @@ from ...analysis.index_expression import Index, constant, variable
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
 from .gemm import Indices, store_outputs
@@ -69,7 +69,7 @@ class MatrixVector:
         inputs |= {matrix.instruction, factor.instruction}
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
-        e = Elements(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
         # The chains of several strips overlap: one alone would wait four cycles for each term. Rows that fall on the
         # same few sets of the first cache, as those a power of two apart do, would push each other out: there it is
         # two strips, one some lines behind the other.

@@ -19,7 +19,7 @@ from ...device.description import Target
 from ...device.tile_configurations import choice_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..kernel_arguments import input_argument, inputs_of
 from .gemm import LOCAL_ROWS, LOCAL_TERMS
 from .micro_kernel import Loop
@@ -90,7 +90,7 @@ class WindowRows:
             return None
         sizes = [self.numbers.lhs[d] for d in self.layout]
         inputs = inputs_of(self.fusion, [self.operand])
-        e = Elements(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
         *outer, inner = sizes
         rows = prod(outer)
         per_item = max(1, COPY_ELEMENTS // inner)

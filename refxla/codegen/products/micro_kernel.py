@@ -140,7 +140,7 @@ class Loop:
         with block.scope(f"for (int k = {first}; k < {end}; ++k)"):
             if self.fetches:
                 place = f"(((first_line + k) & ((1 << lines) - 1)) * ({LINE} / (int)sizeof({self.element})))"
-                block.line(f"RX_FETCH(ahead + (long)((first_line + k) >> lines) * apart + {place});")
+                block.line(f"RX_PREFETCH(ahead + (long)((first_line + k) >> lines) * apart + {place});")
             for v in range(t.vectors):
                 place = f"q + (long)k * {self.steps[1]} + {v * t.lanes}"
                 block.line(f"const {t.vector} b{v} = *({self.spaces[1]}const vector*)({place});")

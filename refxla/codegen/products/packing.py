@@ -19,7 +19,7 @@ from ...device.description import Target
 from ...ir.plan import Argument, Fusion
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Elements
+from ..elemental_ir_emitter import Access, ElementalIrEmitter
 from ..elemental_rules import type_name
 
 DISTANT = 4096  # elements between terms that lie on pages of their own
@@ -48,7 +48,9 @@ def accumulation_type(result: str) -> str | None:
     return None
 
 
-def to_accumulation(e: Elements, instruction: Instruction, indices: Sequence[Index], name: str, block: Block) -> str:
+def to_accumulation(
+    e: ElementalIrEmitter, instruction: Instruction, indices: Sequence[Index], name: str, block: Block
+) -> str:
     """The C expression of an operand's element, converted to `name`, an accumulation type or a complex one."""
     value, own = e.value(instruction, indices, block), type_name(instruction)
     if own == name:
@@ -59,7 +61,7 @@ def to_accumulation(e: Elements, instruction: Instruction, indices: Sequence[Ind
     return f"({VECTORS[name][0]})({value})" if signed != name else value
 
 
-def from_accumulation(e: Elements, result: str, name: str, value: str, block: Block) -> str:
+def from_accumulation(e: ElementalIrEmitter, result: str, name: str, value: str, block: Block) -> str:
     """The C variable with an accumulated value in the result's register type, rounded once or with its low bits."""
     if name[0] == "u" and ELEMENT_TYPES[result].bits >= 8:
         return e.assign(result, f"({scalar.register_type(result)})({value})", block)
@@ -76,7 +78,7 @@ def direct_access(
     """
     if name != type_name(operand) and scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
         return None
-    e, block = Elements(fusion, target, {i: "x" for i in fusion.inputs}), Block()
+    e, block = ElementalIrEmitter(fusion, target, {i: "x" for i in fusion.inputs}), Block()
     e.value(operand, indices, block)
     if len(e.accesses) != 1 or block.text().count("\n") != 1:
         return None
@@ -86,7 +88,7 @@ def direct_access(
 def source_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index]) -> Access | None:
     """The Access of the only load behind the operand's element, whatever is done with what it loads; None where there
     are several, or one under a condition."""
-    e = Elements(fusion, target, {i: "x" for i in fusion.inputs})
+    e = ElementalIrEmitter(fusion, target, {i: "x" for i in fusion.inputs})
     e.value(operand, indices, Block())
     return e.accesses[0] if len(e.accesses) == 1 and not e.accesses[0].conditional else None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...analysis.index_expression import Index, constant, variable
 from ...ir.plan import Kernel
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Elements
+from ..elemental_ir_emitter import Access, ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
@@ -37,7 +37,7 @@ def pack_stage(p: Product, width: int) -> Kernel:
     terms = min(p.k, -(-max(1, PACK_ELEMENTS // (panels * width)) // 8) * 8)  # of k, for an item
     chunks = -(-p.k // terms)
     inputs = inputs_of(p.fusion, [p.right_operand])
-    e = Elements(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
+    e = ElementalIrEmitter(p.fusion, p.target, {i: f"a{n}" for n, i in enumerate(inputs)})
     block = Block()
     block.line(f"const int g = item / {chunks} * {p.shared};")
     block.line(f"const int first = item % {chunks} * {terms};")
@@ -68,7 +68,7 @@ class Panels:
 
     p: Product
     width: int
-    e: Elements
+    e: ElementalIrEmitter
     pointers: dict
     panels: tuple[Index, str, int]
     terms: tuple[Index, str, int]

@@ -29,7 +29,7 @@ from ...ir.op_table import ELEMENTWISE, ROWS
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, binary_opcode, combine, rounded
 from ..kernel_arguments import input_argument, output_argument
 from .accumulators import Loop, Slots, neutral, types_of, widest
@@ -99,7 +99,7 @@ class _Reduction:
         # One item then takes the leaves of a unit one after the other, in the same tree.
         self.serial = self.tree.leaves > 1 and again
         pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
-        self.elements = Elements(fusion, target, pointers)
+        self.elements = ElementalIrEmitter(fusion, target, pointers)
         self.block = Block()
         self.workspace = f"a{len(pointers)}"
         self.columns: dict[Instruction, list[str]] = {}  # reduces of style "column": the arrays of their totals

@@ -32,7 +32,7 @@ def is_streamed(owner: _Reduction) -> bool:
         return False
     if not t.single or any(o.shape.dimensions != owner.dims for o in late):
         return False
-    if sum(o.shape.bytes for o in late) < non_temporal_stores.STREAMED:
+    if sum(o.shape.bytes for o in late) < non_temporal_stores.NON_TEMPORAL_BYTES:
         return False
     sizes = [non_temporal_stores.size_of(o) for o in late]
     if not is_strip(owner) and not any(owner.expensive(o) for o in late):
@@ -117,7 +117,7 @@ def _emit_gathered(owner: _Reduction) -> None:
                 lines, left = (f"(ulong)({owner.gathered[o]} + {x * _pitch(owner, o)})" for x in (row, row + follows))
                 count, bits = non_temporal_stores.words(o, str(t.strip))
                 to = f"(ulong)({non_temporal_stores.place(e, store)})"
-                block.line(f"rx_strip_u{bits}({to}, {lines}, {left}, {count}, {starts}, {ends});")
+                block.line(f"rx_store_strip_u{bits}({to}, {lines}, {left}, {count}, {starts}, {ends});")
 
 
 def _pitch(owner: _Reduction, o: Instruction) -> int:

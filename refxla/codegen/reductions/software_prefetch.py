@@ -36,21 +36,23 @@ def fetched(owner: _Reduction) -> dict[int, Fetched]:
     if owner.target.kind != "cpu" or not owner.target.clang:
         return {}
     if is_strip(owner) and owner.streamed:
-        rows = [(i, ROWS_AHEAD * t.groups[-1].size, "RX_FETCH") for i in inputs]
-        return {0: rows, 1: [(i, t.strip, "RX_FETCH") for i in inputs]}
+        rows = [(i, ROWS_AHEAD * t.groups[-1].size, "RX_PREFETCH") for i in inputs]
+        return {0: rows, 1: [(i, t.strip, "RX_PREFETCH") for i in inputs]}
     if t.style == "column" and owner.streamed:
-        return {1: [(i, t.reduced_size * t.strip, "RX_FETCH") for i in inputs]}
+        return {1: [(i, t.reduced_size * t.strip, "RX_PREFETCH") for i in inputs]}
     if t.style == "column":
         short = t.strip == t.groups[-1].size <= SHORT
-        behind = [(i, AHEAD, "RX_FETCH") for i in inputs if short]
+        behind = [(i, AHEAD, "RX_PREFETCH") for i in inputs if short]
         return dict.fromkeys(range(len(owner.phases)), behind)
     if owner.together > 1:
         some = inputs if LANES <= t.groups[-1].size <= PARTS else ()  # shorter ones take longer to add
-        return {0: [(i, prod(g.size for g in t.groups[-2:]), "RX_FETCH") for i in some]}
+        return {0: [(i, prod(g.size for g in t.groups[-2:]), "RX_PREFETCH") for i in some]}
     if t.leaves > 1 or not t.single or t.reduced_size > ROW_LIMIT:
         return {}
     written = [o for o in owner.late if o.shape.dimensions == owner.dims and not owner.streamed]
-    return {1: [(i, t.reduced_size, "RX_FETCH") for i in inputs] + [(o, 0, "RX_FETCH_OWN") for o in written]}
+    return {
+        1: [(i, t.reduced_size, "RX_PREFETCH") for i in inputs] + [(o, 0, "RX_PREFETCH_FOR_WRITE") for o in written]
+    }
 
 
 def emit_fetches(owner: _Reduction, number: int, full: tuple[Index, ...], count: int) -> None:

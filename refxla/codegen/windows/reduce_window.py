@@ -25,7 +25,7 @@ from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements, Store
+from ..elemental_ir_emitter import ElementalIrEmitter, Store
 from ..elemental_rules import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
@@ -72,7 +72,7 @@ class _Kernel:
         inputs = inputs_of(fusion, fusion.outputs)
         self.arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs))
         self.pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
-        self.e = Elements(fusion, target, self.pointers)
+        self.e = ElementalIrEmitter(fusion, target, self.pointers)
         self.block = Block()
 
     def start(self) -> list[str]:
@@ -105,8 +105,8 @@ class _Kernel:
         """Stores the outputs at a placing whose accumulated values are known."""
         self.store_from(self.e, spots, placing, self.block)
 
-    def store_from(self, e: Elements, spots: Sequence[str], placing: list[Index], block: Block) -> None:
-        """That, by any Elements, into any block."""
+    def store_from(self, e: ElementalIrEmitter, spots: Sequence[str], placing: list[Index], block: Block) -> None:
+        """That, by any emitter, into any block."""
         dimensions = self.counts
         results = rounded(e, self.reducer, spots, block)
         e.bind(self.hero, placing, tuple(results) if self.hero.shape.is_tuple else results[0])
@@ -233,18 +233,18 @@ class _Cumulative(_Kernel):
 
     def _fetch(self, placing: list[Index], lane: str, count: int) -> None:
         """Has so many lanes of a later step read ahead, which lie far from those of this one."""
-        probe = Elements(self.fusion, self.target, self.pointers)
+        probe = ElementalIrEmitter(self.fusion, self.target, self.pointers)
         for operand in self.operands:
             probe.value(operand, placing, Block())
         for a in probe.accesses:
             step, size = a.position.factor("n"), non_temporal_stores.size_of(a.instruction)
             if step and a.position.factor(lane) == 1:
                 place = f"{self.pointers[a.instruction]} + ({a.position}) + {STEPS_AHEAD * step}l"
-                self.block.line(f"rx_fetch((ulong)({place}), {LINE}, {count * size // LINE});")
+                self.block.line(f"rx_prefetch((ulong)({place}), {LINE}, {count * size // LINE});")
 
     def _stores(self, placing: list[Index]) -> list[Store]:
         """What is stored at a placing."""
-        probe = Elements(self.fusion, self.target, self.pointers)
+        probe = ElementalIrEmitter(self.fusion, self.target, self.pointers)
         self.store_from(probe, tuple("0" for _ in self.types), placing, Block())
         return probe.stores
 
@@ -296,8 +296,8 @@ class _Cumulative(_Kernel):
                         block.line(f"{source}[{place}] = {value};")
                 product = int(binary_opcode(self.reducer) == "multiply")
                 kind, cast = RUNNING_TYPES[name]
-                block.line(f"rx_running_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, {cast}{totals}, "
-                           f"{cast}({done}), {room}l);")  # fmt: skip
+                block.line(f"rx_cumulative_{kind}((ulong)({address}), {step}l, {rows}, count, {product}, "
+                           f"{cast}{totals}, {cast}({done}), {room}l);")  # fmt: skip
                 if done == result:
                     with self._each(rows, first) as place:
                         for o, (array, wide, _) in lines.items():
@@ -321,7 +321,7 @@ class _Cumulative(_Kernel):
     def _is_direct(self, here: list[Index]) -> bool:
         """Whether the rows lie in memory as the sums take them."""
         (operand,) = self.operands
-        probe = Elements(self.fusion, self.target, self.pointers)
+        probe = ElementalIrEmitter(self.fusion, self.target, self.pointers)
         same = RUNNING_TYPES.get(type_name(operand)) == RUNNING_TYPES[self.types[0]]
         return same and not self.descending and probe.address(operand, here) is not None
 

@@ -23,7 +23,7 @@ from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, combine, rounded, type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
 from ..loops import elementwise
@@ -58,7 +58,7 @@ class _SelectAndScatter:
             lanes.narrow(-(-4 * target.compute_units // max(1, self.rows)))
         inputs = inputs_of(fusion, fusion.outputs)
         pointers = {i: f"a{n}" for n, i in enumerate((*inputs, self.hero))}
-        self.e, self.block = Elements(fusion, target, pointers), Block()
+        self.e, self.block = ElementalIrEmitter(fusion, target, pointers), Block()
         self.arguments = [*map(input_argument, inputs), output_argument(self.hero)]
         self.result = pointers[self.hero]
         # Sums of halves are held in f32 until all are there.

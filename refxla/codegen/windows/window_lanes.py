@@ -16,7 +16,7 @@ from refxla_spec.module import Window, WindowDimension
 
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 
 STRIP = 512  # lanes whose accumulators are held at a time
 
@@ -70,7 +70,7 @@ class Lanes:
                        f"{self.length} - {self.begin} : {self.strip};")  # fmt: skip
             self.width = "width"
 
-    def open_lane(self, e: Elements, block: Block, scopes: ExitStack, bounds: tuple[str, str] | None = None):
+    def open_lane(self, e: ElementalIrEmitter, block: Block, scopes: ExitStack, bounds: tuple[str, str] | None = None):
         """Opens the loop over the lanes of the strip, or over those within `bounds`: (C name, index of the lane)."""
         low, high = bounds or ("0", self.width)
         u = e.names.fresh("u")
@@ -100,7 +100,7 @@ class OpenWindow:
     """
 
     def __init__(
-        self, lanes: Lanes, e: Elements, block: Block, outer: dict[int, Index], scopes: ExitStack,
+        self, lanes: Lanes, e: ElementalIrEmitter, block: Block, outer: dict[int, Index], scopes: ExitStack,
         descending: bool = False,
     ) -> None:  # fmt: skip
         self.lanes, self.e, self.block = lanes, e, block

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from ...analysis.index_expression import Index, variable
 from ..c_block import Block
-from ..elemental_ir_emitter import Elements
+from ..elemental_ir_emitter import ElementalIrEmitter
 from .index_set_splitting import Range
 
 
-class Stretch:
+class StripMinedLoop:
     """Part number `part` of `size` indices out of 0..limit-1, the last part being shorter."""
 
-    def __init__(self, e: Elements, block: Block, part: Index, size: int, limit: int) -> None:
+    def __init__(self, e: ElementalIrEmitter, block: Block, part: Index, size: int, limit: int) -> None:
         self.e, self.block, self.limit = e, block, limit
         self.c_type = "int" if limit < 2**31 - size else "long"
         self.first, self.last = "0", str(limit)
