@@ -42,7 +42,6 @@ from .xla_relations import (
     _by_wider_precision,
     _end,
     _equal_real_parts,
-    _in_another_order,
     _mirrored,
     _of_distribution,
     _of_no_exponent,
@@ -449,16 +448,6 @@ DIFFERENCES = (
         where_given(_beside),
         "computes the fraction's random bits in the operand's type, which does not hold 2^8, and compares the result's "
         "limits in it",
-    ),
-    Difference(
-        "sorting elements of 2 bits",
-        XLA,
-        "reference",
-        'operation_semantics, Sort: for i < j "comparator(value[i], value[j]) = true" or neither way; and -1 is less '
-        "than 1.",
-        with_types(("sort",), "s2", "u2"),
-        lambda case, leaf, got, expected: np.full(got.shape, _in_another_order(got, expected)),
-        "leaves elements of s2 and u2 unsorted, sorts them as if they had no sign, or gives zeros",
     ),
     Difference(
         "accuracy of elementary functions",

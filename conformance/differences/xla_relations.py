@@ -207,12 +207,6 @@ def case_of_one(given: Sequence[np.ndarray]) -> np.ndarray:
     return (given[0] == 1) if len(given) == 2 else np.zeros(given[0].shape, bool)
 
 
-def _in_another_order(got: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether the elements are the same ones, or all zeros."""
-    ordered = (np.sort(x.astype(np.int8), axis=None) for x in (got, expected))
-    return not got.any() or bool(np.array_equal(*ordered))
-
-
 def _by_wider_precision(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Where a subnormal number has the digits and exponents that it has in a wider type, or becomes zero."""
     (x,) = operands(case, leaf)

@@ -14,6 +14,7 @@ from refxla_conformance.differences.programs import SIGNS
 from refxla_conformance.targets import Target
 from refxla_conformance.targets.reference import Reference
 from refxla_spec.compare import same_bits
+from refxla_spec.errors import UnsupportedError
 
 expectation = importlib.import_module("refxla_conformance.check").expectation
 
@@ -154,3 +155,44 @@ def test_an_excused_crash_names_what_is_said_of_it():
         assert d.explains is not None or d.fails or d.without or d.name == SIGNS, d.name
         if d.fails:
             assert d.says and not d.excuses("") and not d.excuses("something else went wrong"), d.name
+
+
+@cache
+def case_of(name: str) -> Case:
+    (case,) = collect(kinds=(name.partition("/")[0],), names=(name,))
+    return case
+
+
+def explained(case: Case, target: str, got: np.ndarray) -> np.ndarray:
+    """For each element of the result of a case whether some difference explains `got`."""
+    (wanted,) = expectation(case).values
+    known = [d for d in DIFFERENCES if d.explains is not None and d.touches(case, target)]
+    return np.logical_or.reduce([np.broadcast_to(d.explains(case, 0, got, wanted), got.shape) for d in known])
+
+
+def test_functions_of_small_floats_are_their_formulas_step_by_step():
+    case = case_of("edge/acos/f6e2m3fn")
+    (wanted,) = expectation(case).values
+    x = np.asarray(case.inputs[0]).astype(np.float64)
+    got = np.where(x < -1, -3.25, wanted.astype(np.float64)).astype(wanted.dtype)  # atan2(-0, x)
+    assert (x < -1).sum() > 10 and explained(case, "stablehlo", got)[x < -1].all()
+    for other in (-3.5, 3.25, 1.5, 7.5):
+        wrong = np.where(x < -1, other, wanted.astype(np.float64)).astype(wanted.dtype)
+        assert not explained(case, "stablehlo", wrong)[x < -1].any(), other
+
+
+def test_padding_of_a_reduce_window_is_the_initial_value_and_nothing_else():
+    case = case_of("structured/reduce-window/shifted_3")  # windows of 2, padding of 3, of 5 and a + b + 1
+    (wanted,) = expectation(case).values
+    got = wanted.copy()
+    got[[0, 1, 103, 104]], got[[2, 102]] = 17, wanted[[2, 102]] + 6
+    assert explained(case, "stablehlo", got).all()
+    assert not explained(case, "stablehlo", got + 6).any()
+    assert not explained(case, "stablehlo", wanted)[[0, 1, 2, 102, 103, 104]].any()
+
+
+def test_a_sort_that_xla_does_beside_its_array_is_not_asked_for():
+    target = pytest.importorskip("refxla_conformance.targets.xla_cpu").XlaCpu()
+    case = case_of("structured/sort/s2_to_u4")
+    with pytest.raises(UnsupportedError, match="less than 4 bits"):
+        target.run(case.module, case.inputs)
