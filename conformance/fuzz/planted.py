@@ -206,7 +206,7 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 _evaluate = constant_folding._evaluate
 _key = cse.attribute_key
 _open_columns = packing_functions.open_columns
-_write_back = scheduler.Frame.write_back
+_write_back = scheduler.ComputationScheduler.write_back
 _schedule = scheduler.schedule
 
 
@@ -329,10 +329,11 @@ BUGS: tuple[Bug, ...] = (
     Bug("values that live at the same time lie in one place",
         lambda: patch.object(scheduler, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
-        lambda: patch.object(scheduler.Frame, "write_back", _one_after_another), ("planner",), False, ("while",),
-        FLOATS, 800),
+        lambda: patch.object(scheduler.ComputationScheduler, "write_back", _one_after_another), ("planner",), False,
+        ("while",), FLOATS, 800),
     Bug("a loop is written over an input that it reads elsewhere",
-        lambda: patch.object(scheduler.Frame, "in_place", lambda *_: True), ("planner",), False, ("reverse",)),
+        lambda: patch.object(scheduler.ComputationScheduler, "in_place", lambda *_: True), ("planner",), False,
+        ("reverse",)),
     Bug("two fused kernels run in the wrong order", lambda: patch.object(scheduler, "schedule", _last_two_exchanged),
         ("fusion",), False, ("reduce",)),
     Bug("the operands of subtract are exchanged", seen_by_emitters("subtract", _swapped), ("kernel", "subtract"), True,

@@ -16,7 +16,7 @@ from refxla_spec.module import Instruction, Module
 
 from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, optimize
-from refxla.scheduling.scheduler import Planned, make_plan
+from refxla.scheduling.scheduler import PlanningResult, make_plan
 
 GARBAGE = 0xA5
 SCRATCH = 64  # bytes of scratch memory that each simulated kernel asks for
@@ -52,7 +52,7 @@ def arrays(i: Instruction) -> list[Instruction]:
     return [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
 
 
-def plan(module: Module, without: tuple[str, ...] = ()) -> Planned:
+def plan(module: Module, without: tuple[str, ...] = ()) -> PlanningResult:
     """The plan of a module as the compiler makes it, with simulated kernels."""
     return make_plan(optimize(module, without), emit, fuse=FUSION not in without)
 

@@ -601,7 +601,7 @@ def assemble(plan, steps, code: list, launches: list, repeats: int) -> int:
             code += [JUMP, start]
             code[hole] = len(code)
         elif isinstance(step, plans.Repeat):
-            counted = [repeats, step.turns, *((-1, -1) if step.counter is None else (step.counter, step.table))]
+            counted = [repeats, step.trip_count, *((-1, -1) if step.counter is None else (step.counter, step.table))]
             code += [REPEAT, *counted, None]
             start = len(code)
             repeats = assemble(plan, step.body, code, launches, repeats + 1)

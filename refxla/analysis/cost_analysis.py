@@ -37,7 +37,7 @@ class Cost:
 
 def cost_of(plan: Plan) -> Cost:
     """The sum over a plan's fusions and their bands of rows; what loops run again is counted once."""
-    each = [(fusion_cost(f), f.turns) for f in plan.fusions]
+    each = [(fusion_cost(f), f.trip_count) for f in plan.fusions]
     return Cost(
         sum(c.bytes_read * n for c, n in each),
         sum(c.bytes_written * n for c, n in each),

@@ -1,11 +1,11 @@
-"""Which rows of several fusions need nothing of each other, and what the fusions are for a band of such rows.
+"""Tiling analysis: along which dimensions several fusions can be tiled together, and what they compute for one tile.
 
-The instructions are copied, with a leaf of its own for each use of a value from outside, and dimensions that count the
+The instructions are cloned, with a leaf of its own for each use of a value from outside, and dimensions that index the
 same thing are joined into classes: those of an elementwise operation with those of its operands, the batch and free
-dimensions of a dot with those of its result, the kept ones of a reduce, and so on. A class whose elements nobody adds
-up, cuts or mixes with another can be walked in bands: it is an axis. `Rows.body` then gives the instructions the
-shapes of one band. What they read from outside is a View, the part of a value that a band takes: the address of its
-first element is linear in where the band begins, and the elements lie from there as they do in the whole.
+dimensions of a dot with those of its result, the kept ones of a reduce, and so on. A class that no operation reduces,
+slices or mixes with another can be tiled: it is an axis. `TilingAnalysis.body` then gives the instructions the shapes
+of one tile. What they read from outside is a View, the part of a value that a tile takes: the address of its first
+element is linear in the start of the tile, and its elements have the strides of the whole value.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .._core.shapes import make
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .reduction_order import tree
 
-MOVES = ("reshape", "transpose", "broadcast", "slice")  # what only changes where an element of an input is found
+MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change where an element of an input is found
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Dimensions of `size` elements that are walked in steps of `block`. Where that does not go up, the last step
-    begins earlier and does some elements again."""
+    """Dimensions of `size` elements that are walked in steps of `block`. Where that does not divide `size`, the last
+    step begins earlier and computes some elements again."""
 
     size: int
     block: int
@@ -53,7 +53,7 @@ class Axis:
 @dataclass(frozen=True)
 class View:
     """A part of `value`, or where `value` is None of the table of starts of axis `table`: it begins `offset` bytes into
-    it, and `strides[a]` bytes further for each element by which the band begins later on axis a."""
+    it, and `strides[a]` bytes further for each element by which the tile begins later on axis a."""
 
     value: Instruction | None
     offset: int
@@ -61,7 +61,8 @@ class View:
     table: int = -1
 
     def text(self) -> str:
-        """How many bytes into the value a band's part begins, as C of s0, s1, ... and t0, t1, ... (Team.bands)."""
+        """How many bytes into the value the part of a tile begins, as C of s0, s1, ... and t0, t1, ... (see
+        PersistentKernel.tiles)."""
         if self.value is None:
             return f"t{self.table} * 4"
         steps = [f"(long)s{n} * {stride}" for n, stride in enumerate(self.strides) if stride]
@@ -69,14 +70,14 @@ class View:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every band takes the same, from the beginning."""
+        """Whether every tile reads the whole value."""
         return self.value is not None and not self.offset and not any(self.strides)
 
 
 @dataclass
-class Body:
-    """The instructions for one band: `computation` with a parameter for each of `views`, whose results are the bands of
-    the values `results`, each written to its View in `written`."""
+class TileBody:
+    """The instructions for one tile: `computation` has a parameter for each of `views`, and its results are the tiles
+    of the values `results`, each written to its View in `written`."""
 
     axes: tuple[Axis, ...]
     computation: Computation
@@ -88,10 +89,10 @@ class Body:
 Dimension = tuple[Instruction, int]
 
 
-class Rows:
+class TilingAnalysis:
     """The members of some fusions. `inputs` are the values that they read from memory, `is_inline` says which others
-    are written out at each use, `outputs` are members that a fusion writes, and `heroes` those that are no work to be
-    done twice. `is_supported` is false where an operation stands in the way."""
+    are recomputed at each use, `outputs` are members that a fusion writes, and `heroes` those that must not be computed
+    twice. `is_supported` is false if an operation prevents tiling."""
 
     def __init__(
         self,
@@ -102,31 +103,31 @@ class Rows:
         heroes: Collection[Instruction],
     ) -> None:
         self.inputs, self.is_inline = set(inputs), is_inline
-        self.sources: dict[Instruction, Instruction] = {}  # of what is an input moved: that input
-        self.copies: dict[Instruction, Instruction] = {}
-        self.leaves: list[tuple[Instruction, Instruction]] = []  # a parameter, and the value from outside that it is
-        self.made: list[Instruction] = []  # all copies, each after its operands
+        self.sources: dict[Instruction, Instruction] = {}  # the input that a chain of MOVES starts from
+        self.clones: dict[Instruction, Instruction] = {}
+        self.leaves: list[tuple[Instruction, Instruction]] = []  # a parameter, and the outside value that it stands for
+        self.instructions: list[Instruction] = []  # all clones, each after its operands
         self._joined: dict[Dimension, Dimension] = {}
         self._fixed: list[Dimension] = []
         self._free: list[Dimension] = []  # dimensions of dots' results that are of one operand
         self.is_supported = all(self._enter(i, outputs) for i in members)
         if not self.is_supported:
             return
-        self.outputs = [self.copies[i] for i in outputs]
-        self.is_supported = all(self._link(i) for i in self.made)
-        needed = [*self.outputs, *(self.copies[i] for i in heroes)]
+        self.outputs = [self.clones[i] for i in outputs]
+        self.is_supported = all(self._link(i) for i in self.instructions)
+        needed = [*self.outputs, *(self.clones[i] for i in heroes)]
         self.axes_of = {i: self._axes(i) for i in needed}
         fixed = {self._class(d) for d in self._fixed}
-        for i in self.made:
+        for i in self.instructions:
             classes = self._axes(i)
             fixed |= {c for c in classes if classes.count(c) > 1}
         everywhere = set.intersection(*(set(c) for c in self.axes_of.values()))
         self.free = everywhere - fixed
 
-    # -- the copies ------------------------------------------------------------------------------------------------
+    # -- the clones ------------------------------------------------------------------------------------------------
 
     def _enter(self, i: Instruction, outputs: Collection[Instruction]) -> bool:
-        """Copy a member; False if its operation is none that can be walked in bands."""
+        """Clone a member; False if its operation cannot be tiled."""
         if not i.shape.is_array or i.opcode not in ROWS or not all(o.shape.size for o in (i, *i.operands)):
             return False
         if i.opcode in MOVES and i not in outputs:
@@ -134,25 +135,25 @@ class Rows:
             if source in self.inputs:
                 self.sources[i] = source
                 return True
-        self.copies[i] = self._copy(i)
+        self.clones[i] = self._clone(i)
         return True
 
-    def _copy(self, i: Instruction) -> Instruction:
+    def _clone(self, i: Instruction) -> Instruction:
         operands = [self._use(o) for o in i.operands]
         made = Instruction(i.name, i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
-        self.made.append(made)
+        self.instructions.append(made)
         return made
 
     def _use(self, i: Instruction) -> Instruction:
-        """The copy of an operand: each use of what comes from outside, or is written out, has one of its own."""
-        if i in self.copies:
-            return self.copies[i]
+        """The clone of an operand: each use of an outside or recomputed value has its own."""
+        if i in self.clones:
+            return self.clones[i]
         if i in self.inputs or i in self.sources:
             leaf = Instruction(i.name, "parameter", i.shape, [], {"number": len(self.leaves)})
             self.leaves.append((leaf, i))
-            self.made.append(leaf)
+            self.instructions.append(leaf)
             return leaf
-        return self._copy(i)
+        return self._clone(i)
 
     # -- classes of dimensions -----------------------------------------------------------------------------------------
 
@@ -240,15 +241,15 @@ class Rows:
             self._fix(o, contracted)
         return True
 
-    # -- bands ---------------------------------------------------------------------------------------------------------
+    # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def leading(self, results: Collection[Instruction]) -> list[Dimension]:
-        """The axes that are the first dimensions of all `results` (members), in order: a band of them, whole in all but
-        the last axis that it cuts, is one piece of memory."""
+        """The axes that are the leading dimensions of all `results` (members), in order: a tile of them, whole in
+        all but the last axis that it cuts, is contiguous in memory."""
         common: list[Dimension] | None = None
         for i in results:
             found = []
-            for c in self._axes(self.copies[i]):
+            for c in self._axes(self.clones[i]):
                 if c not in self.free:
                     break
                 found.append(c)
@@ -265,51 +266,53 @@ class Rows:
         return i.shape.dimensions[d]
 
     def is_row(self, axis: Dimension) -> bool:
-        """Whether an axis counts rows or columns of a dot, which then has fewer in a band; else it counts dots."""
+        """Whether an axis counts rows or columns of a dot, of which a tile has fewer; else it counts batches."""
         return any(self._class(d) == axis for d in self._free)
 
     def share(self, i: Instruction, classes: Sequence[Dimension], axes: Sequence[Axis]) -> float:
-        """Which part of a copy's elements a band has."""
+        """The share of a clone's elements that a tile has."""
         own = self._axes(i)
         return prod(a.block / a.size for c, a in zip(classes, axes, strict=True) if c in own)
 
     def reads(self, classes: Sequence[Dimension], axes: Sequence[Axis]) -> list[tuple[float, bool]]:
-        """Of each leaf the bytes that a band reads, and whether the next band along the last axis reads others."""
+        """For each leaf the bytes that a tile reads, and whether the next tile along the last axis reads others."""
         last = classes[-1]
         return [(x.shape.bytes * self.share(x, classes, axes), last in self._axes(x)) for x, _ in self.leaves]
 
-    def body(self, classes: Sequence[Dimension], axes: Sequence[Axis], results: Sequence[Instruction]) -> Body | None:
-        """The instructions for a band, which writes `results`; None where a sum would have another order, or what is
-        read or written does not lie so that a View finds it. The copies are used up: ask once."""
+    def body(
+        self, classes: Sequence[Dimension], axes: Sequence[Axis], results: Sequence[Instruction]
+    ) -> TileBody | None:
+        """The instructions for a tile, which writes `results`; None if a reduction order would change, or if what is
+        read or written is not a View. This consumes the clones: call it once."""
         index = {c: n for n, c in enumerate(classes)}
-        of = {i: [index.get(self._class((i, d)), -1) for d in range(i.shape.rank)] for i in self.made}
-        if not all(_same_tree(i, of[i.operands[0]], axes) for i in self.made if i.opcode == "reduce"):
+        of = {i: [index.get(self._class((i, d)), -1) for d in range(i.shape.rank)] for i in self.instructions}
+        if not all(_same_order(i, of[i.operands[0]], axes) for i in self.instructions if i.opcode == "reduce"):
             return None
-        body = Body(tuple(axes), Computation("band"))
+        body = TileBody(tuple(axes), Computation("tile"))
         for leaf, value in self.leaves:
             if not self._take(body, leaf, value, of[leaf], axes):
                 return None
-        for i in self.made:
+        for i in self.instructions:
             if i.opcode != "parameter" and i not in body.computation.instructions:
                 self._cut(body, i, of[i], axes)
         for i in results:
-            copy = self.copies[i]
+            copy = self.clones[i]
             view = _view(i, of[copy], axes, i.shape.dimensions, row_major(i.shape.dimensions), 0)
             if view is None or not is_dense(copy.shape.dimensions, row_major(i.shape.dimensions)):
                 return None
             body.results.append(i)
             body.written.append(view)
-        leaves = [self.copies[i] for i in results]
-        root = Instruction("band", "tuple", Shape.tuple_of(*(i.shape for i in leaves)), leaves)
+        leaves = [self.clones[i] for i in results]
+        root = Instruction("tile", "tuple", Shape.tuple_of(*(i.shape for i in leaves)), leaves)
         parameters = body.computation.instructions
         body.computation = Computation(
-            "band", [*parameters, *(i for i in post_order(root) if i not in set(parameters))]
+            "tile", [*parameters, *(i for i in post_order(root) if i not in set(parameters))]
         )
         body.computation.root = root
         return body
 
-    def _take(self, body: Body, leaf: Instruction, value: Instruction, of: list[int], axes: Sequence[Axis]) -> bool:
-        """Make a leaf what a band reads of a value: a parameter, or a slice of one, seen through moves."""
+    def _take(self, body: TileBody, leaf: Instruction, value: Instruction, of: list[int], axes: Sequence[Axis]) -> bool:
+        """Turn a leaf into what a tile reads of a value: a parameter, or a slice of one, seen through MOVES."""
         source = self.sources.get(value, value)
         found = strides_of(value, source)
         dimensions = block_dimensions(leaf.shape.dimensions, of, axes)
@@ -336,13 +339,13 @@ class Rows:
         return True
 
     @staticmethod
-    def _parameter(body: Body, i: Instruction, view: View) -> None:
+    def _parameter(body: TileBody, i: Instruction, view: View) -> None:
         i.attributes = {"number": len(body.views)}
         body.views.append(view)
         body.computation.instructions.append(i)
 
-    def _cut(self, body: Body, i: Instruction, of: list[int], axes: Sequence[Axis]) -> None:
-        """Give a copy the shape that it has in a band."""
+    def _cut(self, body: TileBody, i: Instruction, of: list[int], axes: Sequence[Axis]) -> None:
+        """Give a clone the shape that it has in a tile."""
         before, shape = i.shape.dimensions, i.shape.with_dimensions(block_dimensions(i.shape.dimensions, of, axes))
         if shape.dimensions == before:
             return
@@ -366,7 +369,7 @@ class Rows:
 
 
 def runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The shortest stretches of dimensions with equal numbers of elements, of a reshape; sizes of 1 are left out."""
+    """The shortest runs of dimensions of a reshape with equal numbers of elements, without dimensions of size 1."""
     found, a, b = [], 0, 0
     left, right = ([d for d, n in enumerate(s) if n != 1] for s in (old, new))
     while a < len(left) and b < len(right):
@@ -387,13 +390,13 @@ def runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[i
 
 
 def row_major(dimensions: Sequence[int]) -> list[int]:
-    """By how many elements one index more of each dimension lies further on in a dense array."""
+    """The strides of a dense array in elements."""
     return [prod(dimensions[d + 1 :]) for d in range(len(dimensions))]
 
 
 def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None], int] | None:
-    """How far apart the elements of `source`, seen through the MOVES that make `value` of it, lie in its memory along
-    each dimension (None: not evenly), and where the first one is, in elements. None where nobody can tell."""
+    """The strides, in elements of `source`, of a `value` that MOVES make of it (None for a dimension without a constant
+    stride), and the offset of its first element. None if they are unknown."""
     chain, i = [], value
     while i is not source:
         chain.append(i)
@@ -432,12 +435,12 @@ def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None
 
 
 def block_dimensions(dimensions: Sequence[int], of: Sequence[int], axes: Sequence[Axis]) -> tuple[int, ...]:
-    """The dimensions of a band; of[d] is the axis of dimension d, or -1. Dimensions of size 1 have no axis."""
+    """The dimensions of a tile; of[d] is the axis of dimension d, or -1. Dimensions of size 1 have no axis."""
     return tuple(axes[a].block if a >= 0 and n != 1 else n for n, a in zip(dimensions, of, strict=True))
 
 
 def is_dense(dimensions: Sequence[int], strides: Sequence[int | None]) -> bool:
-    """Whether an array of these dimensions, whose elements lie so far apart, is one piece of memory in order."""
+    """Whether an array of these dimensions and strides is contiguous, in row-major order."""
     return all(n == 1 or s == m for n, s, m in zip(dimensions, strides, row_major(dimensions), strict=True))
 
 
@@ -459,8 +462,8 @@ def _view(
     return View(source, offset * size, tuple(steps))
 
 
-def _same_tree(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) -> bool:
-    """Whether a reduce adds up the elements of a band in the order in which it adds up those of all."""
+def _same_order(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) -> bool:
+    """Whether a reduce has the same reduction order for a tile as for the whole operand."""
 
     def order(dimensions: Sequence[int]) -> Hashable:
         t = tree(dimensions, reduce.dimensions)

@@ -1,4 +1,4 @@
-"""How many turns a loop takes, where its state says so before it runs."""
+"""Trip counts: how many iterations a while loop runs, where its initial state tells."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
 
 @dataclass(frozen=True)
 class Counter:
-    """Element `index` of a loop's state: `start` in the first turn, `step` more in each next one, for `turns` turns."""
+    """Element `index` of a loop's state is `start` at first and grows by `step` in each of `trip_count` iterations."""
 
     index: int
     start: int
     step: int
-    turns: int
+    trip_count: int
 
     def values(self, dtype: np.dtype) -> np.ndarray:
-        """The counter in every turn, and behind them what it is after the loop."""
-        return np.array([self.start + self.step * k for k in range(self.turns + 1)], dtype)
+        """The counter in each iteration, followed by its value after the loop."""
+        return np.array([self.start + self.step * k for k in range(self.trip_count + 1)], dtype)
 
 
 def counter_of(loop: Instruction) -> Counter | None:
-    """The counter that ends a while: an integer that is a constant at first, has one added to it in every turn, and is
-    compared with a constant. None where there is none, or where it would leave its type's range."""
+    """The counter that ends a loop: an integer that starts as a constant, changes by a constant in each iteration,
+    and is compared with a constant. None if there is none, or if it would leave the range of its type."""
     test = loop.condition.root
     if test.opcode != "compare" or len(test.operands) != 2:
         return None
@@ -39,17 +39,16 @@ def counter_of(loop: Instruction) -> Counter | None:
         step = _step(loop, index)
         if start is None or not step:
             continue
-        turns = _turns(start, step, bound, direction)
+        trip_count = _trip_count(start, step, bound, direction)
         info = np.iinfo(counted.shape.element_type.dtype)
-        if turns is not None and info.min <= start + turns * step <= info.max:
-            return Counter(index, start, step, turns)
+        if trip_count is not None and info.min <= start + trip_count * step <= info.max:
+            return Counter(index, start, step, trip_count)
     return None
 
 
 def covers(loop: Instruction, counter: Counter, k: int) -> bool:
-    """Whether the turns of a loop write all of element k of its state before anything reads it, so that what it is at
-    first does not matter: each turn writes the slice whose number the counter gives, and the body does nothing else
-    with it."""
+    """Whether a loop overwrites all of element k of its state before reading it, so that its initial value does not
+    matter: each iteration writes the slice that the counter selects, and the body does nothing else with it."""
     body = loop.body
     update = body.root.operands[k] if body.root.opcode == "tuple" else None
     if update is None or update.opcode != "dynamic-update-slice" or _element(body, update.operands[0]) != k:
@@ -61,21 +60,21 @@ def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     whole, part = update.shape.dimensions, update.operands[1].shape.dimensions
     along = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
     if len(along) != 1 or part[along[0]] != 1:
-        return False  # in the others there is but one place for it
-    places = turn_values(loop, counter, update.operands[2 + along[0]])
+        return False  # along every other dimension the slice has one possible position
+    places = iteration_values(loop, counter, update.operands[2 + along[0]])
     if places is None:
         return False
     return len(np.unique(np.clip(places, 0, whole[along[0]] - 1))) == whole[along[0]]
 
 
-def kept_elements(loop: Instruction) -> set[int]:
-    """The elements of a loop's state that no turn changes."""
+def loop_invariant_elements(loop: Instruction) -> set[int]:
+    """The elements of a loop's state that are the same in every iteration."""
     root = loop.body.root
     return {k for k, o in enumerate(root.operands) if _element(loop.body, o) == k} if root.opcode == "tuple" else set()
 
 
-def turn_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarray | None:
-    """The value of a scalar integer of the body in each turn, where it follows from the counter; None where not."""
+def iteration_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarray | None:
+    """The value of a scalar integer of the body in each iteration, if it follows from the counter; else None."""
     if i.shape.element_type.name not in ("s32", "s64") or i.shape.rank:
         return None
     dtype = i.shape.element_type.dtype
@@ -83,15 +82,15 @@ def turn_values(loop: Instruction, counter: Counter, i: Instruction) -> np.ndarr
         return counter.values(dtype)[:-1]
     known = _integer(loop, loop.body, i)
     if known is not None:
-        return np.full(counter.turns, known, dtype)
+        return np.full(counter.trip_count, known, dtype)
     if i.opcode not in _INTEGER_OPERATIONS:
         return None
-    values = [turn_values(loop, counter, o) for o in i.operands]
+    values = [iteration_values(loop, counter, o) for o in i.operands]
     return None if any(v is None for v in values) else _INTEGER_OPERATIONS[i.opcode](*values)
 
 
 def without_counting(body: Computation, counter: Counter) -> Computation:
-    """The body of a loop that leaves its counter as it was: who runs it counts."""
+    """The body of a loop without the update of its counter: whoever runs the loop counts."""
     leaves = list(body.root.operands)
     leaves[counter.index] = state_values(body)[counter.index]
     root = Instruction(body.root.name, "tuple", body.root.shape, leaves)
@@ -100,7 +99,7 @@ def without_counting(body: Computation, counter: Counter) -> Computation:
 
 
 def state_values(computation: Computation) -> dict[int, Instruction]:
-    """By element number, how a computation of one tuple parameter reads that element."""
+    """For each element number, the instruction that reads that element of the computation's tuple parameter."""
     parameter = computation.parameters[0]
     return {
         i.index: i for i in computation.instructions if i.opcode == "get-tuple-element" and i.operands[0] is parameter
@@ -114,8 +113,8 @@ def _mirrored(test: Instruction) -> str:
     return _MIRRORED.get(test.direction, "")
 
 
-def _turns(start: int, step: int, limit: int, direction: str) -> int | None:
-    """How often start, start + step, ... stands in that relation to the limit, from the first one on."""
+def _trip_count(start: int, step: int, limit: int, direction: str) -> int | None:
+    """How many values of start, start + step, ... fulfil the comparison with the limit before one does not."""
     if direction == "NE":
         whole, rest = divmod(limit - start, step)
         return whole if rest == 0 and whole >= 0 else None
@@ -128,7 +127,7 @@ def _turns(start: int, step: int, limit: int, direction: str) -> int | None:
 
 
 def _step(loop: Instruction, index: int) -> int | None:
-    """What a turn adds to that element."""
+    """What an iteration adds to an element of the state; None if that is not a constant."""
     after = loop.body.root.operands[index] if loop.body.root.opcode == "tuple" else None
     if after is None or after.opcode not in ("add", "subtract"):
         return None
@@ -147,7 +146,7 @@ def _element(computation: Computation, i: Instruction) -> int | None:
 
 
 def _integer(loop: Instruction, computation: Computation, i: Instruction) -> int | None:
-    """The value of a scalar integer that is a constant, or an element of the state that no turn changes."""
+    """The value of a scalar integer that is a constant, or a loop-invariant element of the state that starts as one."""
     index = _element(computation, i)
     if index is None:
         return _constant(i)

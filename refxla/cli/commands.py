@@ -25,7 +25,7 @@ from ..progress import waiting
 from ..runtime import calibration
 from ..runtime import devices as found
 from ..runtime.disk_cache import cache as disk
-from ..scheduling.scheduler import Planned
+from ..scheduling.scheduler import PlanningResult
 from .console import read_bytes, write, write_bytes
 from .console import show as display
 
@@ -39,7 +39,7 @@ def load(name: str, lenient: bool = False, elided: str | None = None) -> Module:
     return frontends.named(where, lambda: frontends.load(data, lenient, elided=elided))
 
 
-def planned(module: Module, options: argparse.Namespace) -> tuple[Module, Planned, found.Device]:
+def planned(module: Module, options: argparse.Namespace) -> tuple[Module, PlanningResult, found.Device]:
     """The optimized module, its plan, and the device it is planned for, with the command's options. Raises Error."""
     if options.device == REFERENCE:
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")

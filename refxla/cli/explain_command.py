@@ -49,7 +49,7 @@ def header(explanation: Explanation, device: str) -> Text:
         ("needs", f"{bytes_text(plan.arena_bytes)} of temporary memory", "default"),
     ):
         text.append(f"{word} ", "dim").append(value, style).append("   ")
-    for line in explanation.tiled():
+    for line in explanation.winograd_convolutions():
         text.append(f"\n{line}", "default")
     return text
 

@@ -57,7 +57,7 @@ class Program:
 
 class _Dispatcher:
     """A __kernel, whose name is whole when its part is, and the functions behind it: (name, pointer types, the
-    items of a team's, which takes their number and where it is in its phases, too; else 0)."""
+    items of a persistent kernel, which also takes the number of workers and its place in the phases; else 0)."""
 
     def __init__(self, name: str) -> None:
         self.name, self.items = name, 1
@@ -79,16 +79,16 @@ class _Dispatcher:
         lines = [f"__kernel void {self.name}(const int which, const int base{pointers}) {{"]
         lines.append("    const int item = base + (int)get_global_id(0);")
         lines.append("    switch (which) {")
-        for which, (name, types, team) in enumerate(self.functions):
+        for which, (name, types, workers) in enumerate(self.functions):
             args = "".join(f", ({t})p{n}" for n, t in enumerate(types))
-            if not team:
+            if not workers:
                 lines.append(f"    case {which}: {name}(item{args}); break;")
                 continue
             lines += [
                 f"    case {which}: {{",
                 "        int phase[3] = {0, 0, 0};",
-                f"        {name}(item, {team}, phase{args});",
-                f"        rx_leave_s32((__global long*)p0, {team});",
+                f"        {name}(item, {workers}, phase{args});",
+                f"        rx_leave_s32((__global long*)p0, {workers});",
                 "        break;",
                 "    }",
             ]
@@ -157,7 +157,7 @@ class Builder:
             texts |= {h: len(h) for n, _ in called for h in self._functions.helpers[n]}
             dispatcher = self._dispatcher(len(types), texts)
             self._launched[name] = (dispatcher, len(dispatcher.functions))
-            dispatcher.functions.append((name, types, kernel.items if kernel.team else 0))
+            dispatcher.functions.append((name, types, kernel.items if kernel.persistent else 0))
             dispatcher.texts |= texts
             dispatcher.items = max(dispatcher.items, kernel.items)
         return self._launched[name]
@@ -219,7 +219,7 @@ class _Functions:
         restrict = "" if called else " restrict"  # two arguments of a merged kernel may be one value
         parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
         body = re.sub(r"\bcall_(\d+)\(", lambda m: f"{called[int(m[1])]}(", kernel.body) if called else kernel.body
-        size = "const int team, __private int* phase, " if kernel.team else ""
+        size = "const int workers, __private int* phase, " if kernel.persistent else ""
         text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
         key = (self.wide if kernel.registers else "", text)
         if key not in self.names:

@@ -35,8 +35,8 @@ from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import Ahead
 from ..runtime.program_build import part_size
-from ..scheduling.kernel_deduplication import Equal
-from ..scheduling.scheduler import Planned, make_plan
+from ..scheduling.kernel_deduplication import KernelDeduplicator
+from ..scheduling.scheduler import PlanningResult, make_plan
 from . import autotuner, compilation_cache
 from .compilation_cache import Compilation
 from .diagnostics import check_values, emit, located
@@ -76,7 +76,7 @@ class Compiled(Executable):
         self,
         request: Request,
         made: Compilation,
-        planning: tuple[Module, Planned] | None = None,
+        planning: tuple[Module, PlanningResult] | None = None,
         ahead: Ahead | None = None,
     ) -> None:
         """`planning` is what `plan_module` gave for the request, if it was asked; `ahead` what began to compile it."""
@@ -86,7 +86,7 @@ class Compiled(Executable):
         super().__init__(made.plan, made.program, request.device, made.cost.operations, ahead)
 
     @cached_property
-    def _planning(self) -> tuple[Module, Planned]:
+    def _planning(self) -> tuple[Module, PlanningResult]:
         return plan_module(self.hlo, self._request.target, self._request.without)
 
     @property
@@ -100,7 +100,7 @@ class Compiled(Executable):
         return self._planning[0]
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlanningResult:
         """The plan with its fusions, and how it came about."""
         return self._planning[1]
 
@@ -257,7 +257,7 @@ def _uncollected() -> Iterator[None]:
 def _executable(
     request: Request,
     made: Compilation,
-    planning: tuple[Module, Planned] | None = None,
+    planning: tuple[Module, PlanningResult] | None = None,
     ahead: Ahead | None = None,
 ) -> Compiled:
     return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead)
@@ -268,7 +268,7 @@ def plan_module(
     target: Any,
     without: Collection[str] = (),
     made: Callable[[Kernel], object] | None = None,
-) -> tuple[Module, Planned]:
+) -> tuple[Module, PlanningResult]:
     """The optimized module and its plan for a target; nothing is built yet. `made` is called with kernels that are sure
     to be launched, when they are made.
 
@@ -280,11 +280,11 @@ def plan_module(
         check_values(optimized)
         fuse = FUSION not in without
         cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
-        emitter = Equal(partial(emit, target=target))
-        bands = TILED_FUSION not in without
+        emitter = KernelDeduplicator(partial(emit, target=target))
+        tiled_fusion = TILED_FUSION not in without
         costs = Costs(*target.costs) if target.costs else Costs()
-        planned = make_plan(optimized, emitter, costs, fuse, cores, target.team, made, bands)
-        planned.tilings = tilings
+        planned = make_plan(optimized, emitter, costs, fuse, cores, target.persistent, made, tiled_fusion)
+        planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:
         raise located(problem, module) from None
@@ -292,7 +292,7 @@ def plan_module(
 
 def plan_tuned(
     module: Module, device: Device, without: Collection[str] = (), target: Target | None = None
-) -> tuple[Module, Planned]:
+) -> tuple[Module, PlanningResult]:
     """The same, with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
     target = target or device.target
     optimized, planned = plan_module(module, target, without)

@@ -9,31 +9,31 @@ from refxla_spec.module import Instruction
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
 from ..ir.plan import Fusion, Kernel
 from ..passes.winograd_convolution import Decision
-from ..scheduling.merged_kernel import Merged
-from ..scheduling.scheduler import Planned, Refusal
-from ..scheduling.tiled_fusion import Weighed
+from ..scheduling.merged_kernel import MergedLaunch
+from ..scheduling.scheduler import PlanningResult, Refusal
+from ..scheduling.tiled_fusion import TilingDecision
 
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]
 
 
 class Explanation:
-    """Prints as text; `kernels`, `refusals`, `merged` and `bands` hold the same as data."""
+    """Prints as text; `kernels`, `refusals`, `merged_launches` and `tiled_fusions` hold the same as data."""
 
-    def __init__(self, planned: Planned) -> None:
+    def __init__(self, planned: PlanningResult) -> None:
         self.name = planned.plan.name
         self.plan = planned.plan
         self.kernels: list[tuple[Fusion, Cost]] = [(f, fusion_cost(f)) for f in planned.plan.fusions]
         self.refusals: list[Refusal] = planned.refusals
-        self.merged: list[Merged] = planned.merged
-        self.tilings: tuple[Decision, ...] = planned.tilings
-        self.bands: list[Weighed] = planned.bands
+        self.merged_launches: list[MergedLaunch] = planned.merged_launches
+        self.winograd: tuple[Decision, ...] = planned.winograd
+        self.tiled_fusions: list[TilingDecision] = planned.tiled_fusions
         self.costs = planned.costs
-        self._sharing = {name: m for m in planned.merged for lane in m.lanes for name in lane}
+        self._sharing = {name: m for m in planned.merged_launches for section in m.sections for name in section}
 
     def __str__(self) -> str:
         total = cost_of(self.plan)
         plural = "" if len(self.kernels) == 1 else "s"
-        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}", *self.tiled()]
+        lines = [f"{self.name}: {len(self.kernels)} fusion{plural}; {total}", *self.winograd_convolutions()]
         for number, (fusion, cost) in enumerate(self.kernels, 1):
             lines.append("")
             lines.append(f"{number}. {fusion.name} ({fusion.kind})")
@@ -45,7 +45,7 @@ class Explanation:
             lines += [f"   runs    {text}" for text in self.runs(fusion)]
             apart = (_refusal(r) for r in self.refusals if r.user == fusion.name)
             lines += [f"   apart   {text}" for text in dict.fromkeys(apart)]
-            lines += [f"   bands   {d}" for d in self.bands if fusion.name == d.fusions[0]]
+            lines += [f"   tiles   {d}" for d in self.tiled_fusions if fusion.name == d.fusions[0]]
         c = self.costs
         lines += ["", f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"]
         return "\n".join(lines)
@@ -71,10 +71,10 @@ class Explanation:
 
         return [k for name, k in parts.items() if owner(name) == fusion.name]
 
-    def tiled(self) -> list[str]:
+    def winograd_convolutions(self) -> list[str]:
         """Which convolutions are computed in tiles and which are not, and why; [] where that was not asked for."""
         reasons: dict[tuple[bool, str], list[str]] = {}
-        for d in self.tilings:
+        for d in self.winograd:
             reasons.setdefault((d.done, d.reason), []).append(d.name)
         words = {True: "in tiles", False: "no tiles"}
         return [f"{words[done]}: {', '.join(names)}: {reason}" for (done, reason), names in reasons.items()]
@@ -91,18 +91,18 @@ def _refusal(r: Refusal) -> str:
     return f"{made} ({r.apart / 1e3:.1f} us against {r.fused / 1e3:.1f} us)" if r.fused else made
 
 
-def _sharing(m: Merged, name: str) -> str:
-    """What a kernel's part in a merged kernel is, and what the cost model says for it."""
-    (lane,) = [lane for lane in m.lanes if name in lane]
+def _sharing(m: MergedLaunch, name: str) -> str:
+    """The place of a kernel in a merged launch, and the cost model's reason for it."""
+    (section,) = [section for section in m.sections if name in section]
     parts = []
-    if len(lane) > 1:
-        parts.append(f"number {lane.index(name) + 1} of {len(lane)} in turn")
-    if len(m.lanes) > 1:
-        parts.append(f"beside {len(m.lanes) - 1} other{'s' * (len(m.lanes) > 2)}")
-    if m.team:
-        parts.append("by a team")
-    if m.turns > 1:
-        parts.append(f"{m.turns} turns")
+    if len(section) > 1:
+        parts.append(f"number {section.index(name) + 1} of {len(section)} in sequence")
+    if len(m.sections) > 1:
+        parts.append(f"in parallel with {len(m.sections) - 1} other{'s' * (len(m.sections) > 2)}")
+    if m.persistent:
+        parts.append("as a phase of a persistent kernel")
+    if m.trip_count > 1:
+        parts.append(f"{m.trip_count} iterations")
     costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"
     return f"in one launch, {m.name}: {', '.join(parts)} ({costs})"
 

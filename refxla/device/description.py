@@ -46,7 +46,7 @@ class Target:
     safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
     the words of clang's attribute `target`; "" where there are none. `choices` says how matrix products are cut, by
     their signatures (tile_configurations.py), where that was found by measuring.
-    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `team` says that
+    `bare` says that programs compile without the header of OpenCL's functions, which saves time. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
     in tiles, as was asked for (passes/winograd_convolution.py). `costs` are the numbers of the cost model that decides
     on fusion (Costs: nanoseconds of a byte, an operation, a launch); None for the usual ones.
@@ -61,7 +61,7 @@ class Target:
     max_vector: int
     bare: bool = False
     features: str = ""
-    team: bool = False
+    persistent: bool = False
     winograd: bool = False
     costs: tuple[float, float, float] | None = None
     choices: Mapping[str, Choice] = field(default_factory=dict, compare=False, repr=False)

@@ -23,7 +23,7 @@ RESULT = "result"  # memory that is handed to the caller
 CONSTANT = "constant"  # filled once, when the executable is made
 ARENA = "arena"  # one block for all temporaries, reused within a call
 WORKSPACE = "workspace"  # zeroed once; a kernel leaves it zeroed (counters of work groups that have finished)
-BAND = "band"  # while planning: a part of another buffer, for a band of rows (tiled_fusion.py)
+TILE = "tile"  # only while planning: one tile of another buffer (scheduling/tiled_fusion.py)
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,10 @@ class Fusion:
     `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
     are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
     "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
-    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop. `kept` are the
-    inputs that are the same in every turn of the loop around: what is made of them alone is made once, before it.
-    `turns` is for how many bands of rows a launch runs it (tiled_fusion.py), each of which the fusion's shapes are.
+    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop. `loop_invariant`
+    are the inputs that are the same in every iteration of the enclosing loop: what depends on them alone is computed
+    once, before the loop. `trip_count` is the number of tiles that one launch runs the fusion for
+    (scheduling/tiled_fusion.py); its shapes are those of one tile.
     """
 
     name: str
@@ -44,8 +45,8 @@ class Fusion:
     inputs: tuple[Instruction, ...]
     outputs: tuple[Instruction, ...]
     hero: Instruction | None = None
-    kept: tuple[Instruction, ...] = ()
-    turns: int = 1
+    loop_invariant: tuple[Instruction, ...] = ()
+    trip_count: int = 1
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,12 @@ class Kernel:
     chunk of the work. Any call may run beside any other.
 
     The body of a merged kernel (launch_merging.py) calls other kernels: `call_n(item, ...)` stands for the n-th of
-    `calls`. `us` is what the cost model says all items take on one core, in microseconds (0: unknown). The items of a
-    `team` (persistent_kernel.py) go through phases together, and there may be any number of them, which the body knows
-    as `team`; `team_us` is how long `items` of them take. `helpers` are C functions that the body calls, "void f(...) {
-    ... }": those of the same text are one. `registers` says that it is compiled for all the vector registers there are
-    (Target.features): the sums of a matrix product want them, and so do the constants of an exponential.
+    `calls`. `us` is the cost model's estimate for all items on one core, in microseconds (0: unknown). The items of a
+    `persistent` kernel (persistent_kernel.py) are workers that run its phases together. There may be any number of
+    them, which the body knows as `workers`; `persistent_us` is the estimate for `items` workers. `helpers` are C
+    functions that the body calls, "void f(...) { ... }"; equal ones are emitted once. `registers` asks for all vector
+    registers of the device (Target.features): the sums of a matrix product need them, and so do the constants of an
+    exponential.
     """
 
     name: str
@@ -89,8 +91,8 @@ class Kernel:
     calls: tuple[Kernel, ...] = ()
     us: float = 0.0
     registers: bool = False
-    team: bool = False
-    team_us: float = 0.0
+    persistent: bool = False
+    persistent_us: float = 0.0
     helpers: tuple[str, ...] = ()
 
     def parts(self) -> tuple[Kernel, ...]:
@@ -141,12 +143,12 @@ class Loop:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Run `body` `turns` times. Where a loop's turns are known, nobody waits for a predicate.
+    """Run `body` `trip_count` times: a loop whose trip count is known needs no predicate.
 
-    In turn k buffer `counter` is element k of buffer `table`; both are None where the body counts by itself.
+    In iteration k buffer `counter` is element k of buffer `table`; both are None if the body counts for itself.
     """
 
-    turns: int
+    trip_count: int
     body: tuple[Step, ...]
     counter: int | None = None
     table: int | None = None
@@ -213,9 +215,9 @@ class Plan:
                 case Loop(condition, predicate, body):
                     lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}"]
                     lines += self._format(body, depth + 1)
-                case Repeat(turns, body, counter, table):
-                    counted = "" if counter is None else f", b{counter} = b{table}[turn]"
-                    lines += [f"{pad}repeat {turns} times{counted}", *self._format(body, depth + 1)]
+                case Repeat(trip_count, body, counter, table):
+                    counted = "" if counter is None else f", b{counter} = b{table}[iteration]"
+                    lines += [f"{pad}repeat {trip_count} times{counted}", *self._format(body, depth + 1)]
                 case Branch(index, branches):
                     lines.append(f"{pad}branch on b{index}")
                     for n, branch in enumerate(branches):
@@ -237,8 +239,8 @@ def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tupl
                 return Launch(used[kernel], buffers)
             case Loop(condition, predicate, body):
                 return Loop(tuple(map(renumber, condition)), predicate, tuple(map(renumber, body)))
-            case Repeat(turns, body, counter, table):
-                return Repeat(turns, tuple(map(renumber, body)), counter, table)
+            case Repeat(trip_count, body, counter, table):
+                return Repeat(trip_count, tuple(map(renumber, body)), counter, table)
             case Branch(index, branches):
                 return Branch(index, tuple(tuple(map(renumber, b)) for b in branches))
         return step
@@ -246,10 +248,10 @@ def renumbered(steps: tuple[Step, ...], kernels: Sequence[Kernel]) -> tuple[tupl
     return tuple(map(renumber, steps)), tuple(kernels[n] for n in used)
 
 
-def without_bands(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[tuple[Buffer, ...], tuple[Step, ...]]:
-    """The buffers that are no part of others, and the steps, which use no other ones, with their new numbers."""
-    kept = [n for n, b in enumerate(buffers) if b.space != BAND]
-    number = {n: k for k, n in enumerate(kept)}
+def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[tuple[Buffer, ...], tuple[Step, ...]]:
+    """The buffers without the tiles of others, and the steps, which refer to none of those, renumbered to match."""
+    whole = [n for n, b in enumerate(buffers) if b.space != TILE]
+    number = {n: k for k, n in enumerate(whole)}
 
     def renumber(step: Step) -> Step:
         match step:
@@ -259,16 +261,16 @@ def without_bands(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
                 return Copy(number[source], number[target])
             case Loop(condition, predicate, body):
                 return Loop(tuple(map(renumber, condition)), number[predicate], tuple(map(renumber, body)))
-            case Repeat(turns, body, counter, table):
+            case Repeat(trip_count, body, counter, table):
                 counted = (None, None) if counter is None else (number[counter], number[table])
-                return Repeat(turns, tuple(map(renumber, body)), *counted)
+                return Repeat(trip_count, tuple(map(renumber, body)), *counted)
             case Branch(index, branches):
                 return Branch(number[index], tuple(tuple(map(renumber, b)) for b in branches))
         return step
 
-    if len(kept) == len(buffers):
+    if len(whole) == len(buffers):
         return tuple(buffers), steps
-    return tuple(buffers[n] for n in kept), tuple(map(renumber, steps))
+    return tuple(buffers[n] for n in whole), tuple(map(renumber, steps))
 
 
 def launches(steps: Iterable[Step]) -> Iterator[Launch]:

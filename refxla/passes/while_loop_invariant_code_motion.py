@@ -18,7 +18,7 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from .._core.shapes import make
-from ..analysis.while_loop_analysis import Counter, counter_of, kept_elements
+from ..analysis.while_loop_analysis import Counter, counter_of, loop_invariant_elements
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .algebraic_simplifier import constant
 from .dce import called_first, settle, sort
@@ -55,7 +55,7 @@ class _Loop:
     def __init__(self, loop: Instruction) -> None:
         self.loop, self.body = loop, loop.body
         self.parameter = self.body.parameters[0]
-        self.kept = kept_elements(loop)
+        self.kept = loop_invariant_elements(loop)
         self.outside: dict[Instruction, Instruction | None] = {}  # of what is the same in every turn: that before it
         self.added: list[tuple[Instruction, Instruction]] = []  # a value before the loop, and the element that reads it
 
@@ -115,7 +115,7 @@ class _Loop:
             free = _free(dot, side)
             rows = int(np.prod([sliced.shape.dimensions[f] for f in free], dtype=np.int64))
             count = source.shape.dimensions[d]
-            if count > counter.turns or rows > MOST_ROWS or count * dot.shape.bytes > MOST_BYTES:
+            if count > counter.trip_count or rows > MOST_ROWS or count * dot.shape.bytes > MOST_BYTES:
                 continue
             attributes = dict(dot.attributes)
             wider: Callable[[int], int] = lambda n, d=d: n + (n >= d)  # noqa: E731 - the dimensions with d among them

@@ -41,7 +41,7 @@ class Properties:
     time of OpenCL's fma() over that of the same with clang's builtin, or of a * b + c where there is none (1 when it is
     inlined). `bare`: programs compile without the header that declares OpenCL's functions. `rounded`: f32 divide and
     square root are correctly rounded. `vector_bytes`: the width of a register.
-    `team`: items can go through phases together (persistent_kernel.py).
+    `persistent`: items can go through phases together (persistent_kernel.py).
     `alignment`: bytes that offsets of buffers inside buffers are multiples of. `features`: those of the processor that
     a function may ask for (see Target), "" if it may not. `builtins` is PoCL's library as refxla's kernels need it
     (builtins_library.py), "" if there is none.
@@ -60,7 +60,7 @@ class Properties:
     rounded: bool = False
     alignment: int = 128
     features: str = ""
-    team: bool = False
+    persistent: bool = False
     builtins: str = ""
 
 
@@ -471,21 +471,21 @@ def _avx512(bench: Bench) -> dict[str, Any]:
 
 _TEAM = """
 __kernel void phases(__global long* sync, __global int* x) {
-    const int item = (int)get_global_id(0), team = (int)get_global_size(0);
+    const int item = (int)get_global_id(0), workers = (int)get_global_size(0);
     int phase[3] = {0, 0, 0};
     for (int turn = 0; turn < 32; ++turn) {
         __global const int* from = x + (turn % 2 ? 5 : 0);
         __global int* to = x + (turn % 2 ? 0 : 5);
-        for (int at; (at = rx_next_s32(sync, phase, item, team, 5)) >= 0;) {
+        for (int at; (at = rx_next_s32(sync, phase, item, workers, 5)) >= 0;) {
             to[at] = (3 * from[(at + 1) % 5] + turn) % 1000;
         }
     }
-    rx_leave_s32(sync, team);
+    rx_leave_s32(sync, workers);
 }
 """
 
 
-def _team(bench: Bench) -> dict[str, Any]:
+def _persistent(bench: Bench) -> dict[str, Any]:
     """Whether items go through phases together, in several launches."""
     import numpy as np
 
@@ -507,7 +507,7 @@ def _team(bench: Bench) -> dict[str, Any]:
                 want = (3 * np.roll(want, -1) + phase) % 1000
     except DeviceError:
         return {}
-    return {"team": bool((x[:5] == want).all() and not sync.any())}
+    return {"persistent": bool((x[:5] == want).all() and not sync.any())}
 
 
 def _builtins(bench: Bench) -> dict[str, Any]:
@@ -548,7 +548,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "float8": _vectors(8),
     "float16": _vectors(16),
     "avx512": _avx512,
-    "team": _team,
+    "persistent": _persistent,
     "builtins": _builtins,
 }
 

@@ -96,7 +96,7 @@ class Device:
             fp16=p.fp16,
             max_vector=p.max_vector,
             features=p.features,
-            team=p.team,
+            persistent=p.persistent,
             costs=calibration.costs(self),
             bare=p.bare and self.platform == "Portable Computing Language",
         )

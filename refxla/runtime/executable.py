@@ -66,8 +66,8 @@ _ITEM_US = 2.0  # what an item of a kernel with several takes at least: emitters
 def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, str]:
     """How many threads of refxla's share the work of a plan, and why; 1, too, for a device that has its own.
 
-    It is done in the calling thread alone when splitting it would save less than it costs. A loop whose turns are not
-    known counts as one. `operations` is an estimate of the arithmetic in a call.
+    It is done in the calling thread alone when splitting it would save less than it costs. A loop of unknown trip
+    count counts as one. `operations` is an estimate of the arithmetic in a call.
     """
     if device.small is None:
         return 1, ""
@@ -90,8 +90,8 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
         match step:
             case Launch(kernel, buffers):
                 items, us = plan.kernels[kernel].items, plan.kernels[kernel].us
-                if plan.kernels[kernel].team:
-                    saved += us - plan.kernels[kernel].team_us
+                if plan.kernels[kernel].persistent:
+                    saved += us - plan.kernels[kernel].persistent_us
                 elif items > 1:
                     if not us:
                         size = sum(plan.buffers[b].bytes for b in set(buffers))
@@ -100,8 +100,8 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
                 cost += _LAUNCH_US
             case Loop(condition, _, body):
                 parts = (condition, body)
-            case Repeat(turns, body):
-                parts, times = (body,), turns
+            case Repeat(trip_count, body):
+                parts, times = (body,), trip_count
             case Branch(_, branches):
                 parts = branches
         for part in parts:

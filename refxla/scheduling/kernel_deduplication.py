@@ -1,7 +1,7 @@
-"""Fusions that are equal have equal kernels: what was emitted for one serves all.
+"""Kernel deduplication: the kernels of a fusion serve every fusion that is equal to it.
 
-A program's layers repeat, and so do their fusions, apart from the names of the instructions. To write the kernels of
-one takes a hundred times as long as to see that they are there.
+The layers of a program repeat, and so do their fusions, apart from the names of the instructions. Emitting the kernels
+of a fusion takes a hundred times as long as finding that an equal fusion has been emitted.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ..passes.cse import attribute_key, text_of
 Emit = Callable[[Fusion], tuple[Kernel, ...]]
 
 
-class Equal:
-    """An emitter that asks another one for each fusion that is not equal to one before. For one compilation, in
-    which instructions stay as they are."""
+class KernelDeduplicator:
+    """An emitter that calls another one for each fusion that is not equal to an earlier one. It serves one compilation,
+    during which the instructions do not change."""
 
     def __init__(self, emit: Emit) -> None:
         self.emit = emit
-        self._known: dict[Any, tuple[Fusion, tuple[Kernel, ...]]] = {}
-        self._same: dict[Computation, Any] = {}
+        self._emitted: dict[Any, tuple[Fusion, tuple[Kernel, ...]]] = {}
+        self._computations: dict[Computation, Any] = {}
 
     def __call__(self, fusion: Fusion) -> tuple[Kernel, ...]:
         """The kernels of a fusion, in terms of its own instructions and under its own name."""
         key = self._key(fusion)
         if key is None:
             return self.emit(fusion)
-        if key not in self._known:
-            self._known[key] = fusion, self.emit(fusion)
-            return self._known[key][1]
-        first, kernels = self._known[key]
+        if key not in self._emitted:
+            self._emitted[key] = fusion, self.emit(fusion)
+            return self._emitted[key][1]
+        first, kernels = self._emitted[key]
         return _Renamed(first, fusion).kernels(kernels)
 
     def _key(self, fusion: Fusion) -> Any:
-        """Something that is equal for fusions that differ in names alone; None for a fusion that must be emitted: its
-        kernels may depend on what its inputs are."""
+        """A key that is equal for fusions that differ in names alone; None for a fusion that must be emitted, since its
+        kernels may depend on the values of its inputs."""
         if any(i.opcode == "constant" for i in fusion.inputs):
             return None
         number = {i: n for n, i in enumerate((*fusion.inputs, *fusion.instructions))}
@@ -49,12 +49,13 @@ class Equal:
         members = []
         for i in fusion.instructions:
             for called in i.called:
-                self._same.setdefault(called, text_of(called))
-            attributes = tuple(sorted((k, attribute_key(v, self._same)) for k, v in i.attributes.items()))
+                self._computations.setdefault(called, text_of(called))
+            attributes = tuple(sorted((k, attribute_key(v, self._computations)) for k, v in i.attributes.items()))
             members.append((i.opcode, i.shape.without_layout(), tuple(number[o] for o in i.operands), attributes))
-        places = (fusion.outputs, fusion.kept, () if fusion.hero is None else (fusion.hero,))
+        places = (fusion.outputs, fusion.loop_invariant, () if fusion.hero is None else (fusion.hero,))
         inputs = tuple(i.shape.without_layout() for i in fusion.inputs)
-        return fusion.kind, fusion.turns, inputs, tuple(members), tuple(tuple(number[i] for i in p) for p in places)
+        numbers = tuple(tuple(number[i] for i in p) for p in places)
+        return fusion.kind, fusion.trip_count, inputs, tuple(members), numbers
 
 
 class _Renamed:

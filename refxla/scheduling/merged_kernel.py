@@ -1,4 +1,4 @@
-"""What a merged kernel is made of: parts, one after the other in lanes, and a body of text that calls them.
+"""What a merged kernel is made of: parts, one after the other in sections, and a body of text that calls them.
 
 launch_merging.py says which kernels share a launch, persistent_kernel.py how the items of one go through many.
 """
@@ -17,21 +17,21 @@ COPY_ITEM = 1 << 16  # bytes that an item of it copies
 
 
 @dataclass(frozen=True)
-class Merged:
-    """Kernels that share a launch, for `explain`: the lanes, each a list of names; the turns it runs; the microseconds
-    that the cost model gives to the kernels and to the launches saved (of one turn); and whether it is a team, whose
-    items do one after the other together."""
+class MergedLaunch:
+    """Kernels that share a launch, for `explain`: the sections, each a list of names; the trip count; the microseconds
+    that the cost model gives to the kernels and to the launches saved (of one iteration); and whether it is a
+    persistent kernel, whose phases the sections then are."""
 
     name: str
-    lanes: tuple[tuple[str, ...], ...]
-    turns: int
+    sections: tuple[tuple[str, ...], ...]
+    trip_count: int
     kernels_us: float
     saved_us: float
-    team: bool = False
+    persistent: bool = False
 
 
 @dataclass
-class Part:
+class Call:
     """A launch that may share: `us` on one core, the buffers it reads and writes."""
 
     step: p.Step
@@ -44,8 +44,8 @@ class Part:
 
 
 @dataclass
-class Lane:
-    parts: list[Part]
+class Section:
+    parts: list[Call]
 
     @property
     def serial(self) -> bool:
@@ -63,11 +63,11 @@ class Lane:
     def items(self) -> int:
         return 1 if self.serial else self.parts[0].kernel.items
 
-    def meets(self, part: Part) -> bool:
+    def meets(self, part: Call) -> bool:
         return any(conflict(x.reads, x.writes, part) for x in self.parts)
 
 
-def conflict(reads: frozenset[int], writes: frozenset[int], part: Part) -> bool:
+def conflict(reads: frozenset[int], writes: frozenset[int], part: Call) -> bool:
     return not (writes.isdisjoint(part.reads) and writes.isdisjoint(part.writes) and reads.isdisjoint(part.writes))
 
 
@@ -89,7 +89,7 @@ class Body:
         self.calls: list[p.Kernel] = []
         self.lines: list[str] = []
 
-    def call(self, part: Part, item: str = "") -> None:
+    def call(self, part: Call, item: str = "") -> None:
         """Run one item of a part, or all of them in turn."""
         given = []
         for b, a in zip(part.buffers, part.kernel.arguments, strict=True):
@@ -100,8 +100,8 @@ class Body:
             given.append(f"(__global {qualifier}{a.ctype}*){place}")
         name, items = f"call_{len(self.calls)}", part.kernel.items
         self.calls.append(part.kernel)
-        if part.kernel.team:
-            self.lines.append(f"    {name}(item, team, phase, {', '.join(given)});")
+        if part.kernel.persistent:
+            self.lines.append(f"    {name}(item, workers, phase, {', '.join(given)});")
             return
         loop = f"for (int i = 0; i < {items}; ++i) " if not item and items > 1 else ""
         item = item or ("i" if loop else "0")

@@ -3,8 +3,8 @@
 A launch that needs what the one before it made waits for it, and waking a device's threads takes ten microseconds and
 more. A team is a launch of as many items as there are compute units, which go through the launches phase after phase:
 the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes a
-tenth of a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: lanes side by
-side. What each kernel computes, and its bits, stay as they are.
+tenth of a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: sections in
+parallel. What each kernel computes, and its bits, stay as they are.
 
 No item waits for one that has not begun: those that run take all there is to do, and one that comes late finds it done.
 So a team needs nothing of a device but atomic operations, and a thread that is kept from running holds up no more than
@@ -18,15 +18,15 @@ from math import prod
 
 from ..analysis.tiling_analysis import Axis
 from ..ir import plan as p
-from .merged_kernel import Body, Lane, Part, Places
+from .merged_kernel import Body, Call, Places, Section
 
-MEET_US = 0.5  # that a phase takes beside its kernels
-TEAM_US = 50_000.0  # of a launch: signals are answered between launches
+BARRIER_US = 0.5  # that a phase takes beside its kernels
+PERSISTENT_US = 50_000.0  # of a launch: signals are answered between launches
 
-Phase = list[Lane]
+Phase = list[Section]
 
 
-class Team:
+class PersistentKernel:
     """The kernel of a team while it is written. `sync` is the buffer that the team shares (of sync_bytes), `places` as
     Body has it."""
 
@@ -36,41 +36,41 @@ class Team:
         number = self.body.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
         assert number == 0  # the dispatcher's rx_leave knows it there
         self.sync = f"(__global long*)a{number}"
-        self.us = self.team_us = 0.0
+        self.us = self.persistent_us = 0.0
 
-    def phase(self, lanes: Phase) -> None:
-        """Share out the items of the lanes."""
-        lines, count = self.body.lines, sum(lane.items for lane in lanes)
-        self.us += sum(lane.us for lane in lanes)
-        self.team_us += phase_us(lanes, self.cores)
-        if is_team(lanes):
-            self.body.call(lanes[0].parts[0])
+    def phase(self, sections: Phase) -> None:
+        """Share out the items of the sections."""
+        lines, count = self.body.lines, sum(section.items for section in sections)
+        self.us += sum(section.us for section in sections)
+        self.persistent_us += phase_us(sections, self.cores)
+        if is_persistent(sections):
+            self.body.call(sections[0].parts[0])
             return
         # What takes long comes first, and small things do not shift the shares of large ones from core to core.
-        lanes = sorted(lanes, key=lambda lane: -lane.us / lane.items)
+        sections = sorted(sections, key=lambda section: -section.us / section.items)
         begin = 0
         self._open(count)
-        for n, lane in enumerate(lanes):
-            if len(lanes) > 1:
-                lines.append(f"    {'else ' if n else ''}if (at < {begin + lane.items}) {{")
-            for part in lane.parts:
-                self.body.call(part, "" if lane.serial else f"at - {begin}")
-            if len(lanes) > 1:
+        for n, section in enumerate(sections):
+            if len(sections) > 1:
+                lines.append(f"    {'else ' if n else ''}if (at < {begin + section.items}) {{")
+            for part in section.parts:
+                self.body.call(part, "" if section.serial else f"at - {begin}")
+            if len(sections) > 1:
                 lines.append("    }")
-            begin += lane.items
+            begin += section.items
         self._close()
 
-    def bands(self, axes: Sequence[Axis], once: Sequence[Part], each: Sequence[Part]) -> None:
+    def tiles(self, axes: Sequence[Axis], once: Sequence[Call], each: Sequence[Call]) -> None:
         """A phase whose items are the bands of these axes: `each` in turn for every band, by one core, and `once`
         before them where the band before was at another place of an axis but the last. In their places, s0, s1, ...
         are where the band begins on each axis, t0, t1, ... how many steps come before it, `item` the core."""
-        lines, turns = self.body.lines, prod(a.count for a in axes)
-        us = turns * sum(part.us for part in each)
+        lines, trip_count = self.body.lines, prod(a.count for a in axes)
+        us = trip_count * sum(part.us for part in each)
         self.us += us
-        self.team_us += us / turns * -(-turns // self.cores) + MEET_US
+        self.persistent_us += us / trip_count * -(-trip_count // self.cores) + BARRIER_US
         if once:
             lines.append("    int before = -1;")
-        self._open(turns)
+        self._open(trip_count)
         behind = 1
         for n, axis in reversed(list(enumerate(axes))):
             lines.append(f"    const int t{n} = at / {behind} % {axis.count};")
@@ -95,18 +95,20 @@ class Team:
 
     def _open(self, count: int) -> None:
         """What follows, until `_close`, is done for each of `count` things."""
-        next = f"rx_next_s32({self.sync}, phase, item, team, {count})"
+        next = f"rx_next_s32({self.sync}, phase, item, workers, {count})"
         self.body.lines.append(f"    for (int at; (at = {next}) >= 0;) {{")
 
     def _close(self) -> None:
         self.body.lines.append("    }")
 
-    def kernel(self, name: str, turns: float) -> tuple[p.Kernel, tuple[int, ...]]:
+    def kernel(self, name: str, trip_count: float) -> tuple[p.Kernel, tuple[int, ...]]:
         """The kernel and the buffers of its arguments."""
         buffers, arguments = self.body.arguments()
         calls = tuple(self.body.calls)
-        us, team_us = turns * self.us, turns * self.team_us
-        made = p.Kernel(name, self.body.text(), arguments, self.cores, calls, us, team=True, team_us=team_us)
+        us, persistent_us = trip_count * self.us, trip_count * self.persistent_us
+        made = p.Kernel(
+            name, self.body.text(), arguments, self.cores, calls, us, persistent=True, persistent_us=persistent_us
+        )
         return made, buffers
 
 
@@ -115,24 +117,24 @@ def sync_bytes(cores: int) -> int:
     return 64 * (4 + cores)
 
 
-def is_team(lanes: Phase) -> bool:
+def is_persistent(sections: Phase) -> bool:
     """Whether a phase is a team of its own: a loop, or what another computation's steps became."""
-    return lanes[0].parts[0].kernel.team
+    return sections[0].parts[0].kernel.persistent
 
 
-def phase_us(lanes: Phase, cores: int) -> float:
+def phase_us(sections: Phase, cores: int) -> float:
     """The microseconds of a phase on so many cores, with the wait behind it."""
-    if is_team(lanes):
-        return lanes[0].parts[0].kernel.team_us
-    longest = max(lane.us / lane.items for lane in lanes)
-    return max(longest, sum(lane.us for lane in lanes) / cores) + MEET_US
+    if is_persistent(sections):
+        return sections[0].parts[0].kernel.persistent_us
+    longest = max(section.us / section.items for section in sections)
+    return max(longest, sum(section.us for section in sections) / cores) + BARRIER_US
 
 
 def arguments_of(phases: Iterable[Phase]) -> set[int]:
     """The buffers that phases take."""
-    return {b for lanes in phases for lane in lanes for b in lane.buffers}
+    return {b for sections in phases for section in sections for b in section.buffers}
 
 
 def shares_work(phases: Sequence[Phase]) -> bool:
     """Whether there is anything to do for more than one item."""
-    return any(is_team(lanes) or sum(lane.items for lane in lanes) > 1 for lanes in phases)
+    return any(is_persistent(sections) or sum(section.items for section in sections) > 1 for sections in phases)

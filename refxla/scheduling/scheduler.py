@@ -27,9 +27,9 @@ from ..analysis.while_loop_analysis import counter_of, covers, state_values, wit
 from ..ir import plan as p
 from ..passes.winograd_convolution import Decision
 from ..progress import stage
-from .launch_merging import Merged, Merging
-from .tile_scheduling import plan_band
-from .tiled_fusion import Band, Search, Weighed
+from .launch_merging import LaunchMerger, MergedLaunch
+from .tile_scheduling import plan_tiled_fusion
+from .tiled_fusion import TiledFusion, TilingDecision, TilingSearch
 
 ALIGNMENT = 64
 TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
@@ -65,15 +65,15 @@ class Refusal:
 
 
 @dataclass
-class Planned:
+class PlanningResult:
     """A plan, and what `explain` tells about how it came about. `tilings` says of each convolution whether it is
     computed in tiles, where that was asked for."""
 
     plan: p.Plan
     refusals: list[Refusal] = field(default_factory=list)
-    merged: list[Merged] = field(default_factory=list)
-    tilings: tuple[Decision, ...] = ()
-    bands: list[Weighed] = field(default_factory=list)
+    merged_launches: list[MergedLaunch] = field(default_factory=list)
+    winograd: tuple[Decision, ...] = ()
+    tiled_fusions: list[TilingDecision] = field(default_factory=list)
     costs: Costs = field(default_factory=Costs)
 
 
@@ -82,20 +82,20 @@ def make_plan(
     emit: Emit,
     costs: Costs | None = None,
     fuse: bool = True,
-    merge_for: int = 0,
-    teams: bool = False,
-    made: Callable[[p.Kernel], object] | None = None,
-    bands: bool = True,
-) -> Planned:
+    launch_merging_cores: int = 0,
+    persistent: bool = False,
+    on_kernel: Callable[[p.Kernel], object] | None = None,
+    tiled_fusion: bool = True,
+) -> PlanningResult:
     """Plan a module that the passes have prepared (see passes/pipeline.py); `emit` turns a fusion into kernels.
 
-    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. `merge_for` is the
-    number of cores of a CPU for which small launches are made one (launch_merging.py); 0 leaves each kernel a launch.
-    With `teams` the items of a launch may go through phases together (persistent_kernel.py), and with `bands` fusions
-    may be done band by band (tiled_fusion.py). `made` is called with each kernel that is sure to be launched by itself,
-    when it is made.
+    Without `fuse` every instruction is a kernel of its own, which changes no bit of any result. With
+    `launch_merging_cores`, the number of cores of a CPU, small launches are merged (launch_merging.py); 0 leaves each
+    kernel a launch. `persistent` allows persistent kernels (persistent_kernel.py), `tiled_fusion` tiled fusions
+    (tiled_fusion.py). `on_kernel` is called with each kernel that is sure to be launched by itself, when it is emitted.
     """
-    return _Planner(module, emit, costs or Costs(), fuse, merge_for, teams, made, bands).planned()
+    planner = _Planner(module, emit, costs or Costs(), fuse, launch_merging_cores, persistent, on_kernel, tiled_fusion)
+    return planner.planned()
 
 
 class _Planner:
@@ -105,12 +105,12 @@ class _Planner:
         emit: Emit,
         costs: Costs,
         fuse: bool,
-        merge_for: int,
-        teams: bool,
-        made: Callable[[p.Kernel], object] | None,
-        bands: bool,
+        launch_merging_cores: int,
+        persistent: bool,
+        on_kernel: Callable[[p.Kernel], object] | None,
+        tiled_fusion: bool,
     ) -> None:
-        self.module, self.emit, self.costs, self.fuse, self.made = module, emit, costs, fuse, made
+        self.module, self.emit, self.costs, self.fuse, self.on_kernel = module, emit, costs, fuse, on_kernel
         self.time = 0
         self.blocks: list[Block] = []
         self.number: dict[Block, int] = {}
@@ -120,21 +120,21 @@ class _Planner:
         self.constants: dict[tuple[str, tuple[int, ...], bytes], Block] = {}
         self.constant_values: list[tuple[int, np.ndarray]] = []
         self.constant_bytes = self.workspace_bytes = 0
-        self.merging: Merging | None = None
-        if merge_for:
+        self.merging: LaunchMerger | None = None
+        if launch_merging_cores:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
-            workspace = partial(self.workspace, "team") if teams else None
-            self.merging = Merging(self.kernels, size, self.live, costs, merge_for, workspace)
-        self.cores = merge_for
-        self.bands = bands and fuse and self.merging is not None and self.merging.workspace is not None
-        self.weighed: list[Weighed] = []
+            workspace = partial(self.workspace, "barrier") if persistent else None
+            self.merging = LaunchMerger(self.kernels, size, self.live, costs, launch_merging_cores, workspace)
+        self.cores = launch_merging_cores
+        self.bands = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
+        self.tiling_decisions: list[TilingDecision] = []
 
-    def planned(self) -> Planned:
+    def planned(self) -> PlanningResult:
         entry = self.module.entry
         values: dict[Instruction, Block] = {}
         for n, i in enumerate(entry.parameters):
             values[i] = self.block(i.name, i.shape, p.PARAMETER, index=n)
-        frame = Frame(self, entry, values, owned=set())
+        frame = ComputationScheduler(self, entry, values, owned=set())
         steps = frame.run()
         results = frame.roots
         taken: set[Block] = set()
@@ -148,8 +148,12 @@ class _Planner:
                 block = target
             taken.add(block)
         merged = [] if self.merging is None else self.merging.merged
-        return Planned(
-            self.finish(self.merge(steps), results), self.refusals, merged, bands=self.weighed, costs=self.costs
+        return PlanningResult(
+            self.finish(self.merge(steps), results),
+            self.refusals,
+            merged,
+            tiled_fusions=self.tiling_decisions,
+            costs=self.costs,
         )
 
     # -- memory -----------------------------------------------------------------------------------------------
@@ -206,9 +210,9 @@ class _Planner:
 
     def tell(self, kernel: p.Kernel, computation: Computation) -> None:
         """Give away a kernel that no other launch will take."""
-        if self.made is not None and kernel.items and computation is self.module.entry:
+        if self.on_kernel is not None and kernel.items and computation is self.module.entry:
             if self.merging is None or self.merging.stands_alone(kernel):
-                self.made(kernel)
+                self.on_kernel(kernel)
 
     def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction]) -> p.Plan:
         arena = [b for b in self.blocks if b.space == p.ARENA]
@@ -218,7 +222,7 @@ class _Planner:
             b.offset = int(offset)
         steps, kernels = p.renumbered(steps, self.kernels)
         buffers = [p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks]
-        buffers, steps = p.without_bands(buffers, steps)
+        buffers, steps = p.without_tiles(buffers, steps)
         return p.Plan(
             self.module.name,
             kernels,
@@ -236,17 +240,17 @@ class _Planner:
 
 
 @dataclass
-class _Around:
+class _Preheader:
     """What is around the body of a loop: the steps before it, at `time` more of them can be done, and the blocks that
-    are the same in every turn. `lasting` are blocks that those steps fill for all turns."""
+    are the same in every turn. `filled` are blocks that those steps fill for all turns."""
 
     steps: Steps
     time: int
     kept: set[Block]
-    lasting: list[Block] = field(default_factory=list)
+    filled: list[Block] = field(default_factory=list)
 
 
-class Frame:
+class ComputationScheduler:
     """One computation being planned: the blocks of its values, and who may still read them.
 
     `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
@@ -259,7 +263,7 @@ class Frame:
         computation: Computation,
         values: dict[Instruction, Block],
         owned: set[Block],
-        turns: int = 0,
+        trip_count: int = 0,
     ) -> None:
         self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
         self.graph = Graph(computation)
@@ -273,10 +277,10 @@ class Frame:
             planner.refusals.append(Refusal(made, self.names[group], reason, apart, fused))
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
-        self.around: _Around | None = None  # of the body of a loop, or of bands
-        self.turns = turns or 1
-        self.bands: dict[int, Band] = {}  # by the number of their group
-        if planner.bands and not turns:
+        self.preheader: _Preheader | None = None  # of the body of a loop, or of bands
+        self.trip_count = trip_count or 1
+        self.bands: dict[int, TiledFusion] = {}  # by the number of their group
+        if planner.bands and not trip_count:
             self._find_bands()
         self.steps: Steps = []
         self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
@@ -284,9 +288,9 @@ class Frame:
     def _find_bands(self) -> None:
         """Make groups that are done band by band one."""
         us = lambda n: kernel_us(self.fusion(n, self.groups[n]), self.planner.costs)  # noqa: E731
-        search = Search(self, self.planner.costs, self.planner.cores, us)
+        search = TilingSearch(self, self.planner.costs, self.planner.cores, us)
         found = search.run()
-        self.planner.weighed += search.weighed
+        self.planner.tiling_decisions += search.decisions
         if found:
             self.groups, self.names, self.bands = search.joined(found)
             self.aliases = self._aliases()
@@ -317,7 +321,7 @@ class Frame:
         for group in self.groups:
             i = self.graph.instructions[group[3][0]][0]
             counter = counter_of(i) if i.opcode == "while" else None
-            if counter is not None and 0 < counter.turns <= TABLE:
+            if counter is not None and 0 < counter.trip_count <= TABLE:
                 found[i] = {k for k in range(len(i.operands[0].operands)) if covers(i, counter, k)}
         return found
 
@@ -396,7 +400,7 @@ class Frame:
             if group[0] == "control":
                 self.loop(n, first) if first.opcode == "while" else self.branch(n, first)
             elif n in self.bands:
-                plan_band(self, self.names[n], self.bands[n], ALIGNMENT)
+                plan_tiled_fusion(self, self.names[n], self.bands[n], ALIGNMENT)
             elif first in self.aliases or not self.is_read(outputs):
                 continue
             else:
@@ -444,26 +448,26 @@ class Frame:
             planner.tell(planner.kernels[-1], self.computation)
             step = p.Launch(len(planner.kernels) - 1, tuple(numbers))
             if kernel is not kernels[-1] and self.is_once(kernel):
-                self.around.steps.append((self.around.time, step))
-                self.around.lasting += [scratch[a.scratch] for a in kernel.arguments if a.role == "scratch"]
+                self.preheader.steps.append((self.preheader.time, step))
+                self.preheader.filled += [scratch[a.scratch] for a in kernel.arguments if a.role == "scratch"]
             elif kernel.items:
                 self.steps.append((planner.time, step))
             planner.time += 1
 
     def is_once(self, kernel: p.Kernel) -> bool:
         """Whether a stage makes the same of the same in every turn of the loop around."""
-        return self.around is not None and all(
+        return self.preheader is not None and all(
             a.role == "scratch" or (a.role == "input" and self.is_kept(a.instruction)) for a in kernel.arguments
         )
 
     def is_kept(self, i: Instruction) -> bool:
         """Whether a value is the same in every turn of the loop whose body this is."""
-        if self.around is None:
+        if self.preheader is None:
             return False
         if self.base(i).opcode == "constant":
             return True
         block = self.block_of(i)
-        return block in self.around.kept or block.space == p.CONSTANT
+        return block in self.preheader.kept or block.space == p.CONSTANT
 
     def fusion(self, n: int, group: tuple) -> p.Fusion:
         kind, heroes, members, outputs, _ = group
@@ -488,7 +492,7 @@ class Frame:
             written = list(found.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         kept = tuple(i for i in inputs if self.is_kept(i))
-        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero, kept, self.turns)
+        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
 
     def in_place(self, group: tuple, value: Instruction) -> bool:
         """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
@@ -519,17 +523,19 @@ class Frame:
                     return block
         return self.new_block(i)
 
-    def inside(self, computation: Computation, values: dict[Instruction, Block], turns: int, kept: set[Block]) -> Frame:
+    def inside(
+        self, computation: Computation, values: dict[Instruction, Block], trip_count: int, kept: set[Block]
+    ) -> ComputationScheduler:
         """The frame of what is done in `turns` bands; `kept` are blocks that most of these read alike."""
-        frame = Frame(self.planner, computation, values, set(), turns)
-        frame.around = _Around([], self.planner.time - 1, kept)
+        frame = ComputationScheduler(self.planner, computation, values, set(), trip_count)
+        frame.preheader = _Preheader([], self.planner.time - 1, kept)
         return frame
 
     def loop(self, n: int, i: Instruction) -> None:
         """A while: its state lives in blocks that the body reads and writes anew."""
         planner = self.planner
         counter = counter_of(i)
-        tabled = counter is not None and counter.turns <= TABLE
+        tabled = counter is not None and counter.trip_count <= TABLE
         body = without_counting(i.body, counter) if tabled else i.body
         init = i.operands[0].operands
         inside = state_values(body)
@@ -558,18 +564,18 @@ class Frame:
             owned.add(block)
             state.append(block)
         same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
-        around = _Around(self.steps, planner.time, same)
+        around = _Preheader(self.steps, planner.time, same)
         planner.time += 1
         begin = planner.time
         known = len(planner.blocks)
         if counter is None:
-            test = Frame(planner, i.condition, _bind(i.condition, state), set())
+            test = ComputationScheduler(planner, i.condition, _bind(i.condition, state), set())
             test_steps = planner.merge(test.run())
             predicate = planner.touch(test.block_of(test.roots[0]))
             planner.time += 1
-        turn = Frame(planner, body, _bind(body, state), owned)
+        turn = ComputationScheduler(planner, body, _bind(body, state), owned)
         turn.aim(state)
-        turn.around = around
+        turn.preheader = around
         timed = turn.run()
         self.write_back(turn, timed, state)
         turn_steps = planner.merge(timed)
@@ -580,11 +586,11 @@ class Frame:
             planner.touch(block)
         if counter is None:  # a launch of many turns ends behind a body, and whether another one follows is read then
             planner.touch(test.block_of(test.roots[0]))
-        for block in around.lasting:
+        for block in around.filled:
             block.start, block.end = around.time, planner.time
         merging = planner.merging
         if counter is None:
-            wait = p.Loop if merging is None else merging.waited
+            wait = p.Loop if merging is None else merging.while_loop
             self.steps.append((begin, wait(test_steps, predicate, turn_steps)))
         else:
             numbers = (None, None)
@@ -592,8 +598,8 @@ class Frame:
                 dtype = state[counter.index].shape.element_type.dtype
                 table = planner.constant(f"{i.name}.turns", counter.values(dtype))
                 numbers = planner.number[state[counter.index]], planner.number[table]
-            repeat = p.Repeat if merging is None else merging.folded
-            self.steps.append((begin, repeat(counter.turns, turn_steps, *numbers)))
+            repeat = p.Repeat if merging is None else merging.counted_loop
+            self.steps.append((begin, repeat(counter.trip_count, turn_steps, *numbers)))
         planner.time += 1
         for k, block in enumerate(state):
             self.owned |= {block} if block in owned else set()
@@ -626,7 +632,7 @@ class Frame:
                 self.targets[made] = state[k]
                 self.owned.discard(state[k])
 
-    def write_back(self, turn: Frame, steps: Steps, state: Sequence[Block]) -> None:
+    def write_back(self, turn: ComputationScheduler, steps: Steps, state: Sequence[Block]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
         planner = self.planner
         moves = [(turn.block_of(r), s) for r, s in zip(turn.roots, state, strict=True) if turn.block_of(r) is not s]
@@ -649,7 +655,9 @@ class Frame:
         planner.time += 1
         branches = []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
-            frame = Frame(planner, called, _bind(called, [self.block_of(o) for o in operand.operands]), set())
+            frame = ComputationScheduler(
+                planner, called, _bind(called, [self.block_of(o) for o in operand.operands]), set()
+            )
             frame.aim_fresh(results)
             steps = frame.run()
             for leaf, target in zip(frame.roots, results, strict=True):

@@ -1,9 +1,9 @@
-"""The steps of fusions that are done band by band, and the memory that each core has for a band.
+"""The launch of a tiled fusion, and the memory that each core has for a tile.
 
-What a band reads and writes of values around it are parts of their blocks (rows.View). All blocks that its steps make
-for themselves lie in a slab, of which each core has one. The steps become one launch (Merging.banded). What every band
-makes alike, such as the panels of weights, is made before; what those along the last axis make alike, as the panels of
-a head's keys, once for these.
+What a tile reads and writes of outside values are parts of their buffers (tiling_analysis.View). The buffers between
+its own steps are tile buffers: each core has one of each. The steps become one launch (LaunchMerger.tiled). What is the
+same for every tile, such as the panels of weights, is computed before; what is the same along the last axis, such as
+the panels of the keys of one head, once for each position of the other axes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .._core.buffer_offsets import assign
 from ..analysis.tiling_analysis import View
 from ..ir import plan as p
 from .merged_kernel import Places
-from .tiled_fusion import Band
+from .tiled_fusion import TiledFusion
 
 if TYPE_CHECKING:
-    from .scheduler import Block, Frame
+    from .scheduler import Block, ComputationScheduler
 
 
-def plan_band(frame: Frame, name: str, band: Band, alignment: int) -> None:
+def plan_tiled_fusion(frame: ComputationScheduler, name: str, band: TiledFusion, alignment: int) -> None:
     """Add the launch of a band's fusions to the steps of a frame, and what comes before it."""
     planner, body = frame.planner, band.body
     results = [frame.new_block(i) for i in body.results]
@@ -39,7 +39,7 @@ def plan_band(frame: Frame, name: str, band: Band, alignment: int) -> None:
         if view.is_whole:
             same.add(around)
             return around
-        made = planner.block(around.name, shape, p.BAND)
+        made = planner.block(around.name, shape, p.TILE)
         places[planner.number[made]] = (planner.number[around], view.text())
         if view.strides[-1] == 0:
             same.add(made)
@@ -57,26 +57,28 @@ def plan_band(frame: Frame, name: str, band: Band, alignment: int) -> None:
     for leaf, target in zip(inner.roots, targets, strict=True):
         planner.copy(steps, inner.block_of(leaf), target)
     # A stage that reads no part of anything is the same for every band.
-    stages = [s for _, s in inner.around.steps]
+    stages = [s for _, s in inner.preheader.steps]
     first = [s for s in stages if places.keys().isdisjoint(s.buffers)]
     once = [s for s in stages if not places.keys().isdisjoint(s.buffers)]
     frame.steps += [(begin, step) for step in first]
-    for block in inner.around.lasting:
+    for block in inner.preheader.filled:
         block.start, block.end = begin, planner.time
     outside = {b for s in first for b in s.buffers}
     own = [b for b in planner.blocks[known:] if b.space == p.ARENA and planner.number[b] not in outside]
-    slab = _slab(frame, name, own, places, alignment)
-    step = planner.merging.banded(body.axes, places, once, [s for _, s in steps])
+    tile_buffer = _tile_buffers(frame, name, own, places, alignment)
+    step = planner.merging.tiled(body.axes, places, once, [s for _, s in steps])
     for block in planner.blocks[:known]:
         if block.end >= begin:
             block.end = planner.time
-    for block in (*bases, *results, *slab):
+    for block in (*bases, *results, *tile_buffer):
         planner.touch(block)
     frame.steps.append((begin, step))
     planner.time += 1
 
 
-def _slab(frame: Frame, name: str, own: Sequence[Block], places: Places, alignment: int) -> list[Block]:
+def _tile_buffers(
+    frame: ComputationScheduler, name: str, own: Sequence[Block], places: Places, alignment: int
+) -> list[Block]:
     """Lay blocks that a band has for itself into memory of which each core has a piece; that memory, if any."""
     planner = frame.planner
     if not own:
@@ -84,9 +86,9 @@ def _slab(frame: Frame, name: str, own: Sequence[Block], places: Places, alignme
     columns = ([b.start for b in own], [b.end for b in own], [b.bytes for b in own])
     offsets, size = assign(*(np.array(c, np.int64) for c in columns), alignment)
     size = -(-int(size) // alignment) * alignment
-    slab = planner.block(f"{name}.slab", Shape.array("u8", (size * planner.cores,)))
-    slab.start = min(b.start for b in own)
+    tile_buffer = planner.block(f"{name}.tile_buffer", Shape.array("u8", (size * planner.cores,)))
+    tile_buffer.start = min(b.start for b in own)
     for block, offset in zip(own, offsets, strict=True):
-        block.space = p.BAND
-        places[planner.number[block]] = (planner.number[slab], f"((long)item * {size} + {int(offset)})")
-    return [slab]
+        block.space = p.TILE
+        places[planner.number[block]] = (planner.number[tile_buffer], f"((long)item * {size} + {int(offset)})")
+    return [tile_buffer]

@@ -20,12 +20,12 @@ from refxla_spec.module import Instruction
 
 from .._core.fusion import Costs, in_order
 from ..analysis.cost_analysis import bytes_text
-from ..analysis.tiling_analysis import Axis, Body, Dimension, Rows
+from ..analysis.tiling_analysis import Axis, Dimension, TileBody, TilingAnalysis
 
 KINDS = ("loop", "reduction", "dot")  # of fusions that can be done in bands
 LEAST_BYTES = 1 << 22  # of a value that is worth it: a smaller one stays in the caches
 LEAST_ROWS = 32  # of a band of a dot: fewer read the other side too often
-BAND_NS = 1000.0  # to begin a band
+TILE_NS = 1000.0  # to begin a band
 SEEN = 0.5  # of the time that values take through memory: the rest passes while something is computed
 ALIKE = 0.02  # of the work, by which ways to cut may differ: the one that takes least memory is chosen
 MOST_FUSIONS = 6  # in a band
@@ -34,7 +34,7 @@ NEAR = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
 
 
 @dataclass(frozen=True)
-class Weighed:
+class TilingDecision:
     """Whether fusions are done in bands, for `explain`: their names, the axes (none where they are not), the bytes of
     the values between them and of a band's part of them, and what the cost model says (ns, all cores): as they are,
     and in bands."""
@@ -42,37 +42,37 @@ class Weighed:
     fusions: tuple[str, ...]
     axes: tuple[Axis, ...]
     bytes: int
-    slab: int
+    tile_bytes: int
     apart: float
-    banded: float
+    tiled: float
     reason: str = ""
 
     def __str__(self) -> str:
         names = ", ".join(self.fusions)
-        costs = f"{self.apart / 1e3:.1f} us apart, {self.banded / 1e3:.1f} us in bands"
+        costs = f"{self.apart / 1e3:.1f} us apart, {self.tiled / 1e3:.1f} us in tiles"
         if not self.axes:
-            return f"{names}: not in bands, {self.reason}" + (f" ({costs})" if self.banded else "")
+            return f"{names}: not tiled, {self.reason}" + (f" ({costs})" if self.tiled else "")
         blocks = " x ".join(f"{a.block} of {a.size}" for a in self.axes)
-        between = f"{bytes_text(self.slab)} instead of {bytes_text(self.bytes)} between them"
-        return f"{names}: in bands of {blocks}, {between} ({costs})"
+        between = f"{bytes_text(self.tile_bytes)} instead of {bytes_text(self.bytes)} between them"
+        return f"{names}: in tiles of {blocks}, {between} ({costs})"
 
 
 @dataclass(frozen=True)
-class Band:
-    """Groups (their numbers) that are done in bands of a Body."""
+class TiledFusion:
+    """Groups (their numbers) that are done in tiles of a Body."""
 
     groups: tuple[int, ...]
-    body: Body
-    decision: Weighed
+    body: TileBody
+    decision: TilingDecision
 
 
-class Search:
+class TilingSearch:
     """Finds the bands among a frame's groups. `fusion_us` gives the microseconds that one takes on one core."""
 
     def __init__(self, frame: Any, costs: Costs, cores: int, fusion_us: Callable[[int], float]) -> None:
         self.frame, self.graph, self.groups = frame, frame.graph, frame.groups
         self.costs, self.cores, self.fusion_us = costs, cores, fusion_us
-        self.weighed: list[Weighed] = []
+        self.decisions: list[TilingDecision] = []
         self.maker: dict[Instruction, int] = {}
         self.readers: dict[Instruction, set[int]] = {}
         for n, group in enumerate(self.groups):
@@ -82,9 +82,9 @@ class Search:
                 self.readers.setdefault(i, set()).add(n)
         self.roots = {i for m in self.graph.roots for i in self.graph.instructions[m]}
 
-    def run(self) -> list[Band]:
+    def run(self) -> list[TiledFusion]:
         """The bands, which share no group."""
-        found: list[Band] = []
+        found: list[TiledFusion] = []
         taken: set[int] = set()
         for value in self._seeds():
             groups = frozenset((self.maker[value], *self.readers[value]))
@@ -110,7 +110,7 @@ class Search:
         ]  # fmt: skip
         return sorted(seeds, key=lambda v: -v.shape.bytes)
 
-    def _grown(self, groups: frozenset[int], taken: set[int]) -> _Choice | None:
+    def _grown(self, groups: frozenset[int], taken: set[int]) -> _Candidate | None:
         """The best choice for groups and those around them that gain by being with them."""
         best = self._choice(groups)
         if best is None:
@@ -133,8 +133,8 @@ class Search:
                     found |= {self.maker[i], *self.readers.get(i, ())}
         return found - groups
 
-    def joined(self, found: Sequence[Band]) -> tuple[list[tuple], list[str], dict[int, Band]]:
-        """The groups with those of each band as one (of kind "band"), in an order in which they can run, their names,
+    def joined(self, found: Sequence[TiledFusion]) -> tuple[list[tuple], list[str], dict[int, TiledFusion]]:
+        """The groups with those of each band as one (of kind "tile"), in an order in which they can run, their names,
         and the bands by the numbers of their groups."""
         unit = {n: band.groups[-1] for band in found for n in band.groups}
         bands = {band.groups[-1]: band for band in found}
@@ -147,17 +147,17 @@ class Search:
         order = in_order(needs, {n: n for n in needs})
         groups, names = [], []
         for n in order:
-            names.append(f"band.{self.frame.names[n]}" if n in bands else self.frame.names[n])
+            names.append(f"tiled.{self.frame.names[n]}" if n in bands else self.frame.names[n])
             groups.append(self._group(bands[n]) if n in bands else self.groups[n])
         return groups, names, {order.index(n): band for n, band in bands.items()}
 
-    def _group(self, band: Band) -> tuple:
+    def _group(self, band: TiledFusion) -> tuple:
         members, heroes = (sorted({m for n in band.groups for m in self.groups[n][k]}) for k in (2, 1))
-        return ("band", heroes, members, sorted({self.graph.node_of[i] for i in band.body.results}), set())
+        return ("tile", heroes, members, sorted({self.graph.node_of[i] for i in band.body.results}), set())
 
     # -- one set of groups ---------------------------------------------------------------------------------------------
 
-    def _choice(self, groups: frozenset[int]) -> _Choice | None:
+    def _choice(self, groups: frozenset[int]) -> _Candidate | None:
         """How these groups are best done in bands; None where they cannot be."""
         if any(self.groups[n][0] not in KINDS for n in groups) or not self._is_closed(groups):
             return None
@@ -171,8 +171,8 @@ class Search:
         work = sum(self.fusion_us(n) for n in groups) * 1e3 / self.cores
         times = self._times(groups)
         ways = [self._cost(groups, rows, classes, axes, between, times, work) for axes in self._axes(rows, classes)]
-        least = min(c.banded for c in ways)
-        return min((c for c in ways if c.banded <= least + ALIKE * work), key=lambda c: c.slab)
+        least = min(c.tiled for c in ways)
+        return min((c for c in ways if c.tiled <= least + ALIKE * work), key=lambda c: c.tile_bytes)
 
     def _is_closed(self, groups: frozenset[int]) -> bool:
         """Whether nothing outside needs what these make and makes what they need."""
@@ -212,7 +212,7 @@ class Search:
                 found[i] = inside + (i in between) - (self.maker.get(i) not in groups)
         return {i: n for i, n in found.items() if n > 0}
 
-    def _rows(self, groups: frozenset[int]) -> Rows | None:
+    def _rows(self, groups: frozenset[int]) -> TilingAnalysis | None:
         nodes = sorted({m for n in groups for m in self.groups[n][2]})
         if any(len(self.graph.instructions[m]) > 1 for m in nodes):
             return None
@@ -220,11 +220,11 @@ class Search:
         inputs = self.frame.inputs(("", [], nodes, [], set()))
         outputs = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n][3]]
         heroes = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n][1]]
-        rows = Rows(members, inputs, self.frame.is_inline, outputs, heroes)
+        rows = TilingAnalysis(members, inputs, self.frame.is_inline, outputs, heroes)
         return rows if rows.is_supported else None
 
     @staticmethod
-    def _axes(rows: Rows, classes: list[Dimension]) -> Iterator[list[Axis]]:
+    def _axes(rows: TilingAnalysis, classes: list[Dimension]) -> Iterator[list[Axis]]:
         """The ways to cut: one by one along the first axes, in bands along the next, whole along those behind it."""
         for n, c in enumerate(classes):
             before = [Axis(rows.size(b), 1) for b in classes[:n]]
@@ -238,44 +238,44 @@ class Search:
     def _cost(
         self,
         groups: frozenset[int],
-        rows: Rows,
+        rows: TilingAnalysis,
         classes: list[Dimension],
         axes: list[Axis],
         between: list[Instruction],
         times: dict[Instruction, int],
         work: float,
-    ) -> _Choice:
+    ) -> _Candidate:
         """What it costs to cut so, and what not to."""
         classes = classes[: len(axes)]
-        turns = prod(a.count for a in axes)
+        trip_count = prod(a.count for a in axes)
         done = prod(a.count * a.block / a.size for a in axes)  # more than 1 where a last band does some rows again
-        slab = sum(i.shape.bytes * rows.share(rows.copies[i], classes, axes) for i in between)
+        tile_bytes = sum(i.shape.bytes * rows.share(rows.clones[i], classes, axes) for i in between)
         taken = rows.reads(classes, axes)
         again = sum(b for b, changes in taken if not changes)  # the same for the next band
-        held = slab + again
+        held = tile_bytes + again
         apart = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
         apart += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
-        banded = turns * (SEEN * (moved + again) * _near(held) + BAND_NS) / self.cores
-        rounds = -(-turns // self.cores) * self.cores / turns * done
-        banded += work * (rounds - 1 + 0.1 * self.cores / turns)
-        return _Choice(
-            groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(slab), apart, banded
+        tiled = trip_count * (SEEN * (moved + again) * _near(held) + TILE_NS) / self.cores
+        rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
+        tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
+        return _Candidate(
+            groups, rows, classes, tuple(axes), sum(i.shape.bytes for i in between), int(tile_bytes), apart, tiled
         )
 
     def _far(self, bytes: float) -> float:
         """Nanoseconds in which all cores move a byte that they last touched so many bytes ago."""
         return _near(bytes / self.cores) / self.cores if bytes <= NEAR[-1][0] else self.costs.byte
 
-    def _made(self, choice: _Choice) -> Band | None:
+    def _made(self, choice: _Candidate) -> TiledFusion | None:
         """The band of a choice, if it gains."""
         order = tuple(sorted(choice.groups))
         names = tuple(self.frame.names[n] for n in order)
 
-        def decide(axes: tuple[Axis, ...], reason: str = "") -> Weighed:
-            made = Weighed(names, axes, choice.bytes, choice.slab, choice.apart, choice.banded, reason)
-            self.weighed.append(made)
+        def decide(axes: tuple[Axis, ...], reason: str = "") -> TilingDecision:
+            made = TilingDecision(names, axes, choice.bytes, choice.tile_bytes, choice.apart, choice.tiled, reason)
+            self.decisions.append(made)
             return made
 
         if choice.gain <= 0:
@@ -286,23 +286,23 @@ class Search:
         if body is None:
             decide((), "a sum would have another order, or a band lies in pieces")
             return None
-        return Band(order, body, decide(choice.axes))
+        return TiledFusion(order, body, decide(choice.axes))
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class _Candidate:
     groups: frozenset[int]
-    rows: Rows
+    rows: TilingAnalysis
     classes: list[Dimension]
     axes: tuple[Axis, ...]
     bytes: int
-    slab: int
+    tile_bytes: int
     apart: float
-    banded: float
+    tiled: float
 
     @property
     def gain(self) -> float:
-        return self.apart - self.banded
+        return self.apart - self.tiled
 
 
 def _near(bytes: float) -> float:

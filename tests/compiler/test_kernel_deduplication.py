@@ -11,7 +11,7 @@ import refxla
 from refxla.codegen.emitter_registry import emit
 from refxla.device.description import DEFAULT_CPU
 from refxla.passes.pipeline import optimize
-from refxla.scheduling.kernel_deduplication import Equal
+from refxla.scheduling.kernel_deduplication import KernelDeduplicator
 from refxla.scheduling.scheduler import make_plan
 
 LAYERS = """HloModule layers
@@ -53,7 +53,7 @@ def test_layers_are_emitted_once_and_planned_as_if_each_were():
     module = optimize(parse(LAYERS))
     plain = make_plan(module, partial(emit, target=DEFAULT_CPU)).plan
     counting = Counting()
-    plan = make_plan(module, Equal(counting)).plan
+    plan = make_plan(module, KernelDeduplicator(counting)).plan
     assert len(counting.fusions) < len(plan.fusions)
     assert plan.kernels == plain.kernels and plan.steps == plain.steps and plan.buffers == plain.buffers
 
@@ -87,7 +87,7 @@ ENTRY main {{
 def test_what_differs_is_emitted_each(first, second, count):
     module = parse(PAIR.format(first=first, second=second))
     counting = Counting()
-    make_plan(module, Equal(counting), fuse=False)
+    make_plan(module, KernelDeduplicator(counting), fuse=False)
     assert len(counting.fusions) == count
 
 
@@ -104,5 +104,5 @@ def test_constants_are_told_apart_by_their_bits(zero, count):
       ROOT r = (f32[70], f32[70]) tuple(a, b)
     }}"""
     counting = Counting()
-    make_plan(parse(text), Equal(counting), fuse=False)
+    make_plan(parse(text), KernelDeduplicator(counting), fuse=False)
     assert len(counting.fusions) == count

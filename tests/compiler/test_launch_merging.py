@@ -1,4 +1,4 @@
-"""Launches made one: what shares a launch may, nothing of it changes a bit, and loops of small turns are launches."""
+"""Merged launches: what may share a launch, no bit changes, and loops with small bodies are launches."""
 
 import re
 from dataclasses import replace
@@ -38,33 +38,33 @@ def ranges(plan: p.Plan, launch: p.Launch, part: p.Kernel, numbers: list[int]):
 
 
 def lanes_of(kernel: p.Kernel) -> list[list[tuple[p.Kernel, list[int]]]]:
-    """The lanes of a merged kernel, from its text: each part with the arguments that it takes."""
+    """The sections of a merged kernel, from its text: each part with the arguments that it takes."""
     found = []
     for text in re.split(r"if \(item < \d+\)", kernel.body):
         calls = re.findall(r"call_(\d+)\([^,]+, (.*)\);", text)
-        lane = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
-        if lane:
-            found.append(lane)
+        section = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
+        if section:
+            found.append(section)
     return found
 
 
 def check(plan: p.Plan) -> int:
-    """No lane of any launch touches memory that another one writes; the number of lanes that share a launch."""
+    """No section of any launch touches memory that another one writes; the number of sections that share a launch."""
     count = 0
     for launch in p.launches(plan.steps):
         kernel = plan.kernels[launch.kernel]
         assert len(kernel.arguments) == len(launch.buffers)
         if not kernel.calls:
             continue
-        lanes = lanes_of(kernel)
-        assert len(kernel.arguments) in SIZES and sum(map(len, lanes)) == len(kernel.calls)
-        used = [[r for part in lane for r in ranges(plan, launch, *part)] for lane in lanes]
+        sections = lanes_of(kernel)
+        assert len(kernel.arguments) in SIZES and sum(map(len, sections)) == len(kernel.calls)
+        used = [[r for part in section for r in ranges(plan, launch, *part)] for section in sections]
         for n, mine in enumerate(used):
-            for other in (r for lane in used[n + 1 :] for r in lane):
+            for other in (r for section in used[n + 1 :] for r in section):
                 for written, space, begin, end in mine:
                     if space == other[1] and space[0] != p.CONSTANT and begin < other[3] and other[2] < end:
                         assert not written and not other[0], kernel.name
-        count += len(lanes) * (len(lanes) > 1)
+        count += len(sections) * (len(sections) > 1)
     return count
 
 
@@ -111,7 +111,7 @@ def test_small_kernels_that_need_each_other_are_one_launch():
     want = refxla.compile(text, without=("fusion",))
     assert not any(k.calls for k in want.plan.kernels)
     assert np.array_equal(refxla.compile(text)(x), want(x))
-    assert f"of {len(planned.merged[0].lanes[0])} in turn" in str(refxla.compile(text).explain())
+    assert f"of {len(planned.merged_launches[0].sections[0])} in sequence" in str(refxla.compile(text).explain())
 
 
 def loop(limit: str, size: int) -> str:
@@ -154,24 +154,24 @@ FOUND = """first = f32[1] slice(x), slice={[0:1]}
 
 @pytest.mark.parametrize("size", [3, 100_000])
 @pytest.mark.parametrize("limit", [KNOWN, FOUND])
-def test_a_loop_of_small_turns_is_one_launch(limit, size):
+def test_a_loop_of_small_iterations_is_one_launch(limit, size):
     text = loop(limit, size)
     executable = refxla.compile(text)
-    teams = executable.device.target.team
+    persistent = executable.device.target.persistent
     x = np.linspace(0.9, 0.1, size, dtype=np.float32)
     for got, want in zip(executable(x), refxla.compile(text, without=("fusion",))(x), strict=True):
         assert got.tobytes() == want.tobytes()
     loops = [s for s in executable.plan.steps if isinstance(s, p.Loop | p.Repeat)]
-    if limit is KNOWN and (size == 3 or teams):
+    if limit is KNOWN and (size == 3 or persistent):
         assert not loops
-    elif size == 3 or teams:
+    elif size == 3 or persistent:
         assert len(loops) == 1 and len(loops[0].condition) == 1 and not loops[0].body
     else:
         assert len(loops) == 1 and loops[0].body
 
 
 def test_a_long_loop_can_be_interrupted():
-    """Its turns are not all in one launch."""
+    """Its iterations are not all in one launch."""
     text = loop("n = s32[] constant(2000000000)\n ROOT p = pred[] compare(i, n), direction=LT", 3)
     assert any(isinstance(s, p.Repeat) for s in plan_module(parse(text), DEFAULT_CPU)[1].plan.steps)
 

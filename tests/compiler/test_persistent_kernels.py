@@ -1,4 +1,4 @@
-"""Launches whose items go through phases together: no two lanes of a phase meet in memory, the bits stay, and nobody
+"""Launches whose items go through phases together: no two sections of a phase meet in memory, the bits stay, and nobody
 waits for who is not there."""
 
 import re
@@ -18,7 +18,7 @@ from refxla.ir import plan as p
 from refxla.runtime.executable import choose_cores
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS
 
-TEAM = replace(DEFAULT_CPU, team=True)
+PERSISTENT = replace(DEFAULT_CPU, persistent=True)
 
 CHAIN = """HloModule chain
     ENTRY e {{ x = f32[{n},{n}] parameter(0)
@@ -67,36 +67,36 @@ FOUND = """first = f32[1,1] slice(x), slice={[0:1], [0:1]}
 
 
 def phases_of(kernel: p.Kernel) -> list[list[list[tuple[p.Kernel, list[int]]]]]:
-    """The lanes of each phase of a team, from its text: each part with the arguments that it takes."""
+    """The sections of each phase of a persistent, from its text: each part with the arguments that it takes."""
     phases = []
     for phase in re.split(r"rx_next_s32\(", kernel.body):
-        lanes = []
+        sections = []
         for text in re.split(r"if \(at < \d+\)", phase):
             calls = re.findall(r"call_(\d+)\((.*)\);", text)
-            lane = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
-            if lane:
-                lanes.append(lane)
-        if lanes:
-            phases.append(lanes)
+            section = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
+            if section:
+                sections.append(section)
+        if sections:
+            phases.append(sections)
     return phases
 
 
 def check(plan: p.Plan) -> int:
-    """No lane of any phase touches memory that another one writes; the number of teams."""
+    """No section of any phase touches memory that another one writes; the number of persistent kernels."""
     found = 0
     for launch in p.launches(plan.steps):
         kernel = plan.kernels[launch.kernel]
-        if not kernel.team:
+        if not kernel.persistent:
             continue
         found += 1
         assert len(kernel.arguments) == len(launch.buffers) <= MOST_ARGUMENTS
-        assert kernel.items == TEAM.compute_units and 0 < kernel.team_us
+        assert kernel.items == PERSISTENT.compute_units and 0 < kernel.persistent_us
         phases = phases_of(kernel)
-        assert sum(len(lane) for lanes in phases for lane in lanes) == len(kernel.calls)
-        for lanes in phases:
-            used = [[r for part in lane for r in ranges(plan, launch, *part)] for lane in lanes]
+        assert sum(len(section) for sections in phases for section in sections) == len(kernel.calls)
+        for sections in phases:
+            used = [[r for part in section for r in ranges(plan, launch, *part)] for section in sections]
             for n, mine in enumerate(used):
-                for other in (r for lane in used[n + 1 :] for r in lane):
+                for other in (r for section in used[n + 1 :] for r in section):
                     for written, space, begin, end in mine:
                         if space == other[1] and begin < other[3] and other[2] < end:
                             assert not written and not other[0], kernel.name
@@ -111,31 +111,31 @@ def ranges(plan, launch, part, numbers):
 
 
 def test_launches_that_need_each_other_are_one():
-    plan = plan_module(parse(CHAIN.format(n=200)), TEAM)[1].plan
+    plan = plan_module(parse(CHAIN.format(n=200)), PERSISTENT)[1].plan
     assert len(plan.kernels) == 1 and check(plan) == 1
     assert len(phases_of(plan.kernels[0])) > 2
     apart = plan_module(parse(CHAIN.format(n=200)), DEFAULT_CPU)[1].plan
-    assert not any(k.team for k in apart.kernels) and len(apart.kernels) > 2
+    assert not any(k.persistent for k in apart.kernels) and len(apart.kernels) > 2
 
 
-def test_a_single_kernel_is_no_team():
+def test_a_single_kernel_is_not_persistent():
     text = "HloModule m\nENTRY e { x = f32[9000000] parameter(0)\n ROOT y = f32[9000000] negate(x) }"
-    plan = plan_module(parse(text), TEAM)[1].plan
-    assert [k.team for k in plan.kernels] == [False]
+    plan = plan_module(parse(text), PERSISTENT)[1].plan
+    assert [k.persistent for k in plan.kernels] == [False]
 
 
-def test_small_kernels_are_cut_for_all_cores_of_a_team():
+def test_small_kernels_are_cut_for_all_cores_of_a_persistent_kernel():
     text = """HloModule m
         ENTRY e { x = f32[4096] parameter(0)
             y = f32[4096] exponential(x)
             ROOT z = f32[4096] tanh(y) }"""
-    items = [plan_module(parse(text), t)[1].plan.kernels[0].items for t in (DEFAULT_CPU, TEAM)]
-    assert items == [1, TEAM.compute_units]
+    items = [plan_module(parse(text), t)[1].plan.kernels[0].items for t in (DEFAULT_CPU, PERSISTENT)]
+    assert items == [1, PERSISTENT.compute_units]
     product = """HloModule m
         ENTRY e { x = f32[1,1024] parameter(0)
             w = f32[1024,256] parameter(1)
             ROOT z = f32[1,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
-    assert plan_module(parse(product), TEAM)[1].plan.kernels[-1].items % TEAM.compute_units == 0
+    assert plan_module(parse(product), PERSISTENT)[1].plan.kernels[-1].items % PERSISTENT.compute_units == 0
 
 
 SUMS = """HloModule m
@@ -161,13 +161,13 @@ SUMS = """HloModule m
 
 
 def test_what_takes_long_comes_first_in_a_phase():
-    """So a thing of little work does not shift what a core takes, turn after turn, to another."""
-    plan = plan_module(parse(SUMS.format(n=1 << 18)), TEAM)[1].plan
-    teams = [c for k in plan.kernels for c in (k, *k.calls) if c.team]
-    shared = [lanes for k in teams for lanes in phases_of(k) if len(lanes) > 1]
+    """So a thing of little work does not shift what a core takes, iteration after iteration, to another."""
+    plan = plan_module(parse(SUMS.format(n=1 << 18)), PERSISTENT)[1].plan
+    persistent = [c for k in plan.kernels for c in (k, *k.calls) if c.persistent]
+    shared = [sections for k in persistent for sections in phases_of(k) if len(sections) > 1]
     assert shared
-    for lanes in shared:
-        each = [sum(k.us for k, _ in lane) / lane[0][0].items for lane in lanes]
+    for sections in shared:
+        each = [sum(k.us for k, _ in section) / section[0][0].items for section in sections]
         assert each == sorted(each, reverse=True)
 
 
@@ -182,7 +182,7 @@ def test_a_large_part_does_not_follow_what_it_does_not_need():
         "c0 = f32[] constant(1)\n c1 = f32[] constant(2)\n" + "\n".join(lines) + "\n v = f32[9000] sine(z)\n"
         "ROOT r = (f32[300000], f32[9000], f32[300000]) tuple(u0, v, u1) }"
     )
-    for target in (DEFAULT_CPU, TEAM):
+    for target in (DEFAULT_CPU, PERSISTENT):
         check(plan_module(parse(text), target)[1].plan)
 
 
@@ -197,12 +197,12 @@ def test_bits_are_the_same(n):
 @pytest.mark.parametrize("n", [3, 150])
 @pytest.mark.parametrize("limit", [KNOWN, FOUND])
 @pytest.mark.parametrize("first", [0, 3])
-def test_turns_of_a_loop_are_phases(limit, n, first):
-    """Also where the turns do not write all of an array, whose first value then shows."""
+def test_iterations_of_a_loop_are_phases(limit, n, first):
+    """Also where the iterations do not write all of an array, whose first value then shows."""
     text = LOOP.format(limit=limit, n=n, first=first)
-    plan = plan_module(parse(text), TEAM)[1].plan
+    plan = plan_module(parse(text), PERSISTENT)[1].plan
     check(plan)
-    assert any(k.team for k in plan.kernels) == (n == 150)
+    assert any(k.persistent for k in plan.kernels) == (n == 150)
     random = np.random.default_rng(n)
     x, w = (random.standard_normal((n, n)).astype(np.float32) / 20 for _ in range(2))
     compiled = refxla.compile(text)
@@ -215,16 +215,16 @@ def test_turns_of_a_loop_are_phases(limit, n, first):
 @pytest.mark.parametrize("seed", range(0, 60))
 def test_phases_of_random_programs(seed):
     try:
-        check(plan_module(generate(seed).module, TEAM)[1].plan)
+        check(plan_module(generate(seed).module, PERSISTENT)[1].plan)
     except UnsupportedError as problem:
         pytest.skip(str(problem))
 
 
-def test_teams_of_several_threads():
+def test_persistent_kernels_of_several_threads():
     executables = [refxla.compile(CHAIN.format(n=n)) for n in (150, 160, 170)]
-    if not executables[0].device.target.team:
-        pytest.skip("the device has no teams")
-    assert all(any(k.team for k in e.plan.kernels) for e in executables)
+    if not executables[0].device.target.persistent:
+        pytest.skip("the device has no persistent kernels")
+    assert all(any(k.persistent for k in e.plan.kernels) for e in executables)
     inputs = [np.random.default_rng(n).random((n, n), np.float32) for n in (150, 160, 170)]
     want = [e(x)[1].tobytes() for e, x in zip(executables, inputs, strict=True)]
     wrong = []
@@ -242,11 +242,11 @@ def test_teams_of_several_threads():
     assert not any(t.is_alive() for t in threads) and not wrong
 
 
-def test_where_a_team_runs_is_weighed():
+def test_where_a_persistent_kernel_runs_is_decided_by_cost():
     """By what it saves: a chain of small products is not worth waking other threads for."""
 
     class Two:
         compute_units, small = 2, "one"
 
-    cores = [choose_cores(plan_module(parse(CHAIN.format(n=n)), TEAM)[1].plan, Two)[0] for n in (8, 300)]
+    cores = [choose_cores(plan_module(parse(CHAIN.format(n=n)), PERSISTENT)[1].plan, Two)[0] for n in (8, 300)]
     assert cores == [1, 2]

@@ -1,4 +1,4 @@
-"""Fusions done band by band: which ones, that no bit changes, what memory they take, and what is said about it."""
+"""Tiled fusion: which ones, that no bit changes, what memory they take, and what is said about it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MLP = """HloModule m
         o = f32[200,24] dot(t, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}
         ROOT r = f32[200,24] add(o, x) }"""
 
-# Heads in the middle, and the queries a part of a wider array: what a band reads lies in pieces.
+# Heads in the middle, and the queries a part of a wider array: what a tile reads lies in pieces.
 APART = """HloModule m
     ENTRY e { x = f32[2,40,144] parameter(0)
         k = f32[2,30,3,16] parameter(1)
@@ -86,16 +86,16 @@ PROGRAMS = {
 
 def cut(monkeypatch, which):
     """Everything is worth it, and is cut in way number `which` of those that there are."""
-    ways = tiled_fusion.Search._axes
+    ways = tiled_fusion.TilingSearch._axes
     monkeypatch.setattr(tiled_fusion, "LEAST_BYTES", 1)
     monkeypatch.setattr(tiled_fusion, "LEAST_ROWS", 8)
-    monkeypatch.setattr(tiled_fusion._Choice, "gain", property(lambda self: len(self.groups)))
+    monkeypatch.setattr(tiled_fusion._Candidate, "gain", property(lambda self: len(self.groups)))
 
     def one(found, classes):
         all_ways = list(ways(found, classes))
         return iter([all_ways[which % len(all_ways)]])
 
-    monkeypatch.setattr(tiled_fusion.Search, "_axes", staticmethod(one))
+    monkeypatch.setattr(tiled_fusion.TilingSearch, "_axes", staticmethod(one))
 
 
 def given(text, seed=0):
@@ -106,26 +106,26 @@ def given(text, seed=0):
 @pytest.fixture
 def fresh(monkeypatch):
     """Nothing is kept on disk: the plan depends on what a test has changed."""
-    monkeypatch.setattr(driver.kept, "load", lambda name: None)
-    monkeypatch.setattr(driver.kept, "save", lambda name, made: None)
+    monkeypatch.setattr(driver.compilation_cache, "load", lambda name: None)
+    monkeypatch.setattr(driver.compilation_cache, "save", lambda name, made: None)
 
 
-def teams():
-    if not choose(None)[0].target.team:
-        pytest.skip("the device has no teams")
+def needs_persistent_kernels():
+    if not choose(None)[0].target.persistent:
+        pytest.skip("the device has no persistent kernels")
 
 
 @pytest.mark.parametrize("which", [0, 2])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_bands_change_no_bit(name, which, monkeypatch, fresh):
-    teams()
+def test_tiling_changes_no_bit(name, which, monkeypatch, fresh):
+    needs_persistent_kernels()
     text = PROGRAMS[name]
     want = refxla.compile(text, without=("tiled-fusion",))
     cut(monkeypatch, which)
     made = refxla.compile(text)
-    assert any(d.axes for d in made.planned.bands), [str(d) for d in made.planned.bands]
-    assert not want.planned.bands
-    for seed in range(2):  # the second time slabs hold what the first one left
+    assert any(d.axes for d in made.planned.tiled_fusions), [str(d) for d in made.planned.tiled_fusions]
+    assert not want.planned.tiled_fusions
+    for seed in range(2):  # the second time tile buffers hold what the first one left
         arguments = given(text, seed)
         one, two = (driver.flatten(e(*arguments)) for e in (want, made))
         assert [a.tobytes() for a in one] == [a.tobytes() for a in two]
@@ -137,34 +137,34 @@ def planned(text):
 
 
 def test_attention_writes_no_scores():
-    teams()
+    needs_persistent_kernels()
     found = planned(attention(8, 1024, 1024, 64, batch=4))
     assert len(found.plan.kernels) == 1 and found.plan.arena_bytes < 8 << 20
-    (decision,) = found.bands
-    assert len(decision.fusions) == 3 and decision.apart > decision.banded
+    (decision,) = found.tiled_fusions
+    assert len(decision.fusions) == 3 and decision.apart > decision.tiled
     assert [a.block for a in decision.axes[:2]] == [1, 1] and decision.axes[2].size == 1024
     (launch,) = found.plan.steps
-    assert isinstance(launch, Launch) and found.plan.kernels[launch.kernel].team
+    assert isinstance(launch, Launch) and found.plan.kernels[launch.kernel].persistent
     assert max(launch.buffers) < len(found.plan.buffers)
 
 
 def test_scores_that_others_read_are_written():
-    teams()
+    needs_persistent_kernels()
     found = planned(attention(8, 1024, 1024, 64, batch=4, also=True))
-    (decision,) = found.bands
+    (decision,) = found.tiled_fusions
     assert 32 << 22 <= found.plan.results[1].bytes and found.plan.arena_bytes < 16 << 20
     assert decision.bytes == 32 << 22  # the scores before the softmax are not
 
 
 def test_small_values_stay_as_they_are():
-    teams()
+    needs_persistent_kernels()
     found = planned(attention(2, 64, 64, 16))
-    assert not found.bands
+    assert not found.tiled_fusions
 
 
 def test_a_sum_over_rows_keeps_them_together(monkeypatch):
     """Of what is summed over the rows, or seen transposed, the rows are no axis."""
-    teams()
+    needs_persistent_kernels()
     cut(monkeypatch, 0)
     text = f"""HloModule m
     {ADD}
@@ -179,14 +179,14 @@ def test_a_sum_over_rows_keeps_them_together(monkeypatch):
         u = f32[64,64] add(t, b)
         ROOT o = f32[64,48] dot(u, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
     found = planned(text)
-    for d in found.bands:
+    for d in found.tiled_fusions:
         assert not (d.axes and {"dot.d", "dot.o"} <= set(d.fusions)), str(d)
 
 
-def test_explain_says_what_is_done_in_bands(fresh):
-    teams()
+def test_explain_says_what_is_tiled(fresh):
+    needs_persistent_kernels()
     text = str(refxla.compile(attention(8, 512, 512, 64, batch=4)).explain())
-    assert "in bands of 1 of 4 x 1 of 8 x " in text and "instead of" in text and "us apart" in text
+    assert "in tiles of 1 of 4 x 1 of 8 x " in text and "instead of" in text and "us apart" in text
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_the_last_step_begins_earlier():
 
 
 def test_empty_values_are_left_alone(monkeypatch):
-    teams()
+    needs_persistent_kernels()
     cut(monkeypatch, 0)
     text = """HloModule m
     ENTRY e { x = f32[4,0] parameter(0)

@@ -81,16 +81,16 @@ def test_turns_that_are_not_known(changes):
 
 
 def test_the_step_may_be_subtracted_and_the_operands_exchanged():
-    assert counter_of(loop_of(program(9, 3, 0, "GT", counting="next = {t}[] subtract(i, one)"))).turns == 3
+    assert counter_of(loop_of(program(9, 3, 0, "GT", counting="next = {t}[] subtract(i, one)"))).trip_count == 3
     text = program(test="ROOT p = pred[] compare(n, i), direction=GT", counting="next = {t}[] add(one, i)")
-    assert counter_of(loop_of(text)).turns == 10
+    assert counter_of(loop_of(text)).trip_count == 10
 
 
 def test_more_turns_than_a_table_has():
     text = program(limit=70_000)
     executable = refxla.compile(text)
     (repeat,) = [s for s in executable.plan.steps if isinstance(s, Repeat)]
-    assert (repeat.turns, repeat.counter) == (70_000, None)
+    assert (repeat.trip_count, repeat.counter) == (70_000, None)
     x = np.zeros(3, np.float32)
     assert executable(x)[0] == 70_000
 

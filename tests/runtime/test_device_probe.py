@@ -98,7 +98,7 @@ def test_pocl(device):
 def test_items_of_pocl_are_found_to_go_through_phases_together(device):
     if "pocl" not in device.name or device.kind != "cpu":
         pytest.skip("another device need not")
-    assert device_probe.run_checks(device.name, ["team"]) == {"team": {"team": True}}
+    assert device_probe.run_checks(device.name, ["persistent"]) == {"persistent": {"persistent": True}}
 
 
 def test_memory_of_a_device_that_cannot_read_the_hosts(device):

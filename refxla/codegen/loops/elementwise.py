@@ -33,7 +33,7 @@ CHUNK = 16384  # elements that one item computes, for cheap elements
 ADDITION_NS, BYTE_NS = 0.05, 0.03  # of an element, about: what is computed, what is moved
 CHEAP_NS = 0.8  # what an element may cost to be cheap
 LEAST_CHUNK = 1024  # elements of an item, however dear
-SHARE_NS = 1000.0  # of a core in a team: less is not shared out
+SHARE_NS = 1000.0  # of a core in a persistent kernel: less is not shared out
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
@@ -180,7 +180,7 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
     size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
     items = -(-size // chunk)
-    if target.team and size * ns >= SHARE_NS * cores:
+    if target.persistent and size * ns >= SHARE_NS * cores:
         items = max(items, cores)
     if items <= 1 or items >= EVEN_ITEMS:
         return chunk

@@ -35,10 +35,10 @@ static inline void rx_rest_I(const int spins) {
 // The next of `count` things to do in a phase that belongs to item `who`'s share, or -1: shares are stretches of equal
 // length, and who is done with the own takes from others'.
 static inline int rx_take_I(
-    __global long* sync, const int phase, const int who, const int team, const int count) {
+    __global long* sync, const int phase, const int who, const int workers, const int count) {
     __global long* share = sync + 8 * (4 + who);
-    const int begin = (int)((long)count * who / team);
-    const int length = (int)((long)count * (who + 1) / team) - begin;
+    const int begin = (int)((long)count * who / workers);
+    const int length = (int)((long)count * (who + 1) / workers) - begin;
     long seen = __atomic_load_n(share, __ATOMIC_ACQUIRE);
     while ((int)(seen >> 32) == phase && (int)seen < length) {
         if (__atomic_compare_exchange_n(share, &seen, seen + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -51,10 +51,10 @@ static inline int rx_take_I(
 // Says that `did` of a phase's `count` things are done, and waits until all are. What was written in the phase, all can
 // read afterwards.
 static inline void rx_finish_I(
-    __global long* sync, const int phase, const int did, const int team, const int count) {
+    __global long* sync, const int phase, const int did, const int workers, const int count) {
     if (did > 0 && __atomic_fetch_add(sync + 8, (long)did, __ATOMIC_ACQ_REL) + did == count) {
         __atomic_store_n(sync + 8, 0L, __ATOMIC_RELAXED);
-        for (int n = 0; n < team; ++n) __atomic_store_n(sync + 8 * (4 + n), (long)(phase + 1) << 32, __ATOMIC_RELEASE);
+        for (int n = 0; n < workers; ++n) __atomic_store_n(sync + 8 * (4 + n), (long)(phase + 1) << 32, __ATOMIC_RELEASE);
         __atomic_store_n(sync, (long)(phase + 1), __ATOMIC_RELEASE);
         return;
     }
@@ -64,15 +64,15 @@ static inline void rx_finish_I(
 // The next of `count` things to do in the phase that item `item` is in, or -1 once that phase is over. `at` is where the
 // item is: the phase, from how many items' shares it has taken all, how many things it did; it starts as {0, 0, 0}.
 static inline RX_APART int rx_next_I(
-    __global long* sync, __private int* at, const int item, const int team, const int count) {
-    for (; at[1] < team; ++at[1]) {
-        const int next = rx_take_I(sync, at[0], (item + at[1]) % team, team, count);
+    __global long* sync, __private int* at, const int item, const int workers, const int count) {
+    for (; at[1] < workers; ++at[1]) {
+        const int next = rx_take_I(sync, at[0], (item + at[1]) % workers, workers, count);
         if (next >= 0) {
             ++at[2];
             return next;
         }
     }
-    rx_finish_I(sync, at[0]++, at[2], team, count);
+    rx_finish_I(sync, at[0]++, at[2], workers, count);
     at[1] = at[2] = 0;
     return -1;
 }
@@ -89,7 +89,7 @@ static inline int rx_goes_I(__global long* sync, const int phase) {
 }
 
 // The end of a launch for one item; the last one leaves `sync` as it was.
-static inline RX_APART void rx_leave_I(__global long* sync, const int team) {
-    if (__atomic_fetch_add(sync + 16, 1L, __ATOMIC_ACQ_REL) != team - 1) return;
-    for (int n = 0; n < 4 + team; ++n) __atomic_store_n(sync + 8 * n, 0L, __ATOMIC_RELAXED);
+static inline RX_APART void rx_leave_I(__global long* sync, const int workers) {
+    if (__atomic_fetch_add(sync + 16, 1L, __ATOMIC_ACQ_REL) != workers - 1) return;
+    for (int n = 0; n < 4 + workers; ++n) __atomic_store_n(sync + 8 * n, 0L, __ATOMIC_RELAXED);
 }

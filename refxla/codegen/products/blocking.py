@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .gemm import Product
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
-TEAM_WORK = 1 << 18  # where items are shared out within a launch
+PERSISTENT_WORK = 1 << 18  # where items are shared out within a launch
 STRETCH = 128  # elements of a row of memory that are read at a time, where there are that many for each core
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
@@ -137,7 +137,7 @@ def choose_blocking(p: Product) -> Blocking:
     if not candidates:
         candidates = [(tile.rows, tile.columns, "packed")]
     items = [model.items(rows, columns) for rows, columns, _ in candidates]
-    least = TEAM_WORK if p.target.team else ITEM_WORK
+    least = PERSISTENT_WORK if p.target.persistent else ITEM_WORK
     most = max(p.groups * p.m * p.n * p.k // least, min(items))
     best = min((c for c, n in zip(candidates, items, strict=True) if n <= most), key=lambda c: model.cost(*c))
     rows = best[0] if choice.rows is None else _round_up(min(choice.rows, p.m), tile.rows)

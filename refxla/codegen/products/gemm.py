@@ -134,7 +134,8 @@ class Product:
     def right_kept(self) -> bool:
         """Whether the right side is the same at every call, or in every turn of the loop around, so that its panels are
         made once."""
-        kept = bool(self.fusion.kept) and set(inputs_of(self.fusion, [self.right_operand])) <= set(self.fusion.kept)
+        invariant = set(self.fusion.loop_invariant)
+        kept = bool(invariant) and set(inputs_of(self.fusion, [self.right_operand])) <= invariant
         return kept or self.right_known
 
     @cached_property
