@@ -124,12 +124,12 @@ class Build:
     def repeat(
         self,
         count: int,
-        turn: Callable[..., Sequence[Instruction]],
+        iteration: Callable[..., Sequence[Instruction]],
         state: Sequence[Instruction],
         given: Sequence[Instruction] = (),
         more: Callable[..., Instruction] | None = None,
     ) -> list[Instruction]:
-        """A loop of `count` turns: state = turn(k, *state, *given) for k = 0, 1, ... (an s32[]); the last state.
+        """The last state of a loop: state = iteration(k, *state, *given) for k = 0, 1, ... count - 1 (an s32[]).
 
         With `more` it ends as soon as more(*state, *given), a pred[], is false. Neither may use other instructions than
         those it is given and those it makes.
@@ -147,7 +147,7 @@ class Build:
         goes_on = goes_on if more is None else self.and_(goes_on, more(*values[1:]))
         condition = self._computation("condition", p, goes_on)
         p, values = parameter()
-        after = turn(*values)
+        after = iteration(*values)
         new = self.make("tuple", self.add(values[0], 1), *after, *values[1 + len(state) :])
         loop = self.make("while", first, condition=condition, body=self._computation("body", p, new))
         return [self.make("get-tuple-element", loop, index=1 + n) for n in range(len(state))]

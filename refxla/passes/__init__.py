@@ -1,1 +1,1 @@
-"""HLO to HLO: one file for each pass, the order in pipeline.py."""
+"""HLO to HLO. Each pass is one file; pipeline.py has their order."""

@@ -1,8 +1,8 @@
 """Algebraic simplification: a table of rules that never change a bit of any result.
 
-Each rule is a function on one instruction that returns what stands for it, or None; its first line is the algebra.
-Rules that hold for real numbers but not for floats are not here: x + 0 is not x when x is -0, x * 0 is not 0 when x
-is NaN.
+Each rule is a function of one instruction. It returns an instruction that may take its place, or None; the first line
+of its docstring is the algebra. Rules that hold for real numbers but not for floats are absent: x + 0 is not x if x is
+-0, and x * 0 is not 0 if x is NaN.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What a program may say in several ways is said in one: a constant is an array, a computation has one role, and a name
-one instruction.
+"""Gives every computation one role, every instruction a name of its own, and every constant an array value.
 
-A tuple constant becomes a tuple of constants. A computation that is the condition of a loop here, a body or branch
-there, and is applied to elements somewhere else, becomes one for each of these roles: later passes change the
-signatures of bodies, branches and conditions, each in its own way. Kernels are named after instructions, so those of
-bodies, branches and conditions get names that no other of them has.
+HLO allows one computation to be the condition of one loop, the body of another, and the reducer of a third. Later
+passes change the signatures of conditions, bodies and branches, each in its own way, so a computation with several
+roles is cloned, once for each role. A tuple constant becomes a tuple of constants. Kernels are named after
+instructions, so the instructions of conditions, bodies and branches get names that are unique in the module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Call inlining: a call, a fusion or a map becomes the instructions of the computation it calls.
+"""Replaces calls, fusions and maps by the instructions of the computations that they call.
 
-A fusion in a program is some other compiler's decision; this one makes its own. A map's computation works on scalars;
-inlined, it works on arrays, and its constants are broadcast.
+A fusion in the input is the decision of another compiler; this one makes its own. The computation of a map works on
+scalars; inlined, it works on arrays, and its constants are broadcast.
 """
 
 from __future__ import annotations

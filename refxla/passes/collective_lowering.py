@@ -1,4 +1,5 @@
-"""Collectives and what tells devices apart, in programs for one device: it meets itself, and its numbers are 0."""
+"""Lowers collectives and device identifiers for a program that runs on one device: its own group is itself, and its
+replica and partition numbers are 0."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Constant folding: what depends on constants alone is computed now, by the specification's interpreter.
+"""Evaluates instructions that depend only on constants, with the interpreter of the specification.
 
-Only operations whose value is exact by the contract (`refxla_spec.accuracy`) are folded, so that folding never
-changes a bit; and only small results, since a large constant costs more to keep than to compute, and what takes no more
-memory than the constants that nobody needs any more: weights that are scaled, converted or transposed.
+Only operations that are exact under the contract (`refxla_spec.accuracy`) are folded, so folding never changes a bit.
+Only small results are folded, because a large constant costs more to store than to compute. The exception is a result
+that takes no more memory than the constants that become unused: weights that are scaled, converted or transposed.
 """
 
 from __future__ import annotations

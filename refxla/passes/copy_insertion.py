@@ -1,10 +1,10 @@
-"""What is written over in place has a filling of its own: gradients of tables that begin as the same zeros.
+"""Gives each in-place update its own copy of a fill value, such as gradients of tables that start as the same zeros.
 
     z = broadcast(0);  a = scatter(z, ...);  b = scatter(z, ...)
         ->  z = broadcast(0);  y = broadcast(0);  a = scatter(z, ...);  b = scatter(y, ...)
 
-A scatter or dynamic-update-slice writes into the memory of its operand where nobody else reads that, and into a copy
-of it where somebody does. To fill memory once more costs less than to copy it.
+A scatter or dynamic-update-slice overwrites its operand if nothing else reads the operand, and copies it first if
+something does. Filling memory a second time costs less than copying it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Common subexpressions: of instructions that must have the same value, one is kept."""
+"""Common subexpression elimination: of several instructions that must have the same value, the first one remains."""
 
 from __future__ import annotations
 

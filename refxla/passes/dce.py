@@ -1,4 +1,4 @@
-"""Dead code elimination: instructions that no result depends on, and computations that nobody calls, go away."""
+"""Dead code elimination: removes instructions that no result depends on, and computations that nothing calls."""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
-"""The initial values of a reduction enter each result exactly once, whatever they are.
+"""Makes the initial values of a reduction enter each result exactly once, whatever they are.
 
-A reduction has many accumulators for a result: lanes, leaves, columns of strips. Those of a plain sum, product, maximum
-and the like begin with a neutral element of their own, and the initial values enter at the end. Of any other reducer
-none is known, and accumulators begin with the initial values. That is harmless where to_apply of the initial values
-and themselves is them again: however often they enter, they count once, since to_apply is associative and commutative.
-It is found out here, of constants by evaluating it, else of reducers that choose one of what they are given (argmax).
-What is left gets one more operand that says where there is a value,
+A reduction keeps many accumulators for one result: vector lanes, partial reductions, columns of a strip. For a plain
+sum, product, maximum and the like the accumulators start from the neutral element, and the initial values enter at the
+end. For any other reducer no neutral element is known, and the accumulators start from the initial values. That is
+harmless if to_apply of the initial values with themselves gives them again: to_apply is associative and commutative,
+so they count once however often they enter. This pass decides whether that holds: for constants by evaluation, and
+otherwise for reducers that select one of their operands (argmax). Every other reduction gets one more operand, which
+says where there is a value,
 
-    reduce(x, init, f)  =  f(init, total)    where (total, there) = reduce((x, true), (0, false), g)
+    reduce(x, init, f)  =  f(init, total)    where (total, present) = reduce((x, true), (0, false), g)
     g((a, p), (b, q))   =  (p ? q ? f(a, b) : a : b, p or q)
 
-whose initial values are neutral.
+and whose initial values are neutral.
 
-Elements of another type than the accumulated values are converted before, where a reducer does no more with them.
+Elements whose type differs from the accumulators' are converted first, if the reducer does nothing else with them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def is_plain(reducer: Computation) -> bool:
 
 
 def _counts_once(i: Instruction) -> bool:
-    """Whether to_apply of the initial values and themselves is known to be the initial values."""
+    """Whether to_apply of the initial values and themselves is the initial values, as far as can be decided."""
     values = [scalar_value(o) for o in i.operands[len(i.operands) // 2 :]]
     if any(v is None for v in values):
         return _chooses(i.to_apply)
@@ -157,25 +158,25 @@ def _aware_of_presence(reducer: Computation) -> Computation:
     count = len(parameters) // 2
     b = Build(f"{reducer.name}.there")
     shapes = [p.shape for p in parameters[:count]] + [Shape(PRED)]
-    held, taken = (
+    left, right = (
         [
             Instruction(f"{b.name}.{side}{n}", "parameter", s, [], {"number": n + k * len(shapes)})
             for n, s in enumerate(shapes)
         ]
         for k, side in enumerate("ab")
     )
-    made = dict(zip(parameters, [*held[:-1], *taken[:-1]], strict=True))
+    made = dict(zip(parameters, [*left[:-1], *right[:-1]], strict=True))
     for j in reducer.instructions:
         if j not in made:
             made[j] = _copy(j, made)
     root = made[reducer.root]
     both = root.operands if root.opcode == "tuple" else [root]
     results = [
-        b.make("select", held[-1], b.make("select", taken[-1], c, a), e)
-        for a, e, c in zip(held[:-1], taken[:-1], both, strict=True)
+        b.make("select", left[-1], b.make("select", right[-1], c, a), e)
+        for a, e, c in zip(left[:-1], right[:-1], both, strict=True)
     ]
-    end = b.make("tuple", *results, b.or_(held[-1], taken[-1]))
-    return _computation(b.name, [*held, *taken, end], end)
+    end = b.make("tuple", *results, b.or_(left[-1], right[-1]))
+    return _computation(b.name, [*left, *right, end], end)
 
 
 def _copy(i: Instruction, made: dict[Instruction, Instruction]) -> Instruction:

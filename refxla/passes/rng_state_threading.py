@@ -63,9 +63,9 @@ class _Threading:
 
     def __init__(self, computation: Computation, threaded: dict[Computation, Computation]) -> None:
         self.computation, self.threaded = computation, threaded
-        self.made: dict[Instruction, Instruction] = {}
+        self.copies: dict[Instruction, Instruction] = {}
         self.order: list[Instruction] = []
-        self.known: set[Instruction] = set()  # those in `order`
+        self.ordered: set[Instruction] = set()  # those in `order`
         self.count = 0
         self.state: Instruction
 
@@ -74,13 +74,13 @@ class _Threading:
         stack = [instruction]
         while stack:
             i = stack[-1]
-            waiting = [o for o in i.operands if o not in self.known]
+            waiting = [o for o in i.operands if o not in self.ordered]
             if waiting:
                 stack.extend(waiting)
             else:
                 stack.pop()
-                if i not in self.known:
-                    self.known.add(i)
+                if i not in self.ordered:
+                    self.ordered.add(i)
                     self.order.append(i)
         return instruction
 
@@ -91,7 +91,7 @@ class _Threading:
         )
         self.walk(self.computation.instructions)
         self.computation.instructions = self.order
-        self.computation.root = self.made[self.computation.root]
+        self.computation.root = self.copies[self.computation.root]
 
     def pair(self) -> Computation:
         """A copy of the computation whose one parameter is a pair, (what it was or a tuple of several, the state), and
@@ -106,16 +106,16 @@ class _Threading:
         self.state = self.add(make("get-tuple-element", whole, name=f"{name}.state", index=1))
         for n, p in enumerate(parameters):
             one = len(shapes) == 1
-            self.made[p] = arguments if one else self.add(make("get-tuple-element", arguments, name=p.name, index=n))
+            self.copies[p] = arguments if one else self.add(make("get-tuple-element", arguments, name=p.name, index=n))
         self.walk([i for i in self.computation.instructions if i.opcode != "parameter"])
-        root = self.add(make("tuple", self.made[self.computation.root], self.state, name=f"{name}.out"))
+        root = self.add(make("tuple", self.copies[self.computation.root], self.state, name=f"{name}.out"))
         return Computation(name, self.order, root)
 
     def walk(self, instructions: list[Instruction]) -> None:
         for i in instructions:
-            i.operands = [self.made[o] for o in i.operands]
-            i.control_predecessors = [self.made[o] for o in i.control_predecessors]
-            self.made[i] = self.add(self.replaced(i))
+            i.operands = [self.copies[o] for o in i.operands]
+            i.control_predecessors = [self.copies[o] for o in i.control_predecessors]
+            self.copies[i] = self.add(self.replaced(i))
 
     def replaced(self, i: Instruction) -> Instruction:
         if i.opcode in USERS:

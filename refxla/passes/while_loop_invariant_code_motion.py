@@ -26,18 +26,24 @@ from .dce import called_first, settle, sort
 MOST_ROWS = 256  # of a slice: a product of more reads the matrix often enough
 MOST_BYTES = 256 << 20  # of the product of all slices
 EXPENSIVE = 14.0  # of a function: of one element, in additions
-ALONE = ("dot", "convolution", "reduce", "reduce-window", "transpose")  # what is worth computing once beside functions
+ALONE = (
+    "dot",
+    "convolution",
+    "reduce",
+    "reduce-window",
+    "transpose",
+)  # worth moving, as expensive functions are
 
 
 def run(module: Module) -> int:
-    """Hoist out of all loops; returns how many instructions found their place before one."""
+    """Rewrite all loops; returns how many instructions moved before one."""
     count = 0
     callers: dict[Computation, int] = {}
     for computation in module.computations:
         for i in computation.instructions:
             for called in i.called:
                 callers[called] = callers.get(called, 0) + 1
-    for computation in called_first(module.entry):  # what leaves an inner loop may leave the one around it
+    for computation in called_first(module.entry):  # what leaves an inner loop may then leave the outer one
         changed = 0
         for i in list(computation.instructions):
             if i.opcode == "while" and callers[i.body] == callers[i.condition] == 1 and i.body is not i.condition:
@@ -55,9 +61,9 @@ class _Loop:
     def __init__(self, loop: Instruction) -> None:
         self.loop, self.body = loop, loop.body
         self.parameter = self.body.parameters[0]
-        self.kept = loop_invariant_elements(loop)
-        self.outside: dict[Instruction, Instruction | None] = {}  # of what is the same in every turn: that before it
-        self.added: list[tuple[Instruction, Instruction]] = []  # a value before the loop, and the element that reads it
+        self.invariant = loop_invariant_elements(loop)
+        self.outside: dict[Instruction, Instruction | None] = {}  # a loop-invariant value -> its copy before the loop
+        self.added: list[tuple[Instruction, Instruction]] = []  # (value before the loop, new element of the state)
 
     def hoist(self) -> int:
         counter = counter_of(self.loop)
@@ -76,14 +82,14 @@ class _Loop:
         settle(self.body, replaced)
         return len(replaced)
 
-    # -- what is the same in every turn --------------------------------------------------------------------------
+    # -- loop-invariant values --------------------------------------------------------------------------------
 
     def before(self, i: Instruction) -> Instruction | None:
-        """The value, computed before the loop, of an instruction that is the same in every turn; else None."""
+        """A copy, before the loop, of an instruction that is loop-invariant; None if it is not."""
         if i not in self.outside:
             self.outside[i] = None
             if i.opcode == "get-tuple-element" and i.operands[0] is self.parameter:
-                if i.index in self.kept:
+                if i.index in self.invariant:
                     self.outside[i] = self.loop.operands[0].operands[i.index]
             elif i.opcode in ROWS and i.opcode != "parameter" and i.shape.is_array and _is_pure(i):
                 operands = [self.before(o) for o in i.operands]
@@ -92,7 +98,7 @@ class _Loop:
         return self.outside[i]
 
     def is_worth(self, i: Instruction) -> bool:
-        """Whether an instruction is work that shows, and its value no large one made of little."""
+        """Whether an instruction is expensive, and its value not much larger than its operands."""
         if i.opcode not in ROWS or not i.shape.is_array or not i.operands:
             return False
         costly = i.opcode in ALONE or (ROWS[i.opcode].group == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE)
@@ -102,7 +108,7 @@ class _Loop:
     # -- products of slices ----------------------------------------------------------------------------------------
 
     def product(self, dot: Instruction, counter: Counter) -> Instruction | None:
-        """The slice of a product of all slices that a dot of one is; None if it is none, or that does not pay."""
+        """A dot of a slice as a slice of one large dot before the loop; None if it is no such dot or does not pay."""
         if len(dot.operands) != 2:
             return None
         for side in ("lhs", "rhs"):
@@ -118,7 +124,7 @@ class _Loop:
             if count > counter.trip_count or rows > MOST_ROWS or count * dot.shape.bytes > MOST_BYTES:
                 continue
             attributes = dict(dot.attributes)
-            wider: Callable[[int], int] = lambda n, d=d: n + (n >= d)  # noqa: E731 - the dimensions with d among them
+            wider: Callable[[int], int] = lambda n, d=d: n + (n >= d)  # noqa: E731 - dimension numbers after d is inserted
             for name in (f"{side}_contracting_dims", f"{side}_batch_dims"):
                 attributes[name] = tuple(map(wider, attributes.get(name, ())))
             operands = (source, matrix) if side == "lhs" else (matrix, source)
@@ -131,7 +137,7 @@ class _Loop:
         return None
 
     def slice(self, i: Instruction) -> tuple[Instruction, Instruction, int] | None:
-        """(an array before the loop, a number, a dimension) of which the value is the slice of that number."""
+        """(array before the loop, index, dimension) if the value is that slice of that array; else None."""
         if i.opcode != "reshape" or i.operands[0].opcode != "dynamic-slice":
             return None
         taken = i.operands[0]
@@ -146,7 +152,7 @@ class _Loop:
         return (source, taken.operands[1 + d], d) if i.shape.dimensions == whole[:d] + whole[d + 1 :] else None
 
     def part(self, dot: Instruction, product: Instruction, index: Instruction, d: int) -> Instruction:
-        """In the body, slice `index` of the product along d, as the dot that it is."""
+        """In the body: slice `index` of the product along dimension d, in the shape of the dot."""
         zero = constant(np.zeros((), index.shape.element_type.dtype), f"{dot.name}.zero")
         rank = product.shape.rank
         sizes = tuple(1 if n == d else size for n, size in enumerate(product.shape.dimensions))
@@ -157,14 +163,14 @@ class _Loop:
     # -- the state ---------------------------------------------------------------------------------------------------
 
     def element(self, value: Instruction, name: str) -> Instruction:
-        """A new element of the state that is that value, as the body reads it."""
+        """A new element of the loop state that carries the value, as the body reads it."""
         index = len(self.loop.operands[0].operands) + len(self.added)
-        made = Instruction(f"{name}.kept", "get-tuple-element", value.shape, [self.parameter], {"index": index})
+        made = Instruction(f"{name}.invariant", "get-tuple-element", value.shape, [self.parameter], {"index": index})
         self.added.append((value, made))
         return made
 
     def widen(self) -> None:
-        """Give the loop's state its new elements."""
+        """Add the new elements to the loop state."""
         init, root = self.loop.operands[0], self.body.root
         shape = Shape.tuple_of(*init.shape.elements, *(v.shape for v, _ in self.added))
         values, elements = [v for v, _ in self.added], [e for _, e in self.added]
@@ -175,12 +181,12 @@ class _Loop:
 
 
 def _free(dot: Instruction, side: str) -> list[int]:
-    """The dimensions of an operand that are dimensions of the result alone."""
+    """The dimensions of an operand that are neither batch nor contracting dimensions."""
     taken = (*dot.attributes.get(f"{side}_batch_dims", ()), *dot.attributes.get(f"{side}_contracting_dims", ()))
     rank = dot.operands[0 if side == "lhs" else 1].shape.rank
     return [d for d in range(rank) if d not in taken]
 
 
 def _is_pure(i: Instruction) -> bool:
-    """Whether computing an instruction once is computing it always: random numbers and the like are none."""
+    """Whether an instruction has no side effect, so that computing it once is enough."""
     return i.opcode not in ("custom-call", "infeed", "outfeed", "send", "recv", "rng", "rng-bit-generator", "while")

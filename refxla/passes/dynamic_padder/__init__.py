@@ -1,16 +1,17 @@
-"""Bounded dynamic shapes made static: every array at its bounds, every size that is not its bound an s32[] beside it.
+"""Makes bounded dynamic shapes static: an array has the size of its bound, and an s32[] holds its actual size.
 
-    f32[<=4,3] parameter(0)     becomes   f32[4,3] parameter(0) and s32[] parameter(n): the size of its first dimension
-    a dynamic result            becomes   the array at its bounds, and behind all results the sizes of its dynamic ones
+    f32[<=4,3] parameter(0)     becomes   f32[4,3] parameter(0) and s32[] parameter(n), the size of its first dimension
+    a dynamic result            becomes   the array at its bounds; its sizes follow after all results
     while, conditional          carry the sizes that change among their values
     get-dimension-size          is that s32[]
 
-What lies beyond the sizes of an array is arbitrary, and each operation has a rule that keeps it from mattering:
-elementwise operations let it be, a reduction masks it by what its reducer leaves out of account, a concatenation writes
-over it, a sort puts it last (shape_functions.py, reducing_ops.py). An operation without a rule raises UnsupportedError.
+Elements beyond the actual size have arbitrary values, and each operation has a rule that keeps them from mattering:
+elementwise operations ignore them, a reduction masks them with the neutral element of its reducer, a concatenation
+overwrites them, and a sort puts them last (movement_ops.py, reducing_ops.py). An operation without a rule raises
+UnsupportedError.
 
-Sizes are followed through the program whatever its shapes say: marks (<=) matter in the entry's parameters alone, and
-a result that has a size of its own must be marked, so that the caller is told.
+Sizes are propagated through the program whatever its stated shapes say: the marks (<=) matter only for the parameters
+of the entry. A result whose size can vary must be marked, so that the caller knows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .dimension_sizes import Size, Sized, met, number, unsupported
 
 RULES: dict[str, Callable[..., Sized | list[Sized]]] = {**movement_ops.RULES, **reducing_ops.RULES}
 ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
-MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # what makes sizes known at run time only
+MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # whose sizes are known only at run time
 ASKERS = frozenset({"get-dimension-size"})
 MARKERS = frozenset("LayoutConstraint MoveToDevice MoveToHost Sharding annotate_device_placement".split())
 Value = Sized | list[Sized]
@@ -182,7 +183,7 @@ def _left(b: Build, computation: Computation, result: Value, places: Places) -> 
 def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
     shapes = [v.array.shape for v in init]
     places = _places(init)
-    while True:  # what the body makes dynamic is dynamic in its next turn
+    while True:  # what the body makes dynamic is dynamic in the next iteration
         body, result, inner = _entered(i.body, shapes, places)
         more = _places(result)
         if set(more) <= set(places):

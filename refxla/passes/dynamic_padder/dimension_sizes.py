@@ -1,4 +1,4 @@
-"""Arrays at their bounds with the sizes that they have: what the rules of bounded dynamic shapes are written with."""
+"""Padded arrays with their actual sizes: the vocabulary in which the rules for dynamic shapes are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of operations that move elements: gaps that bounds leave between those of dynamic arrays are closed."""
+"""The rules of operations that move elements: they close the gaps that padding leaves between elements."""
 
 from __future__ import annotations
 

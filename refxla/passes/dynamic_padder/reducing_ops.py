@@ -1,4 +1,4 @@
-"""The rules of operations that combine elements: what lies beyond the sizes changes nothing, or goes last."""
+"""The rules of operations that combine elements: padding is masked, or sorted to the end."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def reduce(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
         for x, init in zip(xs, inits, strict=True)
     ]
     made = b.make("reduce", *arrays, *(v.array for v in inits), dimensions=i.dimensions, to_apply=i.to_apply)
-    kept = tuple(s for d, s in enumerate(sizes) if d not in i.dimensions)
-    return _results(b, made, kept)
+    remaining = tuple(s for d, s in enumerate(sizes) if d not in i.dimensions)
+    return _results(b, made, remaining)
 
 
 def reduce_window(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:

@@ -1,8 +1,8 @@
-"""Expansion: operations that have no emitter of their own become those that have one.
+"""Expands operations that have no emitter into operations that have one.
 
-One file for a family; each has EXPANSIONS, {opcode: f(instruction) -> Instruction}, where f returns what stands for the
-instruction: for a multi-output operation a `tuple`. The algorithm of every expansion is the one the specification
-states, so that the accuracy contract holds.
+There is one file for each family. Each has EXPANSIONS, {opcode: f(instruction) -> Instruction}, where f returns the
+replacement; for an operation with several outputs that is a `tuple`. Every expansion uses the algorithm that the
+specification states, so the accuracy contract holds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """batch-norm-training, -inference and -grad as sums and elementwise arithmetic.
 
-Statistics are found in one reading of the operand: with x0 the first value of each feature and d = x - x0,
+The statistics need one pass over the operand. With x0 the first value of each feature and d = x - x0,
 
     mean = x0 + sum d / n,    variance = sum d^2 / n - (sum d / n)^2
 
-The shift keeps the difference from cancelling where the mean is large beside the spread (Chan, Golub and LeVeque,
-1983). f16 and bf16 are computed in f32 and rounded once, as the specification says.
+The shift by x0 avoids cancellation where the mean is large compared with the spread (Chan, Golub and LeVeque, 1983).
+f16 and bf16 are computed in f32 and rounded once, as the specification says.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""cholesky column by column, in blocks of columns.
+"""cholesky, column by column within blocks of columns.
 
-The factor l is held by its columns, w[k, i] = l[i, k]. A block of columns is that of the matrix less what the columns
-before it make, one dot; then its own columns follow one after the other:
+The factor l is stored by columns, w[k, i] = l[i, k]. For each block, one dot subtracts the contribution of all earlier
+columns from the matrix; then the columns of the block follow one after the other:
 
     c[i] = a[i, j] - sum over k < j of l[i, k] * conj(l[j, k])
     l[j, j] = sqrt(c[j]),  l[i, j] = c[i] / l[j, j] for i > j
 
-The columns that are not known yet are zero, so that each sum may run over all of them. f16 and bf16 are computed in
-f32 and rounded once.
+Columns that are not computed yet are zero, so each sum may run over all of them. f16 and bf16 are computed in f32 and
+rounded once.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def _blocks(b: Build, columns: Instruction, block: int) -> Instruction:
     if block == n:
         return _columns(b, columns, b.scalar(0, S32))
 
-    def turn(k: Instruction, w: Instruction, columns: Instruction) -> list[Instruction]:
+    def iteration(k: Instruction, w: Instruction, columns: Instruction) -> list[Instruction]:
         start = b.multiply(k, block)
-        known = b.product(b.conjugate(b.part(w, rank - 1, start, block)), w, along=(-2, -2))
-        rest = b.subtract(b.part(columns, rank - 2, start, block), known)
+        earlier = b.product(b.conjugate(b.part(w, rank - 1, start, block)), w, along=(-2, -2))
+        rest = b.subtract(b.part(columns, rank - 2, start, block), earlier)
         return [b.put(w, _columns(b, rest, start), rank - 2, start)]
 
-    return b.repeat(n // block, turn, [b.full(0, columns.shape)], [columns])[0]
+    return b.repeat(n // block, iteration, [b.full(0, columns.shape)], [columns])[0]
 
 
 def _columns(b: Build, columns: Instruction, start: Instruction) -> Instruction:
     """The factor's columns from `start` (s32[]) on, each a row here; those before have been subtracted already."""
     rank = columns.shape.rank
 
-    def turn(k: Instruction, w: Instruction, columns: Instruction, start: Instruction) -> list[Instruction]:
+    def iteration(k: Instruction, w: Instruction, columns: Instruction, start: Instruction) -> list[Instruction]:
         j = b.add(start, k)
         above = b.conjugate(b.part(w, rank - 1, j, 1))
         c = b.subtract(b.part(columns, rank - 2, k, 1), b.product(above, w, along=(-2, -2)))
@@ -69,7 +69,7 @@ def _columns(b: Build, columns: Instruction, start: Instruction) -> Instruction:
         row = b.make("select", b.compare(place, at, direction="EQ"), root, row)
         return [b.put(w, row, rank - 2, k)]
 
-    return b.repeat(columns.shape.dimensions[-2], turn, [b.full(0, columns.shape)], [columns, start])[0]
+    return b.repeat(columns.shape.dimensions[-2], iteration, [b.full(0, columns.shape)], [columns, start])[0]
 
 
 EXPANSIONS = {"cholesky": _expand}

@@ -1,4 +1,4 @@
-"""Custom calls that mean something: markers are identities, a few are operations; any other target has no emitter."""
+"""Custom calls with a specified meaning: markers become identities, others become operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""get-dimension-size of a static shape: a constant. Of dynamic ones the pass `dynamic-padder` knows the sizes."""
+"""get-dimension-size of a static shape is a constant; for dynamic shapes the pass `dynamic-padder` has the sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relatives of dot that are a dot of something else: ragged-dot and scaled-dot."""
+"""ragged-dot and scaled-dot in terms of dot."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _ragged(i: Instruction) -> Instruction:
     nothing = b.full(-0.0 if not element_type.is_integer else 0, products.shape)
     terms = b.make("select", inside, products, nothing)
     chosen = b.reduce(terms, -0.0 if not element_type.is_integer else 0, (0,), adder(element_type))
-    held = b.reduce(b.convert(inside, "s32"), 0, (0,), adder(ELEMENT_TYPES["s32"]))
-    return b.make("select", b.compare(held, 0, direction="GT"), chosen, b.full(0, chosen.shape))
+    count = b.reduce(b.convert(inside, "s32"), 0, (0,), adder(ELEMENT_TYPES["s32"]))
+    return b.make("select", b.compare(count, 0, direction="GT"), chosen, b.full(0, chosen.shape))
 
 
 def _by_parts(

@@ -4,9 +4,10 @@ A transform of n = r m elements (Cooley and Tukey, 1965): with j = m j1 + j2 and
 
     X[k] = sum over j2 of exp(-2 pi i j2 k2 / m) * exp(-2 pi i j2 k1 / n) * sum over j1 of exp(-2 pi i j1 k1 / r) * x[j]
 
-so r-element transforms, a multiplication, and m-element transforms. Factors are taken up to RADIX together, prime ones
-up to DIRECT alone. With a larger prime factor, the transform is a convolution with exp(pi i j^2 / n), which is done by
-transforms of a power of two (Bluestein, 1970). `twiddle_factors.py` computes the constants.
+that is, transforms of r elements, a multiplication by twiddle factors, and transforms of m elements. Prime factors up
+to RADIX are grouped, and prime factors up to DIRECT are transformed directly. With a larger prime factor the transform
+becomes a convolution with exp(pi i j^2 / n), done by transforms of a power of two (Bluestein, 1970).
+twiddle_factors.py computes the constants.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Householder's decomposition of matrices, and the product of its reflectors: a loop over columns.
+"""Householder's QR decomposition, and the product of its reflectors: a loop over columns.
 
-The formulas are those of the specification's `custom_calls.py`. Each column is divided by its largest element first, so
+The formulas are those of the specification's `custom_calls.py`. Each column is first divided by its largest element, so
 that no square overflows. f16 and bf16 are computed in f32 and rounded once.
 """
 
@@ -24,7 +24,7 @@ def qr(i: Instruction) -> Instruction:
     tau = b.full(0, a.shape.with_dimensions((*batch, 1, min(m, n))))
     columns = len(batch) + 1
 
-    def turn(k: Instruction, a: Instruction, tau: Instruction) -> list[Instruction]:
+    def iteration(k: Instruction, a: Instruction, tau: Instruction) -> list[Instruction]:
         v, t, beta = _reflector(b, b.part(a, columns, k, 1), k)
         row, column = (b.iota(S32, a.shape.dimensions, columns - 1 + d) for d in (0, 1))
         at = b.spread(k, row.shape, ())
@@ -35,7 +35,7 @@ def qr(i: Instruction) -> Instruction:
         new = b.make("select", head, _wide(b, beta, a.shape), b.make("select", below, _wide(b, v, a.shape), new))
         return [new, b.put(tau, t, columns, k)]
 
-    a, tau = b.repeat(min(m, n), turn, [a, tau])
+    a, tau = b.repeat(min(m, n), iteration, [a, tau])
     tau = b.reshape(tau, (*batch, min(m, n)))
     return b.tuple(*(b.convert(part, s.element_type) for part, s in zip((a, tau), shapes, strict=True)))
 
@@ -54,13 +54,13 @@ def product_of_reflectors(i: Instruction) -> Instruction:
     if not count:
         return b.convert(q, i.shape.element_type)
 
-    def turn(n: Instruction, q: Instruction, packed: Instruction, tau: Instruction) -> list[Instruction]:
+    def iteration(n: Instruction, q: Instruction, packed: Instruction, tau: Instruction) -> list[Instruction]:
         k = b.subtract(b.scalar(count - 1, S32), n)
         v = _below(b, b.part(packed, columns, k, 1), k)
         inside = b.compare(b.iota(S32, q.shape.dimensions, columns - 1), b.spread(k, q.shape, ()), direction="GE")
         return [b.make("select", inside, _reflected(b, q, v, b.part(tau, columns, k, 1)), q)]
 
-    (q,) = b.repeat(count, turn, [q], [packed, b.reshape(tau, (*batch, 1, count))])
+    (q,) = b.repeat(count, iteration, [q], [packed, b.reshape(tau, (*batch, 1, count))])
     return b.convert(q, i.shape.element_type)
 
 
@@ -124,5 +124,5 @@ def _typed(b: Build, real: Instruction, like: Instruction) -> Instruction:
 
 def _wide(b: Build, x: Instruction, shape: Shape) -> Instruction:
     """x, some of whose dimensions are 1, spread over the dimensions of `shape`."""
-    kept = tuple(d for d, n in enumerate(x.shape.dimensions) if n == shape.dimensions[d])
-    return b.spread(b.reshape(x, tuple(x.shape.dimensions[d] for d in kept)), shape, kept)
+    same = tuple(d for d, n in enumerate(x.shape.dimensions) if n == shape.dimensions[d])
+    return b.spread(b.reshape(x, tuple(x.shape.dimensions[d] for d in same)), shape, same)

@@ -1,15 +1,16 @@
-"""Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations: loops over rounds of disjoint pairs.
+"""Eigenvalues of symmetric matrices and singular values by Jacobi rotations: loops over rounds of disjoint pairs.
 
-Of n rows (n even; an odd one gets a row of zeros more) the upper half and the lower half are paired, n/2 rotations at
-once. Then all rows but the first move on by one place, around the circle of both halves, so that after n - 1 rounds,
-a sweep, each has met each and stands in its place again. Sweeps go on until what is off the diagonal is lost beside the
-largest on it: a few, then the digits double with each, but where eigenvalues lie close together it takes many more. As
-all devices compute the same bits, they stop at the same sweep.
+The n rows (n even; for odd n a row of zeros is added) are split into an upper and a lower half, and each round applies
+n/2 rotations to pairs of one row from each half. Then all rows but the first move on by one place around the circle of
+both halves. After n - 1 rounds, one sweep, every row has met every other row and is back in its place. Sweeps repeat
+until the elements off the diagonal are negligible compared with the largest element on it. That takes a few sweeps,
+since the number of correct digits doubles with each, and many more where eigenvalues lie close together. All devices
+compute the same bits, so they stop after the same sweep.
 
 A rotation is written as what it adds to a row (Rutishauser, Handbook Series Linear Algebra: The Jacobi method for real
-symmetric matrices, 1966): of a small angle little is added, and little lost. What the thousands of rounds have lost
-still is made good before the last sweeps, which begin anew from the given matrix in the basis that was found, made
-orthogonal; they turn by so little that their rounding does not show, and they have a basis of their own.
+symmetric matrices, 1966): a small angle adds little and loses little. The rounding errors of thousands of rounds are
+removed before the last sweeps, which start again from the given matrix in the basis that was found, orthogonalized.
+Their angles are so small that their own rounding does not show, and they accumulate a basis of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The custom calls of dense linear algebra that JAX's programs for a CPU make: each by an expansion that is there.
+"""The LAPACK custom calls that JAX makes for a CPU, each in terms of an existing expansion.
 
-What a library reports of failures (info) is computed where the specification defines it by the result; where it says
-that a result did not converge, it is 1 for results that are not finite.
+Where the specification defines the status (info) by the result, it is computed. Where it says that a result did not
+converge, info is 1 for results that are not finite.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction]
     x = b.convert(a, working_type(a.shape))
     pivots, order = b.full(0, Shape(S32, (*batch, count))), b.iota(S32, (*batch, m), rank)
 
-    def turn(k: Instruction, x: Instruction, pivots: Instruction, order: Instruction) -> list[Instruction]:
+    def iteration(k: Instruction, x: Instruction, pivots: Instruction, order: Instruction) -> list[Instruction]:
         column = b.reshape(b.part(x, rank + 1, k, 1), (*batch, m))
         size = b.add(b.abs(b.real(column)), b.abs(b.imag(column))) if _complex(x) else b.abs(column)
         rows = b.iota(S32, size.shape.dimensions, rank)
@@ -147,7 +147,7 @@ def lu(b: Build, a: Instruction) -> tuple[Instruction, Instruction, Instruction]
         inside = b.and_(b.compare(inside_row, limit, direction="GT"), b.compare(inside_column, limit, direction="GT"))
         return [b.make("select", inside, b.subtract(x, product), x), pivots, order]
 
-    x, pivots, order = b.repeat(count, turn, [x, pivots, order])
+    x, pivots, order = b.repeat(count, iteration, [x, pivots, order])
     return x, pivots, order
 
 
@@ -160,12 +160,12 @@ def _exchanged(b: Build, x: Instruction, k: Instruction, is_k: Instruction, is_b
     *batch, _, _ = x.shape.dimensions
     rank = len(batch)
     along = tuple(range(rank + 1))
-    kept = b.part(x, rank, k, 1)
+    current = b.part(x, rank, k, 1)
     chosen = b.spread(is_best, x.shape, along)
     zeros = b.full(0, x.shape)
     best = b.reduce(b.make("select", chosen, x, zeros), 0, (rank,), _one_of(x.shape))  # all others are zero
     best = _wide(b, b.reshape(best, (*batch, 1, x.shape.dimensions[-1])), x.shape, batch)
-    first = b.make("select", chosen, _wide(b, kept, x.shape, batch), x)
+    first = b.make("select", chosen, _wide(b, current, x.shape, batch), x)
     return b.make("select", b.spread(is_k, x.shape, along), best, first)
 
 
@@ -182,9 +182,9 @@ def _one_of(shape: Shape) -> Computation:
 def _wide(b: Build, x: Instruction, shape: Shape, batch: list[int]) -> Instruction:
     """x[.., m or 1, n or 1] spread over the last two dimensions of `shape`."""
     rank = len(batch)
-    kept = [rank + d for d in (0, 1) if x.shape.dimensions[rank + d] == shape.dimensions[rank + d]]
-    flat = b.reshape(x, (*batch, *(x.shape.dimensions[d] for d in kept)))
-    return b.spread(flat, shape, (*range(rank), *kept))
+    same = [rank + d for d in (0, 1) if x.shape.dimensions[rank + d] == shape.dimensions[rank + d]]
+    flat = b.reshape(x, (*batch, *(x.shape.dimensions[d] for d in same)))
+    return b.spread(flat, shape, (*range(rank), *same))
 
 
 def _argmax(b: Build, x: Instruction) -> Instruction:

@@ -1,4 +1,4 @@
-"""What the expansions of linear algebra share: triangles and diagonals of the matrices in the last two dimensions."""
+"""Triangles and diagonals of the matrices in the last two dimensions, shared by the expansions of linear algebra."""
 
 from __future__ import annotations
 

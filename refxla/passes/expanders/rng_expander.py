@@ -1,4 +1,4 @@
-"""rng-bit-generator as integer arithmetic: the ciphers that the specification's page of it describes."""
+"""rng-bit-generator as integer arithmetic: the ciphers on its page in the specification."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Scalar operands of elementwise operations become arrays, so that operand and result have the same dimensions; a clamp
-of complex numbers becomes the minimum and maximum that it is made of."""
+"""Broadcasts scalar operands of elementwise operations, so that operands and result have the same dimensions.
+
+A clamp of complex numbers becomes a minimum and a maximum.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scan as a loop: one turn for each index of its dimension, in order, as its page in the specification says."""
+"""scan as a while loop with one iteration for each index of its dimension, as its page in the specification says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _expand(i: Instruction) -> Instruction:
     outputs = [b.full(0, s) for s in results[: len(results) - carries]]
     size = inputs[0].shape.dimensions[d]
 
-    def turn(k: Instruction, *values: Instruction) -> list[Instruction]:
+    def iteration(k: Instruction, *values: Instruction) -> list[Instruction]:
         made, carried, given = values[: len(outputs)], values[len(outputs) : len(results)], values[len(results) :]
         at = b.subtract(b.scalar(size - 1, k.shape.element_type), k) if i.is_reverse else k
         slices = [_without(b, b.part(x, d, at, 1), d) for x in given]
@@ -31,7 +31,7 @@ def _expand(i: Instruction) -> Instruction:
 
     state = [*outputs, *inits]
     if size:
-        state = b.repeat(size, turn, state, inputs)
+        state = b.repeat(size, iteration, state, inputs)
     return b.tuple(*state) if i.shape.is_tuple else state[0]
 
 

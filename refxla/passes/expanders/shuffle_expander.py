@@ -1,4 +1,4 @@
-"""shuffle: along each dimension the two parts on both sides of the shift, the other way round."""
+"""shuffle in mode rotate: along each dimension, the two parts on either side of the shift exchange places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stochastic-convert as arithmetic, exact in f32 (f64 for f64): its page in the specification has the formula."""
+"""stochastic-convert as arithmetic, exact in f32 (f64 for f64), by the formula on its page in the specification."""
 
 from __future__ import annotations
 

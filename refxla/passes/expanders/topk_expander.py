@@ -1,4 +1,4 @@
-"""topk: the first k of each row of a stable sort of (value, index)."""
+"""topk: the first k elements of each row of a stable sort of (value, index) pairs."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""triangular-solve as substitution, in blocks of rows.
+"""triangular-solve by substitution, in blocks of rows.
 
-A block of rows is the right side less the product of a's block row with the rows that are solved already, one dot; then
-its own rows are solved one after the other:
+For each block, one dot subtracts the contribution of all rows that are already solved from the right-hand side; then
+the rows of the block follow one after the other:
 
     x[i] = (b[i] - sum over k < i of a[i, k] * x[k]) / a[i, i]
 
-The rows that are not solved yet are zero, so that each sum may run over all rows. f16 and bf16 are computed in f32 and
-rounded once.
+Rows that are not solved yet are zero, so each sum may run over all rows. f16 and bf16 are computed in f32 and rounded
+once.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def _lower(b: Build, a: Instruction, x: Instruction, unit: bool) -> Instruction:
         return _rows(b, strict, x, divisors)
     zeros = b.full(0, x.shape)
 
-    def turn(
+    def iteration(
         k: Instruction, solved: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction
     ) -> list:
         start = b.multiply(k, block)
         left = b.part(strict, rows, start, block)
-        known = b.product(columns_below(b, left, start), solved)
-        right = b.subtract(b.part(right, rows, start, block), known)
+        earlier = b.product(columns_below(b, left, start), solved)
+        right = b.subtract(b.part(right, rows, start, block), earlier)
         made = _rows(b, b.part(left, rows + 1, start, block), right, [b.part(d, rows, start, block) for d in divisors])
         return [b.put(solved, made, rows, start)]
 
-    (x,) = b.repeat(a.shape.dimensions[-1] // block, turn, [zeros], [strict, x, *divisors])
+    (x,) = b.repeat(a.shape.dimensions[-1] // block, iteration, [zeros], [strict, x, *divisors])
     return b.slice(x, (0,) * x.shape.rank, (*batch, n, m))
 
 
@@ -72,7 +72,9 @@ def _rows(b: Build, strict: Instruction, right: Instruction, divisors: list[Inst
     """Row after row. `divisors` holds the diagonal as a column, or nothing where it counts as ones."""
     rows = right.shape.rank - 2
 
-    def turn(i: Instruction, x: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction) -> list:
+    def iteration(
+        i: Instruction, x: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction
+    ) -> list:
         row = b.subtract(b.part(right, rows, i, 1), b.product(b.part(strict, rows, i, 1), x))
         for d in divisors:
             divisor = b.part(d, rows, i, 1)
@@ -81,7 +83,7 @@ def _rows(b: Build, strict: Instruction, right: Instruction, divisors: list[Inst
             )
         return [b.put(x, row, rows, i)]
 
-    return b.repeat(right.shape.dimensions[-2], turn, [b.full(0, right.shape)], [strict, right, *divisors])[0]
+    return b.repeat(right.shape.dimensions[-2], iteration, [b.full(0, right.shape)], [strict, right, *divisors])[0]
 
 
 EXPANSIONS = {"triangular-solve": _expand}

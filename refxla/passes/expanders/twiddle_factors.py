@@ -1,8 +1,8 @@
-"""exp(2 pi i k / n) and Fourier transforms of them, as constants of a program: the same bits on every machine.
+"""exp(2 pi i k / n) and its Fourier transforms as constants of a program, with the same bits on every machine.
 
-They are computed in double-double arithmetic (Dekker, 1971): a number is the unevaluated sum of two f64, about 106
-bits. That needs nothing but IEEE additions and multiplications of f64: no mathematical library and no width of `long
-double` takes part, and the one rounding to f64 at the end takes almost exact numbers.
+They are computed in double-double arithmetic (Dekker, 1971): a number is the unevaluated sum of two f64 values, about
+106 bits. This uses only IEEE additions and multiplications of f64, no mathematical library and no `long double`. The
+single rounding to f64 at the end therefore rounds an almost exact value.
 """
 
 from __future__ import annotations
