@@ -1,4 +1,4 @@
-"""A short way to write instructions: what is made of them reads like the formula it stands for."""
+"""A builder of HLO instructions, in which an expansion reads like the formula that it implements."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a program is, as a short text that is equal for equal programs: the key under which its compilation is kept.
+"""A short text that is equal for equal programs: the key under which a compilation is cached.
 
-All that decides about the compilation takes part: names (kernels are named after instructions), opcodes, shapes,
-operands, attributes, the bits of literals. Where an instruction comes from (metadata, stack frames, the place in a
-text) does not, so that moving a line of the user's program leaves it as it is.
+Everything that affects the compilation takes part: names (kernels are named after instructions), opcodes, shapes,
+operands, attributes, and the bits of literals. The origin of an instruction (metadata, stack frames, its place in the
+text) does not, so moving a line of the user's program does not change the fingerprint.
 """
 
 from __future__ import annotations

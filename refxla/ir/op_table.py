@@ -1,7 +1,7 @@
-"""One row for each operation that the compiler knows: how the scheduler and the passes may treat it.
+"""One row for each operation that the compiler supports: how the scheduler and the passes may treat it.
 
-The meaning of an operation stands in `spec/ops/`; here stands only what making it fast needs. An opcode without a row
-is one that the compiler cannot run (`row` raises UnsupportedError).
+`spec/ops/` defines what an operation means; this table has only what compiling it needs. The compiler cannot run an
+opcode without a row (`row` raises UnsupportedError).
 """
 
 from __future__ import annotations

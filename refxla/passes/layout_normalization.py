@@ -1,8 +1,7 @@
-"""Layouts leave the program: each bitcast, the one operation that reads them, becomes transposes, reshapes and a
-bitcast-convert.
+"""Removes layouts: bitcast, the one operation that depends on them, becomes transposes, reshapes and a bitcast-convert.
 
-This comes before the passes that put one instruction in the place of another: what takes the place of a bitcast's
-operand has the same value, and need not have its layout.
+This pass runs before any pass that replaces instructions, because a replacement for a bitcast's operand has the same
+value but need not have the same layout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The order of the passes: from a module as it comes to one the planner takes.
+"""The order of the passes, from a module as it was read to one that the scheduler takes.
 
-The first ones give the module its form (calls inlined, tuples plain, operations without an emitter expanded) and
-always run; the others make it faster, change no bit of any result, and can be left out one by one, which is how a
-fault is found.
+The first passes establish a form (calls inlined, tuples flat, operations without an emitter expanded) and always run.
+The others make the program faster without changing a bit of any result, and can be left out one at a time, which is how
+a faulty pass is found.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A transpose of a product of matrices is the product of the operands exchanged.
+"""Folds transposes into the matrix products that they are applied to.
 
     transpose(dot(x, y)) -> dot(y, x)
-    transpose(dot(x, y)) -> transpose(dot(y, x)), where that leaves the last dimension the last
+    transpose(dot(x, y)) -> transpose(dot(y, x)), where that leaves the last dimension in its place
 
-Each element is the same sum in the same order, of products whose factors change places: the same bits. (A complex
-product is made of real ones in an order that would change.) Gradients of weights come as transposes of the first kind,
-which then need no kernel of their own; attention comes as one of the second, which then moves whole rows.
+Each element is the same sum in the same order, with the factors of each product exchanged, so the bits are the same.
+(A complex product is composed of real ones in an order that would change.) Gradients of weights are transposes of the
+first kind, and then need no kernel of their own; attention has one of the second kind, which then moves whole rows.
 """
 
 from __future__ import annotations

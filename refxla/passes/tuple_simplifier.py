@@ -1,13 +1,13 @@
-"""Tuples made plain, so that what follows may treat every value as an array.
+"""Flattens tuples, so that all later stages may treat every value as an array.
 
 Afterwards
-    - the entry's parameters are arrays (a tuple parameter is opened, its leaves numbered in order);
+    - the parameters of the entry are arrays (a tuple parameter is replaced by its leaves, numbered in order);
     - a while carries one flat tuple: its operand and the root of its body are `tuple` instructions of arrays; so are
-      the operands of conditionals and the roots of their branches (also where there is one array only);
+      the operands of conditionals and the roots of their branches, even where there is only one array;
     - each computation that a while or conditional runs has one parameter, a flat tuple;
-    - get-tuple-element reads only from such a parameter or from a multi-output operation, once for each element;
-    - the root of the entry is an array or a flat `tuple`; `spec` shapes of the original results are kept by the caller.
-opt-barrier, after-all and add-dependency order nothing here (a plan runs in order), so they go away too.
+    - get-tuple-element reads only such a parameter or an operation with several outputs, once for each element;
+    - the root of the entry is an array or a flat `tuple`; the caller keeps the original shapes of the results.
+opt-barrier, after-all and add-dependency have no effect here, because a plan runs in order, and are removed.
 """
 
 from __future__ import annotations

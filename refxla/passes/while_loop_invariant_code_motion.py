@@ -1,12 +1,12 @@
-"""What every turn of a loop does alike is done once, before it.
+"""Moves work that is the same in every iteration of a loop out of the loop.
 
-    a dot, a transpose, an expensive function ... of values that no turn changes    is computed before the loop
-    dot(x[i], w), with x and w that no turn changes                                 is a slice of dot(x, w)
+    a dot, a transpose, an expensive function ... of loop-invariant values    is computed before the loop
+    dot(x[i], w), with x and w loop-invariant                                 is a slice of dot(x, w)
 
-Before a loop that takes the slices of an array in turn, a product of each of them with the same matrix is one large
-product; the turns read their part of it. Each element of it is the sum that it was, in the same order: the same bits.
-That is done where it computes no more than the loop would (its turns are known, and at least as many as the slices),
-for slices of few rows, of which a product alone reads the matrix for little.
+Where a loop multiplies one slice of an array after another by the same matrix, one large product before the loop
+replaces all of them, and each iteration reads its part. Every element is the same sum in the same order, so the bits
+are the same. This is done only if it computes no more than the loop would (the trip count is known and at least the
+number of slices), and only for slices of few rows, since a product of few rows reads the matrix for little work.
 """
 
 from __future__ import annotations

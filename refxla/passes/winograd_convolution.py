@@ -1,28 +1,28 @@
-"""Convolutions with windows of 3 x 3 as products of transformed tiles, where that is asked for: `winograd=True`.
+"""Convolutions with 3 x 3 windows as products of transformed tiles, on request: `winograd=True`.
 
-Winograd's F(2 x 2, 3 x 3) takes 16 multiplications for 2 x 2 results, of each input and each output feature, where the
-windows themselves take 36. With d the 4 x 4 elements of the input that a tile of results depends on, g the 3 x 3 of the
-filter, and e counting the 16 elements of a tile:
+Winograd's F(2 x 2, 3 x 3) needs 16 multiplications for 2 x 2 results, for each input and output feature, where the
+windows themselves need 36. With d the 4 x 4 input elements that a tile of results depends on, g the 3 x 3 elements of
+the filter, and e counting the 16 elements of a tile:
 
     V = B d B',  U = G g G'         B =  1  0 -1  0      G =   1    0    0      A =  1  1  1  0
     M[e] = V[e] U[e]                     0  1  1  0           1/2  1/2  1/2          0  1 -1 -1
     Y = A M A'                           0 -1  1  0           1/2 -1/2  1/2
                                          0  1  0 -1            0    0    1
 
-where M[e] is a product of matrices, [tiles, input features] x [input features, output features].
+where M[e] is a matrix product, [tiles, input features] x [input features, output features].
 
-What comes out is HLO as any other: the same bits on every device, whatever is fused, and bounds that
-`refxla_spec.bounds` derives. But it is another program than the convolution, of other bits, which is why this is no
-pass of the pipeline. Each rounding of V (2), U (4, the halves are exact), of the sum over C features (C) and of Y (4)
-stays in the sum, so that with u the unit roundoff and n = C + 10
+The result is ordinary HLO: the same bits on every device, whatever is fused, and bounds that `refxla_spec.bounds`
+derives. But it is a different program from the convolution, with different bits, so this is not a pass of the pipeline.
+The roundings of V (2), of U (4, the halves are exact), of the sum over C features (C) and of Y (4) all remain in the
+sum, so that with u the unit roundoff and n = C + 10
 
     |error| <= n u / (1 - n u) * A (sum over features of (|B| |d| |B'|) (|G| |g| |G'|)) A', all of absolute values
             <= n u / (1 - n u) * 16 * (largest |d| of the tile) * sum |g|
 
-The convolution itself has 9 C u sum |d| |g|: at worst the factor is 16 (C + 10) / 9 C, a little less than 2, but it
-multiplies the largest element that the tile takes, not the elements under the window. Terms beyond the edge are zeros
-times a filter, so that an infinity or NaN of a filter reaches results that it does not reach in a convolution. Larger
-tiles move less memory, but the 16 of the bound is 860 for F(4 x 4, 3 x 3).
+The convolution itself has 9 C u sum |d| |g|. At worst the factor is 16 (C + 10) / 9 C, a little less than 2, but it
+multiplies the largest element that the tile reads, not the elements under the window. Terms beyond the edge are zeros
+times a filter element, so an infinity or NaN in a filter reaches results that it does not reach in a convolution.
+Larger tiles move less memory, but the 16 of the bound is 860 for F(4 x 4, 3 x 3).
 """
 
 from __future__ import annotations
