@@ -19,6 +19,10 @@ and rounds it once, as the program says. Two limits say how far an element may l
     suspect     more than k deviations away, though no certain bound is broken: improbable.
     wrong       a certain bound is broken, or errors of that size have a probability below CERTAINTY.
 
+The results of decompositions (eigenvectors, the factors of a matrix) have no such limits. Where a program gives what a
+custom call makes of its arguments, they are held to what defines them (properties.py): all elements of a matrix are
+`wrong` where a property does not hold, and those that would be undecided `within` where all hold.
+
 What it cannot decide: errors as small as those that rounding may make. `sharpness` says how small these are.
 """
 
@@ -26,7 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
 from math import prod, sqrt
@@ -40,6 +44,7 @@ from .errors import InputError
 from .interpreter import check_arguments, last_uses
 from .module import Computation, Instruction, Module
 from .numerics import component_type, type_of
+from .properties import decided
 from .sampling import Ensemble
 from .types import Shape, Value, leaves
 
@@ -109,10 +114,12 @@ class Verdicts:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The verdicts on all arrays of the results, in order, and what was unknown of the program, counted in words."""
+    """The verdicts on all arrays of the results, in order, what was unknown of the program, counted in words, and a
+    sentence about each decomposition whose results have not the properties that define them."""
 
     results: list[Verdicts]
     unknown: Counter[str]
+    properties: list[str] = field(default_factory=list)
 
     @property
     def broken(self) -> list[int]:
@@ -150,6 +157,8 @@ class Judge:
             self._chances = [suspect * s + 2 * j for s, j in zip(spreads, jumps, strict=True)]
         self._ratio = wrong / suspect
         self._unknown = ensemble.unknown
+        arrays = all(s.is_array for s in leaves(module.entry.root.shape))  # their numbers are those of the leaves
+        self._decompositions = decided(module, arguments) if arrays else []
 
     def judge(self, results: Sequence[Any]) -> Report:
         """The verdicts on results, as `verdicts` gives them."""
@@ -157,7 +166,15 @@ class Judge:
             raise InputError(f"the reference has {len(self.references)} results, not {len(results)}")
         known = zip(results, self.references, self._bounds, self._chances, strict=True)
         with np.errstate(all="ignore"):
-            return Report([_judged(np.asarray(r), *of, self._ratio) for r, *of in known], self._unknown)
+            judged = [_judged(np.asarray(r), *of, self._ratio) for r, *of in known]
+        told = []
+        for decomposition in self._decompositions:
+            wrong, sentence = decomposition.broken([v.result for v in judged])
+            for n in decomposition.decides:
+                judged[n] = _by_matrices(judged[n], wrong)
+            if sentence:
+                told.append(f"{decomposition.instruction.name}: {sentence}")
+        return Report(judged, self._unknown, told)
 
 
 def members_of(module: Module) -> int:
@@ -211,6 +228,13 @@ def _judged(result: Array, reference: Array, bound: Array, chance: Array, ratio:
     codes = np.where(apart > probable, Verdict.SUSPECT, codes)
     codes = np.where((apart > possible) | (apart > bound), Verdict.WRONG, codes).astype(np.uint8)
     return Verdicts(Shape.of(reference), codes, apart, allowed, same, result, reference)
+
+
+def _by_matrices(v: Verdicts, wrong: Array) -> Verdicts:
+    """The verdicts on a result of a decomposition, by whether the properties of each matrix of its batch hold."""
+    broken = wrong.reshape(wrong.shape + (1,) * (v.codes.ndim - wrong.ndim))
+    codes = np.where(v.codes == Verdict.UNDECIDED, Verdict.WITHIN, v.codes)
+    return replace(v, codes=np.where(broken, Verdict.WRONG, codes).astype(np.uint8))
 
 
 @cache

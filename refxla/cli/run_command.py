@@ -195,9 +195,10 @@ def checked(report: Report) -> list[Any]:
     void = [f"{count} of {v.shape} out{n}" for n, v in enumerate(report.results) if (count := _not_finite(v))]
     if void:
         parts.append(Text(f"Not finite in the reference, and not in the result: {', '.join(void)}.", "yellow"))
-    if report.unknown:
+    if report.unknown and any(v.count(Verdict.UNDECIDED) for v in report.results):
         reasons = "; ".join(f"{reason} ({count})" if count > 1 else reason for reason, count in report.unknown.items())
         parts.append(Text(f"Undecided because: {reasons}.", "yellow"))
+    parts += [Text(f"{sentence}.", "bold red") for sentence in report.properties]
     return [*parts, _sentence(report)]
 
 

@@ -191,6 +191,26 @@ def test_what_has_no_bound_is_undecided_and_named():
     assert report.unknown == {"no error bound of custom-call Eigh": 1}
 
 
+def test_a_decomposition_is_held_to_what_defines_it():
+    """The eigenvectors of two matrices, which may have either sign; one of them is then wrong in one element."""
+    call = 'custom-call(x), custom_call_target="Eigh", backend_config="1,1,100,1e-6"'
+    module = entry("x = f32[2,5,5] parameter(0)", f"ROOT d = (f32[2,5,5], f32[2,5]) {call}")
+    x = numbers(2, 5, 5)
+    judge = Judge(module, [x + x.swapaxes(-1, -2)])
+    vectors, values = judge.references
+    turned = judge.judge([-vectors, values])
+    assert [v.verdict for v in turned.results] == [Verdict.WITHIN] * 2 and not turned.properties
+    assert all(v.count(Verdict.WITHIN) == v.codes.size for v in turned.results)
+    changed = vectors.copy()
+    changed[1, 2, 3] += np.float32(0.01)
+    report = judge.judge([changed, values])
+    assert report.broken == [0, 1] and "d: A V is V diag(w) of matrix [1]: off by" in report.properties[0]
+    for v in report.results:
+        assert (v.codes[0] == Verdict.WITHIN).all() and (v.codes[1] == Verdict.WRONG).all()
+    zero = judge.judge([0 * vectors, 0 * values])
+    assert all((v.codes == Verdict.WRONG).all() for v in zero.results)
+
+
 def test_results_that_do_not_fit_are_an_error():
     module = entry("x = f32[4] parameter(0)", "ROOT y = f32[4] negate(x)")
     for results in ([], [numbers(5)], [numbers(4).astype(np.float64)]):
