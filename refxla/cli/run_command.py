@@ -218,6 +218,8 @@ def _table(title: str, *columns: str) -> Table:
 def _element(v: Verdicts, at: tuple[int, ...]) -> list[Any]:
     word = Verdict(v.codes[at]).name.lower()
     off, allowed = (f"{a[at]:.2g}" for a in (v.apart, v.allowed))
+    if np.isinf(v.allowed[at]) and v.codes[at] != Verdict.UNDECIDED:
+        allowed = "by a property"  # of the matrix that it is in
     return [str(list(at)), str(v.result[at]), str(v.reference[at]), off, allowed, Text(word, _STYLE[word])]
 
 
