@@ -232,11 +232,11 @@ def _one_after_another(self: Any, turn: Any, steps: list, state: Any) -> None:
 
 
 def _last_two_exchanged(graph: Any, costs: Any, fuse: bool, shared: bool) -> Any:
-    groups, reasons = _schedule(graph, costs, fuse, shared)
+    groups, unfused = _schedule(graph, costs, fuse, shared)
     if fuse and len(groups) > 1:
         groups = [*groups[:-2], groups[-1], groups[-2]]
-        reasons = []
-    return groups, reasons
+        unfused = []
+    return groups, unfused
 
 
 def _from_the_end(self: ElementalIrEmitter, value: str, element_type: str, limit: int, block: Any) -> Any:

@@ -1,24 +1,10 @@
 # The contract of the fusion scheduler: groups of nodes of a graph, each to be one kernel.
 
 from refxla._core.graph cimport (
-    Graph, N_CONTROL, N_ELEMENTWISE, N_HERO, N_INLINE, N_MOVEMENT, N_SOURCE,
+    Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE, K_WINDOW,
+    N_CONTROL, N_ELEMENTWISE, N_HERO, N_INLINE, N_MOVEMENT, N_SOURCE,
     R_BROADCAST, R_FULL, R_MEMORY, R_OTHER, R_PACKED, R_SAME, R_UPDATE, R_WINDOW,
 )
-
-cdef enum:  # kinds, in the order of graph.KINDS
-    K_LOOP = 0
-    K_REDUCTION = 1
-    K_DOT = 2
-    K_CONVOLUTION = 3
-    K_WINDOW = 4
-    K_SELECT = 5
-    K_SCATTER = 6
-    K_SORT = 7
-    K_UPDATE = 8
-    K_CONTROL = 9
-
-cdef class Costs:
-    cdef public double byte, flop, launch  # nanoseconds
 
 cdef class Group:
     cdef public int number, kind
@@ -32,14 +18,14 @@ cdef class Group:
 
 cdef class Scheduler:
     cdef Graph g
-    cdef Costs costs
+    cdef double byte_ns, operation_ns, launch_ns  # see Costs of analysis/cost_analysis.py
     cdef bint fuse
     cdef bint shared
     cdef public list groups
     cdef public list member_of   # node -> numbers of the groups it is a member of
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
 
-    cdef Group found(self, int p, int kind)
+    cdef Group new_group(self, int p, int kind)
     cdef void add(self, Group group, int p, int tag, double evaluations)
     cdef void refuse(self, int p, Group group, int reason, double saved=*, double cost=*)
     cdef visit(self, int p)
@@ -58,10 +44,10 @@ cdef class Scheduler:
     cdef bint rows_fit(self, int p)
     cdef bint takes_in(self, Group group, Group other, int p, users)
     cdef host(self, Group group, int p, int tag)
-    cdef bint alike(self, Group a, Group b)
+    cdef bint same_space(self, Group a, Group b)
     cdef bint independent(self, Group a, Group b)
     cdef merge(self, Group into, Group other)
     cdef bint mergeable(self, Group a, Group b)
     cdef dict merge_users(self, int p, dict fits, dict users)
     cdef merge_siblings(self)
-    cdef set aligned(self, Group group)
+    cdef set pointwise_inputs(self, Group group)

@@ -1,18 +1,20 @@
 """The fusion scheduler: which instructions become one kernel.
 
-The nodes of a graph are visited from the results back, so that when a node is visited all who use its value have their
-group. The node then either
+The nodes of a graph are visited from the results back, so that all users of a node have their group when the node is
+visited. The node then either
 
     joins every group that uses it (its value never reaches memory; where there are several groups it is recomputed),
     joins one group as one more of its outputs, or
-    founds a group of its own,
+    starts a group of its own,
 
-whichever the cost model says is cheapest among those that the emitters can do. A group is a loop until a hero (a
-reduce, a dot, ...) joins it; the hero's users then are the epilogue of its kernel. At last, groups that run over the same
-space and read the same value are made one. Every edge that stays unfused is recorded with its reason.
+whichever is cheapest by the cost model among those that an emitter supports. A group is a loop until a hero (a reduce, a
+dot, ...) joins it; the users of the hero then are the epilogue of its kernel. Finally, sibling groups that run over the
+same space and read the same value are merged. Every edge that stays unfused is recorded with its reason.
 """
 
-from refxla._core.graph import KINDS
+from refxla._core.graph import KIND_NAMES
+from refxla.analysis.cost_analysis import Costs
+from refxla.scheduling.fusion_group import FusionGroup, UnfusedEdge
 
 # Why a producer and a user are not in one kernel.
 REASONS = (
@@ -33,25 +35,16 @@ cdef enum:
 
 cdef int LARGEST = 200  # members of a group
 cdef double SLIGHT = 64  # bytes that may be read again
-cdef long long FAR = 1 << 20  # bytes of what does not stay in a core's caches
-cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item goes over again: longer ones are shared out
+cdef long long FAR = 1 << 20  # bytes: a larger value does not stay in a core's caches
+cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
 
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over
     OTHER = -1  # any other; a positive tag is the signature of the kept dimensions of a reduction
 
 
-cdef class Costs:
-    """The cost model of a device: nanoseconds for a byte moved, an addition, a launch (whole device, vectorised)."""
-
-    def __init__(self, byte=0.03, flop=0.012, launch=3000.0):
-        self.byte = byte
-        self.flop = flop
-        self.launch = launch
-
-
 cdef class Group:
-    """One kernel to be: `tags` has its members, `outputs` those that are written to memory."""
+    """A future kernel: `tags` has its members, `outputs` those that are written to memory."""
 
     def __init__(self, number, kind, space):
         self.number = number
@@ -66,13 +59,13 @@ cdef class Group:
 
 
 cdef class Scheduler:
-    """One run over one graph; `schedule` below is the door."""
+    """One run over one graph; `schedule` below is the entry point."""
 
-    def __init__(self, Graph graph, Costs costs, bint fuse, bint shared):
+    def __init__(self, Graph graph, costs, bint fuse, bint shared):
         self.fuse = fuse
         self.shared = shared
         self.g = graph
-        self.costs = costs
+        self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
         self.groups = []
         self.member_of = [[] for _ in range(graph.count)]
         self.reasons = []
@@ -82,19 +75,19 @@ cdef class Scheduler:
         if fuse:
             self.merge_siblings()
 
-    cdef Group found(self, int p, int kind):
-        cdef Group made = Group(len(self.groups), kind, self.g.space[p])
-        self.groups.append(made)
+    cdef Group new_group(self, int p, int kind):
+        cdef Group group = Group(len(self.groups), kind, self.g.space[p])
+        self.groups.append(group)
         if kind:
-            made.heroes.append(p)
-            made.signature = self.g.signature[p]
+            group.heroes.append(p)
+            group.signature = self.g.signature[p]
             if kind == K_UPDATE:
-                made.space = 0
+                group.space = 0
             elif kind == K_REDUCTION:
-                made.space = -made.signature
-        self.add(made, p, FULL if kind != K_REDUCTION else made.signature, self.g.elements[p])
-        made.outputs.add(p)
-        return made
+                group.space = -group.signature
+        self.add(group, p, FULL if kind != K_REDUCTION else group.signature, self.g.elements[p])
+        group.outputs.add(p)
+        return group
 
     cdef void add(self, Group group, int p, int tag, double evaluations):
         group.tags[p] = tag
@@ -121,16 +114,16 @@ cdef class Scheduler:
                 users.setdefault(number, []).append(g.user_edge[e])
         if kind == N_INLINE:
             if in_memory and g.instructions[p][0].opcode != "constant":
-                self.found(p, K_LOOP)
+                self.new_group(p, K_LOOP)
             return
         if not users and not in_memory:
-            return  # nobody wants it
+            return  # dead
         if kind == N_CONTROL:
-            self.found(p, K_CONTROL)
+            self.new_group(p, K_CONTROL)
             for number in users:
                 self.refuse(p, self.groups[number], RUNS_OTHERS)
         elif not self.fuse:
-            self.found(p, g.kind[p])
+            self.new_group(p, g.kind[p])
             for number in users:
                 self.refuse(p, self.groups[number], NOT_ASKED)
         elif kind == N_HERO:
@@ -243,17 +236,17 @@ cdef class Scheduler:
             tag = self.tag_of(group, p, edges)
             fits[number] = (tag, self.evaluations_of(group, p, edges, tag))
         if not in_memory and len(fits) == len(users):
-            work = g.flops[p] * self.costs.flop
+            work = g.flops[p] * self.operation_ns
             for e in range(g.first[p], g.first[p + 1]):
                 read += g.read[g.operand[e]]
             if len(fits) > 1 and not (self.shared and self.is_slight(p, read)):
                 fits = self.merge_users(p, fits, users)
             for tag, count in fits.values():
                 inside += work * count
-            inside += min(read, <double>g.bytes[p] * 2) * self.costs.byte * (len(fits) - 1)
-            apart = work * g.elements[p] + g.bytes[p] * self.costs.byte * (1 + len(fits)) + self.costs.launch
+            inside += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
+            apart = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + self.launch_ns
             if len(fits) > 1 and any(t[0] != OTHER for t in fits.values()):
-                apart -= self.costs.launch + g.bytes[p] * self.costs.byte  # as one more output of a kernel
+                apart -= self.launch_ns + g.bytes[p] * self.byte_ns  # as one more output of a kernel
             if inside <= apart:
                 for number, (tag, count) in fits.items():
                     self.add(self.groups[number], p, tag, count)
@@ -267,7 +260,7 @@ cdef class Scheduler:
                 self.add(group, p, tag, count)
                 group.outputs.add(p)
                 return
-        self.found(p, K_LOOP)
+        self.new_group(p, K_LOOP)
 
     cdef bint is_slight(self, int p, double read):
         """Whether p costs next to nothing to compute again, as a number that is broadcast does."""
@@ -313,7 +306,7 @@ cdef class Scheduler:
         else:
             for number in users:
                 self.refuse(p, self.groups[number], NEEDS_MEMORY)
-        self.found(p, g.kind[p])
+        self.new_group(p, g.kind[p])
 
     cdef int hero_obstacle(self, Group group, int p, int tag, list edges):
         """Why hero p cannot run in the kernel of a group that uses it; -1 if it can."""
@@ -414,9 +407,9 @@ cdef class Scheduler:
         group.heroes.append(p)
         self.add(group, p, tag, g.elements[p])
 
-    # -- making groups one ----------------------------------------------------------------------------------------
+    # -- merging groups -------------------------------------------------------------------------------------------
 
-    cdef bint alike(self, Group a, Group b):
+    cdef bint same_space(self, Group a, Group b):
         """Whether two groups run over the same space in the same way."""
         if a.kind != b.kind or len(a.tags) + len(b.tags) > LARGEST:
             return False
@@ -428,7 +421,7 @@ cdef class Scheduler:
         return not self.reaches(a.number, b.number) and not self.reaches(b.number, a.number)
 
     cdef merge(self, Group into, Group other):
-        """Make two groups one. A member of both keeps its tag if they agree."""
+        """Merge a group into another. A member of both keeps its tag if they agree."""
         for n, tag in other.tags.items():
             self.member_of[n].remove(other.number)
             if n in into.tags:
@@ -443,7 +436,7 @@ cdef class Scheduler:
         other.outputs = set()
 
     cdef bint mergeable(self, Group a, Group b):
-        if not (a.alive and b.alive and self.alike(a, b)):
+        if not (a.alive and b.alive and self.same_space(a, b)):
             return False
         shared = [n for n in a.tags if n in b.tags]
         if any(a.tags[n] != b.tags[n] and (n in a.outputs or n in b.outputs) for n in shared):
@@ -451,7 +444,7 @@ cdef class Scheduler:
         return self.independent(a, b)
 
     cdef dict merge_users(self, int p, dict fits, dict users):
-        """Make those groups one that use p at the index they run over, so that it is computed once."""
+        """Merge the groups that use p at the index they run over, so that it is computed once."""
         cdef Group a
         hosts = [n for n, (tag, _) in fits.items() if tag == FULL or tag > 0]
         if len(hosts) < 2:
@@ -467,7 +460,7 @@ cdef class Scheduler:
         return fits
 
     cdef merge_siblings(self):
-        """Make groups one that read the same value of memory at the index they run over."""
+        """Merge groups that read the same value from memory at the index they run over."""
         cdef Graph g = self.g
         cdef int p, e
         for p in range(g.count):
@@ -487,9 +480,8 @@ cdef class Scheduler:
                         same.remove(number)
 
 
-    cdef set aligned(self, Group group):
-        """What a loop, or what follows a dot in its kernel, reads from memory at the index that is written, and at no
-        other."""
+    cdef set pointwise_inputs(self, Group group):
+        """What a loop, or the epilogue of a dot, reads from memory at the index that it writes, and at no other."""
         if group.kind != K_LOOP and group.kind != K_DOT:
             return set()
         readers = {}
@@ -500,15 +492,12 @@ cdef class Scheduler:
         return {p for p, edges in readers.items() if self.tag_of(group, p, edges) == FULL}
 
 
-def schedule(Graph graph, Costs costs=None, bint fuse=True, bint shared=False):
-    """Groups in an order in which they can run, and why edges are not fused.
+def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
+    """(groups, unfused edges): the FusionGroups in an order in which they can run, and the UnfusedEdges between them.
 
-    `shared`: small kernels will share launches (scheduling/launch_merging.py). Those of which each does the same, like the
-    updates of an optimiser, are then left apart, since equal kernels are written and compiled once.
-
-    Returns (groups, reasons): a list of (kind, heroes, members, outputs, aligned), members as node numbers in order and
-    `aligned` the nodes that a loop or dot reads from memory only at the index it writes; and a list of (producer, index of the
-    user's group, text, ns if apart, ns if fused). Kind "control" stands for a node that runs other computations.
+    `costs` are the Costs of the device, by default the usual ones. Without `fuse` every node is a group of its own. With
+    `shared` small kernels will share launches (scheduling/launch_merging.py): kernels that do the same, like the updates
+    of an optimiser, are then left separate, since equal kernels are emitted and compiled once.
     """
     cdef Scheduler s = Scheduler(graph, costs or Costs(), fuse, shared)
     cdef Group group
@@ -528,15 +517,20 @@ def schedule(Graph graph, Costs costs=None, bint fuse=True, bint shared=False):
         needs[group.number] = found
     order = in_order(needs, {group.number: min(group.outputs) for group in alive})
     place = {number: at for at, number in enumerate(order)}
-    names = KINDS + ("control",)
     result = []
     for number in order:
         group = s.groups[number]
         result.append(
-            (names[group.kind], sorted(group.heroes), sorted(group.tags), sorted(group.outputs), s.aligned(group))
+            FusionGroup(
+                KIND_NAMES[group.kind],
+                tuple(sorted(group.heroes)),
+                tuple(sorted(group.tags)),
+                tuple(sorted(group.outputs)),
+                frozenset(s.pointwise_inputs(group)),
+            )
         )
     reasons = [
-        (p, place[number], REASONS[why], saved, cost)
+        UnfusedEdge(p, place[number], REASONS[why], saved, cost)
         for p, number, why, saved, cost in s.reasons
         if number in place and p not in (<Group>s.groups[number]).tags
     ]

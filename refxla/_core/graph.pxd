@@ -1,14 +1,14 @@
 # The contract of a graph: one entry for each node in the first block, one for each edge in the second.
 
-cdef enum:  # group[n]
+cpdef enum NodeClass:  # group[n]
     N_SOURCE = 0       # in memory already: a parameter, a constant array
-    N_INLINE = 1       # written out wherever it is used: a scalar or splat constant, an iota
+    N_INLINE = 1       # recomputed wherever it is used: a scalar or splat constant, an iota
     N_ELEMENTWISE = 2
     N_MOVEMENT = 3
     N_HERO = 4         # has an emitter of its own: kind[n]
     N_CONTROL = 5      # runs other computations
 
-cdef enum:  # relation[e]: how the user reads the operand when it is itself evaluated at some index
+cpdef enum Relation:  # relation[e]: how the user reads the operand when it is itself evaluated at some index
     R_OTHER = 0        # at an index that is a function of that index
     R_SAME = 1         # at the same index
     R_BROADCAST = 2    # at the index without the dimensions that the broadcast adds: signature[user] says which
@@ -17,6 +17,18 @@ cdef enum:  # relation[e]: how the user reads the operand when it is itself eval
     R_PACKED = 5       # a dot or convolution reads it while packing
     R_UPDATE = 6       # the update of a dynamic-update-slice: every element once
     R_MEMORY = 7       # it must be in memory
+
+cpdef enum Kind:  # kind[n]: which emitter a kernel around the node needs; KIND_NAMES has their names
+    K_LOOP = 0
+    K_REDUCTION = 1
+    K_DOT = 2
+    K_CONVOLUTION = 3
+    K_WINDOW = 4
+    K_SELECT = 5
+    K_SCATTER = 6
+    K_SORT = 7
+    K_UPDATE = 8
+    K_CONTROL = 9
 
 cdef class Graph:
     cdef public list instructions   # per node: its instructions, the operation first
@@ -36,7 +48,7 @@ cdef class Graph:
     cdef public int[::1] is_row     # a reduce over the innermost dimensions
     cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again: 1 or 2 (columns_fit)
     cdef public long long[::1] elements, bytes
-    cdef public long long[::1] read        # bytes behind it: of a broadcast, those of what it repeats
+    cdef public long long[::1] read        # bytes that reading it takes: for a broadcast, those of its operand
     cdef public long long[::1] window      # elements combined for one element of the result
     cdef public long long[::1] row_length
     cdef public double[::1] flops   # per element

@@ -1,8 +1,8 @@
 """A computation as flat arrays: what the fusion scheduler reads instead of objects.
 
-A node is an instruction that makes array values. The get-tuple-elements of a multi-output operation (a reduce of several
-operands, a while) belong to the operation's node, those of a parameter are nodes; tuples are looked through. Nodes are
-numbered in the order of the computation, so operands have smaller numbers.
+A node is an instruction that produces array values. The get-tuple-elements of a multi-output operation (a reduce of
+several operands, a while) belong to the operation's node, those of a parameter are nodes of their own; tuples are looked
+through. Nodes are numbered in the order of the computation, so operands have smaller numbers.
 """
 
 import numpy as np
@@ -12,7 +12,11 @@ from refxla.ir.op_table import CONTROL, ELEMENTWISE, HERO, MOVEMENT, SOURCE, STR
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
 
-KINDS = ("loop", "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update")
+KIND_NAMES = {
+    K_LOOP: "loop", K_REDUCTION: "reduction", K_DOT: "dot", K_CONVOLUTION: "convolution", K_WINDOW: "reduce-window",
+    K_SELECT: "select-and-scatter", K_SCATTER: "scatter", K_SORT: "sort", K_UPDATE: "update", K_CONTROL: "control",
+}  # fmt: skip
+cdef dict KIND = {name: kind for kind, name in KIND_NAMES.items()}
 
 
 cdef class Graph:
@@ -119,7 +123,7 @@ cdef class Graph:
         self.flops[k] = r.flops
         self.space[k] = self._intern(self.spaces, shape.dimensions)
         if r.group == HERO:
-            self.kind[k] = KINDS.index(r.kind)
+            self.kind[k] = KIND[r.kind]
             self.takes[k] = r.fuses_operands
             self.feeds[k] = r.fuses_users
         else:
@@ -134,7 +138,7 @@ cdef class Graph:
         elif i.opcode == "dynamic-update-slice":
             # In place on its operand: a kernel over the update alone.
             self.group[k] = N_HERO
-            self.kind[k] = KINDS.index("update")
+            self.kind[k] = K_UPDATE
             self.elements[k] = i.operands[1].shape.size
             self.takes[k] = 1
         elif i.opcode == "reduce":
@@ -178,7 +182,7 @@ cdef class Graph:
 
 
 cdef list leaves_of(i, dict opened, dict node_of):
-    """The array values behind an operand: itself, or the elements of a tuple, opened all the way."""
+    """The array values of an operand: itself, or the elements of nested tuples."""
     if i in node_of:
         return [i]
     if i in opened:

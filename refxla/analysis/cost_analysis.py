@@ -1,4 +1,4 @@
-"""What kernels move and do: bytes, operations, and from them microseconds."""
+"""The cost model: the bytes that kernels move and the operations that they do, and from these their time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
-from .._core.fusion import Costs
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS
 from ..ir.plan import Fusion, Plan
 
@@ -16,11 +15,19 @@ ONE_BY_ONE = 100.0  # additions in vectors that take as long as one step of a re
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What one call moves and does.
+class Costs:
+    """The rates of a device in the cost model: nanoseconds for a byte moved, for an addition (both by all cores, in
+    vectors), and for a launch. runtime/calibration.py measures them."""
 
-    Bytes read and written by all kernels; bytes of intermediate values that fusion kept out of memory, each written
-    once and read once; arithmetic operations.
+    byte: float = 0.03
+    flop: float = 0.012
+    launch: float = 3000.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The work of one call: bytes read and written by all kernels; bytes of intermediate values that fusion keeps out
+    of memory, each counted as one write and one read; arithmetic operations.
     """
 
     bytes_read: int
@@ -36,7 +43,7 @@ class Cost:
 
 
 def cost_of(plan: Plan) -> Cost:
-    """The sum over a plan's fusions and their bands of rows; what loops run again is counted once."""
+    """The sum over a plan's fusions and their tiles; the body of a loop counts once."""
     each = [(fusion_cost(f), f.trip_count) for f in plan.fusions]
     return Cost(
         sum(c.bytes_read * n for c, n in each),
@@ -71,7 +78,7 @@ def _read_by(fusion: Fusion) -> int:
 
 
 def _read(i: Instruction, users: Sequence[Instruction]) -> int:
-    """What is read of an input: of one that is only sliced or gathered from, no more than is taken."""
+    """The bytes read of an input: if it is only sliced or gathered from, no more than is taken."""
     taken = ("slice", "dynamic-slice", "gather")
     if users and all(u.opcode in taken and u.operands[0] is i for u in users):
         return min(i.shape.bytes, sum(u.shape.bytes for u in users))

@@ -20,8 +20,7 @@ from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
-from .._core.fusion import Costs
-from ..analysis.cost_analysis import Cost, cost_of
+from ..analysis.cost_analysis import Cost, Costs, cost_of
 from ..codegen.opencl_program import Builder
 from ..device.description import Target
 from ..frontends import load

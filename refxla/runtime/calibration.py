@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .._core.fusion import Costs
+from ..analysis.cost_analysis import Costs
 from . import disk_cache as disk
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from .._core.fusion import Costs
+from ..analysis.cost_analysis import Costs
 from ..analysis.tiling_analysis import Axis
 from ..ir import plan as p
 from .merged_kernel import MOST_ARGUMENTS, Body, Call, MergedLaunch, Places, Section, conflict, copy_kernel, uses

@@ -20,20 +20,20 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from .._core.buffer_offsets import assign
-from .._core.fusion import Costs, schedule
-from .._core.graph import Graph
-from ..analysis.cost_analysis import kernel_us
+from .._core.fusion import schedule
+from .._core.graph import Graph, NodeClass, Relation
+from ..analysis.cost_analysis import Costs, kernel_us
 from ..analysis.while_loop_analysis import counter_of, covers, state_values, without_counting
 from ..ir import plan as p
 from ..passes.winograd_convolution import Decision
 from ..progress import stage
+from .fusion_group import FusionGroup
 from .launch_merging import LaunchMerger, MergedLaunch
 from .tile_scheduling import plan_tiled_fusion
 from .tiled_fusion import TiledFusion, TilingDecision, TilingSearch
 
 ALIGNMENT = 64
 TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
-INLINE, IN_MEMORY = 1, 7  # N_INLINE and R_MEMORY of _core/graph.pxd
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
 Steps = list[tuple[int, p.Step]]  # each with its time
 
@@ -267,14 +267,14 @@ class ComputationScheduler:
     ) -> None:
         self.planner, self.computation, self.values, self.owned = planner, computation, values, set(owned)
         self.graph = Graph(computation)
-        self.groups, reasons = schedule(self.graph, planner.costs, planner.fuse, planner.merging is not None)
+        self.groups, unfused = schedule(self.graph, planner.costs, planner.fuse, planner.merging is not None)
         self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
         self.overwritten = self._overwritten()
-        for producer, group, reason, apart, fused in reasons:
-            made = self.graph.instructions[producer][0]
-            planner.refusals.append(Refusal(made, self.names[group], reason, apart, fused))
+        for edge in unfused:
+            producer = self.graph.instructions[edge.producer][0]
+            planner.refusals.append(Refusal(producer, self.names[edge.user], edge.reason, edge.apart, edge.fused))
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
         self.preheader: _Preheader | None = None  # of the body of a loop, or of bands
@@ -297,16 +297,17 @@ class ComputationScheduler:
             self.last_use = self._last_uses()
 
     def _name(self, n: int) -> str:
-        kind, heroes, _, outputs, _ = self.groups[n]
-        first = self.graph.instructions[heroes[-1] if heroes else outputs[0]][0]
-        return first.name if kind == "control" else f"{kind}.{first.name}"
+        group = self.groups[n]
+        first = self.graph.instructions[group.heroes[-1] if group.heroes else group.outputs[0]][0]
+        return first.name if group.kind == "control" else f"{group.kind}.{first.name}"
 
     def _aliases(self) -> dict[Instruction, Instruction]:
         """Values that are others: a reshape or copy alone in its group, and what a loop leaves as it was given."""
         found: dict[Instruction, Instruction] = {}
-        for kind, _, members, outputs, _ in self.groups:
-            i, *elements = self.graph.instructions[outputs[0]]
-            if kind == "loop" and members == outputs and len(members) == 1 and i.opcode in ("reshape", "copy"):
+        for group in self.groups:
+            i, *elements = self.graph.instructions[group.outputs[0]]
+            alone = group.members == group.outputs and len(group.members) == 1
+            if group.kind == "loop" and alone and i.opcode in ("reshape", "copy"):
                 if not self.is_inline(i.operands[0]):
                     found[i] = i.operands[0]
             elif i.opcode == "while":
@@ -319,7 +320,7 @@ class ComputationScheduler:
         """By loop, the elements of its state whose values before it nobody reads."""
         found = {}
         for group in self.groups:
-            i = self.graph.instructions[group[3][0]][0]
+            i = self.graph.instructions[group.outputs[0]][0]
             counter = counter_of(i) if i.opcode == "while" else None
             if counter is not None and 0 < counter.trip_count <= TABLE:
                 found[i] = {k for k in range(len(i.operands[0].operands)) if covers(i, counter, k)}
@@ -340,12 +341,11 @@ class ComputationScheduler:
             last[self.base(i)] = len(self.groups)
         return last
 
-    def inputs(self, group: tuple) -> list[Instruction]:
+    def inputs(self, group: FusionGroup) -> list[Instruction]:
         """The values a group reads from memory, in order of first use."""
-        members = group[2]
-        inside = {i for m in members for i in self.graph.instructions[m]}
+        inside = {i for m in group.members for i in self.graph.instructions[m]}
         found: dict[Instruction, None] = {}
-        for m in members:
+        for m in group.members:
             for leaf, in_memory in self.operands(m):
                 if leaf not in inside and (in_memory or not self.is_inline(leaf)):
                     found[leaf] = None
@@ -361,11 +361,13 @@ class ComputationScheduler:
         i, first = self.graph.instructions[node][0], self.graph.first[node]
         values = [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
         unread = self.overwritten.get(i, ())
-        return [(v, self.graph.relation[first + k] == IN_MEMORY) for k, v in enumerate(values) if k not in unread]
+        return [
+            (v, self.graph.relation[first + k] == Relation.R_MEMORY) for k, v in enumerate(values) if k not in unread
+        ]
 
     def is_inline(self, i: Instruction) -> bool:
         """Whether a value is written out wherever it is used (a scalar or splat constant, an iota)."""
-        return self.graph.group[self.graph.node_of[i]] == INLINE
+        return self.graph.group[self.graph.node_of[i]] == NodeClass.N_INLINE
 
     # -- values and their blocks --------------------------------------------------------------------------------
 
@@ -395,13 +397,12 @@ class ComputationScheduler:
 
     def run(self) -> Steps:
         for n, group in enumerate(self.groups):
-            outputs = group[3]
-            first = self.graph.instructions[outputs[0]][0]
-            if group[0] == "control":
+            first = self.graph.instructions[group.outputs[0]][0]
+            if group.kind == "control":
                 self.loop(n, first) if first.opcode == "while" else self.branch(n, first)
             elif n in self.bands:
                 plan_tiled_fusion(self, self.names[n], self.bands[n], ALIGNMENT)
-            elif first in self.aliases or not self.is_read(outputs):
+            elif first in self.aliases or not self.is_read(group.outputs):
                 continue
             else:
                 self.launch(n, group)
@@ -414,7 +415,7 @@ class ComputationScheduler:
         """Whether anybody reads what a group writes."""
         return any(self.base(i) in self.last_use for m in nodes for i in self.graph.instructions[m])
 
-    def launch(self, n: int, group: tuple) -> None:
+    def launch(self, n: int, group: FusionGroup) -> None:
         """A group's kernels, and the launch of each."""
         fusion = self.fusion(n, group)
         planner = self.planner
@@ -469,21 +470,22 @@ class ComputationScheduler:
         block = self.block_of(i)
         return block in self.preheader.kept or block.space == p.CONSTANT
 
-    def fusion(self, n: int, group: tuple) -> p.Fusion:
-        kind, heroes, members, outputs, _ = group
+    def fusion(self, n: int, group: FusionGroup) -> p.Fusion:
         inside: dict[Instruction, None] = {}
-        for m in members:
+        for m in group.members:
             for o, in_memory in self.operands(m):
                 if self.is_inline(o) and not in_memory:
                     inside.update(dict.fromkeys(_with_operands(o)))
             inside.update(dict.fromkeys(self.graph.instructions[m]))
         written = []
-        for m in outputs:
+        for m in group.outputs:
             for i in self.graph.instructions[m]:
                 if i.shape.is_array and i in self.last_use:
                     written.append(i)
-        hero = self.graph.instructions[heroes[0]][0] if heroes else None
-        if kind == "scatter" and hero.shape.is_tuple:  # it updates all its operands, also where a result is not read
+        hero = self.graph.instructions[group.heroes[0]][0] if group.heroes else None
+        if (
+            group.kind == "scatter" and hero.shape.is_tuple
+        ):  # it updates all its operands, also where a result is not read
             found = {i.index: i for i in written}
             for k, shape in enumerate(hero.shape.elements):
                 if k not in found:
@@ -492,12 +494,12 @@ class ComputationScheduler:
             written = list(found.values())
         inputs = tuple(dict.fromkeys(self.inputs(group)))
         kept = tuple(i for i in inputs if self.is_kept(i))
-        return p.Fusion(self.names[n], kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
+        return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
 
-    def in_place(self, group: tuple, value: Instruction) -> bool:
+    def in_place(self, group: FusionGroup, value: Instruction) -> bool:
         """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
         names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
-        return all(self.graph.node_of[i] in group[4] for i in names)
+        return all(self.graph.node_of[i] in group.pointwise_inputs for i in names)
 
     def output(
         self, n: int, fusion: p.Fusion, i: Instruction, updated: Instruction | None = None, read_too: bool = False
@@ -616,7 +618,7 @@ class ComputationScheduler:
     def aim(self, state: Sequence[Block]) -> None:
         """Let a loop's body write its results into the state, where no later kernel reads the old value."""
         inside = state_values(self.computation)
-        outputs = ((i, n) for n, g in enumerate(self.groups) for m in g[3] for i in self.graph.instructions[m])
+        outputs = ((i, n) for n, g in enumerate(self.groups) for m in g.outputs for i in self.graph.instructions[m])
         makers = {i: n for i, n in outputs if i not in self.aliases}
         bases = [self.base(root) for root in self.roots]
         for k, made in enumerate(bases):
@@ -624,9 +626,9 @@ class ComputationScheduler:
             if made in self.targets or made not in makers or bases.count(made) > 1:
                 continue
             n = makers[made]
-            if self.groups[n][0] in ("control", "update", "scatter") or made.shape.bytes != state[k].bytes:
+            if self.groups[n].kind in ("control", "update", "scatter") or made.shape.bytes != state[k].bytes:
                 continue
-            aligned = old is not None and len(self.groups[n][3]) == 1 and self.in_place(self.groups[n], old)
+            aligned = old is not None and len(self.groups[n].outputs) == 1 and self.in_place(self.groups[n], old)
             last = -1 if old is None else self.last_use.get(old, -1)
             if last < n or (last == n and aligned):
                 self.targets[made] = state[k]
@@ -677,7 +679,7 @@ class ComputationScheduler:
 
     def aim_fresh(self, results: Sequence[Block]) -> None:
         """Let a branch's kernels write the results' blocks."""
-        made_here = {i for g in self.groups if g[0] not in ("control", "update", "scatter") for m in g[3]
+        made_here = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
                      for i in self.graph.instructions[m]}  # fmt: skip
         for root, block in zip(self.roots, results, strict=True):
             made = self.base(root)

@@ -18,9 +18,10 @@ from typing import Any
 
 from refxla_spec.module import Instruction
 
-from .._core.fusion import Costs, in_order
-from ..analysis.cost_analysis import bytes_text
+from .._core.fusion import in_order
+from ..analysis.cost_analysis import Costs, bytes_text
 from ..analysis.tiling_analysis import Axis, Dimension, TileBody, TilingAnalysis
+from .fusion_group import FusionGroup
 
 KINDS = ("loop", "reduction", "dot")  # of fusions that can be done in bands
 LEAST_BYTES = 1 << 22  # of a value that is worth it: a smaller one stays in the caches
@@ -76,7 +77,7 @@ class TilingSearch:
         self.maker: dict[Instruction, int] = {}
         self.readers: dict[Instruction, set[int]] = {}
         for n, group in enumerate(self.groups):
-            for m in group[3]:
+            for m in group.outputs:
                 self.maker.update(dict.fromkeys(self.graph.instructions[m], n))
             for i in frame.inputs(group):
                 self.readers.setdefault(i, set()).add(n)
@@ -101,7 +102,7 @@ class TilingSearch:
 
     def _seeds(self) -> list[Instruction]:
         """The values between a dot and what else can be in a band, the largest first."""
-        kind = lambda n: self.groups[n][0]  # noqa: E731
+        kind = lambda n: self.groups[n].kind  # noqa: E731
         seeds = [
             v
             for v, made_by in self.maker.items()
@@ -127,13 +128,13 @@ class TilingSearch:
         """Groups that a large value lies between and one of these."""
         found = set()
         for n in groups:
-            made = [i for m in self.groups[n][3] for i in self.graph.instructions[m]]
+            made = [i for m in self.groups[n].outputs for i in self.graph.instructions[m]]
             for i in (*made, *self.frame.inputs(self.groups[n])):
                 if i.shape.is_array and i.shape.bytes >= LEAST_BYTES and i in self.maker:
                     found |= {self.maker[i], *self.readers.get(i, ())}
         return found - groups
 
-    def joined(self, found: Sequence[TiledFusion]) -> tuple[list[tuple], list[str], dict[int, TiledFusion]]:
+    def joined(self, found: Sequence[TiledFusion]) -> tuple[list[FusionGroup], list[str], dict[int, TiledFusion]]:
         """The groups with those of each band as one (of kind "tile"), in an order in which they can run, their names,
         and the bands by the numbers of their groups."""
         unit = {n: band.groups[-1] for band in found for n in band.groups}
@@ -151,15 +152,17 @@ class TilingSearch:
             groups.append(self._group(bands[n]) if n in bands else self.groups[n])
         return groups, names, {order.index(n): band for n, band in bands.items()}
 
-    def _group(self, band: TiledFusion) -> tuple:
-        members, heroes = (sorted({m for n in band.groups for m in self.groups[n][k]}) for k in (2, 1))
-        return ("tile", heroes, members, sorted({self.graph.node_of[i] for i in band.body.results}), set())
+    def _group(self, fused: TiledFusion) -> FusionGroup:
+        heroes = {m for n in fused.groups for m in self.groups[n].heroes}
+        members = {m for n in fused.groups for m in self.groups[n].members}
+        outputs = {self.graph.node_of[i] for i in fused.body.results}
+        return FusionGroup("tile", *(tuple(sorted(nodes)) for nodes in (heroes, members, outputs)))
 
     # -- one set of groups ---------------------------------------------------------------------------------------------
 
     def _choice(self, groups: frozenset[int]) -> _Candidate | None:
         """How these groups are best done in bands; None where they cannot be."""
-        if any(self.groups[n][0] not in KINDS for n in groups) or not self._is_closed(groups):
+        if any(self.groups[n].kind not in KINDS for n in groups) or not self._is_closed(groups):
             return None
         rows = self._rows(groups)
         if rows is None:
@@ -188,14 +191,14 @@ class TilingSearch:
         return True
 
     def _users(self, n: int) -> set[int]:
-        made = (i for m in self.groups[n][3] for i in self.graph.instructions[m])
+        made = (i for m in self.groups[n].outputs for i in self.graph.instructions[m])
         return {u for i in made for u in self.readers.get(i, ())}
 
     def _values(self, groups: frozenset[int]) -> tuple[list[Instruction], list[Instruction]]:
         """What these groups write that others read, and what only they read."""
         written, between = [], []
         for n in sorted(groups):
-            for m in self.groups[n][3]:
+            for m in self.groups[n].outputs:
                 for i in self.graph.instructions[m]:
                     outside = i in self.roots or not self.readers.get(i, set()) <= groups
                     (written if outside else between).append(i)
@@ -213,13 +216,13 @@ class TilingSearch:
         return {i: n for i, n in found.items() if n > 0}
 
     def _rows(self, groups: frozenset[int]) -> TilingAnalysis | None:
-        nodes = sorted({m for n in groups for m in self.groups[n][2]})
+        nodes = sorted({m for n in groups for m in self.groups[n].members})
         if any(len(self.graph.instructions[m]) > 1 for m in nodes):
             return None
         members = [self.graph.instructions[m][0] for m in nodes]
-        inputs = self.frame.inputs(("", [], nodes, [], set()))
-        outputs = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n][3]]
-        heroes = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n][1]]
+        inputs = self.frame.inputs(FusionGroup("tile", (), tuple(nodes), ()))
+        outputs = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n].outputs]
+        heroes = [self.graph.instructions[m][0] for n in sorted(groups) for m in self.groups[n].heroes]
         rows = TilingAnalysis(members, inputs, self.frame.is_inline, outputs, heroes)
         return rows if rows.is_supported else None
 

@@ -2,7 +2,7 @@
 
 import pytest
 from refxla._core.fusion import schedule
-from refxla._core.graph import KINDS, Graph
+from refxla._core.graph import KIND_NAMES, Graph, NodeClass, Relation
 from refxla_conformance.fuzz.generate import generate
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
@@ -10,8 +10,6 @@ from refxla_spec.text import parse
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.passes.pipeline import optimize
-
-INLINE, SOURCE, MEMORY = 1, 0, 7  # N_INLINE, N_SOURCE and R_MEMORY of _core/graph.pxd
 
 REDUCERS = """HloModule m
 add { a = f32[] parameter(0)
@@ -216,7 +214,7 @@ def test_updates_that_share_only_a_number_are_one_function_in_one_launch():
 
 def test_where_no_launch_is_shared_updates_that_share_a_number_are_one_kernel():
     groups, _ = schedule(Graph(optimize(parse(f"HloModule m\nENTRY main {{\n{UPDATES}\n}}")).entry))
-    assert max(len(outputs) for _, _, _, outputs, _ in groups) == 3
+    assert max(len(g.outputs) for g in groups) == 3
 
 
 def test_a_value_that_is_returned_and_reduced_is_computed_in_one_kernel():
@@ -259,7 +257,7 @@ def test_a_diamond_through_a_sort_closes_no_cycle():
                      ROOT r = (f32[99], f32[99], f32[99]) tuple(t, y, u) }""")
     groups, _ = schedule(Graph(optimize(module).entry))
     assert_can_run(Graph(optimize(module).entry), groups)
-    assert [g[0] for g in groups] == ["loop", "sort", "loop"]
+    assert [g.kind for g in groups] == ["loop", "sort", "loop"]
 
 
 def test_without_fusion_every_instruction_is_a_kernel():
@@ -283,29 +281,33 @@ def test_each_edge_that_is_not_fused_has_a_reason():
 def assert_can_run(graph: Graph, groups: list) -> None:
     """Each needed value is written once, by a group that comes before those that read it; members need nothing else."""
     written: dict[int, int] = {}
-    for at, (kind, heroes, members, outputs, aligned) in enumerate(groups):
-        inside = set(members)
-        assert members == sorted(inside) and set(outputs) <= inside and set(heroes) <= inside and outputs
-        assert kind in (*KINDS, "control") and bool(heroes) == (kind != "loop")
-        assert kind == "control" or all(KINDS[graph.kind[h]] == kind for h in heroes)
+    for at, group in enumerate(groups):
+        inside, outputs = set(group.members), group.outputs
+        assert (
+            list(group.members) == sorted(inside) and set(outputs) <= inside and set(group.heroes) <= inside and outputs
+        )
+        assert group.kind in KIND_NAMES.values() and bool(group.heroes) == (group.kind != "loop")
+        assert group.kind == "control" or all(KIND_NAMES[graph.kind[h]] == group.kind for h in group.heroes)
         used = set(outputs)
-        for n in reversed(members):
+        for n in reversed(group.members):
             assert n in used, f"node {n} is a member of group {at}, and nothing in it needs it"
             for e in range(graph.first[n], graph.first[n + 1]):
-                o, in_memory = graph.operand[e], graph.relation[e] == MEMORY
-                ready = graph.group[o] == SOURCE or o in written
-                constant = graph.group[o] == INLINE and graph.instructions[o][0].opcode == "constant"
+                o, in_memory = graph.operand[e], graph.relation[e] == Relation.R_MEMORY
+                ready = graph.group[o] == NodeClass.N_SOURCE or o in written
+                constant = graph.group[o] == NodeClass.N_INLINE and graph.instructions[o][0].opcode == "constant"
                 if in_memory:
                     assert ready or constant, f"node {n} of group {at} needs node {o} in memory"
                 else:
-                    assert o in inside or graph.group[o] == INLINE or ready, f"node {n} of group {at} needs node {o}"
+                    assert o in inside or graph.group[o] == NodeClass.N_INLINE or ready, (
+                        f"node {n} of group {at} needs node {o}"
+                    )
                 used.add(o)
-        assert aligned <= used - inside
+        assert group.pointwise_inputs <= used - inside
         for n in outputs:
             assert n not in written, f"node {n} is written by groups {written[n]} and {at}"
             written[n] = at
     for n in graph.roots:
-        assert n in written or graph.group[n] == SOURCE or graph.instructions[n][0].opcode == "constant"
+        assert n in written or graph.group[n] == NodeClass.N_SOURCE or graph.instructions[n][0].opcode == "constant"
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -321,10 +323,10 @@ def test_schedules_of_random_programs_can_run(seed):
     for computation in [module.entry, *called]:
         graph = Graph(computation)
         for fuse, shared in ((True, False), (True, True), (False, True)):
-            groups, reasons = schedule(graph, None, fuse, shared)
+            groups, unfused = schedule(graph, None, fuse, shared)
             assert_can_run(graph, groups)
-            for producer, user, text, _, _ in reasons:
-                assert text and producer not in groups[user][2]
+            for edge in unfused:
+                assert edge.reason and edge.producer not in groups[edge.user].members
 
 
 def test_a_reduction_takes_in_nothing_that_needs_what_another_kernel_makes_of_it():

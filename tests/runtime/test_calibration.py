@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from refxla._core.fusion import Costs
 
 import refxla
+from refxla.analysis.cost_analysis import Costs
 from refxla.compiler import compilation_cache
 from refxla.runtime import calibration, disk_cache
 from refxla.runtime.calibration import REFERENCE, Figures

@@ -1,0 +1,35 @@
+"""What the fusion scheduler returns: groups of nodes that become kernels, and the edges that it did not fuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FusionGroup:
+    """Nodes of a Graph, by number, that become one kernel.
+
+    `kind` names the emitter (see plan.Fusion), or is "control" for a node that runs other computations, or "tile" for
+    groups that are fused tile by tile (tiled_fusion.py). `members` are in order; `heroes` and `outputs` are those that
+    need an emitter of their own and those that are written to memory. `pointwise_inputs` are the nodes that a loop, or
+    the epilogue of a dot, reads from memory at the index that it writes and at no other: their memory may become the
+    result's.
+    """
+
+    kind: str
+    heroes: tuple[int, ...]
+    members: tuple[int, ...]
+    outputs: tuple[int, ...]
+    pointwise_inputs: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class UnfusedEdge:
+    """Node `producer` is not computed in the kernel of group number `user`, and why. Where the cost model decided:
+    nanoseconds of the two as separate kernels (`apart`) and as one (`fused`); else 0."""
+
+    producer: int
+    user: int
+    reason: str
+    apart: float
+    fused: float
