@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 _OPENCL = re.compile(
     r"""(?P<space>(?:\s|\\\n|//[^\n]*|/\*.*?\*/)+)
@@ -39,11 +40,13 @@ _DIRECTIVE_END = "\n"  # a token of its own, since the end of a line ends a dire
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of text, what it is (the name of a group of the patterns above), and the line it stands on, from 1."""
+    """A piece of text, what it is (the name of a group of the patterns above), the line on which it stands, from 1, and
+    how many characters of the line come before it."""
 
     text: str
     kind: str
     line: int
+    column: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,15 @@ class Canonical:
     tokens: tuple[Token, ...]
     forms: tuple[str, ...]
 
-    def first_difference(self, other: Canonical) -> tuple[int, int] | None:
-        """The lines, from 1, on which this and the other first differ; None if they do not."""
-        for n, (mine, theirs) in enumerate(zip(self.forms, other.forms, strict=False)):
-            if mine != theirs:
-                return self.tokens[n].line, other.tokens[n].line
-        if len(self.forms) == len(other.forms):
+    def first_difference(self, other: Canonical) -> tuple[Token, Token] | None:
+        """The tokens by which this and the other first differ; None if they do not. Where one of them ends before
+        the other, that is its last."""
+        forms = enumerate(zip_longest(self.forms, other.forms))
+        n = next((n for n, (mine, theirs) in forms if mine != theirs), None)
+        if n is None:
             return None
-        n = min(len(self.forms), len(other.forms))
-        return tuple(c.tokens[min(n, len(c.tokens) - 1)].line if c.tokens else 1 for c in (self, other))
+        mine, theirs = ((*c.tokens[n : n + 1], *c.tokens[-1:], Token("", "sign", 1))[0] for c in (self, other))
+        return mine, theirs
 
 
 def opencl(text: str) -> Canonical:
@@ -107,18 +110,21 @@ def kernels(canonical: Canonical) -> int:
 
 
 def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
-    line, directive = 1, False
+    line, begin, directive = 1, 0, False  # the line, where it begins, and whether it is a directive
     for match in pattern.finditer(text):
         kind, piece = match.lastgroup or "", match[0]
         if kind == "space":
             ends = re.sub(r"\\\n|/\*.*?\*/", "", piece, flags=re.DOTALL).count("\n")
             if directive and ends:
-                yield Token(_DIRECTIVE_END, "sign", line)
+                yield Token(_DIRECTIVE_END, "sign", line, match.start() - begin)
                 directive = False
         else:
             directive = directive or kind == "directive"
-            yield Token(re.sub(r"\s", "", piece) if kind == "directive" else piece, kind, line)
-        line += piece.count("\n")
+            token = re.sub(r"\s", "", piece) if kind == "directive" else piece
+            yield Token(token, kind, line, match.start() - begin)
+        if "\n" in piece:
+            line += piece.count("\n")
+            begin = match.start() + piece.rindex("\n") + 1
 
 
 def _chunks(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@
 The corpus: the examples, the suite's models (as measured and small), and conformance cases taken evenly. The programs
 are made once, as text, by this checkout; each version gets them in a process of its own packages, by the one interface
 that stays whatever is renamed inside: `refxla show --plan` and `--opencl`. No kernel is built or run. Both sides have
-the same device, and figures of its speed as they are before it is measured.
+the same device, and figures of its speed as they are before it is measured. `--device gpu` is a GPU that is simulated.
 
 Texts are compared without their names (bench/canonical.py): equal up to a one-to-one renaming is equal. Exit status: 0,
 or 1 if a program differs that the file of `--accept` does not name, or 2 if nothing could be compared.
@@ -17,6 +17,7 @@ or 1 if a program differs that the file of `--accept` does not name, or 2 if not
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import io
 import json
@@ -31,7 +32,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -45,13 +45,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 CHILD = Path(__file__).with_name("kernel_text_child.py")
+POSING = Path(__file__).with_name("kernel_text_gpu.py")
+GPU = "gpu"  # the device that stands for one
 PACKAGES = {"refxla": "refxla", "refxla_spec": "spec"}  # of a checkout, and the folder that each is
 CASES = 2000
 GROUPS = ("examples", "models", "conformance")
 FILE = "texts.jsonl.gz"
 LIMIT_S = 600.0  # for one program
+_END_S = 5.0  # for a process to end that has closed its output
 _SAY_S = 5.0  # between two lines about the progress
 _EXCERPT = 3  # lines of a difference before the first that differs
+_WIDTH = 160  # characters of them
 
 
 class Impossible(Exception):
@@ -181,8 +185,15 @@ def collect(checkout: Path, version: str, programs: Sequence[Program], device: s
         packages.mkdir()
         for name, source in PACKAGES.items():
             (packages / name).symlink_to(checkout.resolve() / source, target_is_directory=True)
+        (Path(folder) / "temporary").mkdir()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("REFXLA_")}
-        environment |= {"PYTHONPATH": str(packages), "REFXLA_CACHE_DIR": f"{folder}/cache", "REFXLA_DEVICE": device}
+        environment |= {"REFXLA_CACHE_DIR": f"{folder}/cache", "TMPDIR": f"{folder}/temporary"}
+        environment["PYTHONPATH"] = str(packages)
+        if device == GPU:  # a GPU comes before all others: it need not be named
+            environment["PYTHONPATH"] += f"{os.pathsep}{folder}"
+            (Path(folder) / "sitecustomize.py").symlink_to(POSING)
+        else:
+            environment["REFXLA_DEVICE"] = device
         first = _Child(packages, environment)  # which finds out about the device, for all
         tried = first.ask(Program("first", "HloModule m\nENTRY e { ROOT p = f32[8] parameter(0) }\n"))
         if tried.refused:
@@ -232,6 +243,7 @@ class _Child:
     def __init__(self, packages: Path, environment: dict[str, str]) -> None:
         self._packages, self._environment = packages, environment
         self._process: subprocess.Popen[str] | None = None
+        self._complaints = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
     def ask(self, program: Program) -> Text:
         """What is made of the program."""
@@ -250,10 +262,15 @@ class _Child:
             timer.cancel()
         if line:
             return Text(**json.loads(line))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
         self.close()
-        return Text(refused=f"the process ended with {process.returncode}")
+        self._complaints.seek(0)
+        last = self._complaints.read().strip().rpartition("\n")[2]
+        return Text(refused=f"the process ended with {process.returncode}: {last}")
 
     def _started(self) -> subprocess.Popen[str]:
+        self._complaints.truncate(0)
         code = f"import runpy; runpy.run_path({str(CHILD)!r})"  # as a script its folder would be searched for modules
         return subprocess.Popen(
             [sys.executable, "-c", code],
@@ -261,7 +278,7 @@ class _Child:
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._complaints,
             text=True,
         )
 
@@ -270,7 +287,9 @@ class _Child:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.communicate()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
 
 
 def describe(device: str) -> dict[str, Any]:
@@ -292,7 +311,7 @@ def _lines(file: str) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-@contextmanager
+@contextlib.contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
     """A commit's files in a temporary folder, its core built. Raises Impossible."""
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:
@@ -367,18 +386,22 @@ def compared(name: str, before: Text, after: Text) -> Difference:
         ("OpenCL C", canonical.opencl, before.opencl, after.opencl),
     )
     for what, form, old, new in forms:
-        lines = None if old == new else form(old).first_difference(form(new))
-        if lines is not None:
-            shown = f"{_excerpt(old, lines[0], '-')}\n{_excerpt(new, lines[1], '+')}"
+        tokens = None if old == new else form(old).first_difference(form(new))
+        if tokens is not None:
+            shown = f"{_excerpt(old, tokens[0], '-')}\n{_excerpt(new, tokens[1], '+')}"
             return Difference(name, "different", f"{what}:\n{shown}")
     return Difference(name, "renamed")
 
 
-def _excerpt(text: str, line: int, sign: str) -> str:
-    """The line and those before it."""
-    lines = text.splitlines()[max(0, line - 1 - _EXCERPT) : line]
-    first = line - len(lines) + 1
-    return "\n".join(f"{sign if n == line else ' '} {n:5} {text[:200]}" for n, text in enumerate(lines, first))
+def _excerpt(text: str, token: canonical.Token, sign: str) -> str:
+    """The token's line and those before it; of long lines what lies around the token, or the beginning."""
+    lines = text.splitlines()[: token.line][-_EXCERPT - 1 :]
+    cut = max(0, token.column - _WIDTH // 2)
+    lines[-1:] = [("... " if cut else "") + line[cut : cut + _WIDTH] for line in lines[-1:]]
+    return "\n".join(
+        f"{sign if number == token.line else ' '} {number:5} {line[:_WIDTH]}"
+        for number, line in enumerate(lines, token.line - len(lines) + 1)
+    )
 
 
 @dataclass(frozen=True)
@@ -509,7 +532,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in (keep, both):
         command.add_argument("--only", nargs="+", metavar="NAME", help=f"groups ({', '.join(GROUPS)}) or names")
         command.add_argument("--sample", metavar="N", type=int, help="so many programs of all groups, evenly")
-        command.add_argument("--device", default="pocl", help="as `refxla devices` names it")
+        command.add_argument("--device", default="pocl", help="as `refxla devices` names it, or gpu")
         command.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes for each version")
     options = parser.parse_args(arguments)
     try:

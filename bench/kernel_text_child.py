@@ -1,11 +1,13 @@
 """What one version of refxla writes for programs: a child process of bench/kernel_text.py.
 
-It runs with that version's packages, whichever that is, so it uses nothing of it but the command `refxla show`, and
-imports nothing of this checkout. Each line of standard input is a program, {"hlo", "options"}; the line of standard
-output that answers it is {"plan", "opencl"}, or {"refused": message}. Nothing is built or run.
+It runs with that version's packages, which lie in the current directory, whichever version that is. So it uses nothing
+of it but the command `refxla show`, and imports nothing of this checkout. Each line of standard input is a program,
+{"hlo", "options"}; the line of standard output that answers it is {"plan", "opencl"}, or {"refused": message}. Nothing
+is built or run.
 """
 
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -27,8 +29,18 @@ def shown(file: str, form: str, options: list[str]) -> tuple[int, str, str]:
     return (status if isinstance(status, int) else 0 if status is None else 1), out.getvalue(), err.getvalue()
 
 
+def check_packages(folder: str) -> None:
+    """End this process if the packages that are imported are not those of the folder: a checkout whose core is not
+    built lets another refxla, which is installed, stand in its place."""
+    for name in os.listdir(folder):
+        found = os.path.dirname(importlib.import_module(name).__file__)
+        if not os.path.samefile(found, os.path.join(folder, name)):
+            sys.exit(f"its core is not built (setup.py build_ext --inplace), and {name} would be that of {found}")
+
+
 def main() -> None:
     """Answer until there is no more."""
+    check_packages(os.getcwd())
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     with tempfile.TemporaryDirectory(prefix="kernel-text-") as folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,8 @@ def difference(changed: str) -> tuple[int, int] | None:
     from bench import canonical
 
     assert changed != KERNEL
-    return canonical.opencl(KERNEL).first_difference(canonical.opencl(changed))
+    tokens = canonical.opencl(KERNEL).first_difference(canonical.opencl(changed))
+    return tokens and (tokens[0].line, tokens[1].line)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,16 @@ def test_the_end_of_a_directive_counts():
 
     one, two = "#define A 1\nint b;", "#define A \\\n1\nint b;"
     assert canonical.opencl(one).first_difference(canonical.opencl(two)) is None
-    assert canonical.opencl(one).first_difference(canonical.opencl("#define A 1 int b;")) == (1, 1)
+    assert canonical.opencl(one).first_difference(canonical.opencl("#define A 1 int b;")) is not None
+
+
+def test_a_text_that_ends_before_the_other_differs_from_it():
+    from bench import canonical
+
+    whole, part, nothing = canonical.opencl("int a;\nint b;"), canonical.opencl("int a;"), canonical.opencl("")
+    assert [t.line for t in whole.first_difference(part)] == [2, 1]
+    assert [t.line for t in nothing.first_difference(whole)] == [1, 1]
+    assert nothing.first_difference(nothing) is None
 
 
 def test_two_names_do_not_become_one():
@@ -179,3 +190,12 @@ def test_the_command_compares_what_was_kept(tmp_path, capsys):
     kept.programs[name] = replace(kept.programs[name], hlo="HloModule another")
     kept.save(after)
     assert compared()[0] == 2, "the two are of different programs"
+
+
+def test_a_version_whose_core_is_not_built_is_not_taken_for_the_installed_one(tmp_path):
+    from bench.kernel_text import Impossible, Program, collect
+
+    for folder in ("refxla", "spec"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    with pytest.raises(Impossible, match="core is not built"):
+        collect(tmp_path, "a copy", [Program("m", "HloModule m\nENTRY e { ROOT p = f32[] parameter(0) }\n")], "pocl", 1)

@@ -1,0 +1,52 @@
+"""A GPU on a machine that has none, so that what is written for one can be compared there.
+
+Python runs this file at its start where it lies on the path as sitecustomize.py (bench/kernel_text.py puts it there).
+PoCL's `basic` device then says in every process that it is the GPU of another platform, and its compiler knows nothing
+of clang's built-in functions, as those of GPUs do not. refxla finds out the rest by trying, and writes kernels as it
+does for GPUs.
+"""
+
+import importlib.abc
+import importlib.machinery
+import sys
+
+UNITS = 16
+PLATFORM = "Portable Computing Language"
+NO_CLANG = b" -D__builtin_fmaf=clang_has_no_part_in_this"
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds pyopencl, which is changed when it is imported."""
+
+    def find_spec(self, name, path, target=None):
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if name == "pyopencl" else None
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def changed(module):
+                execute(module)
+                _pose(module)
+
+            spec.loader.exec_module = changed
+        return spec
+
+
+def _pose(cl):
+    name = cl.Platform.name.fget
+    for kind, attribute, value, is_posing in (
+        (cl.Platform, "vendor", "NVIDIA", lambda p: name(p) == PLATFORM),
+        (cl.Platform, "name", "A GPU that is not there", lambda p: name(p) == PLATFORM),
+        (cl.Device, "type", cl.device_type.GPU, lambda d: d.name.startswith("basic-")),
+        (cl.Device, "max_compute_units", UNITS, lambda d: d.name.startswith("basic-")),
+    ):
+        setattr(kind, attribute, _replaced(getattr(kind, attribute).fget, value, is_posing))
+    program = cl._cl._Program
+    build = program._build
+    program._build = lambda self, options, *rest: build(self, options + NO_CLANG, *rest)
+
+
+def _replaced(old, value, is_posing):
+    return property(lambda thing: value if is_posing(thing) else old(thing))
+
+
+sys.meta_path.insert(0, _Finder())
