@@ -132,8 +132,8 @@ def _case(i: Instruction, operands: list[Instruction], values: list[Value], know
     inputs: list[Value] = []
     for n, (o, value) in enumerate(zip(operands, values, strict=True)):
         shape, name = _actual(o.shape.without_layout(), value), f"operand.{n}"
-        if o in known:
-            made[o] = Instruction(name, "constant", shape, [], {"literal": value})
+        if o in known:  # at the size that it has: a literal has no other
+            made[o] = Instruction(name, "constant", Shape.of(value), [], {"literal": value})
         else:
             made[o] = Instruction(name, "parameter", shape, [], {"number": len(inputs)})
             inputs.append(value)

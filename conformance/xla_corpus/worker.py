@@ -46,7 +46,7 @@ TO_JUDGE = (ONLY_XLA, ONLY_HERE, INVALID, UNSUPPORTED, PRINTED, DIFFERS, XLA_DIF
 OUTCOMES = (*PLAIN, *TO_JUDGE)
 
 ELEMENTS = 1 << 19  # of all arrays of a program that is run
-WORK = 1 << 28  # products of a dot or convolution of a program that is run
+WORK = 1 << 28  # products of a dot or convolution, or elements of windows, of a program that is run
 TOLD = "the command was told not to run anything"
 HOST = ("infeed", "outfeed", "send", "recv")
 
@@ -188,6 +188,8 @@ def _not_to_be_run(module: Module) -> str:
             return f"its results are not determined ({opcode})"
         elements += sum(s.size for s in leaves(i.shape) if s.is_array)
         if opcode in ("dot", "convolution") and _products(i.shape, [o.shape for o in i.operands]) > WORK:
+            return "it is large"
+        if opcode == "reduce-window" and sum(s.size for s in leaves(i.shape)) * prod(d.size for d in i.window) > WORK:
             return "it is large"
     if any(p.shape.is_dynamic for p in module.entry.parameters):
         return "its parameters have dynamic shapes"

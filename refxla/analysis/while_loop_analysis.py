@@ -48,7 +48,8 @@ def counter_of(loop: Instruction) -> Counter | None:
 
 def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     """Whether a loop overwrites all of element k of its state before reading it, so that its initial value does not
-    matter: each iteration writes the slice that the counter selects, and the body does nothing else with it."""
+    matter: each iteration writes the slice that the counter selects, and the body does nothing else with the element,
+    neither before the write nor after it, when slices of later iterations are still the initial ones."""
     body = loop.body
     update = body.root.operands[k] if body.root.opcode == "tuple" else None
     if update is None or update.opcode != "dynamic-update-slice" or _element(body, update.operands[0]) != k:
@@ -56,6 +57,8 @@ def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     read = [i for i in body.instructions if _element(body, i) == k]
     users = [u for u in body.instructions for o in u.operands if o in read]
     if len(users) != 1 or update.operands[0] in update.operands[1:]:
+        return False
+    if [u for u in body.instructions for o in u.operands if o is update] != [body.root]:
         return False
     whole, part = update.shape.dimensions, update.operands[1].shape.dimensions
     along = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]

@@ -160,3 +160,33 @@ def test_a_loop_that_waits_counts_too():
     expected = interpreter.run(parse(text), [x])
     got = executable(x)
     assert got[0] == expected[0] and np.array_equal(got[1], expected[1])
+
+
+@pytest.mark.parametrize("reader", ["copy(stored)", "dynamic-update-slice(h, stored, i, zero)", "negate(stored)"])
+def test_a_state_that_is_read_behind_its_update_keeps_its_initial_value(reader):
+    """All of `d` is written in the end; what an iteration reads of it is the initial value in later slices."""
+    text = f"""HloModule m
+    body {{ p = (s32[], f32[10,8], f32[10,8]) parameter(0)
+           i = s32[] get-tuple-element(p), index=0
+           h = f32[10,8] get-tuple-element(p), index=1
+           d = f32[10,8] get-tuple-element(p), index=2
+           zero = s32[] constant(0)
+           row = f32[1,8] dynamic-slice(h, i, zero), dynamic_slice_sizes={{1,8}}
+           stored = f32[10,8] dynamic-update-slice(d, row, i, zero)
+           next = f32[10,8] {reader}
+           one = s32[] constant(1)
+           n = s32[] add(i, one)
+           ROOT t = (s32[], f32[10,8], f32[10,8]) tuple(n, next, stored) }}
+    condition {{ p = (s32[], f32[10,8], f32[10,8]) parameter(0)
+                i = s32[] get-tuple-element(p), index=0
+                ten = s32[] constant(10)
+                ROOT c = pred[] compare(i, ten), direction=LT }}
+    ENTRY e {{ zero = s32[] constant(0)
+              a = f32[10,8] parameter(0)
+              b = f32[10,8] parameter(1)
+              t = (s32[], f32[10,8], f32[10,8]) tuple(zero, a, b)
+              ROOT w = (s32[], f32[10,8], f32[10,8]) while(t), condition=condition, body=body }}"""
+    arguments = [np.random.default_rng(n).standard_normal((10, 8)).astype(np.float32) for n in (1, 2)]
+    got = refxla.compile(text)(*arguments)
+    for g, wanted in zip(got, interpreter.run(parse(text), arguments), strict=True):
+        np.testing.assert_array_equal(g, wanted)
