@@ -56,7 +56,6 @@ RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in nam
 
 # What is still to be untied. Both are exact, so that they only shrink: take out what you have mended.
 UPWARD: set[str] = {
-    "analysis.cost_analysis -> _core.fusion",
     "analysis.sign_analysis -> codegen.elemental_rules",
     "analysis.sign_analysis -> codegen.scalar",
     "compiler.driver -> frontends",
