@@ -8,14 +8,17 @@ through. Nodes are numbered in the order of the computation, so operands have sm
 import numpy as np
 
 from refxla.analysis.reduction_order import columns_fit
-from refxla.ir.op_table import CONTROL, ELEMENTWISE, HERO, MOVEMENT, SOURCE, STRUCTURE, row
+from refxla.ir.op_table import (
+    ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, row,
+)
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
+cdef dict RELATION = {
+    ANY_INDEX: R_OTHER, WHOLE: R_FULL, WINDOWED: R_WINDOW, PACKED: R_PACKED, UPDATE: R_UPDATE, IN_MEMORY: R_MEMORY,
+}
 
-KIND_NAMES = {
-    K_LOOP: "loop", K_REDUCTION: "reduction", K_DOT: "dot", K_CONVOLUTION: "convolution", K_WINDOW: "reduce-window",
-    K_SELECT: "select-and-scatter", K_SCATTER: "scatter", K_SORT: "sort", K_UPDATE: "update", K_CONTROL: "control",
-}  # fmt: skip
+# The kinds of fusions, in the order of the enumeration in the .pxd: the emitters of the operation table among them.
+KIND_NAMES = dict(enumerate(("loop", *(r.kind for r in ROWS.values() if r.group == HERO), "update", "control")))
 cdef dict KIND = {name: kind for kind, name in KIND_NAMES.items()}
 
 
@@ -160,17 +163,8 @@ cdef class Graph:
 
     cdef int _relation(self, int k, i, int position, leaf):
         """How node k reads operand number `position`: at the index it is evaluated at, or how else."""
-        cdef int kind = self.kind[k]
         if self.group[k] == N_HERO:
-            if i.opcode == "reduce":
-                return R_FULL if position < len(i.operands) // 2 else R_OTHER
-            if i.opcode == "dynamic-update-slice":
-                return R_MEMORY if position == 0 else (R_UPDATE if position == 1 else R_OTHER)
-            if i.opcode in ("dot", "convolution"):
-                return R_PACKED
-            if i.opcode == "reduce-window":
-                return R_WINDOW if position < len(i.operands) // 2 else R_OTHER
-            return R_MEMORY
+            return RELATION[row(i).access(i, position)]
         if self.group[k] == N_CONTROL:
             return R_MEMORY
         if i.opcode == "broadcast":

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
-from refxla_spec.types import Shape
 
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS
 from ..ir.plan import Fusion, Plan
@@ -58,7 +57,7 @@ def fusion_cost(fusion: Fusion) -> Cost:
     outputs = set(fusion.outputs)
     inside = _counted(fusion)
     saved = sum(2 * i.shape.bytes for i in inside if i not in outputs and i.shape.is_array)
-    operations = sum(_operations(i) for i in inside)
+    operations = sum(ROWS[i.opcode].work(i) for i in inside)
     return Cost(_read_by(fusion), sum(_written(i) for i in fusion.outputs), saved, operations)
 
 
@@ -91,34 +90,12 @@ def _written(i: Instruction) -> int:
     return i.operands[1].shape.bytes if i.opcode == "dynamic-update-slice" else i.shape.bytes
 
 
-def _operations(i: Instruction) -> int:
-    """Arithmetic operations: one for each element, of a sum one for each term, of a product of matrices two."""
-    size = lambda s: s.size if s.is_array else (s.elements[0].size if s.elements else 0)  # noqa: E731
-    match i.opcode:
-        case "dot":
-            contracted = 1
-            for d in i.lhs_contracting_dims:
-                contracted *= i.operands[0].shape.dimensions[d]
-            return 2 * i.shape.size * contracted
-        case "convolution":
-            kernel: Shape = i.operands[1].shape
-            return 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[i.dim_labels.kernel_output_feature])
-        case "reduce" | "select-and-scatter" | "sort":
-            return i.operands[0].shape.size
-        case "scatter":
-            return i.operands[-1].shape.size
-        case "reduce-window":
-            each = 1
-            for w in i.window:
-                each *= w.size
-            return size(i.shape) * each
-    return size(i.shape)
-
-
 def kernel_us(fusion: Fusion, costs: Costs) -> float:
     """The microseconds that a fusion's kernel takes on one core, by the cost model."""
     moved = _read_by(fusion) + sum(_written(i) for i in fusion.outputs)
-    work = sum(_operations(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in _counted(fusion))
+    work = sum(
+        ROWS[i.opcode].work(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in _counted(fusion)
+    )
     return (work * costs.flop + moved * costs.byte) / 1e3
 
 

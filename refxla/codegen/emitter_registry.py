@@ -1,4 +1,4 @@
-"""From a fusion to its kernels: the emitter for each kind."""
+"""The emitter for each kind of fusion on each kind of device: the one place that chooses between CPU and GPU code."""
 
 from __future__ import annotations
 
@@ -10,42 +10,41 @@ from importlib.util import find_spec
 from refxla_spec.errors import UnsupportedError
 
 from ..device.description import Target
+from ..ir.op_table import HERO, ROWS
 from ..ir.plan import Fusion, Kernel
 
-# kind -> (module, function); each function is (fusion, target) -> tuple[Kernel, ...]
-EMITTERS = {
-    "loop": ("loops.elementwise", "emit"),
-    "update": ("loops.elementwise", "emit_update"),
-    "reduction": ("reductions.reduction", "emit"),
-    "dot": ("products.dot", "emit"),
-    "convolution": ("products.convolution", "emit"),
-    "reduce-window": ("windows.reduce_window", "emit"),
-    "select-and-scatter": ("windows.select_and_scatter", "emit"),
-    "scatter": ("scatter", "emit"),
-    "sort": ("sort", "emit"),
+_LOOPS = ("loops.elementwise", "emit")
+# By kind of device, then by kind of fusion: (module, function), where function(fusion, target) gives the kernels. A GPU
+# uses the emitter of a CPU for each kind for which it has none.
+EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
+    "cpu": {
+        "loop": _LOOPS,
+        "update": ("loops.elementwise", "emit_update"),
+        **{r.kind: (r.emitter, "emit") for r in ROWS.values() if r.group == HERO},
+    },
+    "gpu": {},
 }
-# Kinds whose elements a loop can compute one by one.
-ELEMENTAL = {"dot", "convolution", "reduce-window", "select-and-scatter"}
+_BY_ELEMENT = {r.kind for r in ROWS.values() if r.by_element}
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a fusion, to be launched in order. Raises UnsupportedError for what has no emitter."""
-    return _emitter(fusion)(fusion, target)
-
-
-def _emitter(fusion: Fusion) -> Callable[[Fusion, Target], tuple[Kernel, ...]]:
-    found = _of_kind(fusion.kind)
-    if found is None:
+    emitter = _of_kind(fusion.kind, target.kind)
+    if emitter is None:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
-    return found
+    return emitter(fusion, target)
+
+
+def place(kind: str, device: str = "cpu") -> tuple[str, str] | None:
+    """(module, function) of the emitter for a kind of fusion on a kind of device; None where there is none."""
+    module, function = EMITTERS.get(device, {}).get(kind) or EMITTERS["cpu"].get(kind) or ("", "")
+    if module and find_spec(f"{__package__}.{module}") is not None:
+        return module, function
+    return _LOOPS if kind in _BY_ELEMENT else None
 
 
 @cache
-def _of_kind(kind: str) -> Callable[[Fusion, Target], tuple[Kernel, ...]] | None:
-    module, function = EMITTERS.get(kind, (None, None))
-    if module is None or find_spec(f"{__package__}.{module}") is None:
-        if kind not in ELEMENTAL:
-            return None
-        module, function = EMITTERS["loop"]
-    return getattr(import_module(f"{__package__}.{module}"), function)
+def _of_kind(kind: str, device: str) -> Callable[[Fusion, Target], tuple[Kernel, ...]] | None:
+    found = place(kind, device)
+    return None if found is None else getattr(import_module(f"{__package__}.{found[0]}"), found[1])

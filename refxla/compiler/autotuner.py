@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import prod
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +24,7 @@ from refxla_spec.types import Value
 
 from ..device.description import Target
 from ..device.tile_configurations import SPACE, Choice, neighbours, product_of, signature
+from ..ir.op_table import ROWS
 from ..ir.plan import Fusion
 from ..runtime import disk_cache as disk
 from ..runtime.devices import Device
@@ -79,7 +79,7 @@ def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
     """By their signatures the fusions whose products are worth the search, one of each."""
     found: dict[str, Fusion] = {}
     for fusion in fusions:
-        if fusion.kind in ("dot", "convolution") and _products(fusion) >= LEAST_PRODUCTS:
+        if fusion.hero is not None and ROWS[fusion.hero.opcode].tunable and _products(fusion) >= LEAST_PRODUCTS:
             found.setdefault(signature(fusion), fusion)
     return found
 
@@ -170,12 +170,7 @@ class _OnDevice:
 
 def _products(fusion: Fusion) -> int:
     """The multiply-adds of a dot or convolution, at most."""
-    hero = fusion.hero
-    right = hero.operands[1].shape
-    if hero.opcode == "convolution":
-        return hero.shape.size * right.size // right.dimensions[hero.dim_labels.kernel_output_feature]
-    left = hero.operands[0].shape.dimensions
-    return hero.shape.size * prod(left[d] for d in hero.attributes.get("lhs_contracting_dims", ()))
+    return ROWS[fusion.hero.opcode].work(fusion.hero) // 2
 
 
 def _entry(name: str, device: Device) -> str:

@@ -6,7 +6,10 @@ opcode without a row (`row` raises UnsupportedError).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
@@ -19,6 +22,28 @@ HERO = "hero"  # needs an emitter of its own, named by `kind`
 CONTROL = "control"  # runs other computations: while, conditional
 STRUCTURE = "structure"  # makes or opens tuples, orders: no work at all
 
+# How a hero's emitter reads an operand.
+ANY_INDEX = "any index"  # as an elementwise operation may: at an index that it computes
+WHOLE = "whole"  # every element once
+WINDOWED = "windowed"  # some elements for each element of the result
+PACKED = "packed"  # element by element, while it is copied into panels
+UPDATE = "update"  # every element once, while it is written over another operand
+IN_MEMORY = "in memory"  # it must be in memory before the kernel starts
+
+
+def _in_memory(i: Instruction, number: int) -> str:
+    return IN_MEMORY
+
+
+def _elements(i: Instruction) -> int:
+    """One operation for each element of the (first) result."""
+    shape = i.shape if i.shape.is_array or not i.shape.elements else i.shape.elements[0]
+    return shape.size if shape.is_array else 0
+
+
+def _never(i: Instruction) -> int:
+    return 0
+
 
 @dataclass(frozen=True)
 class Row:
@@ -28,7 +53,11 @@ class Row:
     element). `commutative`, `associative`: of the exact operation on integers and pred; for floats associativity does
     not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
     evaluates producers element by element; `fuses_users`: whether its result can feed elementwise users in
-    the same kernel.
+    the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a loop kernel computes;
+    `by_element`: whether a loop kernel can compute its elements one by one. `access(instruction, number)` says how the
+    emitter reads that operand; `work(instruction)` counts its operations; `in_place(instruction)` says how many of its
+    first operands it overwrites if nothing else reads them. `invariant`: worth moving out of a loop, whatever its cost
+    for one element. `tunable`: its tiles and blocks can be chosen by measurement.
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -45,6 +74,13 @@ class Row:
     fuses_users: bool = False
     shape: str = ""
     takes: str = ""
+    emitter: str = ""
+    by_element: bool = False
+    access: Callable[[Instruction, int], str] = _in_memory
+    work: Callable[[Instruction], int] = _elements
+    in_place: Callable[[Instruction], int] = _never
+    invariant: bool = False
+    tunable: bool = False
 
 
 # Kinds of element types.
@@ -81,6 +117,46 @@ _ELEMENTWISE = (
 _COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 
 
+def _first_half(access: str) -> Callable[[Instruction, int], str]:
+    """Of operations whose operands are values, then as many initial values."""
+    return lambda i, number: access if number < len(i.operands) // 2 else ANY_INDEX
+
+
+def _packed(i: Instruction, number: int) -> str:
+    return PACKED
+
+
+def _updating(i: Instruction, number: int) -> str:
+    """Of (operand, update, start indices ...)."""
+    return (IN_MEMORY, UPDATE)[number] if number < 2 else ANY_INDEX
+
+
+def _operand_elements(i: Instruction) -> int:
+    return i.operands[0].shape.size
+
+
+def _update_elements(i: Instruction) -> int:
+    return i.operands[-1].shape.size
+
+
+def _dot_work(i: Instruction) -> int:
+    """A multiplication and an addition for each term."""
+    return 2 * i.shape.size * prod(i.operands[0].shape.dimensions[d] for d in i.lhs_contracting_dims)
+
+
+def _convolution_work(i: Instruction) -> int:
+    kernel = i.operands[1].shape
+    return 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[i.dim_labels.kernel_output_feature])
+
+
+def _window_work(i: Instruction) -> int:
+    return _elements(i) * prod(w.size for w in i.window)
+
+
+def _hero(opcode: str, flops: float, emitter: str, kind: str = "", **knowledge: Any) -> Row:
+    return Row(opcode, HERO, flops, kind=kind or opcode, emitter=emitter, **knowledge)
+
+
 def _rows() -> dict[str, Row]:
     rows = [Row(o, SOURCE, 0) for o in ("parameter", "constant")]
     rows += [Row(o, STRUCTURE, 0) for o in ("tuple", "get-tuple-element", "after-all", "add-dependency")]
@@ -91,18 +167,42 @@ def _rows() -> dict[str, Row]:
     for shape, flops, takes, opcodes in _ELEMENTWISE:
         rows += [Row(o, ELEMENTWISE, flops, shape=shape, takes=takes) for o in opcodes.split()]
 
-    movement = "broadcast reshape transpose slice reverse pad concatenate dynamic-slice iota"
+    movement = "broadcast reshape slice reverse pad concatenate dynamic-slice iota"
     rows += [Row(o, MOVEMENT, 0.5) for o in movement.split()]
-    rows += [Row("gather", MOVEMENT, 2), Row("dynamic-update-slice", MOVEMENT, 2)]
-
+    rows += [Row("transpose", MOVEMENT, 0.5, invariant=True)]
     rows += [
-        Row("reduce", HERO, 1, kind="reduction", fuses_operands=True, fuses_users=True),
-        Row("dot", HERO, 1, kind="dot", fuses_operands=True, fuses_users=True),
-        Row("convolution", HERO, 1, kind="convolution", fuses_operands=True, fuses_users=True),
-        Row("reduce-window", HERO, 1, kind="reduce-window", fuses_operands=True, fuses_users=True),
-        Row("select-and-scatter", HERO, 2, kind="select-and-scatter"),
-        Row("scatter", HERO, 2, kind="scatter"),
-        Row("sort", HERO, 20, kind="sort"),
+        Row("gather", MOVEMENT, 2),
+        Row("dynamic-update-slice", MOVEMENT, 2, access=_updating, in_place=lambda i: 1),
+    ]
+    fuses: dict[str, Any] = {"fuses_operands": True, "fuses_users": True, "invariant": True}
+    windows: dict[str, Any] = {**fuses, "by_element": True}
+    product: dict[str, Any] = {**windows, "access": _packed, "tunable": True}
+    rows += [
+        _hero(
+            "reduce",
+            1,
+            "reductions.reduction",
+            kind="reduction",
+            access=_first_half(WHOLE),
+            work=_operand_elements,
+            **fuses,
+        ),
+        _hero("dot", 1, "products.dot", work=_dot_work, **product),
+        _hero("convolution", 1, "products.convolution", work=_convolution_work, **product),
+        _hero(
+            "reduce-window",
+            1,
+            "windows.reduce_window",
+            access=_first_half(WINDOWED),
+            work=_window_work,
+            by_element=True,
+            **fuses,
+        ),
+        _hero("select-and-scatter", 2, "windows.select_and_scatter", work=_operand_elements, by_element=True),
+        _hero(
+            "scatter", 2, "scatter", work=lambda i: i.operands[-1].shape.size, in_place=lambda i: len(i.operands) // 2
+        ),
+        _hero("sort", 20, "sort", work=_operand_elements),
     ]
     return {r.opcode: r for r in rows}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from refxla_spec.module import Computation, Instruction, Module
 
-_IN_PLACE = {"scatter": lambda i: len(i.operands) // 2, "dynamic-update-slice": lambda i: 1}
+from ..ir.op_table import ROWS
 
 
 def run(module: Module) -> int:
@@ -27,7 +27,7 @@ def _part(computation: Computation) -> int:
     made = 0
     instructions: list[Instruction] = []
     for i in computation.instructions:
-        for n in range(_IN_PLACE[i.opcode](i) if i.opcode in _IN_PLACE else 0):
+        for n in range(ROWS[i.opcode].in_place(i) if i.opcode in ROWS else 0):
             filling = i.operands[n]
             if filling.opcode == "broadcast" and filling.operands[0].shape.rank == 0 and uses[filling] > 1:
                 name, operands = f"{filling.name}.own.{made}", list(filling.operands)

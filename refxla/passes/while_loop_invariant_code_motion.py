@@ -26,13 +26,6 @@ from .dce import called_first, settle, sort
 MOST_ROWS = 256  # of a slice: a product of more reads the matrix often enough
 MOST_BYTES = 256 << 20  # of the product of all slices
 EXPENSIVE = 14.0  # of a function: of one element, in additions
-ALONE = (
-    "dot",
-    "convolution",
-    "reduce",
-    "reduce-window",
-    "transpose",
-)  # worth moving, as expensive functions are
 
 
 def run(module: Module) -> int:
@@ -101,7 +94,7 @@ class _Loop:
         """Whether an instruction is expensive, and its value not much larger than its operands."""
         if i.opcode not in ROWS or not i.shape.is_array or not i.operands:
             return False
-        costly = i.opcode in ALONE or (ROWS[i.opcode].group == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE)
+        costly = ROWS[i.opcode].invariant or (ROWS[i.opcode].group == ELEMENTWISE and ROWS[i.opcode].flops >= EXPENSIVE)
         read = sum(o.shape.bytes for o in i.operands if o.shape.is_array and o.opcode != "broadcast")
         return costly and i.shape.bytes <= 2 * read
 

@@ -47,3 +47,18 @@ def test_an_operation_is_named_in_three_files(opcode):
     assert (ROOT / f"{own}.py").exists() or (ROOT / f"{own}_.py").exists()
     assert "refxla/ir/op_table.py" in naming
     assert not naming - CODE - {"refxla/ir/op_table.py"}, f"{opcode} is named in {naming}"
+
+
+# An operation that has an emitter of its own: its meaning, its row, its shape rule, its emitter, and passes about it.
+PROGRAMS = ("refxla/passes/expanders/", "refxla/ir/builder.py")  # write programs of it, and know nothing of its code
+STRUCTURED = [r.opcode for r in ROWS.values() if r.emitter]
+
+
+@pytest.mark.parametrize("opcode", STRUCTURED)
+def test_a_structured_operation_is_named_in_eight_files(opcode):
+    """Its file in the specification among them."""
+    word = re.compile(rf"(?<![\w-]){re.escape(opcode)}(?![\w(-])")
+    naming = {f for f, text in strings().items() if word.search(text) and not f.startswith((*ELSEWHERE, *PROGRAMS))}
+    naming = {f for f in naming if not f.startswith("spec/")} | {f"spec/ops/{opcode.replace('-', '_')}.py"}
+    assert "refxla/ir/op_table.py" in naming
+    assert len(naming) <= 8, f"{opcode} is named in {sorted(naming)}"

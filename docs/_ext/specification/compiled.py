@@ -10,7 +10,7 @@ from pathlib import Path
 from refxla_spec.operation import operations
 from refxla_spec.text import parse
 
-from refxla.codegen.emitter_registry import EMITTERS
+from refxla.codegen.emitter_registry import place
 from refxla.ir import op_table
 from refxla.passes import call_inliner, collective_lowering, expanders, pipeline
 
@@ -43,7 +43,7 @@ def how(opcode: str) -> str:
     if row:
         said.append(f"Its class is *{row.group}*: {_meanings().get(row.group, '')}.")
         if row.kind:
-            module, function = EMITTERS[row.kind]
+            module, function = place(row.kind)
             file = f"refxla/codegen/{module.replace('.', '/')}.py"
             said.append(f"`{function}` of `{file}` writes its kernels.")
             fused = [n for n, is_so in (("producers", row.fuses_operands), ("users", row.fuses_users)) if is_so]
