@@ -26,7 +26,7 @@ REASONS = (
     "fusing would make two kernels wait for each other",
     "the kernel would be too large",
     "it runs other computations",
-    "only changes of index and type are done while a dot or convolution packs its operands",
+    "only changes of index and type are done while a product packs its operands",
     "its rows are too long to be reduced one after the other",
     "fusion is left out",
 )

@@ -144,7 +144,7 @@ cdef class Graph:
             self.kind[k] = K_UPDATE
             self.elements[k] = i.operands[1].shape.size
             self.takes[k] = 1
-        elif i.opcode == "reduce":
+        elif r.kind == "reduction":
             full = i.operands[0].shape
             kept = tuple(d for d in range(full.rank) if d not in i.dimensions)
             self.signature[k] = self._intern(self.signatures, (full.dimensions, kept))

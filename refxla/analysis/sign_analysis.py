@@ -8,6 +8,7 @@ from refxla_spec.module import Instruction
 
 from ..codegen.elemental_rules import binary_opcode
 from ..codegen.scalar import HAS_BELOW
+from ..ir.op_table import ROWS
 
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
@@ -25,7 +26,7 @@ def _is_less_its_maximum(i: Instruction, members: Collection[Instruction]) -> bo
     if i.opcode != "subtract" or i.shape.element_type.name not in ("f16", "bf16", "f32", "f64"):
         return False
     x, spread = i.operands
-    if spread.opcode != "broadcast" or (largest := spread.operands[0]).opcode != "reduce":
+    if spread.opcode != "broadcast" or ROWS[(largest := spread.operands[0]).opcode].kind != "reduction":
         return False
     if not {i, spread, largest}.issubset(members) or largest.operands[0] is not x or len(largest.operands) != 2:
         return False

@@ -20,6 +20,7 @@ from .._core.graph import is_splat
 from ..analysis import sign_analysis
 from ..analysis.index_expression import Index, all_of, at_least, below, constant, delinearize, linearize, variable
 from ..device.description import Target
+from ..ir.op_table import HERO, ROWS
 from ..ir.plan import Fusion
 from . import elemental_rules, scalar
 from .c_block import Block, Names
@@ -576,7 +577,8 @@ _RULES: dict[str, Callable[[ElementalIrEmitter, Instruction, Indices, Block], Ru
     "tuple": _tuple,
     "bitcast-convert": _bitcast_convert,
     **elemental_rules.RULES,
-    **dict.fromkeys(("reduce", "scatter", "sort", "parameter", "while", "conditional", "custom-call"), _no_reduce),
+    **dict.fromkeys((r.opcode for r in ROWS.values() if r.group == HERO and not r.by_element), _no_reduce),
+    **dict.fromkeys(("parameter", "while", "conditional", "custom-call"), _no_reduce),
 }
 
 

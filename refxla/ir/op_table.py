@@ -56,8 +56,9 @@ class Row:
     the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a loop kernel computes;
     `by_element`: whether a loop kernel can compute its elements one by one. `access(instruction, number)` says how the
     emitter reads that operand; `work(instruction)` counts its operations; `in_place(instruction)` says how many of its
-    first operands it overwrites if nothing else reads them. `invariant`: worth moving out of a loop, whatever its cost
-    for one element. `tunable`: its tiles and blocks can be chosen by measurement.
+    first operands it overwrites if nothing else reads them. `costly`: an element takes long to compute again.
+    `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and blocks can be
+    chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion.
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -79,8 +80,10 @@ class Row:
     access: Callable[[Instruction, int], str] = _in_memory
     work: Callable[[Instruction], int] = _elements
     in_place: Callable[[Instruction], int] = _never
+    costly: bool = False
     invariant: bool = False
     tunable: bool = False
+    tileable: bool = False
 
 
 # Kinds of element types.
@@ -171,11 +174,11 @@ def _rows() -> dict[str, Row]:
     rows += [Row(o, MOVEMENT, 0.5) for o in movement.split()]
     rows += [Row("transpose", MOVEMENT, 0.5, invariant=True)]
     rows += [
-        Row("gather", MOVEMENT, 2),
+        Row("gather", MOVEMENT, 2, costly=True),
         Row("dynamic-update-slice", MOVEMENT, 2, access=_updating, in_place=lambda i: 1),
     ]
     fuses: dict[str, Any] = {"fuses_operands": True, "fuses_users": True, "invariant": True}
-    windows: dict[str, Any] = {**fuses, "by_element": True}
+    windows: dict[str, Any] = {**fuses, "by_element": True, "costly": True}
     product: dict[str, Any] = {**windows, "access": _packed, "tunable": True}
     rows += [
         _hero(
@@ -187,7 +190,7 @@ def _rows() -> dict[str, Row]:
             work=_operand_elements,
             **fuses,
         ),
-        _hero("dot", 1, "products.dot", work=_dot_work, **product),
+        _hero("dot", 1, "products.dot", work=_dot_work, tileable=True, **product),
         _hero("convolution", 1, "products.convolution", work=_convolution_work, **product),
         _hero(
             "reduce-window",

@@ -518,7 +518,7 @@ class ComputationScheduler:
             return target
         if i in self.targets or len(fusion.outputs) > 1:
             return self.new_block(i)
-        for candidate in fusion.inputs if fusion.kind in ("loop", "dot") else ():
+        for candidate in fusion.inputs:
             if self.dies(candidate, n):
                 block, alike = self.block_of(candidate), candidate.shape.element_type is i.shape.element_type
                 if alike and block.bytes == i.shape.bytes and self.in_place(self.groups[n], candidate):

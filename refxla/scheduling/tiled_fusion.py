@@ -21,9 +21,11 @@ from refxla_spec.module import Instruction
 from .._core.fusion import in_order
 from ..analysis.cost_analysis import Costs, bytes_text
 from ..analysis.tiling_analysis import Axis, Dimension, TileBody, TilingAnalysis
+from ..ir.op_table import ROWS
 from .fusion_group import FusionGroup
 
-KINDS = ("loop", "reduction", "dot")  # of fusions that can be done in bands
+PRODUCTS = frozenset(r.kind for r in ROWS.values() if r.tileable)  # kinds of fusions that make tiling pay
+KINDS = PRODUCTS | {"loop", "reduction"}  # that can be parts of a tiled fusion
 LEAST_BYTES = 1 << 22  # of a value that is worth it: a smaller one stays in the caches
 LEAST_ROWS = 32  # of a band of a dot: fewer read the other side too often
 TILE_NS = 1000.0  # to begin a band
@@ -107,7 +109,7 @@ class TilingSearch:
             v
             for v, made_by in self.maker.items()
             if v.shape.is_array and v.shape.bytes >= LEAST_BYTES and kind(made_by) in KINDS
-            and any(kind(n) in KINDS and "dot" in (kind(n), kind(made_by)) for n in self.readers.get(v, ()))
+            and any(kind(n) in KINDS and PRODUCTS & {kind(n), kind(made_by)} for n in self.readers.get(v, ()))
         ]  # fmt: skip
         return sorted(seeds, key=lambda v: -v.shape.bytes)
 

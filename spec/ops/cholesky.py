@@ -7,8 +7,9 @@ that triangle of a is read. Row by row, with the sums over k < j:
     l[j, j] = sqrt(a[j, j] - sum |l[j, k]|^2)
     l[i, j] = (a[i, j] - sum l[i, k] * conj(l[j, k])) / l[j, j]      for i > j
 
-The other triangle of the result is zero here and not specified, as is the result for a matrix that is not positive
-definite (NaN here, from the first row that shows it). Computed in a wider type and rounded once.
+The other triangle of the result is zero here and not specified. If a matrix is not positive definite, so that some
+l[j, j] is not a positive number, every element of its result is NaN, as in XLA. Computed in a wider type and rounded
+once.
 """
 
 from __future__ import annotations
@@ -37,8 +38,17 @@ def infer(instruction: Instruction, a: Shape) -> Shape:
 
 
 def evaluate(instruction: Instruction, a: np.ndarray) -> np.ndarray:
+    factor = factor_of(a, instruction.lower)
+    definite = (np.diagonal(factor, axis1=-2, axis2=-1).real > 0).all(-1)
+    factor[~definite] = np.nan
+    with np.errstate(all="ignore"):
+        return narrow(factor, type_of(a))
+
+
+def factor_of(a: np.ndarray, lower: bool) -> np.ndarray:
+    """The factor in the wider type. From a row on whose l[j, j] is not positive it is whatever the formulas give."""
     matrix = widen(a, wide_type(type_of(a)))
-    if not instruction.lower:
+    if not lower:
         matrix = matrix.swapaxes(-1, -2).conj()
     factor = np.zeros_like(matrix)
     with np.errstate(all="ignore"):
@@ -47,7 +57,7 @@ def evaluate(instruction: Instruction, a: np.ndarray) -> np.ndarray:
             factor[..., j, j] = np.sqrt(matrix[..., j, j].real - (np.abs(row) ** 2).sum(-1))
             products = (factor[..., j + 1 :, :j] * row[..., None, :].conj()).sum(-1)
             factor[..., j + 1 :, j] = (matrix[..., j + 1 :, j] - products) / factor[..., j, j][..., None]
-        return narrow(factor if instruction.lower else factor.swapaxes(-1, -2).conj(), type_of(a))
+    return factor if lower else factor.swapaxes(-1, -2).conj()
 
 
 EXAMPLES = (
@@ -63,6 +73,13 @@ EXAMPLES = (
            ROOT r = f32[2,2] cholesky(a)""",
         ("f32[2,2] {{4,6},{77,10}}",),
         ("f32[2,2] {{2,3},{0,1}}",),
+    ),
+    Example(
+        """a = f32[2,2,2] parameter(0)
+           ROOT r = f32[2,2,2] cholesky(a), lower=true""",
+        ("f32[2,2,2] {{{1,2},{2,1}},{{1,0},{0,1}}}",),
+        ("f32[2,2,2] {{{nan,nan},{nan,nan}},{{1,0},{0,1}}}",),
+        "the first matrix is not positive definite",
     ),
 )
 

@@ -59,11 +59,16 @@ def test_cholesky(name, sizes, lower):
     assert_agree(got, [wanted])
 
 
-def test_cholesky_is_nan_from_the_row_that_shows_that_a_is_not_positive():
-    a = np.diag([4, 1, -1, 9]).astype(np.float32)
-    got, wanted = run("a = f32[4,4] parameter(0)\nROOT r = f32[4,4] cholesky(a), lower=true", a)
+@pytest.mark.parametrize("name", ["f32", "f16", "c64"])
+@pytest.mark.parametrize("lower", ["true", "false"])
+@pytest.mark.parametrize("wrong", [-1, 0, np.nan])
+def test_a_matrix_that_is_not_positive_definite_has_a_factor_of_nan(name, lower, wrong):
+    """As in XLA: each element, also those before the row that shows it, and no other matrix of the batch."""
+    a = np.stack([np.diag([4, 1, wrong, 9]), np.diag([4, 1, 1, 9])]).astype(ELEMENT_TYPES[name].dtype)
+    shape = f"{name}[2,4,4]"
+    got, wanted = run(f"a = {shape} parameter(0)\nROOT r = {shape} cholesky(a), lower={lower}", a)
     np.testing.assert_array_equal(got, wanted)
-    assert np.isnan(got[2, 2]) and np.isnan(got[3, 3]) and got[1, 1] == 1
+    assert np.isnan(got[0]).all() and (np.diagonal(got[1]) == [2, 1, 1, 3]).all()
 
 
 SOLVES = [  # type, rows, columns, batch, left_side, lower, unit_diagonal, transpose_a

@@ -51,7 +51,7 @@ EXPENSIVE_FLOPS = 6  # of an element, from which on an operation is no longer a 
 LANES_FLOPS = 20  # of an element with such an operation, up to which all lanes are computed side by side
 _ELEMENTWISE = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE)
 _EXPENSIVE = frozenset(o for o in _ELEMENTWISE if ROWS[o].flops >= EXPENSIVE_FLOPS)
-_EXPENSIVE |= {"dot", "convolution", "reduce-window", "gather"}
+_EXPENSIVE |= {o for o, row in ROWS.items() if row.costly}
 
 Indices = tuple[Index, ...]
 

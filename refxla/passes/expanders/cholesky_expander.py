@@ -15,14 +15,29 @@ from __future__ import annotations
 from refxla_spec.module import Instruction
 from refxla_spec.types import S32
 
-from ...ir.builder import Build
-from .matrix_masks import BLOCK, ONE_BLOCK, lower_triangle, pad_square, working_type
+from ...ir.builder import Build, bigger
+from .matrix_masks import BLOCK, ONE_BLOCK, diagonal, lower_triangle, pad_square, working_type
 
 
 def _expand(i: Instruction) -> Instruction:
+    """The factor; NaN in every element of a matrix that is not positive definite, as the specification says."""
+    b, rank = Build(i.name), i.shape.rank - 2
+    if not i.shape.size:
+        return b.full(0, i.shape)
+    factor = factor_of(i)
+    d = diagonal(b, factor)
+    d = b.real(d) if d.shape.element_type.is_complex else d
+    wrong = b.convert(b.not_(b.compare(d, 0, direction="GT")), S32)
+    definite = b.compare(b.reduce(wrong, 0, (rank,), bigger(S32)), 0, direction="EQ")
+    definite = b.spread(definite, factor.shape, tuple(range(rank)))
+    factor = b.make("select", definite, factor, b.full(float("nan"), factor.shape))
+    return b.convert(factor, i.shape.element_type)
+
+
+def factor_of(i: Instruction) -> Instruction:
+    """The factor in the type that is computed in, column by column. Behind a pivot that is not positive stands whatever
+    the arithmetic gives."""
     b, result = Build(i.name), i.shape
-    if not result.size:
-        return b.full(0, result)
     a = b.convert(i.operands[0], working_type(result))
     if not i.lower:
         a = b.conjugate(b.transpose(a))
@@ -31,7 +46,7 @@ def _expand(i: Instruction) -> Instruction:
     columns = b.transpose(lower_triangle(b, pad_square(b, a, -n % block), strict=False))
     w = _blocks(b, columns, block)
     w = b.slice(w, (0,) * w.shape.rank, (*batch, n, n)) if n % block else w
-    return b.convert(b.transpose(w) if i.lower else b.conjugate(w), result.element_type)
+    return b.transpose(w) if i.lower else b.conjugate(w)
 
 
 def _blocks(b: Build, columns: Instruction, block: int) -> Instruction:

@@ -68,9 +68,7 @@ def potrf(i: Instruction) -> Instruction:
     if not a.shape.size:
         return b.tuple(a, b.full(0, i.shape.elements[1]))
     lower = letter(i, "uplo", "L") == "L"
-    factor = _expanded(
-        cholesky_expander.EXPANSIONS["cholesky"], make("cholesky", a, name=f"{i.name}.factor", lower=lower)
-    )
+    factor = _expanded(cholesky_expander.factor_of, make("cholesky", a, name=f"{i.name}.factor", lower=lower))
     d = diagonal(b, factor)
     d = b.real(d) if d.shape.element_type.is_complex else d
     wrong = b.not_(b.compare(d, 0, direction="GT"))
