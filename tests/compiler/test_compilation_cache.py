@@ -285,10 +285,10 @@ def test_element_types_stay_themselves():
 CHILD = """
 import numpy as np, sys
 import refxla
-from refxla import compiler
+from refxla.compiler import driver
 count = []
-original = compiler.plan_module
-compiler.plan_module = lambda *a: count.append(1) or original(*a)
+original = driver.plan_module
+driver.plan_module = lambda *a: count.append(1) or original(*a)
 result = refxla.compile(sys.stdin.read())(*np.load(sys.argv[1]).values())
 print(len(count), result.tobytes().hex())
 """

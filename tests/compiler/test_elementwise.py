@@ -512,4 +512,4 @@ def test_pieces_inside_ranges_and_at_other_indices():
         c = f32[42,200] cosine(v)
         ROOT r = f32[42,200] add(c, s)"""
     )
-    assert "near_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body
+    assert "fast_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body

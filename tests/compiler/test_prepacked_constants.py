@@ -45,7 +45,7 @@ def with_constants(module: Module, values: dict[int, np.ndarray]) -> Module:
     return Module(module.name, [entry], entry)
 
 
-def check(text: str, known: set[int], seed: int = 0) -> refxla.compiler.Compiled:
+def check(text: str, known: set[int], seed: int = 0) -> refxla.Compiled:
     """Compiles the program with constants for those parameters, and compares its bits with those of the program that
     is given them; no stage packs them."""
     module = parse(text)

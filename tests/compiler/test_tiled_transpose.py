@@ -31,7 +31,7 @@ def test_types_and_sizes(name, sizes, past_caches):
         random_array(name, sizes),
         offset=offset,
     )
-    assert ("rx_line" in text) == (past_caches and m >= 16)
+    assert ("rx_store_lines" in text) == (past_caches and m >= 16)
 
 
 @pytest.mark.parametrize("permutation", list(permutations(range(3))))
