@@ -130,7 +130,7 @@ class LaunchMerger:
             n = len(condition)
             return step if both is None else self._waiting(both[:n], predicate, both[n:])
         us = max(test.us + turn.us, LEAST_US)
-        trip_count = int(LOOP_LAUNCH_US / us)
+        trip_count = max(1, int(LOOP_LAUNCH_US / us))
         code = Body()
         code.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
         for part in test.parts:
