@@ -141,6 +141,7 @@ setup(
         "protobuf>=5",
         "rich>=13",
         "platformdirs>=4",
+        "scipy>=1.10",  # its LAPACK, loaded by programs with linear algebra
     ],
     extras_require={
         "jax": ["jax>=0.6"],
@@ -148,12 +149,13 @@ setup(
         "test": TEST,
         "docs": DOCS,
         "bench": BENCH,
-        "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1"],
+        "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1", "mypy>=1.15", "cython-lint>=0.16"],
     },
     entry_points={
         "console_scripts": [
             "refxla = refxla.cli.main:main",
             "refxla-conformance = refxla_conformance.__main__:main",
-        ]
+        ],
+        "jax_plugins": ["refxla = refxla.pjrt"],
     },
 )

@@ -38,7 +38,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import canonical
+from . import canonical, machine
 
 if TYPE_CHECKING:
     from .models import Entry
@@ -296,19 +296,13 @@ def describe(device: str) -> dict[str, Any]:
     """What kernels depend on beside the program and the version."""
     from importlib.metadata import version
 
-    flags = next((ln for ln in _lines("/proc/cpuinfo") if ln.startswith("flags")), "").split()
-    vectors = [f for f in flags if f.startswith(("avx", "sse", "fma"))]
+    vectors = [f for f in machine.flags() if f.startswith(("avx", "sse", "fma"))]
     return {
         "device": device,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "vectors": " ".join(sorted(vectors)),
         "pyopencl": version("pyopencl"),
     }
-
-
-def _lines(file: str) -> list[str]:
-    path = Path(file)
-    return path.read_text().splitlines() if path.exists() else []
 
 
 @contextlib.contextmanager

@@ -50,10 +50,16 @@ def command(module: str, arguments: Sequence[str] | None) -> str:
 
 def vectors() -> str:
     """The widest vector registers of an x86 processor by their usual name; "" of another."""
-    information = Path("/proc/cpuinfo")
-    flags = set(information.read_text().split()) if information.exists() else set()
+    found = flags()
     kinds = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
-    return next((name for flag, name in kinds.items() if flag in flags), "")
+    return next((name for flag, name in kinds.items() if flag in found), "")
+
+
+def flags() -> set[str]:
+    """The names of what an x86 processor can do, as Linux gives them; none elsewhere."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
 
 
 def in_turns(

@@ -34,7 +34,7 @@ LONG_S = 20.0  # what takes longer for one call is measured once in a turn, and 
 Cell = dict[str, Any]  # {"median", "best", ...} or {"absent": why}
 
 
-class Crew:
+class Processes:
     """The children, one for each framework, begun when they are needed and again after they ended."""
 
     def __init__(self, names: list[str], threads: int, limit: float) -> None:
@@ -62,15 +62,15 @@ class Crew:
 
 
 def speeds(
-    crew: Crew, entry: Entry, folder: Path, seconds: float, turns: int, small: bool
+    processes: Processes, entry: Entry, folder: Path, seconds: float, turns: int, small: bool
 ) -> Iterator[tuple[str, Any]]:
     """(what is done now, None), again and again; at last ("", framework -> Cell)."""
     cells: dict[str, Cell] = {}
     ready: dict[str, Child] = {}
-    for name in crew.names:
+    for name in processes.names:
         yield f"{name}: compile", None
         try:
-            child = crew.child(name)
+            child = processes.child(name)
             about = child.prepare(entry.name, folder, small)
         except Absent as problem:
             cells[name] = {"absent": str(problem)}
@@ -103,38 +103,38 @@ def speeds(
     yield "", cells
 
 
-def compile_times(crew: Crew, entry: Entry, turns: int, small: bool) -> Iterator[tuple[str, Any]]:
+def compile_times(processes: Processes, entry: Entry, turns: int, small: bool) -> Iterator[tuple[str, Any]]:
     """The same for the seconds to the first result: of all turns, each with empty caches, the "median" and the "best",
     and "cached" the median of those from the caches just filled."""
     cells: dict[str, Cell] = {}
-    samples: dict[str, dict[str, list[float]]] = {name: {"cold": [], "cached": []} for name in crew.names}
+    samples: dict[str, dict[str, list[float]]] = {name: {"cold": [], "cached": []} for name in processes.names}
     for turn in range(turns):
-        for name in [n for n in crew.names if n not in cells]:
+        for name in [n for n in processes.names if n not in cells]:
             yield f"{name}: first result, turn {turn + 1} of {turns}", None
             with tempfile.TemporaryDirectory() as caches:
                 try:
                     for kind in samples[name] if FRAMEWORKS[name].keeps else ("cold",):
-                        found = alone(name, entry.name, caches, small, crew.threads, crew.limit)
+                        found = alone(name, entry.name, caches, small, processes.threads, processes.limit)
                         samples[name][kind].append(found["first"])
-                    crew.versions.update(found["versions"])
+                    processes.versions.update(found["versions"])
                 except Absent as problem:
                     cells[name] = {"absent": str(problem)}
         if any(max(s["cold"], default=0.0) > LONG_S for s in samples.values()):
             break
-    for name in [n for n in crew.names if n not in cells]:
+    for name in [n for n in processes.names if n not in cells]:
         cold, cached = samples[name]["cold"], samples[name]["cached"]
         cells[name] = {"median": median(cold), "best": min(cold)} | ({"cached": median(cached)} if cached else {})
     yield "", cells
 
 
-def memories(crew: Crew, entry: Entry, small: bool) -> Iterator[tuple[str, Any]]:
+def memories(processes: Processes, entry: Entry, small: bool) -> Iterator[tuple[str, Any]]:
     """The same for the peak of resident memory in bytes; "loaded": what it was before the entry."""
     cells: dict[str, Cell] = {}
-    for name in crew.names:
+    for name in processes.names:
         yield f"{name}: memory", None
         try:
-            found = alone(name, entry.name, None, small, crew.threads, crew.limit)
-            crew.versions.update(found["versions"])
+            found = alone(name, entry.name, None, small, processes.threads, processes.limit)
+            processes.versions.update(found["versions"])
             cells[name] = {"median": found["peak"], "best": found["peak"], "loaded": found["loaded"]}
         except Absent as problem:
             cells[name] = {"absent": str(problem)}
@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = list(dict.fromkeys(["refxla", *(options.peers or FRAMEWORKS)]))
     if options.keep and not options.json:
         parser.error("--keep needs --json FILE")
-    crew = Crew(names, options.threads, options.limit)
+    processes = Processes(names, options.threads, options.limit)
     kind = "compile" if options.compile else "memory" if options.memory else "speed"
     figures: dict[str, Any] = {
         "kind": kind,
@@ -181,18 +181,18 @@ def main(arguments: list[str] | None = None) -> None:
             parser.error(f"{options.json} holds {before['what']} of {before['threads']} threads: other figures")
         figures["entries"] = before["entries"]
         figures["machine"]["commit"] = ", ".join(sorted({before["machine"].get("commit", "?"), describe()["commit"]}))
-        crew.versions = before["versions"]
+        processes.versions = before["versions"]
 
     console = console_of_tables()
     with tempfile.TemporaryDirectory() as folder, console.status("") as status:
         try:
             for number, entry in enumerate(entries):
                 if kind == "speed":
-                    steps = speeds(crew, entry, Path(folder), options.seconds, options.turns, options.small)
+                    steps = speeds(processes, entry, Path(folder), options.seconds, options.turns, options.small)
                 elif kind == "compile":
-                    steps = compile_times(crew, entry, options.turns, options.small)
+                    steps = compile_times(processes, entry, options.turns, options.small)
                 else:
-                    steps = memories(crew, entry, options.small)
+                    steps = memories(processes, entry, options.small)
                 cells, load = {}, describe()["load"][0]
                 for doing, cells in steps:  # noqa: B007
                     status.update(f"{number + 1} of {len(entries)}: {entry.name}: {doing}")
@@ -201,8 +201,8 @@ def main(arguments: list[str] | None = None) -> None:
                     "load": [load, *describe()["load"][:1]],
                     "cells": cells,
                 }
-                figures["versions"] = crew.versions
-                figures["absent"] = crew.absent
+                figures["versions"] = processes.versions
+                figures["absent"] = processes.absent
                 figures["machine"]["load at the end"] = describe()["load"]
                 for file in Path(folder).iterdir():
                     file.unlink()
@@ -213,7 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
         except KeyboardInterrupt:
             console.print("ended by Ctrl-C; what is done:")
         finally:
-            crew.close()
+            processes.close()
     show(figures, names, console)
     if options.svg:
         from .report import picture

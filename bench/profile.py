@@ -21,7 +21,7 @@ from refxla.compiler.driver import Compiled
 from refxla.compiler.explanation import fusion_cost
 from refxla.ir.plan import Argument, Kernel
 from refxla.runtime.devices import Device
-from refxla.runtime.program_build import compiled
+from refxla.runtime.pocl.kernels import compiled
 from refxla.scheduling.merged_kernel import COPY
 
 from .machine import describe

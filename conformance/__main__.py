@@ -16,6 +16,7 @@ from refxla_spec.errors import Error, InputError
 from rich.console import Console
 
 from . import reproducer, runner
+from .arguments import positive, whole
 from .cases import KINDS, Case, collect
 from .check import Verdict
 from .report import Results, difference, html, terminal
@@ -33,8 +34,8 @@ EPILOG = f"""
 kinds of cases:
 {chr(10).join(f"  {name:15} {meaning}" for name, meaning in KINDS.items())}
 
-targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-winograd, compiled-tuned, compiled-recut,
-         xla-cpu, stablehlo, liar:NAME, package.module:Class
+targets: reference, compiled, compiled:DEVICE, compiled-unfused, compiled-expanded, compiled-winograd, compiled-tuned,
+         compiled-recut, xla-cpu, stablehlo, liar:NAME, package.module:Class
 
 exit status: 0 nothing failed; 1 something failed (with --diff: something is broken that was not);
              2 the command was wrong; 130 interrupted, the reports hold what was there
@@ -42,6 +43,7 @@ exit status: 0 nothing failed; 1 something failed (with --diff: something is bro
 further commands (each has its own --help):
 {chr(10).join(f"  refxla-conformance {name:9} {meaning}" for name, meaning in COMMANDS.items())}
 """
+HINT = "--reproducers DIR writes a script for each fail; --name {name}, for one case, prints its script"
 TOLD = 10  # fails that are told in full on the terminal
 
 
@@ -90,8 +92,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--name", action="append", default=[], metavar="PATTERN", help="names of cases, such as 'edge/add/*'")
     add("--thorough", action="store_true", help="the long set of cases, too")
     add("--list", action="store_true", help="print the names of the cases, and run nothing")
-    add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: one a core); 0: none, for debuggers")
-    add("--limit", type=float, default=runner.LIMIT, metavar="S", help="seconds for one case (default: %(default)g)")
+    add(
+        "-j",
+        "--jobs",
+        type=whole(0),
+        metavar="N",
+        help="worker processes (default: one a core); 0: none, for debuggers",
+    )
+    add("--limit", type=positive, default=runner.LIMIT, metavar="S", help="seconds for one case (default: %(default)g)")
     add("--json", type=Path, metavar="FILE", help="write the report as JSON")
     add("--html", type=Path, metavar="FILE", help="write the report as a page")
     add("--reproducers", type=Path, metavar="DIR", help="write for each fail a script that shows it")
@@ -150,7 +158,11 @@ def _report(options: argparse.Namespace, results: Results, cases: dict[str, Case
 
 
 def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | None, console: Console) -> None:
-    """A script for each fail in the folder; without a folder, the first fail's on the terminal."""
+    """A script for each fail in the folder. Without a folder a run of one case prints the script; of another run a line
+    says how to have one."""
+    if failures and not folder and len(cases) > 1:
+        console.print(HINT.format(name=failures[0].case), markup=False, soft_wrap=True)
+        return
     written = 0
     for verdict in failures:
         case = cases[verdict.case]
@@ -165,7 +177,7 @@ def _reproduce(failures: list[Verdict], cases: dict[str, Case], folder: Path | N
         except Error as error:  # the reference itself fails on the case, which is what the verdict says, too
             console.print(f"no script for {case.name}: {error}", markup=False)
             continue
-        console.rule(f"a script that shows {case.name} (--reproducers DIR writes one for each fail)")
+        console.rule(f"a script that shows {case.name} (--reproducers DIR writes it)")
         console.print(script, markup=False, soft_wrap=True)
         console.rule()
         return

@@ -206,7 +206,7 @@ def swapped_operands(module: Module, args: Sequence[Value], results: Results) ->
     return _faulty(module, args, _first(module, "subtract", "divide"), change)
 
 
-@_fault("a loop of one turn less")
+@_fault("a loop of one iteration less")
 def short_loop(module: Module, args: Sequence[Value], results: Results) -> Results | None:
     class Short(Faulty):
         def evaluate(self, instruction: Instruction, operands: list[Value]) -> Value:

@@ -7,6 +7,8 @@ lie from it: neither the suite's cases nor the reference are asked again.
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from refxla_spec.types import ELEMENT_TYPES, Shape, Value
 from .cases import Case
 from .check import Verdict, expectation, shown
 from .report import write_text
+from .targets import Target, make_target
 
 _HEAD = '''#!/usr/bin/env python3
 """{title}
@@ -34,8 +37,7 @@ import sys
 '''
 
 _VALUE = '''from refxla_conformance.check import Expectation, describe
-from refxla_conformance.reproducer import array
-from refxla_conformance.targets import make_target
+from refxla_conformance.reproducer import array, asked_for
 from refxla_spec.properties import decided
 from refxla_spec.text import parse
 
@@ -50,7 +52,7 @@ EXPECTED = [{expected}]
 # nothing. {contract}
 BOUNDS = [{bounds}]
 
-target = make_target(sys.argv[1] if len(sys.argv) > 1 else {target!r})
+target = asked_for(sys.argv, {target!r})
 got = {call}
 expected = Expectation(tuple(EXPECTED), tuple(BOUNDS), tuple(decided(parse(HLO), INPUTS)))
 for n, value in enumerate(EXPECTED):
@@ -67,7 +69,7 @@ _CALL = "target.run(parse(HLO), INPUTS)"
 _AGAIN = "[call(list(a)) for call in [target.load(parse(HLO))] for a in [{before}, INPUTS]][-1]"
 _FED = "target.run_fed(parse(HLO), INPUTS, [{infeed}])"
 
-_NEGATIVE = '''from refxla_conformance.targets import make_target
+_NEGATIVE = '''from refxla_conformance.reproducer import asked_for
 from refxla_spec.errors import InvalidProgramError, ParseError
 
 # This program breaks {constraint}{note}: it has to be refused.
@@ -75,7 +77,7 @@ HLO = r"""
 {hlo}
 """
 
-target = make_target(sys.argv[1] if len(sys.argv) > 1 else {target!r})
+target = asked_for(sys.argv, {target!r})
 try:
     target.verify(HLO)
 except (InvalidProgramError, ParseError) as error:
@@ -127,6 +129,18 @@ def array(element_type: str, dimensions: tuple[int, ...], data: str) -> np.ndarr
     elements = np.frombuffer(bytes.fromhex(data), dtype)
     size = int(np.prod(dimensions, dtype=np.int64))
     return (np.repeat(elements, size) if len(elements) == 1 else elements.copy()).reshape(dimensions)
+
+
+def asked_for(arguments: Sequence[str], name: str) -> Target:
+    """In a script: the target that its first argument names, or the one of that name. Ends the process with status 2,
+    and a line on stderr, where there is none that can be asked."""
+    try:
+        made = make_target(arguments[1] if len(arguments) > 1 else name)
+        made.versions()
+    except Error as problem:
+        print(f"{Path(arguments[0]).name}: {problem}", file=sys.stderr)
+        sys.exit(2)
+    return made
 
 
 def _list(values) -> str:

@@ -7,10 +7,12 @@ import selectors
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from refxla_spec.errors import Error, InputError
+
 from . import worker
 from .cases import Case
 from .check import Verdict, died
-from .targets.child import Child, ChildDied
+from .targets.child import Child, ChildDied, ChildError
 
 LIMIT = 300.0  # seconds that one case may take on one target; most take 0.1 s, and far more on a machine that is busy
 BATCH = 16  # cases that a worker is given at a time
@@ -77,9 +79,17 @@ def _share(workers: list[Child], batches: deque[list[Case]], targets: Sequence[s
 
 
 def versions(targets: Sequence[str]) -> dict[str, dict[str, str]]:
-    """For each target the versions that it reports. Raises InputError for a name that is no target."""
-    child = Child(WORKER)
+    """For each target the versions that it reports. Raises InputError for a name that is no target, and for a target
+    that cannot be made or says no versions: without a device, say."""
+    child, found = Child(WORKER), {}
     try:
-        return {target: child.ask("versions", target, limit=LIMIT) for target in targets}
+        for target in targets:
+            try:
+                found[target] = child.ask("versions", target, limit=LIMIT)
+            except InputError:
+                raise
+            except (Error, ChildDied, ChildError) as problem:
+                raise InputError(f"target {target} cannot be asked: {problem}") from None
+        return found
     finally:
         child.close()

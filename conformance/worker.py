@@ -9,7 +9,7 @@ from dataclasses import replace
 from .cases import Case
 from .check import Verdict, check, check_many, died
 from .targets import Target, make_target
-from .targets.child import serve
+from .targets.child import restart_clock, serve
 
 _targets: dict[str, Target] = {}
 _last: dict[str, Case] = {}
@@ -21,6 +21,7 @@ def ask(cases: Sequence[Case], name: str) -> list[Verdict]:
     if [case.name for case in cases] != list(_last):
         _last = {case.name: case for case in cases}
     target, cases = _target(name), list(_last.values())
+    restart_clock()  # what a target needs to be made is no part of a case
     start = time.perf_counter()
     if len(cases) > 1:
         try:
@@ -42,7 +43,9 @@ def _alone(case: Case, target: Target) -> Verdict:
 
 def _target(name: str) -> Target:
     if name not in _targets:
-        _targets[name] = make_target(name)
+        made = make_target(name)
+        made.versions()  # opens what it needs, such as a device
+        _targets[name] = made
     return _targets[name]
 
 

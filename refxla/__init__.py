@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _find_spec("refxla._core.shapes") is None:  # a checkout in which somebody stands after `pip install .`
     from .checkout import use_installed as _use_installed
@@ -20,12 +22,38 @@ from refxla_spec.errors import (
     UnsupportedError,
 )
 
-from .compiler.driver import Compiled, Reference, compile
-from .frontends import parse
-from .runtime.devices import devices
 from .version import RELEASE
 
+if _TYPE_CHECKING:
+    from .api import compile
+    from .compiler.driver import Compiled, Reference
+    from .frontends import parse
+    from .runtime.devices import devices
+
 __version__ = RELEASE
+
+# The compiler is loaded when it is first asked for: JAX imports this package to find its plugin, whether it needs it or
+# not.
+_ORIGINS = {
+    "compile": ".api",
+    "Compiled": ".compiler.driver",
+    "Reference": ".compiler.driver",
+    "parse": ".frontends",
+    "devices": ".runtime.devices",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ORIGINS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_import_module(_ORIGINS[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Compiled",

@@ -159,7 +159,8 @@ def _transposed(x: Running) -> Running:
 def _cholesky(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:
     """What the factorisation may round off, column by column: each sum of n terms n u times the sum of their sizes.
 
-    The other triangle is not specified, nor is the result for a matrix that is not positive definite.
+    The other triangle is not specified. The result for a matrix that is not positive definite is NaN, but which ones
+    are not is a matter of rounding: decided are those with a NaN, or an infinity beside the diagonal, where it is read.
     """
     a = _operand(values[0], errors[0], result)
     if not i.lower:
@@ -177,8 +178,12 @@ def _cholesky(self: Bounds, i: Instruction, values: list[Array], errors: list[Er
         factor.value[..., below, here], factor.error[..., below, here] = value, error
     bound = _bound(result, factor if i.lower else _transposed(factor).conj(), _exactly(errors))
     triangle = np.tri(n, dtype=bool)
-    bound = np.where(triangle if i.lower else triangle.T, bound, np.inf)
-    return np.where(np.isfinite(np.abs(result)), bound, np.inf)
+    bound = np.where(np.isfinite(np.abs(result)), bound, np.inf)
+    if _exactly(errors):
+        beside = np.isinf(a.value) & ~np.eye(n, dtype=bool)
+        indefinite = ((np.isnan(a.value) | beside) & triangle).any(axis=(-2, -1), keepdims=True)
+        bound = np.where(indefinite, 0, bound)
+    return np.where(triangle if i.lower else triangle.T, bound, np.inf)
 
 
 RULES = {

@@ -135,7 +135,7 @@ def _products(terms: Any) -> Any:
         count = terms(i, *values) * (4 if type_of(result).is_complex else 1) + 2
         finite = None if np.all(np.isfinite(absolute)) else evaluate(j, *map(finite_size, values))
         center = evaluate(j, *map(in_f64, values)) if is_narrow(result) else None
-        bound = sum_bound(absolute, spread, count, result, known, finite, center)
+        bound = sum_bound(absolute, spread, count, result, known, finite, center, values)
         if is_narrow(result):
             return bound
         # Of subnormal products the roundings are absolute; of complex zeros the sign depends on the formula.
@@ -164,9 +164,10 @@ def _fft(self: Bounds, i: Instruction, values: list[Array], errors: list[Error],
     divisor = max(1, terms) if i.fft_type in ("IFFT", "IRFFT") else 1
     sums = [twice * a.sum(axes, keepdims=True) / divisor for a in (np.abs(x).astype(np.float64), e)]
     absolute, spread = (np.broadcast_to(a, result.shape) for a in sums)
-    error = sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors))
+    error = sum_bound(absolute, spread, 4 * terms + 2, result, exact(errors), operands=values)
     largest = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).max)
-    error = np.where(2 * divisor * absolute < largest, error, np.inf)  # the sums, before they are divided, may overflow
+    # The sums, before they are divided, may overflow.
+    error = np.where((2 * divisor * absolute < largest) | np.isnan(absolute), error, np.inf)
     return np.maximum(error, TINY)  # a sum of zeros has the sign that the order of its terms gives it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import ml_dtypes
@@ -42,6 +43,7 @@ def sum_bound(
     known: bool,
     finite: Array | None = None,
     center: Array | None = None,
+    operands: Sequence[Array] = (),
 ) -> Error:
     """n u sum(|t| + e) + sum e for sums of `count` terms; the reference's own rounding counts as one addition more.
 
@@ -49,7 +51,8 @@ def sum_bound(
     f64, and the bound that of one rounding of a number so near to it. `known`: all terms are exact, so that a result
     that is not finite is certain. But where the finite terms together exceed what the type computed in holds, some
     orders of addition overflow and others do not: undecided. `finite` is the sum of the sizes of the finite terms,
-    where there are others.
+    where there are others. `operands` are those of which the terms are made: where none is infinite, a complex sum of
+    which one is NaN has a NaN part, which makes it NaN (compare.distance), whatever the formula.
     """
     if not is_rounded(result):
         return None if known else undecided(result)
@@ -60,14 +63,18 @@ def sum_bound(
         bound = rounded(center, bound, result, known)
     if known:  # a sum of one term, or of zeros, is exact
         bound = np.where(np.isfinite(np.abs(result)) | is_narrow(result), bound, 0)
-    # An infinite term makes the sum infinite; finite ones of narrower types do not add up to inf in f64. (Of complex
-    # numbers one part may be infinite and the other overflow.)
-    infinite = np.isinf(absolute) & (largest < MAX_F64) & (not np.iscomplexobj(result))
+    # An infinite term makes the sum infinite; finite ones of narrower types do not add up to inf in f64, and whether
+    # those of f64 do is seen where they are summed up by themselves. (Of complex numbers one part may be infinite and
+    # the other overflow.)
+    alone = largest < MAX_F64 or (finite is not None and finite <= largest)
+    infinite = np.isinf(absolute) & alone & (not np.iscomplexobj(result))
     bound = np.where((absolute > largest) & ~infinite & ~np.isnan(np.abs(result)), np.inf, bound)
     if finite is not None:
         bound = np.where((finite > largest) & ~np.isnan(np.abs(result)), np.inf, bound)
     if np.iscomplexobj(result):  # which part of a product with an infinity is NaN, HLO does not say
         bound = np.where(np.isfinite(np.abs(result)), bound, np.inf)
+        if known and operands and not any(np.isinf(x).any() for x in operands):
+            bound = np.where(np.isnan(absolute), 0, bound)
     return outwards(np.where(np.isfinite(bound), bound, np.inf))
 
 

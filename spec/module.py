@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from .types import Shape
 
@@ -144,7 +144,7 @@ class Computation:
 
     name: str
     instructions: list[Instruction] = field(default_factory=list)
-    root: Instruction | None = None
+    root: Instruction = field(default=cast("Instruction", None))  # set before anything reads it
     execution_thread: str | None = None
     position: Position | None = None
     backend_config: str | None = None  # verbatim
@@ -193,7 +193,7 @@ class Module:
 
     name: str
     computations: list[Computation] = field(default_factory=list)
-    entry: Computation | None = None
+    entry: Computation = field(default=cast("Computation", None))  # set before anything reads it
     attributes: dict[str, str] = field(default_factory=dict)
     aliases: tuple[Alias, ...] = ()
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None  # parameters, result; None: as the entry says

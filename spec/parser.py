@@ -356,6 +356,7 @@ class Parser(Values):
         if again and again[1] in ELEMENT_TYPES:
             text = text.lstrip()[again.end() :]
         try:
+            self.made_up += self.elided is not None and "..." in text
             return parse_value(text, shape, self.elided)
         except ParseError as problem:
             raise s.error(str(problem), start + 1) from None

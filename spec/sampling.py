@@ -322,9 +322,11 @@ class Noise:
                 of_terms = np.where(np.isfinite(of_terms), of_terms, np.sqrt(terms) * np.abs(value))  # squares overflow
                 errors = np.hypot(u * of_terms, ulp(value) / 2)
                 return np.where(np.isfinite(value), errors, 0)
-        if i.opcode in _REDUCES or i.opcode in _BACKWARD and type_of(operands[0]).bits >= 32:
-            self.of_operands = unit_roundoff(type_of(operands[0])) * sqrt(_terms(i, operands))
-            return None
+        if i.opcode in _REDUCES or i.opcode in _BACKWARD:  # of several arrays some may be of integers
+            rounded = [t for t in map(type_of, operands) if t.is_float or t.is_complex]
+            if rounded and (i.opcode in _REDUCES or rounded[0].bits >= 32):
+                self.of_operands = unit_roundoff(rounded[0]) * sqrt(_terms(i, operands))
+                return None
         return self._bounded(operands, value, unknown)
 
     def _bounded(self, operands: list[Value], value: Value, unknown: Counter[str]) -> Any:

@@ -6,6 +6,8 @@ literals.py.
 
 from __future__ import annotations
 
+import warnings
+
 from .errors import Error
 from .leniency import is_lenient, reading
 from .literals import format_value, parse_value
@@ -24,6 +26,8 @@ __all__ = [
     "print_module",
 ]
 
+MADE_UP = {"zeros": "zeros are taken", "random": "random numbers are taken"}  # for elided values
+
 
 def parse(text: str, lenient: bool = False, *, elided: str | None = None) -> Module:
     """The Module that an HLO text stands for: a whole module, one computation, or the lines of one.
@@ -31,14 +35,20 @@ def parse(text: str, lenient: bool = False, *, elided: str | None = None) -> Mod
     An attribute that is not known here is an error; with `lenient` a warning, if its value is a default (leniency.py).
 
     Dumps shorten large constants to `{...}`: `elided` says what takes their place ("zeros" or "random", the same
-    numbers for the same shape at each reading), or None that such a text is refused.
+    numbers for the same shape at each reading), with a warning that says how many they are, or None that such a text is
+    refused.
 
     Raises ParseError with line, column and a caret for what breaks the grammar, InvalidProgramError or UnsupportedError
     for what the text already shows to break a rule or to be unknown here; InputError for another word as `elided`.
     `verify.verify` checks all other rules.
     """
     with reading(lenient or is_lenient()):
-        return Parser(text, elided).module()
+        parser = Parser(text, elided)
+        module = parser.module()
+    if elided is not None and parser.made_up:
+        count = "a constant" if parser.made_up == 1 else f"{parser.made_up} constants"
+        warnings.warn(f"{module.name}: {count}, left out of the text as {{...}}: {MADE_UP[elided]}", stacklevel=3)
+    return module
 
 
 def parse_shape(text: str) -> Shape:

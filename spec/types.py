@@ -37,7 +37,7 @@ class ElementType:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple:  # copied and pickled or not
+    def __reduce__(self) -> tuple[Any, ...]:  # copied and pickled or not
         return _named, (self.name,)
 
     @property
@@ -162,7 +162,7 @@ class Shape:
     dynamic: tuple[bool, ...] = ()
     elements: tuple[Shape, ...] = ()
 
-    def __reduce__(self) -> tuple:  # what is cached stays here
+    def __reduce__(self) -> tuple[Any, ...]:  # what is cached stays here
         return Shape, (self.element_type, self.dimensions, self.layout, self.dynamic, self.elements)
 
     @staticmethod

@@ -38,6 +38,7 @@ class Values:
             raise InputError(f"elided={elided!r} is not known: elided values become {' or '.join(map(repr, ELISIONS))}")
         self.scanner = Scanner(text)
         self.elided = elided
+        self.made_up = 0  # how many values stand in the place of elided ones
         self.shapes: dict[str, Shape] = {}  # array shapes already read, by their text
         self.literal_follows = False  # whether braces behind a shape are its value, and no layout
 
@@ -266,6 +267,7 @@ class Values:
         start = s.at
         text = s.balanced() if s.text.startswith(("{", "("), start) else s.need(_SCALAR, "a value")
         try:
+            self.made_up += self.elided is not None and "..." in text
             return parse_value(text, shape, self.elided)
         except Error as problem:
             raise s.error(str(problem), start, type(problem)) from None

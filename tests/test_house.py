@@ -18,12 +18,13 @@ MAY_IMPORT = {
     "spec": STANDARD | {"numpy", "ml_dtypes", "refxla_spec"},
     "refxla": STANDARD | {"numpy", "ml_dtypes", "pyopencl", "google", "rich", "platformdirs", "refxla_spec", "refxla"},
 }
-# Development's own packages, each in the one file that needs it: frameworks, and what fits the prelude's polynomials.
+# Packages that only these files or folders need: frameworks, LAPACK, and what fits the prelude's polynomials.
 ONLY_IN = {
-    "jax": "refxla/frontends/jax.py",
-    "jaxlib": "refxla/frontends/stablehlo_child.py",
-    "tensorflow": "refxla/frontends/tensorflow.py",
-    "mpmath": "refxla/codegen/prelude/coefficients.py",
+    "jax": ("refxla/frontends/jax.py", "refxla/pjrt/"),
+    "jaxlib": ("refxla/frontends/stablehlo_child.py", "refxla/pjrt/"),
+    "scipy": ("refxla/_core/lapack.pyx", "refxla/pjrt/host_linalg.py"),
+    "tensorflow": ("refxla/frontends/tensorflow.py",),
+    "mpmath": ("refxla/codegen/prelude/coefficients.py",),
 }
 CYTHON_OWN = {"cython", "cpython", "libc", "posix"}  # declarations that come with Cython
 
@@ -36,102 +37,33 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "device": ("device",),
     "analysis": ("analysis",),
     "passes": ("passes",),
-    "scheduling": ("scheduling", "_core.graph", "_core.fusion", "_core.buffer_offsets"),
+    "scheduling": ("scheduling", "_core.graph", "_core.index_maps", "_core.fusion", "_core.buffer_offsets"),
     "codegen": ("codegen",),
     "runtime": (
         "runtime",
         "_core.opencl",
         "_core.launch",
+        "_core.lapack",
         "_core.thread_pool",
         "_core.buffer_pool",
         "_core.arguments",
         "_core.calls",
+        "_core.pjrt",
+        "_core.pjrt_interface",
+        "_core.pjrt_objects",
+        "_core.pjrt_client",
+        "_core.pjrt_executable",
     ),
     "compiler": ("compiler",),
-    "frontends": ("frontends",),
-    "public": ("",),  # refxla/__init__.py
+    "frontends": ("frontends", "pjrt"),
+    "public": ("", "api"),  # refxla/__init__.py
     "cli": ("cli", "__main__"),
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names}
 
 # What is still to be untied. Both are exact, so that they only shrink: take out what you have mended.
-UPWARD: set[str] = {
-    "analysis.sign_analysis -> codegen.elemental_rules",
-    "analysis.sign_analysis -> codegen.scalar",
-    "compiler.driver -> frontends",
-    "passes.algebraic_simplifier -> _core.graph",
-}
+UPWARD: set[str] = set()
 CYCLES: list[set[str]] = [
-    {
-        "analysis.sign_analysis",
-        "codegen.elemental_ir_emitter",
-        "codegen.elemental_rules",
-    },
-    {
-        "cli.run_command",
-        "cli.run_on_devices",
-    },
-    {
-        "codegen.products.blocking",
-        "codegen.products.gemm",
-        "codegen.products.micro_kernel",
-        "codegen.products.panels",
-        "codegen.products.window_loop",
-    },
-    {
-        "codegen.products.complex_dot",
-        "codegen.products.dot",
-    },
-    {
-        "codegen.products.convolution",
-        "codegen.products.depthwise",
-        "codegen.products.implicit_gemm_rows",
-    },
-    {
-        "codegen.radix_sort",
-        "codegen.sort",
-    },
-    {
-        "codegen.reductions.accumulators",
-        "codegen.reductions.cached_operands",
-        "codegen.reductions.lane_reduction",
-        "codegen.reductions.partial_reductions",
-        "codegen.reductions.reduction",
-        "codegen.reductions.row_grouping",
-        "codegen.reductions.second_pass_outputs",
-        "codegen.reductions.software_prefetch",
-    },
-    {
-        "compiler.autotuner",
-        "compiler.driver",
-        "frontends",
-        "frontends.jax",
-        "frontends.numpy",
-        "frontends.numpy.captures",
-        "frontends.tensorflow",
-        "frontends.traced",
-    },
-    {
-        "device.description",
-        "device.tile_configurations",
-    },
-    {
-        "frontends.numpy.array",
-        "frontends.numpy.functions",
-        "frontends.numpy.number",
-        "frontends.numpy.reduction_functions",
-        "frontends.numpy.shape_functions",
-        "frontends.numpy.ufuncs",
-        "frontends.numpy.values",
-    },
-    {
-        "runtime.calibration",
-        "runtime.device_probe",
-        "runtime.devices",
-        "runtime.pocl.parallel_build",
-        "runtime.pocl.program_files",
-        "runtime.program_build",
-    },
     {
         "scheduling.scheduler",
         "scheduling.tile_scheduling",
@@ -228,7 +160,7 @@ def test_each_room_imports_only_what_it_may(folder):
     strangers = {}
     for path in sources(folder):
         name = str(path.relative_to(ROOT))
-        allowed = MAY_IMPORT[folder] | {package for package, file in ONLY_IN.items() if file == name}
+        allowed = MAY_IMPORT[folder] | {package for package, places in ONLY_IN.items() if name.startswith(places)}
         if path.suffix != ".py":
             allowed |= CYTHON_OWN
         if found := imported(path) - allowed:
@@ -281,3 +213,19 @@ def test_every_import_is_read(tmp_path):
 
 def test_cycles_are_found():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}}) == [{"b", "c"}, {"d"}]
+
+
+NOT_CHECKED = 127  # entries of the list in pyproject.toml; it only shrinks
+
+
+def test_the_list_of_modules_without_checked_types_shrinks():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (names,) = re.findall(
+        r"# Not yet checked[^\[]*\[\[tool.mypy.overrides\]\]\nmodule = \[\n(.*?)\n\]", text, re.DOTALL
+    )
+    listed = re.findall(r'"([^"]+)"', names)
+    assert len(listed) == len(set(listed)) == NOT_CHECKED, "take out what you have typed, and count again; add nothing"
+    for name in listed:
+        top, *parts = name.removesuffix(".*").split(".")
+        place = ROOT / {"refxla": "refxla", "refxla_spec": "spec"}[top] / "/".join(parts)
+        assert place.is_dir() or place.with_suffix(".py").is_file(), f"{name} is listed in pyproject.toml and not there"

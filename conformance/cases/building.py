@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from refxla_spec import text
 from refxla_spec.module import Instruction
+from refxla_spec.numerics import type_of
 from refxla_spec.operation import operation
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
-from . import Case
+from . import Case, seeded
 
 
 def array_types(*kinds: str) -> list[ElementType]:
@@ -114,6 +116,41 @@ def several(
 
 def _entry_shape(value: object) -> str:
     return str(Shape.of(value))
+
+
+def not_finite(case: Case, labels: Sequence[str] = ("nan", "inf")) -> Iterator[Case]:
+    """The same program on operands that hold what is no finite number: for each operand of a floating-point or complex
+    type a case with NaN and one with infinities among its elements ("<name>_nan_0", "<name>_inf_0", ...), as far as
+    the type has them; `labels` leaves some out. Beside infinities every third element of the other operands is 0: 0
+    times an infinity is NaN.
+
+    Few elements are changed, so that much of the result stays finite and shows that NaN has not spread too far."""
+    for n, x in enumerate(case.inputs):
+        if not _is_real_or_complex(x) or not x.size:
+            continue
+        for label, specials in (("nan", (np.nan,)), ("inf", (np.inf, -np.inf))):
+            name = f"{case.name}_{label}_{n}"
+            rng, changed = seeded(name), x.copy()
+            with np.errstate(all="ignore"):
+                special = np.array(specials).astype(x.dtype)
+            if label not in labels or not (np.isnan(special) if label == "nan" else np.isinf(special)).all():
+                continue  # a type without infinities, say
+            places = rng.choice(x.size, 1 + min(x.size - 1, x.size // 60), replace=False)
+            changed.reshape(-1)[places] = np.resize(special, len(places))
+            others = [_every_third_is_zero(v) if label == "inf" else v for v in case.inputs]
+            yield replace(case, name=name, inputs=(*others[:n], changed, *others[n + 1 :]))
+
+
+def _is_real_or_complex(value: object) -> bool:
+    return isinstance(value, np.ndarray) and (type_of(value).is_float or type_of(value).is_complex)
+
+
+def _every_third_is_zero(value: np.ndarray) -> np.ndarray:
+    if not _is_real_or_complex(value) or value.size < 3 or type_of(value).name == "f8e8m0fnu":
+        return value
+    changed = value.copy()
+    changed.reshape(-1)[::3] = 0
+    return changed
 
 
 def random_values(

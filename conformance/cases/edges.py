@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from refxla_spec.accuracy import max_ulp
+from refxla_spec.compare import precision
 from refxla_spec.elementwise import is_elementwise
 from refxla_spec.errors import Error
 from refxla_spec.module import Instruction
 from refxla_spec.operation import Operation, operation, operations
-from refxla_spec.types import ElementType, Shape
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from . import Case, seeded
 from .building import array_types, edge, groups, shape
-from .values import all_values, edges, random_bits
+from .values import all_values, edges, random_bits, spread, ties
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -41,6 +43,8 @@ def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: b
             continue
         if rule.arity == 1:
             operands = [unary_table(rule.opcode, t, thorough)]
+            if t.is_float and t.bits >= 16 and max_ulp(rule.opcode, t.name):
+                operands = [np.concatenate([*operands, spread(seeded(f"edge/{rule.opcode}/{t}/spread"), t)])]
         else:
             operands = tuples(edges(t, few=not thorough), rule.arity)
         names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.arity))
@@ -98,12 +102,20 @@ def _convert(thorough: bool) -> Iterator[Case]:
     }
     for label, sources in groups(thorough):
         for kind, types in targets.items():
-            inputs, lines = [unary_table("convert", s, thorough) for s in sources], []
+            inputs, lines = [_convert_table(s, types, thorough) for s in sources], []
             for n, (source, operand) in enumerate(zip(sources, inputs, strict=True)):
                 taken = types if kind == "complex" or not source.is_complex else []
                 lines += [(shape(t, operand.shape), f"convert(p{n})") for t in taken]
             if lines:
                 yield variants("convert", f"{label}_to_{kind}", lines, *inputs)
+
+
+def _convert_table(source: ElementType, types: list[ElementType], thorough: bool) -> np.ndarray:
+    """The operand of a conversion to these types: as of any operation, and where a number is halfway between two."""
+    table = unary_table("convert", source, thorough)
+    if not (source.is_integer or source.is_float) or source.bits < 16:
+        return table
+    return np.concatenate([table, *(ties(source, t) for t in types if t.is_float)])
 
 
 def _bitcast_convert(thorough: bool) -> Iterator[Case]:
@@ -215,6 +227,8 @@ def _reduce_precision(thorough: bool) -> Iterator[Case]:
     rule = operation("reduce-precision")
     for t in array_types("float"):
         operand = unary_table("reduce-precision", t, thorough)
+        if t.bits >= 16:
+            operand = np.concatenate([operand, *(ties(t, ELEMENT_TYPES[n]) for n in ("f8e5m2", "f16", "bf16", "f32"))])
         if takes(rule, Shape.of(operand), Shape.of(operand), exponent_bits=5, mantissa_bits=2):
             result = shape(t, operand.shape)
             lines = [(result, f"reduce-precision(p0), exponent_bits={e}, mantissa_bits={m}") for e, m in formats]
@@ -239,6 +253,26 @@ def _stochastic_convert(thorough: bool) -> Iterator[Case]:
                     yield variants("stochastic-convert", f"{source}{label}", lines, operand, random)
 
 
+def _power(thorough: bool) -> Iterator[Case]:
+    """All pairs, and whole exponents of every size, odd and even ones, of bases of both signs."""
+    rule = operation("power")
+    for label, types in groups(thorough):
+        yield from _ordinary(rule, label, types, thorough)
+    for t in (ELEMENT_TYPES[name] for name in ("f16", "bf16", "f32", "f64", "s8", "s32", "u32", "s64")):
+        digits = precision(t)[0] if t.is_float else t.bits - 1
+        whole = [(1 << k) + d for k in range(1, digits) for d in (-1, 0, 1)] + [(1 << digits) - 1]
+        if t.is_float:
+            near_one = [s * (1 + d * 2.0 ** (1 - digits)) for s in (-1, 1) for d in (0, 1, 4, -1)]
+            bases = [*near_one, -2.0, -0.5, -3.0, 2.0, -0.0, 0.0, -np.inf, np.inf, -1.5]
+            exponents = [*whole, *(-n for n in whole), *(n + 0.5 for n in whole)]
+        else:
+            bases = [b for b in (-3, -2, -1, 0, 1, 2, 3, 5, 10) if b >= 0 or t.kind == "signed"]
+            exponents = [n for n in whole if n < 1 << (t.bits - (t.kind == "signed"))]
+        base, exponent = (np.array(x).astype(t.dtype) for x in (bases, exponents))
+        x, y = (g.reshape(-1) for g in np.meshgrid(base, exponent))
+        yield edge("power", f"whole_{t}", "ROOT r = " + shape(t, x.shape) + " power(p0, p1)", x, y)
+
+
 SPECIAL: dict[str, Callable[[bool], Iterator[Case]]] = {
     "convert": _convert,
     "bitcast-convert": _bitcast_convert,
@@ -246,6 +280,7 @@ SPECIAL: dict[str, Callable[[bool], Iterator[Case]]] = {
     "clamp": _clamp,
     "select": _select,
     "complex": _complex,
+    "power": _power,
     "reduce-precision": _reduce_precision,
     "stochastic-convert": _stochastic_convert,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+from refxla_spec.compare import precision
 from refxla_spec.numerics import component_type, make_complex, round_to
 from refxla_spec.types import ElementType
 
@@ -54,6 +55,37 @@ def random_bits(rng: np.random.Generator, element_type: ElementType, count: int)
         else (rng.integers(0, (1 << 64) - 1, count, endpoint=True, dtype=np.uint64))
     )
     return _of_patterns(patterns, element_type)
+
+
+def spread(rng: np.random.Generator, element_type: ElementType) -> np.ndarray:
+    """Numbers of a float of 16 bits or more, of which every stretch that a function treats apart holds some: evenly
+    between -1 and 1, -8 and 8, -100 and 100, and evenly by their exponents between 2^-24 and 2^24."""
+    powers = np.exp2(rng.uniform(-24, 24, 96)) * rng.choice((-1, 1), 96)
+    stretches = [rng.uniform(-most, most, count) for most, count in ((1, 80), (8, 160), (100, 64))]
+    return round_to(np.concatenate([*stretches, powers]), element_type)
+
+
+def ties(source: ElementType, target: ElementType) -> np.ndarray:
+    """Numbers of `source`, a float or an integer, that lie halfway between two neighbours of the float `target`, and
+    the next ones above and below them: who rounds twice, the first time to a type in between, gets them wrong."""
+    digits, _ = precision(target)
+    most = (1 << (source.bits - (source.kind == "signed"))) - 1 if source.is_integer else None
+    own = precision(source)[0] if source.is_float else source.bits - (source.kind == "signed")
+    if own <= digits + 1:
+        return np.zeros(0, source.dtype)
+    found: list[int] = []  # as integers below 2^own
+    for odd in (1, 3, (1 << digits) - 1, (1 << (digits - 1)) * 3 // 2 | 1):
+        halfway = ((1 << (digits - 1)) | odd & ((1 << (digits - 1)) - 1)) * 2 + 1  # one digit more than the target has
+        for width in (own, min(own, digits + 9)):
+            shifted = halfway << (width - digits - 1)
+            found += [shifted - 1, shifted, shifted + 1]
+    if source.is_integer:
+        numbers = [n for n in found if n <= most]
+        negative = [-n for n in numbers] if source.kind == "signed" else []
+        return np.array(numbers + negative, np.int64 if source.kind == "signed" else np.uint64).astype(source.dtype)
+    scales = np.exp2(np.array([-own, 1.0 - own, 3.0 - own]))
+    values = (np.array(found, np.float64)[:, None] * scales).reshape(-1)
+    return np.concatenate([values, -values]).astype(source.dtype)
 
 
 def _of_patterns(patterns: np.ndarray, element_type: ElementType) -> np.ndarray:

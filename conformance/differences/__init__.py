@@ -2,17 +2,17 @@
 
 A difference explains elements of a result (or a crash) of one target. A case all of whose wrong elements are explained
 is reported as *excused*, under the difference's name; it is not a pass. What holds for XLA stands in `xla.py`,
-`programs.py`, `dynamic.py`, `refused.py` and `newer.py`, what holds for StableHLO's interpreter in `stablehlo.py`;
-`difference.py` says what an entry is, `predicates.py` holds what entries are made of.
+`programs.py`, `dynamic.py`, `refused.py` and `newer.py`, what holds for StableHLO's interpreter in `stablehlo.py`, and
+for both in `constants.py`; `difference.py` says what an entry is, `predicates.py` holds what entries are made of.
 """
 
-from . import dynamic, newer, programs, refused, stablehlo, xla
+from . import constants, dynamic, newer, programs, refused, stablehlo, xla
 from .difference import CONSTANTS, Difference
 
 __all__ = ["CONSTANTS", "DIFFERENCES", "Difference", "rows"]
 
 DIFFERENCES: tuple[Difference, ...] = tuple(
-    d for module in (xla, programs, dynamic, refused, newer, stablehlo) for d in module.DIFFERENCES
+    d for module in (xla, programs, dynamic, refused, newer, constants, stablehlo) for d in module.DIFFERENCES
 )
 
 

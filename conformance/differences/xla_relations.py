@@ -38,8 +38,13 @@ ANNEX_G = "C99, annex G (and F.9.4.3 for the modulus), is what special values of
 SEEN: dict[tuple[str, str], float] = {
     ("cbrt", "f64"): 3.0,
     ("exponential-minus-one", "f32"): 3.0,
+    ("log-plus-one", "f32"): 2.0,
+    ("logistic", "f16"): 2.0,
+    ("logistic", "f32"): 2.0,
+    ("logistic", "f64"): 2.0,
     ("sqrt", "f8e3m4"): 1.0,
-    ("tanh", "f32"): 2.0,
+    ("tanh", "f32"): 3.0,
+    ("tanh", "f64"): 5.0,
 }
 # What JAX's wheel says where StableHLO cannot say a program.
 NOT_READ = "Failed to parse using StableHLO"
@@ -175,6 +180,27 @@ def _by_way_of_f32(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray)
     if x is None or type_of(x).name != "f64" or not type_of(expected).is_float:
         return np.zeros(got.shape, bool)
     return same_bits(got, round_to(round_to(x, F32), type_of(expected)))
+
+
+def _integers_by_way_of_f32(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are what two roundings of an integer give."""
+    x = next(iter(operands(case, leaf)), None)
+    if x is None or not type_of(x).is_integer or not type_of(expected).is_float or type_of(expected).bits > 16:
+        return np.zeros(got.shape, bool)
+    return same_bits(got, round_to(x.astype(np.float32), type_of(expected)))
+
+
+def _nan_for_infinities(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are NaN where an infinity is expected."""
+    return np.isnan(got) & np.isinf(expected)
+
+
+def _spread_in_the_matrix(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """NaN where the two matrices that belong together hold a NaN or an infinity."""
+    if site(case, leaf).opcode != "triangular-solve" or len(operands(case, leaf)) != 2:
+        return np.zeros(got.shape, bool)
+    special = [~np.isfinite(x).all(axis=(-2, -1), keepdims=True) for x in operands(case, leaf)]
+    return np.isnan(got) & np.logical_or(*special)
 
 
 def _of_six_bits(got: np.ndarray, expected: np.ndarray, *given: np.ndarray) -> np.ndarray:

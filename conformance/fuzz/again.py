@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
-from refxla_conformance.targets import make_target
-from refxla_spec.errors import Error
+from refxla_conformance.targets import Target, make_target
+from refxla_spec.errors import InputError
 
 from . import xla
 from .differ import TARGET, VARIANTS, Divergence, Unsupported, attempt, cheap, named, of_target
@@ -14,20 +15,39 @@ from .runs import Kernels, call, called_again, different_bits, expected
 
 
 def same_check(sample: Sample, divergence: Divergence, kernels: Callable[[], Kernels]) -> Divergence | None:
-    """What a program shows when it is put to the one comparison that a divergence came from."""
-    try:
-        if divergence.check == xla.NAME:
-            return xla.check(sample).divergence
-        if divergence.check.startswith(TARGET):
-            return of_target(sample, make_target(divergence.check.removeprefix(TARGET)))
-        if divergence.check.startswith("kernels"):
-            return _kernel_check(sample, divergence.check, kernels())
-        if divergence.check in ("valid", "reference", "plan"):
-            return cheap(sample, variants=()).divergence
-        without = next(w for w in VARIANTS if divergence.check == f"plan without {named(w)}")
-        return cheap(sample, (without,)).divergence
-    except (Unsupported, Error):
-        return None
+    """What a program shows when it is put to the one comparison that a divergence came from.
+
+    Raises Unsupported where the program is not taken, and InputError or DeviceError where there is nothing to put it
+    to: the target cannot be made, say, or the comparison is none of those that there are.
+    """
+    if divergence.check == xla.NAME:
+        return xla.check(sample).divergence
+    if divergence.check.startswith(TARGET):
+        return of_target(sample, _target(divergence.check.removeprefix(TARGET)))
+    if divergence.check.startswith("kernels"):
+        return _kernel_check(sample, divergence.check, kernels())
+    if divergence.check in ("valid", "reference", "plan"):
+        return _cheap_check(sample, ())
+    return _cheap_check(sample, (_variant("plan", divergence.check),))
+
+
+@cache
+def _target(name: str) -> Target:
+    return make_target(name)
+
+
+def _variant(what: str, check: str) -> tuple[str, ...]:
+    for without in VARIANTS:
+        if check == f"{what} without {named(without)}":
+            return without
+    raise InputError(f"there is no comparison {check!r}")
+
+
+def _cheap_check(sample: Sample, variants: tuple[tuple[str, ...], ...]) -> Divergence | None:
+    found = cheap(sample, variants)
+    if found.unsupported:
+        raise Unsupported(found.unsupported)
+    return found.divergence
 
 
 def _kernel_check(sample: Sample, check: str, kernels: Kernels) -> Divergence | None:
@@ -36,5 +56,5 @@ def _kernel_check(sample: Sample, check: str, kernels: Kernels) -> Divergence | 
     if check == "kernels again":
         (executable,) = kernels.executables([kernels.plan(sample)])
         return attempt(sample.seed, check, lambda: called_again(executable, sample, call(executable, sample)))
-    without = next(w for w in VARIANTS if check == f"kernels without {named(w)}")
+    without = _variant("kernels", check)
     return attempt(sample.seed, check, lambda: different_bits(kernels.run(sample), kernels.run(sample, without)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import selectors
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..arguments import positive, whole
 from .batch import Tally
 from .differ import Divergence
 
@@ -27,23 +30,30 @@ EXPLAIN = 60.0  # seconds to reduce a divergence
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("--count", type=int, help="programs to run (default 1000, or no limit with --time)")
-    parser.add_argument("--time", type=float, metavar="MINUTES", help="stop after so long")
-    parser.add_argument("--seed", type=int, help="the first program's number (default: from the clock)")
-    parser.add_argument("-j", type=int, default=0, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--count", type=whole(0), help="programs to run (default 1000, or no limit with --time)")
+    parser.add_argument("--time", type=positive, metavar="MINUTES", help="stop after so long")
+    parser.add_argument("--seed", type=whole(0), help="the first program's number (default: from the clock)")
+    parser.add_argument("-j", type=whole(0), default=0, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--device", help="the compiler's device (default: the default one)")
-    parser.add_argument("--kernels", type=int, default=2, metavar="N", help="build every N-th program's (default 2)")
+    parser.add_argument(
+        "--kernels", type=whole(1), default=2, metavar="N", help="build every N-th program's (default 2)"
+    )
     parser.add_argument("--no-kernels", action="store_true", help="compare plans alone: nothing is built for a device")
-    parser.add_argument("--xla", type=int, default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
+    parser.add_argument("--xla", type=whole(0), default=0, metavar="N", help="put every N-th program to XLA:CPU, too")
     parser.add_argument("--target", metavar="T", help="put programs to a target of the suite instead, such as xla-cpu")
     parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
     parser.add_argument("--dynamic", action="store_true", help="programs with dynamic shapes (f32[<=4]) instead")
     parser.add_argument("--planted", action="store_true", help="find the bugs of planted.py instead, one after another")
-    parser.add_argument("--keep", type=int, default=10, metavar="N", help="divergences to reduce (default 10)")
+    parser.add_argument("--keep", type=whole(0), default=10, metavar="N", help="divergences to reduce (default 10)")
     parser.add_argument("--out", type=Path, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)")
     parser.add_argument("--results", type=Path, metavar="FILE", help="JSON of what came of it, written as it goes on")
     parser.add_argument("--resume", action="store_true", help="go on where the results in FILE end")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="run a recorded divergence again")
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="run a recorded divergence again: on what it is recorded of, or on --target or --device",
+    )
 
 
 def main(options: argparse.Namespace) -> int:
@@ -58,15 +68,20 @@ def main(options: argparse.Namespace) -> int:
             return report(console)
         return Session(options, console).run()
     except Error as problem:
-        console.print(f"error: {problem}", markup=False, highlight=False)
+        print(f"refxla-conformance: {problem}", file=sys.stderr)
         return 2
 
 
 def _replay(options: argparse.Namespace, console: Console) -> int:
+    from .differ import Unsupported
     from .record import replay
     from .worker import kernels
 
-    now, why = replay(options.replay, lambda: kernels(options.device))
+    try:
+        now, why = replay(options.replay, lambda: kernels(options.device), options.target)
+    except Unsupported as problem:
+        console.print(f"{options.replay}: is not taken any more: {problem}", markup=False, soft_wrap=True)
+        return 0
     if now is None:
         console.print(f"{options.replay}: does not differ any more", markup=False)
         return 0
@@ -123,6 +138,7 @@ class Session:
         idle = [Child("refxla_conformance.fuzz.worker") for _ in range(jobs)]
         busy: dict[Child, tuple[int, int]] = {}
         try:
+            self._make_ready(idle[-1])
             while busy or self._more(until):
                 while idle and self._more(until):
                     child, work = idle.pop(), self._take()
@@ -137,11 +153,22 @@ class Session:
             for child in (*idle, *busy):
                 child.close()
 
+    def _make_ready(self, child: Child) -> None:
+        """Raises InputError where what the programs are to be put to cannot be had: that is no program's fault."""
+        try:
+            child.ask("ready", self._settings(), limit=LIMIT)
+        except InputError:
+            raise
+        except (Error, ChildDied, ChildError) as problem:
+            o = self.options
+            what = f"target {o.target}" if o.target else "XLA:CPU or the device" if o.xla else "the device"
+            raise InputError(f"{what} cannot be asked: {problem}") from None
+
     def _settings(self) -> dict[str, Any]:
         o = self.options
         return {
             "device": o.device,
-            "kernels": 0 if o.no_kernels else max(1, o.kernels),
+            "kernels": 0 if o.no_kernels else o.kernels,
             "invalid": o.invalid,
             "dynamic": o.dynamic,
             "xla": o.xla,
@@ -178,7 +205,7 @@ class Session:
         o.out.mkdir(parents=True, exist_ok=True)
         child = Child("refxla_conformance.fuzz.worker")
         for found in chosen:
-            path = o.out / f"{found['seed']}-{found['check'].replace(' ', '-').replace(',', '')}.hlo"
+            path = o.out / f"{found['seed']}-{_as_file_name(found['check'])}.hlo"
             with self.console.status(f"reducing {found['seed']}"):
                 try:
                     text = child.ask("explain", found, o.device, EXPLAIN, o.dynamic, limit=LIMIT)
@@ -226,6 +253,10 @@ class Session:
         self.console.print(table)
         for d in t.divergences[:50]:
             self.console.print(f"{d['seed']} {d['check']}: {d['what'][:200]}", markup=False, highlight=False)
+
+
+def _as_file_name(check: str) -> str:
+    return re.sub(r"[^\w.:-]", "", check.replace(" ", "-"))
 
 
 def _ready(children: list[Child]) -> list[Child]:

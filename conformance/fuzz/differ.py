@@ -6,7 +6,8 @@
     kernels          the kernels on the device against the reference
     kernels without X  the same bits as the kernels
     kernels again   called with other arguments in between: the same bits, and neither arguments nor results overwritten
-    target NAME     a target of the conformance suite, called twice likewise, against the reference
+    target T        a target of the conformance suite, T as `--target` has it, called twice likewise, against the
+                    reference
 
 Whatever is raised, but for UnsupportedError, is a divergence too: verified implies no crash.
 """
@@ -151,4 +152,4 @@ def of_target(sample: Sample, target: Target, wanted: Expected | None = None) ->
             return CHANGES_ARGUMENTS
         return CHANGES_RESULTS if not bits_equal(tuple(first), kept) else (wanted or expected(sample)).difference(got)
 
-    return attempt(sample.seed, TARGET + target.name, against_reference)
+    return attempt(sample.seed, TARGET + (target.specification or target.name), against_reference)

@@ -12,14 +12,15 @@ HloModule fuzz ...
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import DeviceError, Error, InputError
 from refxla_spec.text import format_literal, parse, parse_literal
 
 from .again import same_check
 from .cause import cause
-from .differ import TARGET, Divergence
+from .differ import TARGET, Divergence, Unsupported
 from .generate import Sample
 from .reduce import reduced
 from .runs import Kernels
@@ -31,7 +32,12 @@ def investigate(sample: Sample, found: Divergence, kernels: Callable[[], Kernels
     """The divergence reduced and its cause found, as text."""
 
     def shows(smaller: Sample) -> bool:
-        return found.like(same_check(smaller, found, kernels))
+        try:
+            return found.like(same_check(smaller, found, kernels))
+        except (InputError, DeviceError):  # about the call, not the program: there is nothing to put it to
+            raise
+        except (Unsupported, Error):  # a smaller program may be none that the comparison takes
+            return False
 
     if not shows(sample):
         why = "it does not show when the program runs alone: it depends on what ran before it in the process"
@@ -52,8 +58,13 @@ def record(sample: Sample, found: Divergence, why: str) -> str:
 
 
 def read(path: Path) -> tuple[Sample, Divergence]:
-    """A recorded program, and what it showed. Raises InputError for a file that is no record."""
-    text = path.read_text()
+    """A recorded program, and what it showed. Raises InputError for a file that cannot be read or is no record."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no record of a divergence: it is no text") from None
     found: dict[str, str] = {}
     inputs = []
     for line in text.splitlines():
@@ -66,13 +77,18 @@ def read(path: Path) -> tuple[Sample, Divergence]:
             found[name] = value
     if not {"seed", "check"} <= set(found):
         raise InputError(f"{path} is no record of a divergence: it has no lines '// seed: ' and '// check: '")
+    if not found["seed"].isdecimal():
+        raise InputError(f"{path} is no record of a divergence: its seed is {found['seed']!r}")
     divergence = Divergence(int(found["seed"]), found["check"], found.get("differs", ""), found.get("raised", ""))
     return Sample(divergence.seed, parse(text), tuple(inputs)), divergence
 
 
-def replay(path: Path, kernels: Callable[[], Kernels]) -> tuple[Divergence | None, str]:
-    """What a recorded program shows now, and the cause; (None, "") when it is mended."""
+def replay(path: Path, kernels: Callable[[], Kernels], target: str | None = None) -> tuple[Divergence | None, str]:
+    """What a recorded program shows now, and the cause; (None, "") when it is mended. With `target` it is put to that
+    target, whatever it was recorded of. Raises as `read` and `same_check`."""
     sample, found = read(path)
+    if target:
+        found = replace(found, check=TARGET + target)
     now = same_check(sample, found, kernels)
     if now is None:
         return None, ""

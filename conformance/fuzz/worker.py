@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from refxla_conformance.targets import make_target
+from refxla_conformance.targets import Target, make_target
 from refxla_conformance.targets.child import serve
 
-from . import batch, invalid
+from . import batch, invalid, xla
 from .differ import Divergence
 from .dynamic import generate_dynamic
 from .generate import generate
@@ -22,13 +22,32 @@ def kernels(device: str | None) -> Kernels:
     return Kernels(device)
 
 
+def ready(settings: dict[str, Any]) -> None:
+    """Makes what programs are to be put to, once: a target, a device, XLA. Raises what is wrong with it."""
+    if settings["invalid"]:
+        return
+    if settings["target"]:
+        target(settings["target"]).versions()
+        return
+    if settings["kernels"]:
+        kernels(settings["device"])
+    if settings["xla"] and not settings["dynamic"]:
+        xla.target().versions()
+
+
+@cache
+def target(name: str) -> Target:
+    """A target of the suite, made once."""
+    return make_target(name)
+
+
 def run(first: int, count: int, settings: dict[str, Any]) -> dict[str, Any]:
     """A batch; the tally as JSON's kinds of data."""
     if settings["invalid"]:
         return invalid.run(first, count).as_json()
     dynamic = settings["dynamic"]
     if settings["target"]:
-        return batch.run_on_target(first, count, make_target(settings["target"]), dynamic).as_json()
+        return batch.run_on_target(first, count, target(settings["target"]), dynamic).as_json()
     device = kernels(settings["device"]) if settings["kernels"] else None
     every = 0 if dynamic else settings["xla"]
     return batch.run(first, count, device, every, settings["kernels"], dynamic).as_json()
@@ -44,4 +63,4 @@ def explain(found: dict[str, Any], device: str | None, seconds: float, dynamic: 
 
 
 if __name__ == "__main__":
-    serve({"run": run, "explain": explain})
+    serve({"ready": ready, "run": run, "explain": explain})

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..arguments import whole
 from ..targets.child import Child, ChildDied, ChildError
-from ..targets.private import version
-from ..targets.xla_cpu import environment
+from ..targets.private import environment, missing, version
 
 OUTCOMES = ("pass", "fail", "refused", "undecided", "apart", "skipped")
 LIMIT = 120.0  # seconds for one program
@@ -33,18 +33,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("patterns", nargs="*", metavar="PATTERN", help="names of primitives or harnesses, such as sort or 'sort_*f32*'")
     many = parser.add_mutually_exclusive_group()
-    many.add_argument("--each", type=int, default=2, metavar="N", help="so many of each primitive (default: 2)")
+    many.add_argument("--each", type=whole(1), default=2, metavar="N", help="so many of each primitive (default: 2)")
     many.add_argument("--all", action="store_true", help="all of them, which takes hours")
     add("--seed", type=int, default=0, metavar="N", help="which are drawn, and the numbers that they are given")
-    add("-j", "--jobs", type=int, default=os.cpu_count(), metavar="N", help="worker processes (default: one a core)")
+    add(
+        "-j",
+        "--jobs",
+        type=whole(1),
+        default=os.cpu_count(),
+        metavar="N",
+        help="worker processes (default: one a core)",
+    )
     add("--json", type=Path, metavar="FILE", help="write what came of each")
 
 
 def main(options: argparse.Namespace) -> int:
     """Tries them; prints a row for each primitive, and what is not a pass; 1 if anything failed, else 0."""
     console = Console(highlight=False)
-    if options.jobs < 1 or options.each < 1:
-        raise InputError("--jobs and --each are at least 1")
+    if reason := missing():
+        raise InputError(reason)
     with ExitStack() as stack:
         children = [Child(WORKER, environment()) for _ in range(options.jobs)]
         for child in children:

@@ -5,24 +5,27 @@
 
 A liar is the reference with one short function in its way, which stands for a class of bugs; liar.py has the registry.
 The functions stand in results.py (lies about whole results), elementwise.py, movement.py, sums.py (reductions, windows,
-products), arrays.py (sorting, random numbers, linear algebra, devices) and programs.py (control flow, several
-instructions together, several calls, the verifier). `trial.py` puts liars to the tools, `command.py` is the command,
-`caught.json` keeps what came of it.
+products), arrays.py (sorting, random numbers, linear algebra, devices), programs.py (control flow, several instructions
+together, several calls, the verifier) and rare.py (what shows on rare operands alone). `trial.py` puts liars to the
+tools, `command.py` is the command, `caught.json` keeps what came of it.
 """
 
 from __future__ import annotations
 
-from refxla_spec.errors import InputError
-from refxla_spec.lexer import suggestion
+from difflib import get_close_matches
 
-from . import arrays, elementwise, movement, programs, results, sums  # noqa: F401  (they enter their liars)
+from refxla_spec.errors import InputError
+
+from . import arrays, elementwise, movement, programs, rare, results, sums  # noqa: F401  (they enter their liars)
 from .liar import LIARS, Liar
 
 __all__ = ["LIARS", "Liar", "find"]
 
 
 def find(name: str) -> Liar:
-    """The liar of that name. Raises InputError if there is none."""
+    """The liar of that name. Raises InputError, which names a few that are called alike, if there is none."""
     if name not in LIARS:
-        raise InputError(f"no liar is called {name!r}{suggestion(name, LIARS)}; there are: {', '.join(LIARS)}")
+        alike = get_close_matches(name, LIARS, n=5, cutoff=0.5) or [n for n in LIARS if name and name in n][:5]
+        hint = f"; did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+        raise InputError(f"no liar is called {name!r}{hint} (`refxla-conformance liars --list` shows all {len(LIARS)})")
     return LIARS[name]

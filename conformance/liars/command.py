@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from refxla_spec.errors import Error
 from rich.console import Console
 from rich.table import Table
 
+from ..arguments import whole
 from ..cases import Case, collect
 from ..machine import machine
 from ..report import write_text
@@ -28,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="liars; all if none is named")
     parser.add_argument("--list", action="store_true", help="say what each liar stands for, and run nothing")
     parser.add_argument("--tool", action="append", choices=TOOLS, help="put them to this tool alone")
-    parser.add_argument("--count", type=int, default=PROGRAMS, help="random programs (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="the first random program's number (default: 0)")
+    parser.add_argument("--count", type=whole(1), default=PROGRAMS, help="random programs (default: %(default)s)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="the first random program's number (default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it")
 
 
@@ -48,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
             data = {**_origin(), "cases": len(cases), "programs": options.count, "liars": found}
             write_text(options.json, json.dumps(data, indent=1) + "\n")
     except Error as problem:
-        console.print(f"error: {problem}", markup=False)
+        print(f"refxla-conformance: {problem}", file=sys.stderr)
         return 2
     shown = Table("liar", *(options.tool or TOOLS), box=None)
     for name, _, *tools in table.lines(found):

@@ -39,7 +39,8 @@ class Liar:
     """`name` follows "liar:" on the command line; `what` is the class of bugs, a sentence. A program without one of
     `opcodes` is computed right (() if any program may be wrong). `everywhere` says that no result is right, so that no
     case may pass, and `verifier` that no result is wrong, but what is said of programs. `tools` are those that run
-    programs which show the lie: the suite alone has programs for several devices, or invalid ones.
+    programs which show the lie: the suite alone has programs for several devices, or invalid ones, and the fuzzer none
+    with more than six dimensions, say.
     """
 
     name: str
@@ -73,11 +74,11 @@ def _enter(function: Any, make: Callable[[], Target], **more: Any) -> Any:
     return function
 
 
-def of_results(function: Callable[[Results], Results] | None = None, *, everywhere: bool = False) -> Any:
-    """Enter a lie about the results of whole programs."""
+def of_results(function: Callable[[Results], Results] | None = None, **more: Any) -> Any:
+    """Enter a lie about the results of whole programs; `more` are fields of its Liar."""
     if function is None:
-        return functools.partial(of_results, everywhere=everywhere)
-    return _enter(function, lambda: _AboutResults(function), everywhere=everywhere)
+        return functools.partial(of_results, **more)
+    return _enter(function, lambda: _AboutResults(function), **more)
 
 
 def of_operation(*opcodes: str, tools: tuple[str, ...] = TOOLS) -> Callable[[Lie], Lie]:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from ..arguments import positive, whole
 from ..targets import make_target
 from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
@@ -41,9 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--target", default="reference", help="reference, compiled, xla-cpu, stablehlo, ...")
     parser.add_argument("--only", metavar="GLOB", default="*", help="files whose path in the checkout matches")
     parser.add_argument("--json", metavar="OUT", type=Path, help="write every test with its outcome and reason there")
-    parser.add_argument("-j", "--jobs", metavar="N", type=int, default=2, help="processes (2)")
-    parser.add_argument("--limit", metavar="SECONDS", type=float, default=120.0, help="for one file (120)")
-    parser.add_argument("--reasons", metavar="N", type=int, default=30, help="how many reasons to print (30)")
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole(1), default=2, help="processes (2)")
+    parser.add_argument("--limit", metavar="SECONDS", type=positive, default=120.0, help="for one file (120)")
+    parser.add_argument("--reasons", metavar="N", type=whole(0), default=30, help="how many reasons to print (30)")
     options = parser.parse_args(arguments)
     try:
         versions = make_target(options.target).versions()

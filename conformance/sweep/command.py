@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from refxla_spec.errors import Error, InputError
+from refxla_spec.errors import Error, InputError, UnsupportedError
 from refxla_spec.operation import operations
 from refxla_spec.types import ELEMENT_TYPES
 from rich.console import Console
@@ -15,12 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from refxla.version import commit
 
+from ..arguments import power_of_two
 from ..machine import processor
 from ..targets import Target, make_target
 from . import table
 from .functions import Function, functions
 from .measure import measure, values_of
-from .precise import error_at, suspect
+from .precise import checker, error_at, suspect
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="compiled", help="the implementation to sweep (default: compiled)")
     parser.add_argument(
         "--sample",
-        type=int,
+        type=power_of_two,
         default=1,
         metavar="N",
         help="of 2^32 operands one in N, a power of two",
@@ -40,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Sweeps, prints a line for each function; 1 if the accuracy contract is broken anywhere, else 0."""
+    """Sweeps, prints a line for each function; 1 if the contract is broken anywhere or the target fails, else 0.
+
+    Raises InputError for what cannot be swept, for a target that cannot be asked, and where mpmath is not installed."""
     console = Console()
     types = tuple(filter(None, options.types.split(",")))
     unknown = [o for o in options.opcodes if o not in operations()] + [t for t in types if t not in ELEMENT_TYPES]
@@ -49,11 +52,15 @@ def main(options: argparse.Namespace) -> int:
     chosen = list(functions(options.opcodes, types, options.operands))
     if not chosen:
         raise InputError("nothing to sweep: one operand may have 32 bits, two 16 each, all of a floating-point type")
-    if options.sample < 1 or options.sample & (options.sample - 1):
-        raise InputError(f"--sample is {options.sample}; it must be a power of two")
     rows = {row.function: row for row in (table.read(options.json) if options.json else [])}
     counts: Counter[str] = Counter()
+    if any(function.bound for function in chosen):
+        checker()
     target = make_target(options.target)
+    try:
+        target.versions()
+    except Error as problem:
+        raise InputError(f"target {options.target} cannot be asked: {problem}") from None
     bar = Progress(
         TextColumn("{task.description:32}"),
         BarColumn(),
@@ -62,10 +69,11 @@ def main(options: argparse.Namespace) -> int:
         console=console,
         transient=True,
     )
+    swept_at = commit()  # before the table that is written makes the checkout a changed one
     with bar:
         whole = bar.add_task("all functions", total=len(chosen))
         for function in chosen:
-            outcome = _one(function, target, options.sample, bar, console)
+            outcome = _one(function, target, options.sample, swept_at, bar, console)
             if isinstance(outcome, table.Row):
                 rows[outcome.function] = outcome
                 counts["kept" if outcome.kept else "broken"] += 1
@@ -75,12 +83,16 @@ def main(options: argparse.Namespace) -> int:
                 counts[outcome] += 1
             bar.advance(whole)
     target.close()
-    console.print(", ".join(f"{counts[what]} {what}" for what in ("kept", "broken", "suspect", "unsupported")))
-    return 1 if counts["broken"] or counts["suspect"] else 0
+    console.print(
+        ", ".join(f"{counts[what]} {what}" for what in ("kept", "broken", "suspect", "failed", "unsupported"))
+    )
+    return 1 if counts["broken"] or counts["suspect"] or counts["failed"] else 0
 
 
-def _one(function: Function, target: Target, sample: int, bar: Progress, console: Console) -> table.Row | str:
-    """The row of one function; or why there is none: "unsupported", or "suspect" f64 values to compare with."""
+def _one(
+    function: Function, target: Target, sample: int, swept_at: str, bar: Progress, console: Console
+) -> table.Row | str:
+    """The row of one function; or why there is none: "unsupported", "failed", or "suspect" f64 values beside it."""
     task = bar.add_task(str(function), total=function.operands)
 
     def tick(done: int) -> None:
@@ -96,9 +108,12 @@ def _one(function: Function, target: Target, sample: int, bar: Progress, console
             return "suspect"
         worst = measure(function, target.load, sample, target.flushes_subnormals, tick)
         precise = error_at(function, worst.bits, target.load) if function.bound else None
-    except Error as error:
+    except UnsupportedError as error:
         say(f"unsupported: {str(error).splitlines()[0]}", "yellow")
         return "unsupported"
+    except Exception as error:  # whatever an implementation does, the other functions are still to be swept
+        say(f"failed: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}", "red")
+        return "failed"
     finally:
         bar.remove_task(task)
     row = table.Row(
@@ -113,7 +128,7 @@ def _one(function: Function, target: Target, sample: int, bar: Progress, console
         bound=function.bound,
         seconds=round(worst.seconds, 1),
         target=target.name,
-        commit=commit(),
+        commit=swept_at,
         machine=f"{processor()}, {os.cpu_count()} cores",
     )
     say(_line(row), "" if row.kept else "red")

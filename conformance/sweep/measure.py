@@ -54,7 +54,8 @@ def measure(
     normal: bool = False,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Worst:
-    """Sweeps all operands, or one in `sample` (a power of two) of more than CHUNK, in stretches; tick(n) after every n.
+    """Sweeps all operands, or one in `sample` (a power of two) of more than CHUNK, spread over all of them; tick(n)
+    after every n.
 
     `load` prepares a module to be run (see targets). With `normal`, subnormal operands and results do not count.
     Whatever `load` and what it gives raise goes through.
@@ -63,7 +64,7 @@ def measure(
     count = step if function.operands <= CHUNK else max(1, step // sample)
 
     def largest(regular: bool) -> int:
-        run, found = load(sweep(function, count, regular, normal)), 0
+        run, found = load(sweep(function, count, regular, normal, step // count)), 0
         for first in range(0, function.operands, step):
             (word,) = run([np.array(first, np.uint32)])
             found = max(found, int(word))

@@ -42,12 +42,18 @@ def error_at(function: Function, bits: int, load: Load) -> float | None:
         return float(abs(mpmath.mpf(float(got[0])) - value) / mpmath.mpf(2) ** step)
 
 
-def _exact(opcode: str) -> tuple[Any, Callable | None]:
-    """mpmath, and its function for an operation, None if there is none. InputError if it is not installed."""
+def checker() -> Any:
+    """mpmath. Raises InputError if it is not installed."""
     try:
         import mpmath
     except ImportError:
         raise InputError("the worst operands are checked with mpmath: pip install mpmath") from None
+    return mpmath
+
+
+def _exact(opcode: str) -> tuple[Any, Callable | None]:
+    """mpmath, and its function for an operation, None if there is none. InputError if it is not installed."""
+    mpmath = checker()
     other_names = {
         "add": lambda x, y: x + y,
         "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),

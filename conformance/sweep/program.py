@@ -1,6 +1,7 @@
 """The HLO program of a sweep.
 
-    sweep(first: u32[]) -> u64[]      over the operands first, first + 1, ... first + count - 1
+    sweep(first: u32[]) -> u64[]      over the operands first, first + 1, ... first + count - 1, or, with a stride, one
+                                      of each `stride` from first on: another one of each
 
 Operand k is the value with the bits k; of a function of two operands the upper half of the bits is the first one. The
 result is the largest of the words
@@ -26,13 +27,17 @@ from .functions import Function
 
 UNIT = 65536  # errors to an ULP
 MISSED = 2**32 - 1
+SCATTERED = 2654435761  # 2^32 over the golden ratio, odd: its multiples are scattered evenly modulo a power of two
 
 
-def sweep(function: Function, count: int, regular: bool = False, normal: bool = False) -> Module:
-    """The program above for `count` operands, a power of two."""
+def sweep(function: Function, count: int, regular: bool = False, normal: bool = False, stride: int = 1) -> Module:
+    """The program above for `count` operands, a power of two, as is `stride`."""
     b = Build("sweep")
     first = Instruction("first", "parameter", Shape(U32), [], {"number": 0})
-    index = b.add(b.iota(U32, (count,), 0), b.spread(first, Shape.array(U32, (count,)), ()))
+    index = b.iota(U32, (count,), 0)
+    if stride > 1:
+        index = b.add(b.multiply(index, stride), b.and_(b.multiply(index, SCATTERED), stride - 1))
+    index = b.add(index, b.spread(first, Shape.array(U32, (count,)), ()))
     got, exact = _both(b, function, index)
     error = _error(b, function, got, exact, regular)
     if normal:

@@ -4,6 +4,7 @@
     compiled            the compiler, on the default device
     compiled:DEVICE     the compiler, on that device
     compiled-unfused    the compiler without fusion
+    compiled-expanded   the compiler with linear algebra in kernels of its own: the same bits on every device
     compiled-winograd   the compiler with convolutions of 3 x 3 computed in tiles, held to the bounds of those
     compiled-tuned      the compiler with matrix products cut as is quickest here, which is measured
     compiled-recut      the compiler with matrix products cut by chance, as tuning may cut them
@@ -22,8 +23,9 @@ import importlib
 import importlib.metadata
 import os
 import sys
+import traceback
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import Error, InputError
 from refxla_spec.lexer import suggestion
 
 from .base import Target, arrays, leaves
@@ -35,6 +37,7 @@ NAMES = {
     "reference": ("reference", "Reference"),
     "compiled": ("compiled", "Compiled"),
     "compiled-unfused": ("compiled", "Unfused"),
+    "compiled-expanded": ("compiled", "Expanded"),
     "compiled-tuned": ("compiled", "Tuned"),
     "compiled-recut": ("compiled", "Recut"),
     "compiled-winograd": ("compiled", "Tiled"),
@@ -46,8 +49,16 @@ NAMES = {
 def make_target(name: str) -> Target:
     """The target of that name; see this package's docstring for the names there are.
 
-    Raises InputError for a name that is not known, and for a target whose package is not installed or does not load.
+    Raises InputError for a name that is not known, and for a target whose package is not installed, does not load, or
+    whose class cannot be made.
     """
+    made = _made(name)
+    made.specification = name
+    made.name = made.name or name
+    return made
+
+
+def _made(name: str) -> Target:
     offered = {e.name: e for e in importlib.metadata.entry_points(group=ENTRY_POINTS)}
     first, _, rest = name.partition(":")
     try:
@@ -76,9 +87,14 @@ def make_target(name: str) -> Target:
         raise InputError(f"target {name} cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Target)):
         raise InputError(f"target {name} is no adapter class: derive one from refxla_conformance.targets.Target")
-    made = found()
-    made.name = made.name or name
-    return made
+    try:
+        return found()
+    except Error:
+        raise
+    except Exception as error:  # of whatever sort, of somebody else's class
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename.rsplit('/', 1)[-1]}, line {place.lineno}"
+        raise InputError(f"target {name} cannot be made: {type(error).__name__}: {error} ({where})") from error
 
 
 def target_names() -> list[str]:

@@ -17,6 +17,7 @@ class Target:
     A target that is named on the command line as `package.module:Class` is made without arguments.
     """
 
+    specification: str = ""  # what the user asked make_target for, by which it can be made again
     name: str = ""  # a short word; known differences go by it (differences/), reports by what the user asked for
     flushes_subnormals: bool = False  # whether it takes subnormal numbers for zero, or gives zero in their place
     devices: int = 1  # the most devices that a program may run on (its replicas times its partitions)

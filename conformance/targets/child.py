@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from refxla_spec import errors
 
-START = 120.0  # seconds that a child may take to import what it needs, on a busy machine
+START = 120.0  # seconds that a child may take to import what it needs, on a busy machine: none of its time limit
 
 
 class ChildDied(Exception):
@@ -56,11 +56,15 @@ class Child:
         return self.receive()
 
     def send(self, *question: Any, limit: float) -> None:
-        """Put a question; a child is started for it if there is none."""
-        if self._process is None or self._process.poll() is not None:
+        """Put a question; a child is started for it if there is none.
+
+        The child ends itself `limit` seconds after it has begun with the question (`restart_clock`); the parent, which
+        does not see when that is, ends a child that has not done so by then, START seconds later if it was started.
+        """
+        starts = self._process is None or self._process.poll() is not None
+        if starts:
             self._start()
-            limit += START
-        self._deadline = time.monotonic() + limit
+        self._deadline = time.monotonic() + limit + (START if starts else 0)
         self._words.seek(0)  # the child writes from there on, too: it is one open file
         self._words.truncate()
         try:
@@ -151,13 +155,24 @@ def serve(functions: Mapping[str, Callable[..., Any]]) -> None:
             limit, name, *arguments = _read(sys.stdin.buffer)
         except EOFError:
             return
-        signal.setitimer(signal.ITIMER_REAL, limit)  # the signal ends the process, whatever it is doing
+        global _limit
+        _limit = limit if limit < FOREVER else 0.0
+        restart_clock()
         try:
             reply = (True, functions[name](*arguments))
         except Exception as error:  # whatever it is, it is the answer
             reply = (False, (type(error).__name__, str(error), vars(error) if isinstance(error, errors.Error) else {}))
         signal.setitimer(signal.ITIMER_REAL, 0)
         _write(answers, reply)
+
+
+FOREVER = 1e8  # seconds, beyond which there is no limit
+_limit = 0.0  # seconds for the question at hand; 0 for any
+
+
+def restart_clock() -> None:
+    """In a child, of a function that had to prepare something first: the time limit begins now."""
+    signal.setitimer(signal.ITIMER_REAL, _limit)  # the signal ends the process, whatever it is doing
 
 
 def _die_with(parent: int) -> None:

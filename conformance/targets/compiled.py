@@ -13,7 +13,7 @@ from refxla_spec.types import Value
 
 import refxla
 from refxla.compiler.driver import Request, compile_request, plan_module
-from refxla.device.tile_configurations import SPACE, Choice, signature
+from refxla.device.tile_configurations import SPACE, TileConfiguration, signature
 from refxla.ir.fingerprint import Source
 from refxla.passes.winograd_convolution import rewritten
 from refxla.runtime import devices
@@ -75,6 +75,18 @@ class Unfused(Compiled):
         self.name = "compiled-unfused"
 
 
+class Expanded(Compiled):
+    """The same with linear algebra in kernels (`linear_algebra="expanded"`), as on devices with memory of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "compiled-expanded"
+
+    def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:
+        executable = refxla.compile(module, linear_algebra="expanded")
+        return lambda arguments: arrays(executable(*leaves(list(arguments))))
+
+
 class Tuned(Compiled):
     """The same with matrix products cut as is quickest on this device (`tune=True`): those that are large enough to be
     measured, which takes ten seconds each."""
@@ -99,8 +111,8 @@ class Recut(Compiled):
         device = devices.choose(self.device)[0]
         fusions = plan_module(module, device.target)[1].plan.fusions
         names = [signature(f) for f in fusions if f.kind in ("dot", "convolution")]
-        choices = {name: _drawn(name) for name in names}
-        target = replace(device.target, choices=choices)
+        configurations = {name: _drawn(name) for name in names}
+        target = replace(device.target, tile_configurations=configurations)
         executable = compile_request(Request(Source.of(module), device, (), target))
         return lambda arguments: arrays(executable(*leaves(list(arguments))))
 
@@ -120,7 +132,7 @@ class Tiled(Compiled):
         return super().load(self.meant(module))
 
 
-def _drawn(name: str) -> Choice:
-    """A choice for a product, the same at every run; None leaves a field to the rules."""
+def _drawn(name: str) -> TileConfiguration:
+    """A tile configuration for a product, the same at every run; None leaves a field to the rules."""
     draw = random.Random(name)
-    return Choice(**{field: draw.choice((None, *values)) for field, values in SPACE.items()})
+    return TileConfiguration(**{field: draw.choice((None, *values)) for field, values in SPACE.items()})

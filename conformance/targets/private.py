@@ -13,6 +13,7 @@ import subprocess
 import sys
 from functools import cache
 
+DEVICES = 4  # how many the CPU is divided into
 OLDEST = "0.10"  # release of jaxlib; those before have the names elsewhere
 NAMES = (  # module:attributes
     "jaxlib._hlo:hlo_module_from_text",
@@ -26,6 +27,17 @@ NAMES = (  # module:attributes
     "jaxlib.lapack:_lapack.initialize",
     "jaxlib.mlir.dialects.stablehlo:eval_module",
 )
+
+
+def environment(more: str = "") -> dict[str, str]:
+    """What a child with JAX runs under, with `more` flags of XLA; roundings of f16 and bf16 are kept."""
+    flags = f"{more} --xla_allow_excess_precision=false --xla_force_host_platform_device_count={DEVICES}"
+    return {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "1",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
 
 
 def version() -> str:

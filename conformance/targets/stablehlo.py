@@ -15,8 +15,8 @@ from refxla_spec.types import Value
 
 from .base import Target, leaves
 from .child import Child, ChildDied
-from .private import version
-from .xla_cpu import LIMIT, environment, written
+from .private import environment, version
+from .xla_cpu import LIMIT, written
 
 # What the interpreter says, as it ends its process, of what it does not have.
 _NOT_THERE = (

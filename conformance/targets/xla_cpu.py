@@ -11,7 +11,6 @@ Where XLA:CPU differs from the specification on purpose or by mistake stands in 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,25 +23,13 @@ from refxla_spec.types import Value
 
 from .base import Target, leaves
 from .child import Child, ChildDied, ChildError
-from .private import missing, version
+from .private import DEVICES, environment, missing, version
 from .sized import at_their_sizes, is_sized, static_arguments, static_form
 
 LIMIT = 120.0  # seconds for one question
-DEVICES = 4  # how many the CPU is divided into
 
 if missing():
     raise ModuleNotFoundError(missing())
-
-
-def environment(more: str = "") -> dict[str, str]:
-    """What a child with JAX runs under, with `more` flags of XLA; roundings of f16 and bf16 are kept."""
-    flags = f"{more} --xla_allow_excess_precision=false --xla_force_host_platform_device_count={DEVICES}"
-    return {
-        "JAX_PLATFORMS": "cpu",
-        "JAX_ENABLE_X64": "1",
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
 
 
 def written(module: Module) -> str:

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
 
+from ..arguments import positive, whole
 from ..targets.child import Child, ChildDied, ChildError
 from . import __doc__ as description
 from .extract import Text, corpus
@@ -44,8 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--again", action="store_true", help="ask again for the rows of --rows that are not agreed")
     parser.add_argument("--list", action="store_true", help="bring the texts that judged.json lists up to date")
-    parser.add_argument("-j", "--jobs", metavar="N", type=int, default=2, help="processes (2)")
-    parser.add_argument("--limit", metavar="SECONDS", type=float, default=60.0, help="for one text (60)")
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole(1), default=2, help="processes (2)")
+    parser.add_argument("--limit", metavar="SECONDS", type=positive, default=60.0, help="for one text (60)")
     options = parser.parse_args(arguments)
     try:
         found = corpus(options.checkout)

@@ -126,13 +126,18 @@ def _read(text: str) -> tuple[str, str, Module | None]:
         return (outcome if theirs is None else BOTH_REFUSE), (f"[{label}] " if label else "") + _line(problem), None
     if theirs is not None:
         return ONLY_HERE, theirs, None
-    if any(i.opcode == "constant" and np.size(i.literal) > ELEMENTS for i in module.instructions()):
+    if any(i.opcode == "constant" and _elements(i.shape) > ELEMENTS for i in module.instructions()):
         return NOT_RUN, "it is large", None  # and so would be what is printed
     problem = _printed_otherwise(module)
     if problem:
         return PRINTED, problem, None
     reason = _not_to_be_run(module)
     return (NOT_RUN, reason, None) if reason else (AGREED, "", module)
+
+
+def _elements(shape: Shape) -> int:
+    """How many elements a value has, those of a tuple together."""
+    return sum(s.size for s in leaves(shape) if s.is_array)
 
 
 def _xla_refusal(text: str) -> str | None:
@@ -186,10 +191,10 @@ def _not_to_be_run(module: Module) -> str:
             return "it is a program for several devices"
         if opcode in ("rng", "rng-get-and-update-state", "partition-id", "replica-id"):
             return f"its results are not determined ({opcode})"
-        elements += sum(s.size for s in leaves(i.shape) if s.is_array)
+        elements += _elements(i.shape)
         if opcode in ("dot", "convolution") and _products(i.shape, [o.shape for o in i.operands]) > WORK:
             return "it is large"
-        if opcode == "reduce-window" and sum(s.size for s in leaves(i.shape)) * prod(d.size for d in i.window) > WORK:
+        if opcode == "reduce-window" and _elements(i.shape) * prod(d.size for d in i.window) > WORK:
             return "it is large"
     if any(p.shape.is_dynamic for p in module.entry.parameters):
         return "its parameters have dynamic shapes"

@@ -14,3 +14,13 @@ cdef class Block:
 
 # A block of at least `size` bytes with undefined contents. Raises MemoryError.
 cdef Block take(size_t size)
+
+
+# Memory for at least `size` bytes, with undefined contents; NULL if there is none. `order` is set to what give_back
+# takes with it. Both may be called without the GIL.
+cdef void* obtain(size_t size, int* order) noexcept nogil
+cdef void give_back(void* data, int order) noexcept nogil
+
+# Bytes in memory that is out, and the most that ever were.
+cdef size_t live_bytes() noexcept nogil
+cdef size_t peak_bytes() noexcept nogil

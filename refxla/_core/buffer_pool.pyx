@@ -4,7 +4,8 @@ A result of a call lies in a Block, which is the base object of the array that t
 pool when the array and all views of it are gone, and only then. Fresh pages cost more than most arithmetic (the kernel
 clears each one when it is first touched), so what was used once is kept for the next call.
 
-Free blocks are kept in one list for each size class, four classes to an octave. All functions run under the GIL.
+Free blocks are kept in one list for each size class, four classes to an octave. Memory is obtained and given back
+without the GIL (the buffers of the PJRT plugin lie in the same pool), so a mutex guards the lists.
 """
 
 cimport cython
@@ -18,6 +19,19 @@ cdef extern from "stdlib.h" nogil:
 cdef extern from "sys/mman.h" nogil:
     int madvise(void* address, size_t length, int advice)
     int MADV_HUGEPAGE
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+
+    static pthread_mutex_t rx_pool = PTHREAD_MUTEX_INITIALIZER;
+    """
+    ctypedef struct pthread_mutex_t:
+        pass
+    pthread_mutex_t rx_pool
+    int pthread_mutex_lock(pthread_mutex_t*) noexcept nogil
+    int pthread_mutex_unlock(pthread_mutex_t*) noexcept nogil
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil, void (*child)() noexcept nogil)
 
 cdef extern from "unistd.h" nogil:
     long sysconf(int name)
@@ -33,6 +47,7 @@ cdef enum:
 cdef void* _free[CLASSES]  # the heads of lists that are linked through the first word of each free block
 cdef size_t _kept = 0  # bytes in these lists
 cdef size_t _live = 0  # bytes in blocks that are out
+cdef size_t _peak = 0  # the most that there were of these
 cdef size_t _limit = max(<size_t> 256 << 20, <size_t> sysconf(_SC_PHYS_PAGES) * <size_t> sysconf(_SC_PAGESIZE) // 4)
 
 cdef int i
@@ -79,32 +94,46 @@ cdef class Block:
 
 
 cdef Block take(size_t size):
-    global _kept, _live
-    cdef int order = order_of(size)
-    cdef size_t room
-    if order >= CLASSES:
+    cdef int order = -1
+    cdef void* data
+    if order_of(size) >= CLASSES:
         raise MemoryError(f"{size} bytes are more than an address space holds")
-    room = capacity(order)
     cdef Block block = Block.__new__(Block)
-    cdef void* data = _free[order]
+    data = obtain(size, &order)
+    if data == NULL:
+        raise MemoryError(f"no memory for {size} bytes")
+    block.data = data
+    block.size = size
+    block.order = order
+    return block
+
+
+cdef void* obtain(size_t size, int* order) noexcept nogil:
+    global _kept, _live, _peak
+    cdef size_t room
+    cdef void* data
+    order[0] = order_of(size)
+    if order[0] >= CLASSES:
+        return NULL
+    room = capacity(order[0])
+    pthread_mutex_lock(&rx_pool)
+    data = _free[order[0]]
     if data != NULL:
-        _free[order] = (<void**> data)[0]
+        _free[order[0]] = (<void**> data)[0]
         _kept -= room
     else:
         data = fresh(room)
         if data == NULL and _kept:
-            trim()
+            release_all()
             data = fresh(room)
-        if data == NULL:
-            raise MemoryError(f"no memory for {size} bytes")
-    block.data = data
-    block.size = size
-    block.order = order
-    _live += room
-    return block
+    if data != NULL:
+        _live += room
+        _peak = max(_peak, _live)
+    pthread_mutex_unlock(&rx_pool)
+    return data
 
 
-cdef void* fresh(size_t room) noexcept:
+cdef void* fresh(size_t room) noexcept nogil:
     cdef void* data = NULL
     cdef size_t alignment = LINE if room < 16 * PAGE else PAGE if room < 2 * HUGE_PAGE else HUGE_PAGE
     if posix_memalign(&data, alignment, room):
@@ -114,22 +143,24 @@ cdef void* fresh(size_t room) noexcept:
     return data
 
 
-cdef void give_back(void* data, int order) noexcept:
+cdef void give_back(void* data, int order) noexcept nogil:
     global _kept, _live
     cdef size_t room = capacity(order)
+    pthread_mutex_lock(&rx_pool)
     _live -= room
     if _kept + room > _limit:
-        trim()  # sizes that were wanted once: start again rather than choose among them
+        release_all()  # sizes that were wanted once: start again rather than choose among them
     if room > _limit:
         free(data)
-        return
-    (<void**> data)[0] = _free[order]
-    _free[order] = data
-    _kept += room
+    else:
+        (<void**> data)[0] = _free[order]
+        _free[order] = data
+        _kept += room
+    pthread_mutex_unlock(&rx_pool)
 
 
-cpdef size_t trim() noexcept:
-    """Return all memory that no array uses to the system. Gives the number of bytes."""
+cdef size_t release_all() noexcept nogil:
+    """Return all memory that no array uses to the system; the caller holds the mutex. Gives the number of bytes."""
     global _kept
     cdef int order
     cdef void* data
@@ -141,6 +172,34 @@ cpdef size_t trim() noexcept:
             free(data)
     _kept = 0
     return released
+
+
+cpdef size_t trim() noexcept:
+    """Return all memory that no array uses to the system. Gives the number of bytes."""
+    cdef size_t released
+    pthread_mutex_lock(&rx_pool)
+    released = release_all()
+    pthread_mutex_unlock(&rx_pool)
+    return released
+
+
+cdef void lock_pool() noexcept nogil:
+    pthread_mutex_lock(&rx_pool)
+
+
+cdef void unlock_pool() noexcept nogil:
+    pthread_mutex_unlock(&rx_pool)
+
+
+pthread_atfork(lock_pool, unlock_pool, unlock_pool)  # a forked process has a pool that nobody is changing
+
+
+cdef size_t live_bytes() noexcept nogil:
+    return _live
+
+
+cdef size_t peak_bytes() noexcept nogil:
+    return _peak
 
 
 def allocate(size: int) -> Block:

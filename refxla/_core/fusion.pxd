@@ -1,23 +1,27 @@
 # The contract of the fusion scheduler: groups of nodes of a graph, each to be one kernel.
 
 from refxla._core.graph cimport (
-    Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE, K_WINDOW,
+    Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_LIBRARY, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE,
+    K_WINDOW,
     N_CONTROL, N_ELEMENTWISE, N_HERO, N_INLINE, N_MOVEMENT, N_SOURCE,
     R_BROADCAST, R_FULL, R_MEMORY, R_OTHER, R_PACKED, R_SAME, R_UPDATE, R_WINDOW,
 )
+from refxla._core.index_maps cimport IndexMaps
 
 cdef class Group:
     cdef public int number, kind
     cdef public int space        # dimensions it runs over, as Graph.space; minus the signature for a reduction
     cdef public int signature    # of a reduction
     cdef public dict tags        # member -> tag: at which index it is evaluated
-    cdef public dict evaluations # member -> how often
+    cdef public dict evaluations  # member -> how often
+    cdef public dict maps        # member -> set of the index maps at which it is evaluated; None: not known
     cdef public set outputs      # members that are written to memory
     cdef public list heroes
     cdef public bint alive
 
 cdef class Scheduler:
     cdef Graph g
+    cdef IndexMaps maps
     cdef double byte_ns, operation_ns, launch_ns  # see Costs of analysis/cost_analysis.py
     cdef bint fuse
     cdef bint shared
@@ -27,12 +31,17 @@ cdef class Scheduler:
 
     cdef Group new_group(self, int p, int kind)
     cdef void add(self, Group group, int p, int tag, double evaluations)
+    cdef void write(self, Group group, int p)
     cdef void refuse(self, int p, Group group, int reason, double saved=*, double cost=*)
     cdef visit(self, int p)
     cdef int tag_of(self, Group group, int p, list edges)
+    cdef list edges_from(self, Group group, int p)
+    cdef set maps_of(self, Group group, int p, list edges)
+    cdef set known_maps(self, Group group, int p)
     cdef int user_of(self, int e)
     cdef double evaluations_of(self, Group group, int p, list edges, int tag)
     cdef int obstacle(self, Group group, int p, list edges)
+    cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)
     cdef bint closes_cycle(self, int host, users)
     cdef place_elemental(self, int p, dict users, bint in_memory)

@@ -29,11 +29,14 @@ REASONS = (
     "only changes of index and type are done while a product packs its operands",
     "its rows are too long to be reduced one after the other",
     "fusion is left out",
+    "its code would be written once for each of too many ways in which the kernel indexes it",
 )
 cdef enum:
-    NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED
+    NEEDS_MEMORY, SHARED, AMPLIFIED, SECOND_HERO, INDEX, CYCLE, TOO_LARGE, RUNS_OTHERS, NOT_LIGHT, ROWS, NOT_ASKED, CODE
 
 cdef int LARGEST = 200  # members of a group
+cdef int MOST_MAPS = 15  # at which a member is evaluated: its code is written once for each
+cdef long long MOST_COPIED = 16  # statements that are written again rather than that a small value is stored
 cdef double SLIGHT = 64  # bytes that may be read again
 cdef long long FAR = 1 << 20  # bytes: a larger value does not stay in a core's caches
 cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads again: longer ones are split among items
@@ -41,6 +44,11 @@ cdef long long LONGEST_ROW = 1 << 17  # elements of a row that one item reads ag
 cdef enum:  # the tag of a member: at which index it is evaluated
     FULL = 0    # the index that the group runs over
     OTHER = -1  # any other; a positive tag is the signature of the kept dimensions of a reduction
+
+
+cdef enum:  # the index maps of a kernel: see IndexMaps
+    WRITTEN = 0  # of what it writes
+    REDUCED = 1  # of what a reduction reads
 
 
 cdef class Group:
@@ -53,6 +61,7 @@ cdef class Group:
         self.signature = 0
         self.tags = {}
         self.evaluations = {}
+        self.maps = None
         self.outputs = set()
         self.heroes = []
         self.alive = True
@@ -65,6 +74,7 @@ cdef class Scheduler:
         self.fuse = fuse
         self.shared = shared
         self.g = graph
+        self.maps = IndexMaps(graph)
         self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
         self.groups = []
         self.member_of = [[] for _ in range(graph.count)]
@@ -92,7 +102,14 @@ cdef class Scheduler:
     cdef void add(self, Group group, int p, int tag, double evaluations):
         group.tags[p] = tag
         group.evaluations[p] = evaluations
+        if group.maps is not None:
+            group.maps[p] = self.maps_of(group, p, self.edges_from(group, p))
         self.member_of[p].append(group.number)
+
+    cdef void write(self, Group group, int p):
+        """Make member p an output."""
+        group.outputs.add(p)
+        group.maps = None
 
     cdef void refuse(self, int p, Group group, int reason, double saved=0, double cost=0):
         self.reasons.append((p, group.number, reason, saved, cost))
@@ -157,6 +174,43 @@ cdef class Scheduler:
                 result = OTHER
         return result
 
+    cdef list edges_from(self, Group group, int p):
+        """The edges from p to members of a group."""
+        cdef int e
+        return [self.g.user_edge[e] for e in range(self.g.first_user[p], self.g.first_user[p + 1])
+                if self.g.user[e] in group.tags]
+
+    cdef set maps_of(self, Group group, int p, list edges):
+        """The index maps at which p is evaluated in a group, through the edges from its users there."""
+        cdef Graph g = self.g
+        cdef int e, u, map
+        cdef set result = set()
+        if group.maps is None:
+            group.maps = {}
+            for n in sorted(group.tags, reverse=True):
+                group.maps[n] = self.maps_of(group, n, self.edges_from(group, n))
+        if p in group.outputs:
+            result.add(REDUCED if group.kind == K_REDUCTION and group.tags[p] == FULL else WRITTEN)
+        for e in edges:
+            u = self.user_of(e)
+            if u not in group.tags:
+                continue
+            if u in group.heroes:  # whose operands are read by loops of its own
+                result.add(REDUCED if g.relation[e] == R_FULL else self.maps.through(WRITTEN, u, e))
+                continue
+            for map in group.maps[u]:
+                if map == REDUCED and g.relation[e] == R_BROADCAST and g.signature[u] == group.signature:
+                    result.add(WRITTEN)  # what the reduction keeps
+                else:
+                    result.add(self.maps.through(map, u, e))
+        return result
+
+    cdef set known_maps(self, Group group, int p):
+        """The index maps of a member, none for a single element."""
+        if self.g.elements[p] == 1:
+            return set()
+        return group.maps[p] if group.maps is not None else self.maps_of(group, p, self.edges_from(group, p))
+
     cdef int user_of(self, int e):
         """The node that edge e belongs to (binary search in `first`)."""
         cdef int low = 0, high = self.g.count - 1, middle
@@ -196,7 +250,16 @@ cdef class Scheduler:
                 return NEEDS_MEMORY
             if self.g.relation[e] == R_PACKED and not self.g.light[p]:
                 return NOT_LIGHT
-        return -1
+        return CODE if self.g.elements[p] > 1 and self.copies_much(p, len(self.maps_of(group, p, edges))) else -1
+
+    cdef bint copies_much(self, int p, long long maps):
+        """Whether the code of p is too much to be written at so many index maps.
+
+        What stays in a cache is soon read again where kernels share a launch. So there it is the code that counts.
+        """
+        if maps > MOST_MAPS:
+            return True
+        return self.shared and self.g.bytes[p] < FAR and (maps - 1) * self.g.statements[p] > MOST_COPIED
 
     cdef bint reaches(self, int start, int goal):
         """Whether a group needs, directly or not, what another makes."""
@@ -241,7 +304,7 @@ cdef class Scheduler:
                 read += g.read[g.operand[e]]
             if len(fits) > 1 and not (self.shared and self.is_slight(p, read)):
                 fits = self.merge_users(p, fits, users)
-            for tag, count in fits.values():
+            for _tag, count in fits.values():
                 inside += work * count
             inside += min(read, <double>g.bytes[p] * 2) * self.byte_ns * (len(fits) - 1)
             apart = work * g.elements[p] + g.bytes[p] * self.byte_ns * (1 + len(fits)) + self.launch_ns
@@ -258,7 +321,7 @@ cdef class Scheduler:
             group = self.groups[number]
             if self.can_output(group, p, tag) and not self.closes_cycle(number, users):
                 self.add(group, p, tag, count)
-                group.outputs.add(p)
+                self.write(group, p)
                 return
         self.new_group(p, K_LOOP)
 
@@ -278,7 +341,7 @@ cdef class Scheduler:
             return g.bytes[p] >= FAR or (g.is_row[hero] and self.rows_fit(hero))
         if group.kind == K_REDUCTION:
             return tag == group.signature
-        return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_SELECT)
+        return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_SELECT, K_LIBRARY)
 
     cdef place_hero(self, int p, dict users, bint in_memory):
         cdef Graph g = self.g
@@ -299,7 +362,7 @@ cdef class Scheduler:
                 self.host(group, p, tag)
                 outside = [n for n in users if n != number and not self.takes_in(group, self.groups[n], p, users)]
                 if in_memory or outside:
-                    group.outputs.add(p)
+                    self.write(group, p)
                     for other in outside:
                         self.refuse(p, self.groups[other], SHARED)
                 return
@@ -387,6 +450,8 @@ cdef class Scheduler:
         for n in tags:
             if n in group.tags and group.tags[n] != tags[n] and (n in group.outputs or n in other.outputs):
                 return False
+            if n in group.tags and len(self.known_maps(group, n)) + len(self.known_maps(other, n)) > MOST_MAPS:
+                return False  # at most: the maps of the other are not those they become
         other.tags = tags
         self.merge(group, other)
         return True
@@ -405,6 +470,7 @@ cdef class Scheduler:
             tag = g.signature[p]
         group.kind = g.kind[p]
         group.heroes.append(p)
+        group.maps = None
         self.add(group, p, tag, g.elements[p])
 
     # -- merging groups -------------------------------------------------------------------------------------------
@@ -430,6 +496,7 @@ cdef class Scheduler:
             else:
                 self.add(into, n, tag, other.evaluations[n])
         into.outputs |= other.outputs
+        into.maps = None
         into.heroes += [h for h in other.heroes if h not in into.heroes]
         other.alive = False
         other.tags = {}
@@ -440,6 +507,8 @@ cdef class Scheduler:
             return False
         shared = [n for n in a.tags if n in b.tags]
         if any(a.tags[n] != b.tags[n] and (n in a.outputs or n in b.outputs) for n in shared):
+            return False
+        if any(self.copies_much(n, len(self.known_maps(a, n) | self.known_maps(b, n))) for n in shared):
             return False
         return self.independent(a, b)
 
@@ -478,7 +547,6 @@ cdef class Scheduler:
                     if self.mergeable(a, self.groups[number]):
                         self.merge(a, self.groups[number])
                         same.remove(number)
-
 
     cdef set pointwise_inputs(self, Group group):
         """What a loop, or the epilogue of a dot, reads from memory at the index that it writes, and at no other."""

@@ -27,8 +27,9 @@ cpdef enum Kind:  # kind[n]: which emitter a kernel around the node needs; KIND_
     K_SELECT = 5
     K_SCATTER = 6
     K_SORT = 7
-    K_UPDATE = 8
-    K_CONTROL = 9
+    K_LIBRARY = 8
+    K_UPDATE = 9
+    K_CONTROL = 10
 
 cdef class Graph:
     cdef public list instructions   # per node: its instructions, the operation first
@@ -49,6 +50,7 @@ cdef class Graph:
     cdef public int[::1] is_column  # a reduce of columns that one kernel may go over again: 1 or 2 (columns_fit)
     cdef public long long[::1] elements, bytes
     cdef public long long[::1] read        # bytes that reading it takes: for a broadcast, those of its operand
+    cdef public long long[::1] statements  # of its code where all that it is computed from is fused, or MOST_STATEMENTS
     cdef public long long[::1] window      # elements combined for one element of the result
     cdef public long long[::1] row_length
     cdef public double[::1] flops   # per element
@@ -57,6 +59,7 @@ cdef class Graph:
     cdef public int[::1] first_user, user, user_edge
 
     cdef _fill(self, list edges)
+    cdef long long _statements(self, int k, int end)
     cdef _node(self, int k, instruction)
     cdef int _intern(self, dict table, key)
     cdef int _relation(self, int k, instruction, int position, leaf)

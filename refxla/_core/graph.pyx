@@ -8,9 +8,12 @@ through. Nodes are numbered in the order of the computation, so operands have sm
 import numpy as np
 
 from refxla.analysis.reduction_order import columns_fit
+from refxla.ir.literals import is_splat
 from refxla.ir.op_table import (
     ANY_INDEX, CONTROL, ELEMENTWISE, HERO, IN_MEMORY, MOVEMENT, PACKED, ROWS, SOURCE, UPDATE, WHOLE, WINDOWED, row,
 )
+
+cdef long long MOST_STATEMENTS = 1 << 20  # that are counted: a value that is read twice has them twice
 
 cdef dict GROUP = {SOURCE: N_SOURCE, ELEMENTWISE: N_ELEMENTWISE, MOVEMENT: N_MOVEMENT, HERO: N_HERO, CONTROL: N_CONTROL}
 cdef dict RELATION = {
@@ -18,7 +21,9 @@ cdef dict RELATION = {
 }
 
 # The kinds of fusions, in the order of the enumeration in the .pxd: the emitters of the operation table among them.
-KIND_NAMES = dict(enumerate(("loop", *(r.kind for r in ROWS.values() if r.group == HERO), "update", "control")))
+KIND_NAMES = dict(
+    enumerate(("loop", *dict.fromkeys(r.kind for r in ROWS.values() if r.group == HERO), "update", "control"))
+)
 cdef dict KIND = {name: kind for kind, name in KIND_NAMES.items()}
 
 
@@ -81,6 +86,7 @@ cdef class Graph:
         self.elements = np.zeros(n, np.int64)
         self.bytes = np.zeros(n, np.int64)
         self.read = np.zeros(n, np.int64)
+        self.statements = np.zeros(n, np.int64)
         self.window = np.ones(n, np.int64)
         self.row_length = np.zeros(n, np.int64)
         self.is_row = np.zeros(n, np.int32)
@@ -100,6 +106,7 @@ cdef class Graph:
                 self.relation[at] = self._relation(k, i, position, leaf)
                 at += 1
             # A broadcast is read as what it repeats.
+            self.statements[k] = self._statements(k, at)
             self.read[k] = self.read[self.operand[at - 1]] if i.opcode == "broadcast" else self.bytes[k]
             if self.group[k] == N_INLINE:
                 self.read[k] = 0
@@ -116,6 +123,16 @@ cdef class Graph:
                 self.user[fill[o]] = k
                 self.user_edge[fill[o]] = at
                 fill[o] += 1
+
+    cdef long long _statements(self, int k, int end):
+        cdef long long result = 0 if self.light[k] else 1  # a load of what is in memory is one
+        cdef int e
+        if self.group[k] == N_INLINE:
+            return 0
+        if self.group[k] in (N_ELEMENTWISE, N_MOVEMENT):
+            for e in range(self.first[k], end):
+                result += self.statements[self.operand[e]]
+        return min(result, MOST_STATEMENTS)
 
     cdef _node(self, int k, i):
         r = row(i)
@@ -188,12 +205,3 @@ cdef list root_leaves(i, dict opened):
     if i in opened:
         return [leaf for e in opened[i] for leaf in root_leaves(e, opened)]
     return [i]
-
-
-def is_splat(array):
-    """Whether all elements of an array have the same bits (so that it is a scalar, broadcast)."""
-    if not isinstance(array, np.ndarray) or array.size == 0:
-        return False
-    flat = np.ascontiguousarray(array).reshape(-1)
-    raw = flat.view(np.uint8).reshape(flat.size, -1)
-    return bool((raw == raw[0]).all())

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from refxla._core.arguments cimport Signature
+from refxla._core.lapack cimport MOST, Call
 from refxla._core.opencl cimport Handle
 
 # How kernels reach memory.
@@ -10,6 +11,13 @@ cdef enum Access:
     HOST = 0  # host pointers are SVM pointers: arguments and results are used where they lie
     SVM = 1  # memory from clSVMAlloc; arguments and results are copied
     BUFFER = 2  # cl_mem objects, and sub-buffers for what lies inside a space; arguments and results are copied
+
+
+# What a run may end with beside OpenCL's status codes, which are 0 and negative.
+cdef enum:
+    INTERRUPTED = 1  # by a signal handler that raised
+    HOST_FAILED = 3  # a host function raised
+    REENTERED = 2  # a signal handler calls the executor whose call it interrupts
 
 
 # What all launch steps of an executor have in common.
@@ -37,6 +45,19 @@ cdef struct Launch:
     int32_t number  # the kernel's number in the plan, for messages
 
 
+# One call of a library. `work` has, for each thread, memory of `call.scratch` bytes, or NULL until it needs it.
+cdef struct LibraryCall:
+    Call* call
+    void** address  # of each buffer of the plan
+    int32_t* buffers  # of each operand and result: its number; -1 where it is not in memory
+    char* first[MOST]  # in this call: where each lies
+    char** work
+    int64_t items
+    int members  # threads that share the items
+    int library_threads  # that the library may use for a matrix
+    int64_t base  # the item that the threads begin with
+
+
 # A buffer whose address differs from call to call: it lies `offset` bytes into an argument or a result.
 cdef struct Moving:
     int32_t buffer
@@ -51,7 +72,8 @@ cdef class Executor:
     cdef bint single  # the program returns one array, not a tuple
     cdef object keep  # what must outlive the executor: program, queue, context
     cdef list blocks  # what owns the host memory of the constants, the arena, the workspace
-    cdef object error  # what a signal handler raised during a call
+    cdef object error  # what a signal handler or a host function raised during a call
+    cdef list host_calls  # of each: (key, operands, results), buffers as (number, dtype, shape)
     cdef void* lock
     cdef long owner  # the thread that holds the lock, or 0
     cdef Access access
@@ -60,6 +82,8 @@ cdef class Executor:
     cdef int64_t* code
     cdef Launch* launches
     cdef int32_t launch_count
+    cdef LibraryCall* library_calls
+    cdef int32_t library_call_count
     cdef void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
     cdef int64_t* size  # of each buffer, in bytes
     cdef Moving* moving
@@ -69,7 +93,7 @@ cdef class Executor:
     cdef void** staged_inputs  # where a device without access to host memory has the arguments
     cdef void** staged_outputs
     cdef list owned  # device memory to release: (is it a cl_mem, its address)
-    cdef int64_t* turn  # of each Repeat: the turn it is in
+    cdef int64_t* iteration  # of each Repeat: the one it is in
     cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that an error came from, or -1
 
@@ -80,14 +104,23 @@ cdef class Executor:
     cdef object root(self, size_t size, object content)
     cdef object zeroed(self, size_t size)
     cdef object inside(self, object root, size_t offset, size_t size)
-    cdef int acquire(self) except -1
-    cdef int fail(self, int status) except -1
+
+    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. `fail` raises the
+    # error of what a run, or acquire, ended with; it is called before release.
+    cdef int acquire(self) noexcept nogil
     cdef int run(self) noexcept nogil
+    cdef int fail(self, int status) except -1
+    cdef void release(self) noexcept nogil
+
     cdef int interpret(self) noexcept nogil
     cdef int launch(self, Launch* step) noexcept nogil
+    cdef int library_call(self, LibraryCall* step) noexcept nogil
     cdef int count(self, int64_t* repeat) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
     cdef int move(self) noexcept nogil
     cdef int fetch(self) noexcept nogil
     cdef int interrupted(self) noexcept nogil
+    cdef int host_call(self, int64_t n) noexcept nogil
+    cdef int call_host(self, int64_t n) except -1
+    cdef object array_of(self, tuple buffer)

@@ -1,35 +1,29 @@
 """The executor: a plan as a flat list of numbers, and the loop that runs it on an OpenCL queue.
 
-The steps of a plan become code for a machine with eight instructions, whose only registers are its place in the code,
-the table of buffer addresses, and the turn that each counted loop is in:
+The steps of a plan become code for a machine with ten instructions, whose only registers are its place in the code,
+the table of buffer addresses, and the iteration that each counted loop is in:
 
     LAUNCH step                     enqueue a kernel
     COPY source target              enqueue a copy from buffer to buffer
+    CALL n                          wait, then call a function of the host
+    LIBRARY n                       wait, then call a function of a library
     JUMP to
     UNLESS buffer to                wait, then jump where the pred in a buffer is false
     SWITCH buffer kind n to...      wait, then jump by a pred (kind 0) or an s32 (kind 1)
-    REPEAT n turns counter table to begin turn 0 of counted loop n, or jump if it has no turns
-    NEXT n turns counter table to   begin the next turn and jump, or go on after the last one
+    REPEAT n trips counter table to begin iteration 0 of counted loop n, or jump if it has none
+    NEXT n trips counter table to   begin the next iteration and jump, or go on after the last one
     END
 
-No Python object is touched while it runs, and the GIL is free. The host waits for the device at the end of a call, and
-before that only to read a predicate. Where there are several queues, which then run what they are given in the calling
-thread, the items of a launch are shared out among threads (thread_pool.pyx), and a launch ends before the next begins.
+No Python object is touched while it runs, and the GIL is free, but for host functions. The host waits for the device at
+the end of a call, and before that only to read a predicate. Where there are several queues, which then run what they are
+given in the calling thread, the items of a launch are shared out among threads (thread_pool.pyx), and a launch ends
+before the next begins. The matrices that a library is called for are shared out in the same way.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.pythread cimport (
-    NOWAIT_LOCK,
-    PyThread_acquire_lock,
-    PyThread_allocate_lock,
-    PyThread_free_lock,
-    PyThread_get_thread_ident,
-    PyThread_release_lock,
-    WAIT_LOCK,
-)
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cimport numpy as np
@@ -38,18 +32,35 @@ from refxla._core.thread_pool cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
 from refxla._core.arguments cimport Signature
 from refxla._core.buffer_pool cimport Block, take
+from refxla._core.lapack cimport Routine, hold_threads, release_threads, run_matrices
+
+cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not say
+    enum:
+        WAIT_LOCK
+        NOWAIT_LOCK
+    void* PyThread_allocate_lock()
+    void PyThread_free_lock(void* lock)
+    int PyThread_acquire_lock(void* lock, int wait)
+    void PyThread_release_lock(void* lock)
+    long PyThread_get_thread_ident()
 
 import numpy
 
 from refxla.ir import plan as plans
+from refxla.runtime import host_calls
 from refxla._core.opencl import status_name
 from refxla_spec.errors import DeviceError, Error
 
 np.import_array()
 
+cdef extern from "stdlib.h" nogil:
+    void* aligned_alloc(size_t alignment, size_t size)
+
 cdef enum:
     LAUNCH
     COPY
+    CALL
+    LIBRARY
     JUMP
     UNLESS
     SWITCH
@@ -58,10 +69,13 @@ cdef enum:
     END
 
 cdef enum:
-    INTERRUPTED = 1  # beside OpenCL's status codes, which are 0 and negative
     CHECK_SIGNALS_NS = 20_000_000
     MOST_PENDING = 1000  # launches in the queue
+    MOST_AT_ONCE = 1 << 24  # matrices
     LINE = 64  # bytes of a line of the cache, to which memory is aligned
+    OUT_OF_HOST_MEMORY = -6  # OpenCL's status
+    CHUNK_NS = 5_000_000  # matrices that take less are more at a time
+    THREAD_US = 20_000  # of work that are worth one more thread of a library's own
 
 _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 
@@ -70,14 +84,19 @@ cdef class Executor:
     """Runs a plan.
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
-    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is "host", "svm" or "buffer"
-    (see Access), `local` the size of a work group, or 0. `pointers` says how many pointers a function takes, where that is more than its kernels use. `others` are more queues of the same device, one for each thread beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises DeviceError when the device refuses something.
+    `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is
+    "host", "svm" or "buffer" (see Access), `local` the size of a work group, or 0. `pointers` says how many pointers a
+    function takes, where that is more than its kernels use. `others` are more queues of the same device, one for each
+    thread beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises
+    DeviceError when the device refuses something.
 
-    Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from several threads run one at a time.
+    Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from
+    several threads run one at a time.
     """
 
     def __cinit__(self):
         self.blocks = []
+        self.host_calls = []
         self.owned = []
         self.failed = -1
         self.lock = PyThread_allocate_lock()
@@ -117,6 +136,13 @@ cdef class Executor:
                 free(self.launches[n].bases)
                 free(self.launches[n].buffers)
                 free(self.launches[n].current)
+        if self.library_calls != NULL:
+            for n in range(self.library_call_count):
+                for who in range(self.machine.members if self.library_calls[n].work != NULL else 0):
+                    free(self.library_calls[n].work[who])
+                free(self.library_calls[n].work)
+                free(self.library_calls[n].buffers)
+        free(self.library_calls)
         for is_buffer, pointer in reversed(self.owned or ()):
             if is_buffer:
                 api.release_buffer(<Handle> <uintptr_t> pointer)
@@ -124,7 +150,7 @@ cdef class Executor:
                 api.svm_free(self.context, <void*> <uintptr_t> pointer)
         free(self.launches)
         free(self.code)
-        free(self.turn)
+        free(self.iteration)
         free(self.address)
         free(self.machine.queues)
         free(self.size)
@@ -242,9 +268,17 @@ cdef class Executor:
         self.keep += (names,)
         code = []
         steps = []
-        repeats = assemble(self.plan, self.plan.steps, code, steps, 0)
+        calls = []
+        libraries = []
+        repeats = assemble(self.plan, self.plan.steps, code, steps, calls, libraries, 0)
+        for step in calls:
+            parts = [
+                tuple((b, self.plan.buffers[b].shape.element_type.dtype, self.plan.buffers[b].shape.dimensions) for b in part)
+                for part in (step.operands, step.results)
+            ]
+            self.host_calls.append((step.key, *parts))
         code.append(END)
-        self.turn = <int64_t*> table(repeats, sizeof(int64_t))
+        self.iteration = <int64_t*> table(repeats, sizeof(int64_t))
         self.code = <int64_t*> table(len(code), sizeof(int64_t))
         for n in range(len(code)):
             self.code[n] = code[n]
@@ -272,6 +306,35 @@ cdef class Executor:
             status = made(launch, 0)
             if status != SUCCESS:
                 raise DeviceError(f"kernel {kernel.name} ({function}) cannot be made: {status_name(status)}")
+
+        self.prepare_library_calls(libraries)
+
+    def prepare_library_calls(self, calls):
+        """Make the steps that call a library."""
+        cdef int32_t n, a
+        cdef LibraryCall* made
+        cdef Routine routine
+        if calls and self.access != HOST:
+            raise DeviceError(f"{self.plan.name} calls {calls[0].function}, and the device does not use the host's memory")
+        self.library_calls = <LibraryCall*> table(len(calls), sizeof(LibraryCall))
+        self.library_call_count = len(calls)
+        for n, step in enumerate(calls):
+            made = &self.library_calls[n]
+            buffers = [-1 if b is None else b for b in (*step.operands, *step.results)]
+            routine = Routine(step.function, step.sizes, step.flags, step.bytes, [b >= 0 for b in buffers])
+            self.keep += (routine,)
+            made.call = &routine.call
+            made.address = self.address
+            made.items = step.items
+            threads = 1 + int(step.us / THREAD_US)
+            made.members = min(self.machine.members, step.items)
+            if threads > 1 and step.items * 4 <= self.machine.members:
+                made.members = 1
+            made.library_threads = 1 if made.members > 1 else threads
+            made.buffers = <int32_t*> table(len(buffers), sizeof(int32_t))
+            made.work = <char**> table(self.machine.members, sizeof(char*))
+            for a in range(len(buffers)):
+                made.buffers[a] = buffers[a]
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
@@ -306,7 +369,10 @@ cdef class Executor:
     cdef int execute(self, void** data, list results) except -1:
         """Run with the arguments' data, each of the parameter's type and shape, into `results`."""
         cdef int n, status
-        self.acquire()
+        with nogil:
+            status = self.acquire()
+        if status == REENTERED:
+            self.fail(status)
         try:
             for n in range(self.signature.parameter_count):
                 self.inputs[n] = data[n]
@@ -317,25 +383,29 @@ cdef class Executor:
             if status != SUCCESS:
                 self.fail(status)
         finally:
-            self.owner = 0
-            PyThread_release_lock(self.lock)
+            self.release()
         return 0
 
-    cdef int acquire(self) except -1:
+    cdef int acquire(self) noexcept nogil:
         cdef long here = PyThread_get_thread_ident()
         if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             if self.owner == here:
-                raise Error("an executable cannot be called from a signal handler that runs during its own call")
-            with nogil:
-                PyThread_acquire_lock(self.lock, WAIT_LOCK)
+                return REENTERED
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
         self.owner = here
-        return 0
+        return SUCCESS
+
+    cdef void release(self) noexcept nogil:
+        self.owner = 0
+        PyThread_release_lock(self.lock)
 
     cdef int fail(self, int status) except -1:
         """Raise what ended the run."""
-        if status == INTERRUPTED:
+        if status == INTERRUPTED or status == HOST_FAILED:
             error, self.error = self.error, None
             raise error
+        if status == REENTERED:
+            raise Error("an executable cannot be called from a signal handler that runs during its own call")
         where = ""
         if self.failed >= 0:
             where = f"kernel {self.plan.kernels[self.launches[self.failed].number].name} of "
@@ -361,10 +431,8 @@ cdef class Executor:
         cdef int status = SUCCESS
         cdef uint8_t pred
         cdef int32_t index
-        cdef timespec now
         cdef int64_t checked
-        clock_gettime(CLOCK_MONOTONIC, &now)
-        checked = now.tv_sec * 1_000_000_000 + now.tv_nsec
+        checked = clock_ns()
         while True:
             if code[at] == LAUNCH:
                 status = self.launch(&self.launches[code[at + 1]])
@@ -377,8 +445,18 @@ cdef class Executor:
                 if status != SUCCESS:
                     return status
                 at += 3
+            elif code[at] == CALL:
+                status = self.host_call(code[at + 1])
+                if status != SUCCESS:
+                    return status
+                at += 2
+            elif code[at] == LIBRARY:
+                status = self.library_call(&self.library_calls[code[at + 1]])
+                if status != SUCCESS:
+                    return status
+                at += 2
             elif code[at] == REPEAT:
-                self.turn[code[at + 1]] = 0
+                self.iteration[code[at + 1]] = 0
                 if code[at + 2] == 0:
                     at = code[at + 5]
                     continue
@@ -390,8 +468,8 @@ cdef class Executor:
                 target = code[at + 1]
                 if code[at] == NEXT:
                     target = code[at + 5]
-                    self.turn[code[at + 1]] += 1
-                    if self.turn[code[at + 1]] >= code[at + 2]:
+                    self.iteration[code[at + 1]] += 1
+                    if self.iteration[code[at + 1]] >= code[at + 2]:
                         at += 6
                         continue
                     status = SUCCESS
@@ -403,12 +481,10 @@ cdef class Executor:
                     if status != SUCCESS:
                         return status
                 if target < at:  # a loop's next iteration: time to see whether the user wants to stop
-                    clock_gettime(CLOCK_MONOTONIC, &now)
-                    if now.tv_sec * 1_000_000_000 + now.tv_nsec - checked > CHECK_SIGNALS_NS:
+                    if clock_ns() - checked > CHECK_SIGNALS_NS:
                         if self.interrupted():
                             return INTERRUPTED
-                        clock_gettime(CLOCK_MONOTONIC, &now)
-                        checked = now.tv_sec * 1_000_000_000 + now.tv_nsec
+                        checked = clock_ns()
                 at = target
             elif code[at] == UNLESS:
                 status = self.read(code[at + 1], &pred, 1)
@@ -433,8 +509,44 @@ cdef class Executor:
         self.pending += 1
         return share_out(run_items, step, <int> step.items, self.machine.members)
 
+    cdef int library_call(self, LibraryCall* step) noexcept nogil:
+        """Call a library for each matrix, with the queue empty; OpenCL's status, or INTERRUPTED.
+
+        Threads that share matrices keep the library from starting more. A large matrix is the library's to share; on a
+        small one, its threads would wait for each other most of the time.
+        """
+        cdef int status = api.finish(self.queue)
+        cdef int64_t some, chunk = step.members
+        cdef int64_t begun, ended, checked
+        cdef int32_t n
+        self.pending = 0
+        if status != SUCCESS:
+            return status
+        for n in range(step.call.count):
+            step.first[n] = NULL if step.buffers[n] < 0 else <char*> self.address[step.buffers[n]]
+        hold_threads(step.library_threads)
+        step.base = 0
+        begun = checked = clock_ns()
+        while step.base < step.items:
+            some = min(chunk, step.items - step.base)
+            status = share_out(call_library_items, step, <int> some, step.members)
+            step.base += some
+            if status != SUCCESS:
+                break
+            ended = clock_ns()
+            if step.base < step.items and ended - checked > CHECK_SIGNALS_NS:
+                if self.interrupted():
+                    status = INTERRUPTED
+                    break
+                checked = clock_ns()
+            if ended - begun < CHUNK_NS and chunk < MOST_AT_ONCE:
+                chunk *= 2
+            begun = clock_ns()
+        release_threads()
+        return status
+
     cdef int count(self, int64_t* repeat) noexcept nogil:
-        """Give the counter of a REPEAT or NEXT its value in this turn: an element of a table of constants."""
+        """Give the counter of a REPEAT or NEXT its value in this iteration: an element of a table of constants."""
         cdef int64_t counter = repeat[3]
         cdef int64_t size
         if counter < 0:
@@ -442,9 +554,10 @@ cdef class Executor:
         size = self.size[counter]
         if self.access == BUFFER:
             return api.copy_buffer(
-                self.queue, self.address[repeat[4]], self.address[counter], self.turn[repeat[1]] * size, 0, size, 0, NULL, NULL
+                self.queue, self.address[repeat[4]], self.address[counter], self.iteration[repeat[1]] * size, 0, size,
+                0, NULL, NULL
             )
-        self.address[counter] = <char*> self.address[repeat[4]] + self.turn[repeat[1]] * size
+        self.address[counter] = <char*> self.address[repeat[4]] + self.iteration[repeat[1]] * size
         return SUCCESS
 
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil:
@@ -515,9 +628,60 @@ cdef class Executor:
                 return 1
             return 0
 
+    cdef int host_call(self, int64_t n) noexcept nogil:
+        """Wait for the queue and call a function of the host; HOST_FAILED keeps what it raised."""
+        cdef int status = api.finish(self.queue)
+        if status != SUCCESS:
+            return status
+        with gil:
+            try:
+                self.call_host(n)
+            except BaseException as error:
+                self.error = error
+                return HOST_FAILED
+        return SUCCESS
+
+    cdef int call_host(self, int64_t n) except -1:
+        cdef int status = SUCCESS
+        cdef np.ndarray array
+        key, operands, results = self.host_calls[n]
+        given = [numpy.array(self.array_of(b)) for b in operands]  # the function may keep them
+        made = [self.array_of(b) for b in results] if self.access == HOST else [numpy.empty(b[2], b[1]) for b in results]
+        host_calls.call(key, given, made)
+        if self.access != HOST:
+            for (buffer, _, _), array in zip(results, made):
+                if array.nbytes == 0:
+                    continue
+                if self.access == SVM:
+                    status = api.svm_copy(
+                        self.queue, 1, self.address[<int64_t> buffer], np.PyArray_DATA(array), array.nbytes, 0, NULL, NULL
+                    )
+                else:
+                    status = api.write_buffer(
+                        self.queue, self.address[<int64_t> buffer], 1, 0, array.nbytes, np.PyArray_DATA(array), 0, NULL, NULL
+                    )
+                if status != SUCCESS:
+                    raise DeviceError(f"the result of a host function cannot be copied: {status_name(status)}")
+        return 0
+
+    cdef object array_of(self, tuple buffer):
+        """A buffer as an array: of the memory itself, or of a copy where the device has another."""
+        cdef int64_t number = buffer[0]
+        cdef np.ndarray array
+        cdef size_t size = self.size[number]
+        if self.access == HOST:
+            if size == 0:
+                return numpy.empty(buffer[2], buffer[1])
+            flat = np.PyArray_SimpleNewFromData(1, [<np.npy_intp> size], np.NPY_UINT8, self.address[number])
+            return flat.view(buffer[1]).reshape(buffer[2])
+        array = numpy.empty(buffer[2], buffer[1])
+        if size and self.read(number, np.PyArray_DATA(array), size) != SUCCESS:
+            raise DeviceError("an operand of a host function cannot be copied from the device")
+        return array
+
 
 cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
-    """Run so many items of a launch step in this thread, which is that member of the crew; OpenCL's status."""
+    """Run so many items of a launch step in this thread, which is that member of the pool; OpenCL's status."""
     cdef Launch* launch = <Launch*> step
     cdef int status = SUCCESS
     if launch.kernels[who] == NULL:
@@ -527,6 +691,22 @@ cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
     if status == SUCCESS and launch.machine.members > 1:
         status = api.finish(launch.machine.queues[who])
     return status
+
+
+cdef int call_library_items(void* step, int who, int begin, int count) noexcept nogil:
+    """Call a library for so many matrices in this thread, which is that member of the pool; OpenCL's status."""
+    cdef LibraryCall* made = <LibraryCall*> step
+    if made.work[who] == NULL:
+        made.work[who] = <char*> aligned_alloc(LINE, max(made.call.scratch, LINE))
+        if made.work[who] == NULL:
+            return OUT_OF_HOST_MEMORY
+    return run_matrices(made.call, made.first, made.work[who], made.base + begin, count)
+
+
+cdef int64_t clock_ns() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
 
 
 cdef int made(Launch* step, int who) noexcept nogil:
@@ -576,8 +756,9 @@ cdef void* table(size_t count, size_t size) except NULL:
     return memory
 
 
-def assemble(plan, steps, code: list, launches: list, repeats: int) -> int:
-    """Append the code of `steps` to `code`, and each of their launches to `launches`.
+def assemble(plan, steps, code: list, launches: list, calls: list, libraries: list, repeats: int) -> int:
+    """Append the code of `steps` to `code`, each of their launches to `launches`, of their host calls to `calls`, and
+    of their library calls to `libraries`.
 
     `repeats` counted loops have been assembled before; the number with those of `steps` is returned.
     """
@@ -592,19 +773,26 @@ def assemble(plan, steps, code: list, launches: list, repeats: int) -> int:
                 raise ValueError(f"a copy from b{step.source} to b{step.target}, which are of different sizes")
             if size > 0:
                 code += [COPY, step.source, step.target]
+        elif isinstance(step, plans.HostCall):
+            code += [CALL, len(calls)]
+            calls.append(step)
+        elif isinstance(step, plans.LibraryCall):
+            if step.items > 0:
+                code += [LIBRARY, len(libraries)]
+                libraries.append(step)
         elif isinstance(step, plans.Loop):
             start = len(code)
-            repeats = assemble(plan, step.condition, code, launches, repeats)
+            repeats = assemble(plan, step.condition, code, launches, calls, libraries, repeats)
             code += [UNLESS, step.predicate, None]
             hole = len(code) - 1
-            repeats = assemble(plan, step.body, code, launches, repeats)
+            repeats = assemble(plan, step.body, code, launches, calls, libraries, repeats)
             code += [JUMP, start]
             code[hole] = len(code)
         elif isinstance(step, plans.Repeat):
             counted = [repeats, step.trip_count, *((-1, -1) if step.counter is None else (step.counter, step.table))]
             code += [REPEAT, *counted, None]
             start = len(code)
-            repeats = assemble(plan, step.body, code, launches, repeats + 1)
+            repeats = assemble(plan, step.body, code, launches, calls, libraries, repeats + 1)
             code += [NEXT, *counted, start]
             code[start - 1] = len(code)
         elif isinstance(step, plans.Branch):
@@ -615,7 +803,7 @@ def assemble(plan, steps, code: list, launches: list, repeats: int) -> int:
             ends = []
             for n, branch in enumerate(step.branches):
                 code[holes + n] = len(code)
-                repeats = assemble(plan, branch, code, launches, repeats)
+                repeats = assemble(plan, branch, code, launches, calls, libraries, repeats)
                 code += [JUMP, None]
                 ends.append(len(code) - 1)
             for end in ends:

@@ -31,7 +31,7 @@ cdef bint scalar(object shape)
 cdef object plain(object shape)                     # without a layout
 cdef object dense(object shape, tuple dimensions)   # an array of other dimensions
 cdef object attribute(object i, str name)           # as given, or the default
-cdef bint distinct(tuple numbers, Py_ssize_t below) # different, and in 0 .. below - 1
+cdef bint distinct(tuple numbers, Py_ssize_t below)  # different, and in 0 .. below - 1
 cdef bint ascending(tuple numbers)
 cdef tuple without(tuple sizes, tuple left_out)     # the sizes of the dimensions that are not left out
 cdef long long placings(long long size, object w)   # of a window dimension in so many elements

@@ -1,8 +1,8 @@
 """The shape rules of operations that index, combine or multiply arrays: slices at run time, gather, reduce, dot, ..."""
 
 from refxla._core.shape_rules cimport (
-    COMPLEX, NONE, PRED, SIGNED, UNSIGNED, alike, ascending, attribute, broken, dense, distinct, enter, kind_of, placings,
-    same, scalar, takes_scalars, without,
+    NONE, SIGNED, UNSIGNED, ascending, attribute, broken, dense, distinct, enter, kind_of, placings, same, scalar,
+    takes_scalars, without,
 )
 
 from refxla_spec.types import ELEMENT_TYPES, Shape

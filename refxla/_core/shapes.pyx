@@ -15,7 +15,7 @@ from refxla_spec.operation import Violation, operation
 from refxla_spec.types import Shape
 
 from refxla._core.shape_rules cimport Entry, rule_error, same
-from refxla._core import shape_structured  # enters its rules into the table
+from refxla._core import shape_structured  # no-cython-lint: enters its rules into the table
 from refxla._core.shape_rules import RULES as _RULES
 
 cdef dict RULES = _RULES

@@ -1,16 +1,16 @@
 # cython: cdivision=True
-"""The threads that share out the items of a launch: the one that calls, and hands that the process keeps.
+"""The pool of threads that share the items of a launch: the one that calls, and workers that the process keeps.
 
 Waking a thread that sleeps takes a system ten microseconds, and tens where the machine is a virtual one; many programs
-take little more. So the calling thread works, too, and a hand that has nothing to do waits busily for a while, since
+take little more. So the calling thread works, too, and a worker that has nothing to do spins for a while, since
 the next launch is likely to come soon; only then it sleeps.
 
-Each member has a share of the things to do, takes half of what is left of it until nothing is, and then goes on with
-others' shares in the same way. Nobody waits for a hand that is not there: who comes late finds less to do. There is
-one crew; who calls while it works for another thread does all things alone.
+Each member (the calling thread and the workers) has a share of the items, takes half of what is left of it until nothing
+is, and then takes from the shares of others in the same way (work stealing). Nobody waits for a worker that has not
+started: it finds less to do. There is one pool; a thread that calls while the pool works for another does all items alone.
 
-Where a crew has a member for each core that the process may use, its hands keep to a core each, and out of the way of
-the calling thread: two that share a core may otherwise do so for long while another idles.
+Where the pool has a member for each core that the process may use, each worker is bound to a core of its own, and never
+to the calling thread's: two that share a core may otherwise do so for long while another idles.
 """
 
 from libc.stdint cimport int64_t, intptr_t
@@ -29,8 +29,8 @@ cdef extern from *:
     #include <time.h>
 
     enum { RX_MOST = 1024 };  /* members */
-    static pthread_mutex_t rx_door = PTHREAD_MUTEX_INITIALIZER;
-    static pthread_cond_t rx_bell = PTHREAD_COND_INITIALIZER;
+    static pthread_mutex_t rx_mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t rx_wake = PTHREAD_COND_INITIALIZER;
 
     static inline int64_t rx_load(const int64_t* p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
     static inline void rx_store(int64_t* p, int64_t value) { __atomic_store_n(p, value, __ATOMIC_SEQ_CST); }
@@ -58,11 +58,11 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
-    static pthread_t rx_threads[RX_MOST];  /* of each hand */
-    static int rx_core = -1;  /* of the thread that called last, where hands keep to theirs; else -1 */
-    static int rx_cores[RX_MOST];  /* of each hand, or -1 */
+    static pthread_t rx_threads[RX_MOST];  /* of each worker */
+    static int rx_core = -1;  /* of the thread that called last, where workers are bound to theirs; else -1 */
+    static int rx_cores[RX_MOST];  /* of each worker, or -1 */
 
-    static void rx_keep(int who, int core) {
+    static void rx_bind(int who, int core) {
         rx_cores[who] = core;
     #if defined(__linux__)
         cpu_set_t only;
@@ -72,7 +72,7 @@ cdef extern from *:
     #endif
     }
 
-    /* Gives hands cores of their own, if there are not more cores than members. */
+    /* Binds each worker to a core of its own, if there are not more cores than members. */
     static void rx_spread(int members) {
         for (int who = 1; who < members; ++who) rx_cores[who] = -1;
     #if defined(__linux__)
@@ -81,18 +81,18 @@ cdef extern from *:
         if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) > members || here < 0) return;
         rx_core = here;
         for (int core = 0, who = 1; core < CPU_SETSIZE && who < members; ++core) {
-            if (CPU_ISSET(core, &all) && core != here) rx_keep(who++, core);
+            if (CPU_ISSET(core, &all) && core != here) rx_bind(who++, core);
         }
     #endif
     }
 
-    /* The calling thread may have come to a hand's core: they change places. */
+    /* The calling thread may have moved to a worker's core: they change places. */
     static inline void rx_follow(int members) {
     #if defined(__linux__)
         const int here = rx_core < 0 ? -1 : sched_getcpu();
         if (here == rx_core) return;
         for (int who = 1; who < members; ++who) {
-            if (rx_cores[who] == here) rx_keep(who, rx_core);
+            if (rx_cores[who] == here) rx_bind(who, rx_core);
         }
         rx_core = here;
     #endif
@@ -112,8 +112,8 @@ cdef extern from *:
         return begun;
     }
 
-    /* Begins a hand, for whom nobody waits; whether there is one. */
-    static int rx_hire(void* (*run)(void*), int64_t who, size_t stack) {
+    /* Starts a worker, which is never joined; whether there is one. */
+    static int rx_start_worker(void* (*run)(void*), int64_t who, size_t stack) {
         if (!rx_begin(&rx_threads[who], run, (void*)(intptr_t)who, stack)) return 0;
     #if defined(__linux__)
         pthread_setname_np(rx_threads[who], "refxla");
@@ -145,8 +145,8 @@ cdef extern from *:
     }
 
     static void rx_fresh(void) {
-        pthread_mutex_init(&rx_door, NULL);
-        pthread_cond_init(&rx_bell, NULL);
+        pthread_mutex_init(&rx_mutex, NULL);
+        pthread_cond_init(&rx_wake, NULL);
         rx_core = -1;
     }
     """
@@ -156,8 +156,8 @@ cdef extern from *:
         pass
     ctypedef struct pthread_cond_t:
         pass
-    pthread_mutex_t rx_door  # held by who goes to sleep, or knows that somebody does
-    pthread_cond_t rx_bell  # wakes all who sleep
+    pthread_mutex_t rx_mutex  # held by who goes to sleep, or knows that somebody does
+    pthread_cond_t rx_wake  # wakes all who sleep
     int pthread_mutex_lock(pthread_mutex_t*) nogil
     int pthread_mutex_unlock(pthread_mutex_t*) nogil
     int pthread_cond_wait(pthread_cond_t*, pthread_mutex_t*) nogil
@@ -169,7 +169,7 @@ cdef extern from *:
     bint rx_swap(int64_t*, int64_t*, int64_t) nogil
     void rx_rest(int64_t) nogil
     int64_t rx_now() nogil
-    bint rx_hire(void* (*)(void*) noexcept nogil, int64_t, size_t) nogil
+    bint rx_start_worker(void* (*)(void*) noexcept nogil, int64_t, size_t) nogil
     void rx_spread(int) nogil
     void rx_follow(int) nogil
     bint rx_apart(void* (*)(void*) noexcept nogil, void*, size_t) nogil
@@ -179,9 +179,9 @@ cdef extern from *:
 cdef enum:
     LINE = 8  # longs in a line of the cache
     LOOKS = 64  # at what is new, between two at the clock
-    PATIENCE_NS = 200_000  # that a hand waits busily
-    ROOM = 5 << 19  # bytes of a stack that there should be: an item takes 1.7 MB at most (reductions/second_pass_outputs.py)
-    STACK = 1 << 22  # bytes of the stacks of hands
+    PATIENCE_NS = 200_000  # for which a worker spins
+    ROOM = 5 << 19  # bytes of a stack that there should be: an item takes 1.7 MB at most (reductions/schedule.py)
+    STACK = 1 << 22  # bytes of the stacks of workers
 
 cdef struct Job:
     Work work
@@ -201,8 +201,8 @@ cdef Job job
 cdef int64_t shares[MOST * LINE]  # of each member, a line for each: members of the job << 32 | things left of the share
 cdef int64_t left[LINE]  # things of the job that are not done
 cdef int64_t jobs[LINE]  # that there have been
-cdef int64_t asleep[LINE]  # hands
-cdef int64_t busy[LINE]  # 1: the crew works
+cdef int64_t asleep[LINE]  # workers
+cdef int64_t busy[LINE]  # 1: the pool works
 cdef int64_t begun = 1  # members that there are
 
 job.members = 1
@@ -226,9 +226,9 @@ cdef int share_out(Work work, void* what, int things, int members) noexcept nogi
         rx_store(&shares[n * LINE], (<int64_t> members << 32) | (begin_of(n + 1) - begin_of(n)))
     rx_add(&jobs[0], 1)
     if rx_load(&asleep[0]) > 0:
-        pthread_mutex_lock(&rx_door)  # who counts as asleep holds it until the bell can be heard
-        pthread_mutex_unlock(&rx_door)
-        pthread_cond_broadcast(&rx_bell)
+        pthread_mutex_lock(&rx_mutex)  # who counts as asleep holds it until it waits for the condition
+        pthread_mutex_unlock(&rx_mutex)
+        pthread_cond_broadcast(&rx_wake)
     take_part(0)
     wait_while(&left[0])
     status = <int> rx_load(&job.status)
@@ -280,8 +280,8 @@ cdef void wait_while(int64_t* count) noexcept nogil:
         waits += 1
 
 
-cdef void* help(void* number) noexcept nogil:
-    """The life of a hand, which is the member of that number."""
+cdef void* worker(void* number) noexcept nogil:
+    """A worker, which is the member of that number."""
     cdef int64_t seen
     while True:
         seen = rx_load(&jobs[0])
@@ -297,19 +297,19 @@ cdef void wait_for_more(int64_t seen) noexcept nogil:
         rx_rest(waits)
         waits += 1
         if waits % LOOKS == 0 and rx_now() > until:
-            pthread_mutex_lock(&rx_door)
+            pthread_mutex_lock(&rx_mutex)
             rx_add(&asleep[0], 1)
             while rx_load(&jobs[0]) == seen:
-                pthread_cond_wait(&rx_bell, &rx_door)
+                pthread_cond_wait(&rx_wake, &rx_mutex)
             rx_add(&asleep[0], -1)
-            pthread_mutex_unlock(&rx_door)
+            pthread_mutex_unlock(&rx_mutex)
 
 
 cdef int complete(int members) noexcept nogil:
-    """Begin hands until there are so many members; how many of them there are. All are out of this thread's way."""
+    """Start workers until there are so many members; how many there are. None is on this thread's core."""
     global begun
     if begun < members:
-        while begun < members and rx_hire(help, begun, STACK):
+        while begun < members and rx_start_worker(worker, begun, STACK):
             begun += 1
         rx_spread(<int> begun)
     rx_follow(<int> begun)

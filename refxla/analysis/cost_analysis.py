@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
-from ..ir.op_table import ELEMENTWISE, HERO, ROWS
+from ..ir.op_table import ELEMENTWISE, HERO, ROWS, row
 from ..ir.plan import Fusion, Plan
 
 ONE_BY_ONE = 100.0  # additions in vectors that take as long as one step of a reducer of several values
@@ -57,13 +57,13 @@ def fusion_cost(fusion: Fusion) -> Cost:
     outputs = set(fusion.outputs)
     inside = _counted(fusion)
     saved = sum(2 * i.shape.bytes for i in inside if i not in outputs and i.shape.is_array)
-    operations = sum(ROWS[i.opcode].work(i) for i in inside)
+    operations = sum(row(i).work(i) for i in inside)
     return Cost(_read_by(fusion), sum(_written(i) for i in fusion.outputs), saved, operations)
 
 
 def _counted(fusion: Fusion) -> list[Instruction]:
     """The instructions that do arithmetic."""
-    return [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group in (ELEMENTWISE, HERO)]
+    return [i for i in fusion.instructions if i.opcode in ROWS and row(i).group in (ELEMENTWISE, HERO)]
 
 
 def _read_by(fusion: Fusion) -> int:

@@ -12,11 +12,13 @@ consumers ask for is computed once; `str(index)` is C.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import gcd, prod
+from typing import cast
 
 _INT_LIMIT = 2**31  # below it, in every partial sum, C's int is enough
+_SYMBOL = "$"  # begins the names of symbols, which are no C variables
 
 
 class Atom:
@@ -25,7 +27,8 @@ class Atom:
     __slots__ = ("operation", "name", "index", "divisor", "low", "high", "_hash")
 
     def __init__(self, operation: str, name: str, index: Index | None, divisor: int, low: int, high: int) -> None:
-        self.operation, self.name, self.index, self.divisor = operation, name, index, divisor
+        self.operation, self.name, self.divisor = operation, name, divisor
+        self.index = cast("Index", index)  # of a variable None, which nothing reads
         self.low, self.high = low, high
         self._hash = hash((operation, name, index, divisor))
 
@@ -44,6 +47,8 @@ class Atom:
 
     def __str__(self) -> str:
         if not self.operation:
+            if self.name.startswith(_SYMBOL):
+                raise AssertionError(f"{self.name} stands for a value of which no C was written")
             return self.name
         unsigned, suffix = ("uint", "u") if self.index.fits_int else ("ulong", "ul")
         own = "int" if self.index.fits_int else "long"
@@ -98,7 +103,7 @@ class Index:
     @cached_property
     def divisions(self) -> int:
         """How many divisions the C text holds."""
-        return sum(1 + a.index.divisions for a, _ in self.terms if a.operation)
+        return sum([1 + a.index.divisions for a, _ in self.terms if a.operation])
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -107,6 +112,20 @@ class Index:
         for atom, _ in self.terms:
             names |= atom.index.variables if atom.operation else {atom.name}
         return frozenset(names)
+
+    def substitute(self, values: Mapping[str, Index]) -> Index:
+        """The index with other indices in the place of some variables."""
+        if self.variables.isdisjoint(values):
+            return self
+        result = constant(self.constant)
+        for atom, c in self.terms:
+            if not atom.operation:
+                term = values.get(atom.name, Index(((atom, 1),), 0))
+            else:
+                inner = atom.index.substitute(values)
+                term = inner // atom.divisor if atom.operation == "/" else inner % atom.divisor
+            result = result + term * c
+        return result
 
     def factor(self, name: str) -> int | None:
         """By how much the value grows when variable `name` grows by one; None where it is not one number."""
@@ -225,6 +244,12 @@ def variable(name: str, low: int, high: int) -> Index:
     return Index(((Atom("", name, None, 0, low, high), 1),), 0)
 
 
+def symbol(name: str, low: int, high: int) -> Index:
+    """A value in low..high that is no C variable, such as an index that a program computes, in an analysis: it can be
+    computed with and compared, and printing it is an error."""
+    return variable(_SYMBOL + name, low, high)
+
+
 def _sum(factors: dict[Atom, int], number: int) -> Index:
     """The sum of atoms with factors, quotients joined with the remainders that complete them:
 
@@ -252,8 +277,8 @@ def _sum(factors: dict[Atom, int], number: int) -> Index:
                 joined = (x % (c * other.divisor)) * k
             else:
                 continue
-            rest = {a: f for a, f in factors.items() if a is not atom and a is not other}
-            return _sum(rest, number) + joined
+            others = {a: f for a, f in factors.items() if a is not atom and a is not other}
+            return _sum(others, number) + joined
     for atom in made:
         if atom.operation != "/":
             continue
@@ -343,22 +368,24 @@ def delinearize(position: Index, dimensions: Sequence[int]) -> tuple[Index, ...]
 
 def at_least(index: Index, bound: int) -> bool | str:
     """Whether index >= bound: True, False, or the C condition."""
-    if index.low >= bound:
-        return True
-    if index.high < bound:
-        return False
-    found = _dividend(index, bound)
-    return at_least(*found) if found else f"{index} >= {bound}"
+    found = decide(index, bound)
+    return found if isinstance(found, bool) else f"{found[0]} >= {found[1]}"
 
 
 def below(index: Index, bound: int) -> bool | str:
     """Whether index < bound: True, False, or the C condition."""
-    if index.high < bound:
-        return True
+    found = decide(index, bound)
+    return not found if isinstance(found, bool) else f"{found[0]} < {found[1]}"
+
+
+def decide(index: Index, bound: int) -> bool | tuple[Index, int]:
+    """Whether index >= bound: True, False, or the simplest (x, b) such that it is where x >= b."""
     if index.low >= bound:
+        return True
+    if index.high < bound:
         return False
     found = _dividend(index, bound)
-    return below(*found) if found else f"{index} < {bound}"
+    return decide(*found) if found else (index, bound)
 
 
 def _dividend(index: Index, bound: int) -> tuple[Index, int] | None:
@@ -370,7 +397,7 @@ def _dividend(index: Index, bound: int) -> tuple[Index, int] | None:
 
 
 def all_of(*conditions: bool | str) -> bool | str:
-    """The conjunction of conditions as `below` and `at_least` give them."""
+    """The conjunction of conditions, each True, False or C."""
     if any(c is False for c in conditions):
         return False
     texts = list(dict.fromkeys(c for c in conditions if c is not True))

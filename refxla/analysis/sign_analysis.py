@@ -1,4 +1,4 @@
-"""What the way in which a value is computed says of its sign, so that functions are called in a cheaper form."""
+"""What the computation of a value says about its sign, so that functions are called in a cheaper form."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Collection
 
 from refxla_spec.module import Instruction
 
-from ..codegen.elemental_rules import binary_opcode
-from ..codegen.scalar import HAS_BELOW
 from ..ir.op_table import ROWS
+from .accumulation import binary_opcode
 
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
@@ -17,7 +16,8 @@ def form(instruction: Instruction, members: Collection[Instruction]) -> str:
 
     Only what the members say counts: a fusion with equal members is the same kernel (kernel_deduplication.py).
     """
-    below = instruction.opcode in HAS_BELOW and _is_less_its_maximum(instruction.operands[0], members)
+    row = ROWS.get(instruction.opcode)
+    below = row is not None and row.has_below and _is_less_its_maximum(instruction.operands[0], members)
     return instruction.opcode + ("-below" if below else "")
 
 

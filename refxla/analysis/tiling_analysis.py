@@ -20,7 +20,7 @@ from refxla_spec.types import S32, Shape
 
 from .._core.shapes import make
 from ..ir.op_table import ELEMENTWISE, ROWS
-from .reduction_order import tree
+from .reduction_order import reduction_order
 
 MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change where an element of an input is found
 
@@ -423,7 +423,7 @@ def strides_of(value: Instruction, source: Instruction) -> tuple[list[int | None
             made: list[int | None] = [0] * len(new)
             for first, second in runs(old, new):
                 even = all(
-                    None not in (strides[a], strides[b]) and strides[a] == strides[b] * old[b]
+                    (inside := strides[b]) is not None and strides[a] == inside * old[b]
                     for a, b in zip(first, first[1:], strict=False)
                 )
                 for n, d in enumerate(second):
@@ -456,9 +456,9 @@ def _view(
     steps = [0] * len(axes)
     for d, a in enumerate(of):
         if a >= 0 and dimensions[d] != 1:
-            if strides[d] is None:
+            if (stride := strides[d]) is None:
                 return None
-            steps[a] += strides[d] * size
+            steps[a] += stride * size
     return View(source, offset * size, tuple(steps))
 
 
@@ -466,9 +466,9 @@ def _same_order(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) ->
     """Whether a reduce has the same reduction order for a tile as for the whole operand."""
 
     def order(dimensions: Sequence[int]) -> Hashable:
-        t = tree(dimensions, reduce.dimensions)
-        return t.style, t.lanes, t.leaves, tuple(g.size for g in t.groups if g.reduced)
+        r = reduction_order(dimensions, reduce.dimensions)
+        return r.is_row, r.lanes, r.partials, *(g.size for g in r.groups if g.reduced)
 
     whole = reduce.operands[0].shape.dimensions
-    first = order(whole)
-    return first[2] == 1 and first == order(block_dimensions(whole, of, axes))
+    unsplit = reduction_order(whole, reduce.dimensions).partials == 1
+    return unsplit and order(whole) == order(block_dimensions(whole, of, axes))

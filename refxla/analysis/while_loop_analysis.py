@@ -67,7 +67,7 @@ def covers(loop: Instruction, counter: Counter, k: int) -> bool:
     places = iteration_values(loop, counter, update.operands[2 + along[0]])
     if places is None:
         return False
-    return len(np.unique(np.clip(places, 0, whole[along[0]] - 1))) == whole[along[0]]
+    return len(np.unique(np.clip(places, 0, whole[along[0]] - 1))) == int(whole[along[0]])
 
 
 def loop_invariant_elements(loop: Instruction) -> set[int]:
@@ -80,7 +80,7 @@ def iteration_values(loop: Instruction, counter: Counter, i: Instruction) -> np.
     """The value of a scalar integer of the body in each iteration, if it follows from the counter; else None."""
     if i.shape.element_type.name not in ("s32", "s64") or i.shape.rank:
         return None
-    dtype = i.shape.element_type.dtype
+    dtype = np.dtype(i.shape.element_type.dtype)
     if _element(loop.body, i) == counter.index:
         return counter.values(dtype)[:-1]
     known = _integer(loop, loop.body, i)

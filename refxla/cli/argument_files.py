@@ -48,6 +48,9 @@ def names(module: Module) -> list[tuple[str, str, Shape]]:
 
 def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
     """The arrays of an npz by name, types restored. Raises InputError for anything else."""
+    if not data.startswith((b"PK", b"\x93NUMPY")):
+        kind = "is empty" if not data else "is no npz file" if b"\0" in data[:1000] else "is a text, and no npz file"
+        raise InputError(f"{source} {kind}; make one with numpy.savez(file, arg0=..., arg1=...)")
     try:
         file = np.load(io.BytesIO(data), allow_pickle=False)
         if isinstance(file, np.ndarray):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from refxla_spec.errors import InputError
@@ -15,10 +14,12 @@ from rich.text import Text
 
 from .. import frontends
 from ..codegen.opencl_program import program
-from ..compiler.driver import REFERENCE, plan_module, plan_tuned
+from ..compiler.driver import plan_module, plan_tuned, target_of
 from ..compiler.explanation import bytes_text
+from ..compiler.options import REFERENCE, Options
 from ..frontends import proto
 from ..frontends.stablehlo import to_stablehlo
+from ..ir.library_calls import is_asked_for
 from ..passes.pipeline import optimize
 from ..passes.winograd_convolution import rewritten
 from ..progress import waiting
@@ -45,7 +46,7 @@ def planned(module: Module, options: argparse.Namespace) -> tuple[Module, Planni
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")
     check_rules(module)
     chosen, _ = found.choose(options.device)
-    target = replace(chosen.target, winograd=options.winograd)
+    target = target_of(chosen, Options(winograd=options.winograd, linear_algebra=options.linear_algebra))
     if options.tune:  # with a progress bar of its own
         return *plan_tuned(module, chosen, target=target), chosen
     with waiting(f"compiling {module.name}"):
@@ -61,7 +62,7 @@ def show(options: argparse.Namespace, module: Module) -> int:
         check_rules(module)
         with waiting(f"optimizing {module.name}"):
             tiled = rewritten(module)[0] if options.winograd else module
-            text = str(optimize(tiled, after=options.after))
+            text = str(optimize(tiled, after=options.after, library_calls=is_asked_for(options.linear_algebra)))
     else:
         text = str(module)
     write(text)

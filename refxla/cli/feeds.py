@@ -1,7 +1,8 @@
 """What passes between a program and its host while it runs, as arrays of an npz.
 
-`infeed0` is what the first infeed that runs gets, `infeed1` the second, and so on, in a loop one for each turn. The
-parts of a tuple are `infeed0.0`, `infeed0.1`, ... What outfeeds give is called `outfeed0`, `outfeed0.1`, ... likewise.
+`infeed0` is what the first infeed that runs gets, `infeed1` the second, and so on, one for each iteration of a loop.
+The parts of a tuple are `infeed0.0`, `infeed0.1`, ... What outfeeds give is called `outfeed0`, `outfeed0.1`, ...
+likewise.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import NoReturn
 from refxla_spec.errors import Error, InputError
 from refxla_spec.grammar import ELISIONS
 
+from ..ir.library_calls import CHOICES
 from .console import complain
 
 EPILOG = """\
@@ -84,6 +85,8 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
         tiles = "compute convolutions of 3 x 3 in tiles where that is quicker: other bits, another bound"
         made.add_argument("--winograd", action="store_true", help=tiles)
+        library = "who computes decompositions on a CPU: LAPACK, or kernels with the same bits on every device"
+        made.add_argument("--linear-algebra", choices=CHOICES, help=library)
 
     command("verify", "check every rule of HLO; the first that is broken is shown with its line")
     convert = command("convert", "text to proto, proto to text, StableHLO to either and back")

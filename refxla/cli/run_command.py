@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import InputError
 from refxla_spec.module import Module
-from refxla_spec.types import Shape
 from refxla_spec.verdicts import FALSE_ALARM, Report, Verdict, Verdicts, verdicts
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ..compiler import driver
+from ..compiler.options import REFERENCE, Options
 from ..passes.winograd_convolution import rewritten
 from ..progress import waiting
 from . import feeds, run_on_devices
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .console import read_bytes, show, write_bytes
+from .results_table import duration, results_table
 
 
 def run(options: argparse.Namespace, module: Module) -> int:
@@ -51,7 +52,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
     start = time.perf_counter()
     # Tuning has a progress bar of its own.
     with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
-        executable = driver.compile_module(module, options.device, tune=options.tune, winograd=options.winograd)
+        asked = {"winograd": options.winograd, "linear_algebra": options.linear_algebra}
+        executable = driver.compile_module(module, Options(options.device, tune=options.tune, **asked))
     compiled = time.perf_counter() - start
     if arguments is None:
         with waiting("making arguments at random"):
@@ -67,7 +69,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
     if not options.check:
         return 0
     with waiting("running the reference, with the errors that the contract allows"):
-        tiled = options.winograd and options.device != driver.REFERENCE
+        tiled = options.winograd and options.device != REFERENCE
         report = check(rewritten(module)[0] if tiled else module, arguments, results)
     changed = left.changed()
     if options.output != "-":
@@ -132,33 +134,6 @@ def _header(executable: Any, compiled: float, times: list[float]) -> Table:
         middle = float(np.median(times))
         table.add_row("ran", f"{len(times)} times: best {duration(min(times))}, median {duration(middle)}")
     return table
-
-
-def results_table(results: dict[str, Any]) -> Table:
-    """A line for each result: its name, its shape, its first and last elements."""
-    table = Table("", "", "", show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in results.items():
-        shape = "token" if value is None else str(Shape.of(np.asarray(value)))
-        table.add_row(Text(name, "bold"), Text(shape, "cyan"), Text("" if value is None else abbreviated(value)))
-    return table
-
-
-def abbreviated(value: Any) -> str:
-    """An array in one line: its first and last elements."""
-    value = np.asarray(value)
-    flat = value.reshape(-1)
-    if value.dtype.isbuiltin != 1:
-        flat = flat.astype(np.float32 if value.dtype.kind not in "iu" else np.int32)
-    with np.printoptions(threshold=6, edgeitems=3, linewidth=1000, precision=6):
-        return str(flat[0]) if value.ndim == 0 else np.array2string(flat).replace("\n", "")
-
-
-def duration(seconds: float) -> str:
-    """A time with three digits and its unit."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1 or unit == "us":
-            return f"{seconds * factor:.3g} {unit}"
-    raise AssertionError
 
 
 # The check ---------------------------------------------------------------------------------------------------------

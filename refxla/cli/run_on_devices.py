@@ -22,11 +22,13 @@ from refxla_spec.module import Module
 from refxla_spec.verify import verify
 from rich.table import Table
 
-from ..compiler.driver import REFERENCE, flatten, unflatten_all
+from ..compiler.driver import flatten, unflatten_all
+from ..compiler.options import REFERENCE
 from ..progress import waiting
 from . import feeds
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .console import read_bytes, show, write_bytes
+from .results_table import duration, results_table
 
 _OF_DEVICE = re.compile(r"dev(\d+)\.(.+)")
 
@@ -67,8 +69,6 @@ def run(options: argparse.Namespace, module: Module) -> int:
     if options.output is not None:
         write_bytes(options.output, write_npz(list(results.values()), list(results)))
     if options.output != "-":
-        from .run_command import duration, results_table  # here, since run.py begins with this file
-
         head = Table.grid(padding=(0, 2))
         head.add_row("devices", f"{many}, on the reference interpreter")
         head.add_row("ran", f"in {duration(min(times))}")

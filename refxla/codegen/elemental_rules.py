@@ -1,56 +1,237 @@
-"""Single elements of the operations that sum or search: dot, convolution, reduce-window, select-and-scatter.
+"""The rule of each operation: how one element of its result is computed from elements of its operands, as C.
 
-Each is a rule as in `expressions`, with plain C loops inside. They define the order in which the terms are combined,
-which the fast emitters of these operations keep; they serve where such an operation is read by a loop, or has no
-emitter of its own.
+Which elements those are is what the index maps say (analysis/index_maps.py); a rule writes what is done with them. The
+operations that sum or search (dot, convolution, reduce-window, select-and-scatter) are plain C loops here. They define
+the order in which the terms are combined, which the fast emitters of these operations keep; they serve where such an
+operation is read by a loop, or has no emitter of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import prod
-from typing import TYPE_CHECKING
 
+import numpy as np
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Window
 
+from ..analysis import index_maps
+from ..analysis.accumulation import accumulator_types, binary_opcode, contraction_type
 from ..analysis.contraction_order import segment_terms
-from ..analysis.index_expression import Index, all_of, constant, linearize
+from ..analysis.element_rules import Rule
+from ..analysis.index_expression import Index, linearize, variable
+from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Start, all_hold, cumulative
+from ..ir.literals import is_splat
 from . import scalar
 from .c_block import Block
+from .element_builder import ElementBuilder, type_name
 
-if TYPE_CHECKING:
-    from .elemental_ir_emitter import ElementalIrEmitter
+__all__ = ["accumulator_types", "binary_opcode", "combine", "cumulative", "rounded", "rule", "type_name"]
 
-Indices = tuple[Index, ...]
-Rule = Generator[tuple[Instruction, Indices], "str | tuple[str, ...]", "str | tuple[str, ...]"]
-
-UNROLLED = 32  # turns of the loops inside an element, up to which they are written out
+UNROLLED = 32  # iterations of the loops inside an element, up to which they are written out
 
 
-def type_name(instruction: Instruction) -> str:
-    """The name of the element type of an array instruction."""
-    return instruction.shape.element_type.name
+_Rule = Callable[[ElementBuilder, Instruction, Indices, Block], Rule]
+_RULES: dict[str, _Rule] = {}
 
 
-def binary_opcode(computation: Computation) -> str | None:
-    """The opcode of a computation of two parameters that is one commutative operation on them, or None."""
-    root = computation.root
-    operands = {o for o in root.operands if o.opcode == "parameter"}
-    known = root.opcode in ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
-    return root.opcode if known and len(operands) == len(computation.parameters) == 2 else None
+def _enter(rule: _Rule) -> _Rule:
+    """Enters a rule into the table under the opcode that its name spells."""
+    _RULES[rule.__name__[1:].replace("_", "-")] = rule
+    return rule
 
 
-def accumulator_types(computation: Computation) -> tuple[str, ...]:
-    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats."""
-    root = computation.root
-    results = root.operands if root.opcode == "tuple" else [root]
-    names = tuple(r.shape.element_type.name for r in results)
-    wide = binary_opcode(computation) in ("add", "multiply") and _is_narrow(names[0])
-    return ("f32",) if wide else names
+def rule(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    """The rule of an instruction for the element at these indices. Raises UnsupportedError if it has none."""
+    source = index_maps.SOURCES.get(i.opcode)
+    if source is not None:
+        return _one(i.operands[0], source(i, indices))
+    found = _RULES.get(i.opcode)
+    if found is not None:
+        return found(e, i, indices, block)
+    index_maps.require_elements(i)
+    return _elementwise(e, i, indices, block)
 
 
-def combine(e: ElementalIrEmitter, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
+def _one(operand: Instruction, indices: Indices) -> Rule:
+    return (yield operand, indices)
+
+
+def _elementwise(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    args = []
+    for operand in i.operands:
+        args.append((yield operand, index_maps.elementwise_operand(operand, indices)))
+    return e.scalar(i, args, block)
+
+
+@_enter
+def _constant(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    values, name = np.asarray(i.attributes["literal"]), type_name(i)
+    flat = values.reshape(-1)
+    if is_splat(values):
+        return e.literal(name, flat[0], block)
+    if flat.size > MAX_LITERALS:
+        raise UnsupportedError(f"constant {i.name} of {flat.size} elements is no input of its kernel; make it one")
+    position = linearize(indices, i.shape.dimensions)
+    if position.is_constant:
+        return e.literal(name, flat[position.low], block)
+    if values.dtype.kind in "iu" and (steps := set(np.diff(flat.astype(object)))) and len(steps) == 1:
+        number = position * int(steps.pop()) + int(flat[0])
+        return e.assign(name, f"({scalar.register_type(name)})({number})", block)
+    literals = [e.literal(name, v, block) for v in flat]
+    text = literals[-1]
+    for n in range(len(literals) - 2, -1, -1):
+        text = f"{position} == {n} ? {literals[n]} : ({text})"
+    return e.assign(name, text, block)
+    yield
+
+
+@_enter
+def _iota(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    index, name = indices[i.attributes["iota_dimension"]], type_name(i)
+    source = "s32" if index.fits_int else "s64"
+    number = e.assign(source, str(index), block)
+    return e.assign(name, scalar.expression("convert", (source,), name, (number,)), block) if name != source else number
+    yield
+
+
+@_enter
+def _pad(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    operand, padding = i.operands
+    conditions, source = index_maps.pad(i, indices)
+    inside = all_hold(conditions)
+    if inside is True:
+        return (yield operand, source)
+    outside = yield padding, ()
+    if inside is False:
+        return outside
+    result = e.assign(type_name(i), outside, block, changes=True)
+    with block.scope(f"if ({inside})"):
+        value = yield operand, source
+        block.line(f"{result} = {value};")
+    return result
+
+
+@_enter
+def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    pieces = index_maps.concatenate(i, indices)
+    if len(pieces) == 1:
+        return (yield pieces[0].operand, pieces[0].indices)
+    (axis,) = i.attributes["dimensions"]
+    result = e.declare(type_name(i), block)
+    for n, piece in enumerate(pieces):
+        condition = Condition(indices[axis], "<", piece.end).text
+        head = "else" if n == len(pieces) - 1 else f"{'else ' if n else ''}if ({condition})"
+        with block.scope(head):
+            value = yield piece.operand, piece.indices
+            block.line(f"{result} = {value};")
+    return result
+
+
+def _starts(e: ElementBuilder, starts: Sequence[Start], block: Block) -> Rule:
+    """Start indices that the program computes (a rule's part: use `yield from`)."""
+    found = []
+    for s in starts:
+        found.append((yield from e.start(s, block)))
+    return found
+
+
+@_enter
+def _dynamic_slice(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    starts = yield from _starts(e, index_maps.slice_starts(i), block)
+    return (yield i.operands[0], index_maps.shifted(indices, starts))
+
+
+def update_starts(e: ElementBuilder, i: Instruction, block: Block) -> Rule:
+    """The clamped start indices of a dynamic-update-slice, one index a dimension (use `yield from`)."""
+    return (yield from _starts(e, index_maps.update_starts(i), block))
+
+
+@_enter
+def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    operand, update = i.operands[:2]
+    starts = yield from update_starts(e, i, block)
+    conditions, source = index_maps.updated(i, indices, starts)
+    inside = all_hold(conditions)
+    if inside is True:
+        return (yield update, source)
+    if inside is False:
+        return (yield operand, indices)
+    result = e.declare(type_name(i), block)
+    with block.scope(f"if ({inside})"):
+        known = []
+        for x, n in zip(source, update.shape.dimensions, strict=True):
+            if x.low < 0 or x.high >= n:  # a variable whose range says that it lies inside
+                name = e.names.fresh("d")
+                block.line(f"const int {name} = {x};")
+                x = variable(name, 0, n - 1)
+            known.append(x)
+        value = yield update, tuple(known)
+        block.line(f"{result} = {value};")
+    with block.scope("else"):
+        value = yield operand, indices
+        block.line(f"{result} = {value};")
+    return result
+
+
+@_enter
+def _gather(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    starts = []
+    for d, start in index_maps.gather_starts(i, indices):
+        starts.append((d, (yield from e.start(start, block))))
+    return (yield i.operands[0], index_maps.gathered(i, indices, starts))
+
+
+@_enter
+def _get_tuple_element(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    values = yield i.operands[0], indices
+    return values[i.attributes["index"]]
+
+
+@_enter
+def _tuple(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    values = []
+    for operand in i.operands:
+        values.append((yield operand, indices))
+    return tuple(values)
+
+
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
+
+
+@_enter
+def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
+    operand = i.operands[0]
+    source, result = type_name(operand), type_name(i)
+    from_bits, to_bits = (x.shape.element_type.bits for x in (operand, i))
+    values = []
+    for at in index_maps.bitcast_operands(i, indices):
+        values.append((yield operand, at))
+    if from_bits == to_bits:
+        return e.scalar(i, values, block)
+    if max(from_bits, to_bits) > 64:  # between c128 and c64, whose parts are the real and the imaginary one
+        if from_bits > to_bits:
+            text = f"as_float2({indices[-1]} == 0 ? {values[0]}.x : {values[0]}.y)"
+        else:
+            text = f"(double2)({', '.join(f'as_double({v})' for v in values)})"
+        return e.assign(result, text, block)
+    narrow, wide = (_UNSIGNED[max(8, bits)] for bits in sorted((from_bits, to_bits)))  # a byte for a few bits
+    raw = e.names.fresh("b")
+    if from_bits > to_bits:  # the new minor dimension counts the parts, the least significant first
+        part = indices[-1] * to_bits
+        stored = scalar.store(source, values[0])
+        block.line(f"const {narrow} {raw} = ({narrow})(as_{wide}({stored}) >> ({part}));")
+    else:
+        parts = []
+        for n, value in enumerate(values):
+            mask = "" if from_bits >= 8 else f" & {(1 << from_bits) - 1}"
+            parts.append(f"(({wide})(as_{narrow}({scalar.store(source, value)}){mask}) << {n * from_bits})")
+        block.line(f"const {wide} {raw} = ({wide})({' | '.join(parts)});")
+    return e.assign(result, scalar.load(result, f"as_{scalar.storage_type(result)}({raw})"), block)
+
+
+def combine(e: ElementBuilder, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
     """The reducer on accumulated values and elements, in `accumulator_types`."""
     (name, *_), opcode = accumulator_types(computation), binary_opcode(computation)
     if name == "f32" and opcode in ("add", "multiply"):
@@ -58,7 +239,7 @@ def combine(e: ElementalIrEmitter, computation: Computation, args: Sequence[str]
     return e.apply(computation, args, block)
 
 
-def rounded(e: ElementalIrEmitter, computation: Computation, values: Sequence[str], block: Block) -> tuple[str, ...]:
+def rounded(e: ElementBuilder, computation: Computation, values: Sequence[str], block: Block) -> tuple[str, ...]:
     """Accumulated values, rounded to the reducer's result types."""
     root = computation.root
     results = root.operands if root.opcode == "tuple" else [root]
@@ -66,20 +247,10 @@ def rounded(e: ElementalIrEmitter, computation: Computation, values: Sequence[st
     return tuple(_converted(e, value, have, type_name(r), block) for value, r, have in pairs)
 
 
-def _converted(e: ElementalIrEmitter, value: str, source: str, result: str, block: Block) -> str:
+def _converted(e: ElementBuilder, value: str, source: str, result: str, block: Block) -> str:
     if source == result:
         return value
     return e.assign(result, scalar.expression("convert", (source,), result, (value,)), block)
-
-
-def contraction_type(result: str) -> str:
-    """The type in which a dot or convolution with that result type accumulates."""
-    return "f32" if _is_narrow(result) else result
-
-
-def _is_narrow(name: str) -> bool:
-    """Whether values of a floating-point type are computed in f32: f16, bf16 and the smaller ones."""
-    return name != "f32" and scalar.register_type(name) == "float"
 
 
 def multiply_add(name: str, total: str, a: str, b: str) -> str:
@@ -100,7 +271,7 @@ def multiply_add(name: str, total: str, a: str, b: str) -> str:
 class _Sum:
     """The sum of so many products in the accumulation type `name`, in the order of contraction_order.py."""
 
-    def __init__(self, e: ElementalIrEmitter, name: str, terms: int, block: Block) -> None:
+    def __init__(self, e: ElementBuilder, name: str, terms: int, block: Block) -> None:
         self.e, self.name, self.segment = e, name, segment_terms(terms, name)
         zero = scalar.literal(name, 0)
         self.chain = e.assign(name, zero, block, changes=True)
@@ -127,89 +298,48 @@ class _Sum:
         return scalar.expression("add", (self.name, self.name), self.name, (self.total, self.chain))
 
 
-def _dot(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
+@_enter
+def _dot(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     lhs, rhs = i.operands
-    lb, rb = i.attributes.get("lhs_batch_dims", ()), i.attributes.get("rhs_batch_dims", ())
-    lc, rc = i.attributes.get("lhs_contracting_dims", ()), i.attributes.get("rhs_contracting_dims", ())
-    lf = [d for d in range(lhs.shape.rank) if d not in lb and d not in lc]
-    rf = [d for d in range(rhs.shape.rank) if d not in rb and d not in rc]
-    left: list[Index] = [constant(0)] * lhs.shape.rank
-    right: list[Index] = [constant(0)] * rhs.shape.rank
-    for x, ld, rd in zip(indices, lb, rb, strict=False):
-        left[ld], right[rd] = x, x
-    for x, d in zip(indices[len(lb) :], lf, strict=False):
-        left[d] = x
-    for x, d in zip(indices[len(lb) + len(lf) :], rf, strict=True):
-        right[d] = x
     name = contraction_type(type_name(i))
-    sizes = [lhs.shape.dimensions[d] for d in lc]
+    sizes = index_maps.dot_terms(i)
     total = _Sum(e, name, prod(sizes), block)
     short = prod(sizes) <= UNROLLED
     with ExitStack() as scopes:
-        for ld, rd in zip(lc, rc, strict=True):
-            k, scope = e.loop(lhs.shape.dimensions[ld], block, unroll=short)
+        terms = []
+        for size in sizes:
+            k, scope = e.loop(size, block, unroll=short)
             scopes.enter_context(scope)
-            left[ld], right[rd] = k, k
-        a = _converted(e, (yield lhs, tuple(left)), type_name(lhs), name, block)
-        b = _converted(e, (yield rhs, tuple(right)), type_name(rhs), name, block)
-        total.add(linearize([left[d] for d in lc], sizes), a, b, block)
+            terms.append(k)
+        left, right = index_maps.dot_operands(i, indices, terms)
+        a = _converted(e, (yield lhs, left), type_name(lhs), name, block)
+        b = _converted(e, (yield rhs, right), type_name(rhs), name, block)
+        total.add(linearize(terms, sizes), a, b, block)
     return _converted(e, total.value(block), name, type_name(i), block)
 
 
-def _convolution(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
+@_enter
+def _convolution(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     lhs, rhs = i.operands
     n, window = i.attributes["dim_labels"], i.attributes.get("window", ())
-    groups = i.attributes.get("feature_group_count", 1)
-    batch_groups = i.attributes.get("batch_group_count", 1)
-    batch, feature = indices[n.output_batch], indices[n.output_feature]
-    inputs, outputs = (rhs.shape.dimensions[d] for d in (n.kernel_input_feature, n.kernel_output_feature))
-    left: list[Index] = [constant(0)] * lhs.shape.rank
-    right: list[Index] = [constant(0)] * rhs.shape.rank
-    right[n.kernel_output_feature] = feature
-    left[n.input_batch] = batch
-    if batch_groups > 1:
-        group = feature // (outputs // batch_groups)
-        left[n.input_batch] = group * (lhs.shape.dimensions[n.input_batch] // batch_groups) + batch
     name = contraction_type(type_name(i))
-    counts = [*(w.size for w in window), inputs]
+    counts = index_maps.convolution_terms(i)
     total = _Sum(e, name, prod(counts), block)
     with ExitStack() as scopes:
         placing = [indices[d] for d in n.output_spatial]
         sizes = [lhs.shape.dimensions[d] for d in n.input_spatial]
         elements, positions = _enter_window(e, window, placing, sizes, block, scopes)
-        for w, k, x, kd, xd in zip(window, elements, positions, n.kernel_spatial, n.input_spatial, strict=True):
-            right[kd] = w.size - 1 - k if w.reversal else k
-            left[xd] = x
-        k, scope = e.loop(inputs, block)
+        k, scope = e.loop(counts[-1], block)
         scopes.enter_context(scope)
-        right[n.kernel_input_feature] = k
-        left[n.input_feature] = (feature // (outputs // groups)) * inputs + k if groups > 1 else k
-        a = _converted(e, (yield lhs, tuple(left)), type_name(lhs), name, block)
-        b = _converted(e, (yield rhs, tuple(right)), type_name(rhs), name, block)
+        left, right = index_maps.convolution_operands(i, indices, elements, positions, k)
+        a = _converted(e, (yield lhs, left), type_name(lhs), name, block)
+        b = _converted(e, (yield rhs, right), type_name(rhs), name, block)
         total.add(linearize([*elements, k], counts), a, b, block)
     return _converted(e, total.value(block), name, type_name(i), block)
 
 
-def cumulative(i: Instruction) -> tuple[int, bool] | None:
-    """(dimension, whether it runs backward) of a reduce-window that is a cumulative sum or the like, or None.
-
-    Its windows begin before the array and end at their own element, or begin at it and end behind the array. In both
-    they are gone through from the array's end towards their own element, so that each result is the one before it
-    combined with one element more: where the window runs backward, that is from its last element to its first.
-    """
-    window, sizes = i.attributes.get("window", ()), i.operands[0].shape.dimensions
-    found = [d for d, w in enumerate(window) if w.size > 1 or w.padding_low or w.padding_high]
-    if len(found) != 1 or any(max(w.stride, w.base_dilation, w.window_dilation) > 1 for w in window):
-        return None
-    (d,) = found
-    w = window[d]
-    if sizes[d] == 0 or w.size < max(2, sizes[d]) or {w.padding_low, w.padding_high} != {0, w.size - 1}:
-        return None
-    return d, w.padding_low == 0
-
-
 def _enter_window(
-    e: ElementalIrEmitter,
+    e: ElementBuilder,
     window: Window,
     placing: Sequence[Index],
     sizes: Sequence[int],
@@ -228,21 +358,22 @@ def _enter_window(
         k, scope = e.loop(w.size, block, unroll=short)
         scopes.enter_context(scope)
         k = w.size - 1 - k if descending else k
-        at = o * w.stride + k * w.window_dilation - w.padding_low
-        inside = [e.at_least(at, 0)]
-        if w.base_dilation > 1:
-            rest = at % w.base_dilation
-            inside.append(rest.low == 0 if rest.is_constant else f"({rest}) == 0")
-            at = at // w.base_dilation
-        condition = all_of(*inside, e.below(at, size))
-        if condition is not True:
-            scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
+        conditions, at = index_maps.window_position(w, o, k, size)
+        _enter_if(conditions, block, scopes)
         elements.append(k)
         positions.append(at)
     return elements, positions
 
 
-def _reduce_window(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
+def _enter_if(conditions: Sequence[Condition], block: Block, scopes: ExitStack) -> None:
+    """Opens an if around what follows, unless the conditions hold anyway."""
+    condition = all_hold(conditions)
+    if condition is not True:
+        scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
+
+
+@_enter
+def _reduce_window(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     count = len(i.operands) // 2
     operands, inits = i.operands[:count], i.operands[count:]
     reducer = i.attributes["to_apply"]
@@ -251,9 +382,9 @@ def _reduce_window(e: ElementalIrEmitter, i: Instruction, indices: Indices, bloc
     for init, name in zip(inits, types, strict=True):
         value = _converted(e, (yield init, ()), type_name(init), name, block)
         totals.append(e.assign(name, value, block, changes=True))
+    running = cumulative(i)
     with ExitStack() as scopes:
-        sizes = operands[0].shape.dimensions
-        backward = cumulative(i) is not None and cumulative(i)[1]
+        sizes, backward = operands[0].shape.dimensions, running is not None and running[1]
         _, positions = _enter_window(e, i.window, indices, sizes, block, scopes, backward)
         values = []
         for operand in operands:
@@ -264,7 +395,8 @@ def _reduce_window(e: ElementalIrEmitter, i: Instruction, indices: Indices, bloc
     return results if i.shape.is_tuple else results[0]
 
 
-def _select_and_scatter(e: ElementalIrEmitter, i: Instruction, indices: Indices, block: Block) -> Rule:
+@_enter
+def _select_and_scatter(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, source, init = i.operands
     window, sizes = i.window, operand.shape.dimensions
     scatter = i.attributes["scatter"]
@@ -274,35 +406,24 @@ def _select_and_scatter(e: ElementalIrEmitter, i: Instruction, indices: Indices,
     with ExitStack() as scopes:
         placing = []
         for w, x, count in zip(window, indices, source.shape.dimensions, strict=True):
-            most = -(-w.size // w.stride)  # placings that contain an element, at most
-            t, scope = e.loop(most, block, "t", unroll=most * prod(w.size for w in window) <= UNROLLED)
+            most = index_maps.most_placings(w)
+            number, scope = e.loop(most, block, "t", unroll=most * prod(w.size for w in window) <= UNROLLED)
             scopes.enter_context(scope)
-            o = (x + w.padding_low) // w.stride - (most - 1) + t
-            reached = e.at_least(o * w.stride - w.padding_low + w.size - 1 - x, 0)
-            condition = all_of(e.at_least(o, 0), e.below(o, count), reached)
-            if condition is not True:
-                scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
+            conditions, o = index_maps.covering_placing(w, x, number, count)
+            _enter_if(conditions, block, scopes)
             placing.append(o)
-        held = e.assign(type_name(operand), scalar.literal(type_name(operand), 0), block, changes=True)
+        selected = e.assign(type_name(operand), scalar.literal(type_name(operand), 0), block, changes=True)
         place = e.names.fresh("p")
         block.line(f"{'int' if here.fits_int else 'long'} {place} = -1;")
         with ExitStack() as inner:
             _, positions = _enter_window(e, window, placing, sizes, block, inner)
             value = yield operand, tuple(positions)
-            (keep,) = e.apply(i.attributes["select"], (held, value), block)
+            (keep,) = e.apply(i.attributes["select"], (selected, value), block)
             # Selections instead of branches: a loop along a dimension that the window leaves alone stays a vector's.
             take = e.assign("pred", f"({place} < 0) | !{keep}", block)
-            block.line(f"{held} = {take} ? {value} : {held};")
+            block.line(f"{selected} = {take} ? {value} : {selected};")
             block.line(f"{place} = {take} ? {linearize(positions, sizes)} : {place};")
         value = yield source, tuple(placing)
         (result,) = combine(e, scatter, (total, value), block)
         block.line(f"{total} = {place} == {here} ? {result} : {total};")
     return rounded(e, scatter, (total,), block)[0]
-
-
-RULES = {
-    "dot": _dot,
-    "convolution": _convolution,
-    "reduce-window": _reduce_window,
-    "select-and-scatter": _select_and_scatter,
-}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 from refxla_spec.errors import UnsupportedError
 
@@ -13,18 +12,16 @@ from ..device.description import Target
 from ..ir.op_table import HERO, ROWS
 from ..ir.plan import Fusion, Kernel
 
-_LOOPS = ("loops.elementwise", "emit")
 # By kind of device, then by kind of fusion: (module, function), where function(fusion, target) gives the kernels. A GPU
 # uses the emitter of a CPU for each kind for which it has none.
 EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
     "cpu": {
-        "loop": _LOOPS,
+        "loop": ("loops.elementwise", "emit"),
         "update": ("loops.elementwise", "emit_update"),
         **{r.kind: (r.emitter, "emit") for r in ROWS.values() if r.group == HERO},
     },
     "gpu": {},
 }
-_BY_ELEMENT = {r.kind for r in ROWS.values() if r.by_element}
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -38,10 +35,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 def place(kind: str, device: str = "cpu") -> tuple[str, str] | None:
     """(module, function) of the emitter for a kind of fusion on a kind of device; None where there is none."""
-    module, function = EMITTERS.get(device, {}).get(kind) or EMITTERS["cpu"].get(kind) or ("", "")
-    if module and find_spec(f"{__package__}.{module}") is not None:
-        return module, function
-    return _LOOPS if kind in _BY_ELEMENT else None
+    return EMITTERS.get(device, {}).get(kind) or EMITTERS["cpu"].get(kind)
 
 
 @cache

@@ -12,11 +12,11 @@ from .elemental_rules import type_name
 
 
 def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | None = None) -> list[Instruction]:
-    """The inputs that the roots read, in the fusion's order; `stop` and what is behind it are not visited."""
+    """The inputs of which the roots read elements, in the fusion's order; `stop` and its operands are not visited."""
     inputs, seen, waiting = set(fusion.inputs), set(), list(roots)
     while waiting:
         i = waiting.pop()
-        if i in seen or i is stop:
+        if i in seen or i is stop or i.shape.is_array and not i.shape.size:
             continue
         seen.add(i)
         if i not in inputs:

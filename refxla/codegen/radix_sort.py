@@ -15,7 +15,6 @@ an item counts, and then moves, the tuples of one chunk.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from refxla_spec.module import Computation
 
@@ -23,9 +22,7 @@ from ..ir.plan import Argument, Kernel
 from . import scalar
 from .c_block import Block
 from .elemental_rules import type_name
-
-if TYPE_CHECKING:
-    from .sort import Rows
+from .sort_rows import SortRows
 
 SHORTEST = 16  # elements for each pass: shorter rows are sorted by merging
 WIDE_FROM = 16384  # elements of a row from which on digits are wider
@@ -42,7 +39,7 @@ class Key:
     """The key of operand `number`: `computation` on its elements, ordered by LT or GT and, if `total`, as
     IEEE 754's totalOrder."""
 
-    def __init__(self, rows: Rows, number: int, computation: Computation, descending: bool, total: bool) -> None:
+    def __init__(self, rows: SortRows, number: int, computation: Computation, descending: bool, total: bool) -> None:
         self.rows, self.number, self.computation = rows, number, computation
         self.descending, self.total = descending, total
         self.type = type_name(computation.root)
@@ -91,13 +88,13 @@ class Key:
         return key
 
 
-def applies(rows: Rows, keys: Sequence[Key]) -> bool:
+def applies(rows: SortRows, keys: Sequence[Key]) -> bool:
     """Whether the rows are long enough for counting to pay."""
     passes = sum(key.passes for key in keys)
     return passes <= MAX_PASSES and rows.length >= SHORTEST * passes
 
 
-def kernels(rows: Rows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
+def kernels(rows: SortRows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
     """The kernels of a sort by keys, the most significant first."""
     digits = [d for key in reversed(keys) for d in key.digits]
     units = max(1, rows.target.compute_units)
@@ -106,7 +103,7 @@ def kernels(rows: Rows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
     return (_whole_rows(rows, digits),)
 
 
-def _whole_rows(rows: Rows, digits: Digits) -> Kernel:
+def _whole_rows(rows: SortRows, digits: Digits) -> Kernel:
     """One kernel in which each row is sorted by one item."""
     block = Block()
     moved = _moved(rows, digits)
@@ -148,7 +145,7 @@ def _whole_rows(rows: Rows, digits: Digits) -> Kernel:
     return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items)
 
 
-def _moved(rows: Rows, digits: Digits) -> list[int]:
+def _moved(rows: SortRows, digits: Digits) -> list[int]:
     """The operands that must go along: those that are asked for, and the keys."""
     return sorted({*rows.outputs, *(key.number for key, _ in digits)})
 
@@ -162,7 +159,7 @@ def _starts(block: Block, counts: str, bins: int) -> None:
 class _Chunked:
     """Two kernels a pass; tuples go from the operands by way of scratch memory x, y, x, ... to the outputs."""
 
-    def __init__(self, rows: Rows, digits: Digits) -> None:
+    def __init__(self, rows: SortRows, digits: Digits) -> None:
         self.rows, self.digits = rows, digits
         wanted = -(-4 * rows.target.compute_units // rows.rows)
         self.chunks = max(1, min(MAX_CHUNKS, wanted, rows.length // CHUNK))

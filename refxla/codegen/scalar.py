@@ -55,9 +55,6 @@ _KEEPS_FORMAT = {
     "remainder",
 }  # fmt: skip
 
-# Operations of which rx_<opcode>_below_<type> is a cheaper form, for operands that are not above 0 (sign_analysis.py).
-HAS_BELOW = {"exponential"}
-
 # Operations that give of positive numbers no zero, unless f32 has none that is small enough.
 _NEVER_ZERO = {"multiply", "divide", "power", "atan2"}
 

@@ -20,6 +20,7 @@ from math import prod
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
+from ..analysis.access_patterns import AccessPattern
 from ..analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ..device.description import Target
 from ..ir.plan import Argument, Fusion, Kernel
@@ -58,11 +59,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 def _kernel(fusion: Fusion, target: Target, walk: _Walk, written: list[Argument]) -> Kernel:
     """The kernel that combines the updates into the memory of the arguments `written`."""
-    inputs: list[Instruction] = list(fusion.inputs)
-    for _ in range(2):  # once to see what is read, once with the arguments that that takes
-        elements, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
-        walk.emit(elements, block, [f"a{len(inputs) + n}" for n in range(len(written))])
-        inputs = [i for i in inputs if i in {a.instruction for a in elements.accesses}]
+    read = AccessPattern(fusion)
+    for i in (walk.indices, *walk.updates):
+        read.value(i, [variable(f"i{d}", 0, n - 1) for d, n in enumerate(i.shape.dimensions)])
+    inputs = [i for i in fusion.inputs if i in {a.instruction for a in read.accesses}]
+    elements, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
+    walk.emit(elements, block, [f"a{len(inputs) + n}" for n in range(len(written))])
     return Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items)
 
 
@@ -222,7 +224,7 @@ class _Walk:
                 self._combine(e, block, pointers, at, starts)
 
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
-        """Asks for the block of an update some turns ahead to be in the cache by then; the updates come in order."""
+        """Asks for the block of an update some iterations ahead to be in the cache by then; they come in order."""
         d = max((d for d in self.walked if self.sizes[d] > 1), default=None)
         if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= NEAR:
             return

@@ -1,9 +1,9 @@
 """Autotuning: the blocks of a program's matrix products, found by measuring; `refxla.compile(..., tune=True)`.
 
 Each dot and each convolution of the plan is taken out as a program of its own (what computes its operands within the
-kernel included), and the choices of device/tile_configurations.py are tried on it one field after the other, each from
-the best so far. What was found is kept in the cache on disk, by product, device and version of its driver. The results
-of the program keep their bits whatever is found.
+kernel included), and tile configurations (device/tile_configurations.py) are tried on it, one field after the other,
+each from the best so far. What was found is kept in the cache on disk, by product, device and version of its driver.
+The results of the program keep their bits whatever is found.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Value
 
+from ..analysis.cost_analysis import cost_of
+from ..codegen.opencl_program import program
 from ..device.description import Target
-from ..device.tile_configurations import SPACE, Choice, neighbours, product_of, signature
+from ..device.tile_configurations import SPACE, TileConfiguration, neighbours, product_of, signature
 from ..ir.op_table import ROWS
 from ..ir.plan import Fusion
 from ..runtime import disk_cache as disk
 from ..runtime.devices import Device
-
-if TYPE_CHECKING:
-    from ..runtime.executable import Executable
+from ..runtime.executable import Executable
+from .planning import plan_module
 
 SECONDS = 0.05  # for which a candidate runs, at least three times
 TURNS = 7  # of the rules and of the best candidate, at the end
@@ -42,17 +43,19 @@ class Timer(Protocol):
     """What measures the programs of one product."""
 
     def __call__(self, module: Module, target: Target) -> float | None:
-        """The seconds that a program takes with the target's choices, or None where the kernels are those of choices
-        that were measured before."""
+        """The seconds that a program takes with the target's configurations, or None where the kernels are those of
+        configurations that were measured before."""
 
-    def confirms(self, module: Module, choices: dict[str, Choice]) -> bool:
-        """Whether these choices are quicker than the rules when both are measured in turns: a search asks once for
-        each, and the luckiest of forty need not be the best."""
+    def confirms(self, module: Module, configurations: dict[str, TileConfiguration]) -> bool:
+        """Whether these configurations are faster than the rules when both are measured alternately: a search measures
+        each once, and the luckiest of forty need not be the best."""
 
 
-def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] | None = None) -> dict[str, Choice]:
-    """The best choice for each product among the fusions, by its signature: from the cache on disk, or searched now
-    with a progress bar on the terminal (about ten seconds each).
+def tune(
+    fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] | None = None
+) -> dict[str, TileConfiguration]:
+    """The best configuration for each product among the fusions, by its signature: from the cache on disk, or searched
+    now, with a progress bar on the terminal (about ten seconds each).
 
     `timer` makes what measures one product's candidates; None runs them on the device. Raises DeviceError when the
     device fails.
@@ -70,9 +73,11 @@ def tune(fusions: Iterable[Fusion], device: Device, timer: Callable[[], Timer] |
             measure = timer() if timer else _OnDevice(device)
             module = program_of(fusion)
             best = search(module, name, device.target, measure, lambda f=fusion: advance(f))
-            found[name] = best if best == Choice() or measure.confirms(module, {name: best}) else Choice()
+            found[name] = (
+                best if best == TileConfiguration() or measure.confirms(module, {name: best}) else TileConfiguration()
+            )
             store.put(_entry(name, device), json.dumps(dataclasses.asdict(found[name])).encode())
-    return {name: choice for name, choice in found.items() if choice != Choice()}
+    return {name: configuration for name, configuration in found.items() if configuration != TileConfiguration()}
 
 
 def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
@@ -84,24 +89,24 @@ def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
     return found
 
 
-def known(names: Iterable[str], device: Device) -> dict[str, Choice] | None:
+def known(names: Iterable[str], device: Device) -> dict[str, TileConfiguration] | None:
     """What `tune` gives for products of these signatures; None where it would have to search."""
     entries = {name: disk.cache().get(_entry(name, device)) for name in names}
     if None in entries.values():
         return None
     found = {name: _decode(content) for name, content in entries.items()}
-    return {name: choice for name, choice in found.items() if choice != Choice()}
+    return {name: configuration for name, configuration in found.items() if configuration != TileConfiguration()}
 
 
-def search(module: Module, name: str, target: Target, timer: Timer, advance: Callable[[], None]) -> Choice:
-    """The quickest choice for the product of that signature, one field after the other."""
-    best = Choice()
+def search(module: Module, name: str, target: Target, timer: Timer, advance: Callable[[], None]) -> TileConfiguration:
+    """The quickest configuration for the product of that signature, one field after the other."""
+    best = TileConfiguration()
     least = timer(module, target)
     advance()
     for field in SPACE:
         start = best
         for candidate in neighbours(start, field):
-            seconds = timer(module, replace(target, choices={name: candidate}))
+            seconds = timer(module, replace(target, tile_configurations={name: candidate}))
             advance()
             if seconds is not None and seconds < BETTER * least:
                 best, least = candidate, seconds
@@ -135,18 +140,14 @@ class _OnDevice:
         self.seen.add(text)
         return self.seconds(module, make())
 
-    def confirms(self, module: Module, choices: dict[str, Choice]) -> bool:
-        targets = (self.device.target, replace(self.device.target, choices=choices))
+    def confirms(self, module: Module, configurations: dict[str, TileConfiguration]) -> bool:
+        targets = (self.device.target, replace(self.device.target, tile_configurations=configurations))
         rules, best = (self.program(module, target)[1]() for target in targets)
         turns = [(self.seconds(module, rules), self.seconds(module, best)) for _ in range(TURNS)]
         return median(b for _, b in turns) < BETTER * median(r for r, _ in turns)
 
     def program(self, module: Module, target: Target) -> tuple[str, Callable[[], Executable]]:
         """The kernels of a program as text, and what makes it an executable."""
-        from ..codegen.opencl_program import program
-        from ..runtime.executable import Executable
-        from .driver import plan_module
-        from .explanation import cost_of
 
         plan = plan_module(module, target)[1].plan
         built = program(plan.kernels, target)
@@ -179,10 +180,10 @@ def _entry(name: str, device: Device) -> str:
                     str(device.compute_units), repr(device.target))  # fmt: skip
 
 
-def _decode(content: bytes) -> Choice:
+def _decode(content: bytes) -> TileConfiguration:
     values = json.loads(content)
     tile = values.pop("tile")
-    return Choice(tile=None if tile is None else tuple(tile), **values)
+    return TileConfiguration(tile=None if tile is None else tuple(tile), **values)
 
 
 @contextmanager

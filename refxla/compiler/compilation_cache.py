@@ -83,17 +83,18 @@ class _Bare:
 def key(what: str, fingerprint: str, device: Device, target: Target, without: Collection[str]) -> str:
     """The key of what is kept of a program for a target on a device. Raises DeviceError when the device does not
     work."""
-    choices = sorted((name, repr(choice)) for name, choice in target.choices.items())
+    configurations = sorted((name, repr(configuration)) for name, configuration in target.tile_configurations.items())
     machine = (device.name, device.label, device.platform, device.driver, device.kind, device.access, part_size(device))
     passes = (without,) if isinstance(without, str) else without
-    return disk.key(what, build(), fingerprint, repr(machine), repr(target), repr(choices), repr(sorted(set(passes))))
+    return disk.key(
+        what, build(), fingerprint, repr(machine), repr(target), repr(configurations), repr(sorted(set(passes)))
+    )
 
 
 def load(name: str | None) -> Compilation | None:
     """The compilation kept under a key, or None."""
     store = disk.cache()
-    content = None if name is None else store.get(name)
-    if content is None:
+    if name is None or (content := store.get(name)) is None:
         return None
     try:
         found = _Unpickler(io.BytesIO(content)).load()
@@ -153,7 +154,8 @@ def build() -> str:
     was when this was first asked."""
     parts = [platform.python_version(), np.__version__, ml_dtypes.__version__]
     for package in ("refxla", "refxla_spec"):
-        for root in find_spec(package).submodule_search_locations:
+        found = find_spec(package)
+        for root in (found and found.submodule_search_locations) or ():
             for directory, _, names in os.walk(root):
                 for name in sorted(names):
                     if not name.endswith((".pyc", ".pyi")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from refxla_spec.errors import UnsupportedError, in_file
+from refxla_spec.errors import Error, UnsupportedError, in_file
 from refxla_spec.lexer import excerpt
 from refxla_spec.module import Module
 from refxla_spec.types import leaves
@@ -41,7 +41,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         raise UnsupportedError(f"{i.name}: {i.opcode}: {problem}") from None
 
 
-def located(problem: UnsupportedError, module: Module) -> UnsupportedError:
+def located(problem: UnsupportedError, module: Module) -> Error:
     """The error with the file that the module was read from, and the line of the instruction that its message begins
     with, if one of that name, and no other, was parsed from a text."""
     name = str(problem).split(": ")[0]

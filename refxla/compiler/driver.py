@@ -1,48 +1,44 @@
-"""`compile`: from a program in any form to something that is called with arrays."""
+"""From an HLO program to something that is called with arrays."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.devices import device_counts
-from refxla_spec.errors import DeviceError, InputError, UnsupportedError
+from refxla_spec.errors import DeviceError, UnsupportedError
 from refxla_spec.groups import described
 from refxla_spec.leniency import reading
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
-from ..analysis.cost_analysis import Cost, Costs, cost_of
+from ..analysis.cost_analysis import Cost, cost_of
 from ..codegen.opencl_program import Builder
 from ..device.description import Target
-from ..frontends import load
 from ..ir.fingerprint import Source
-from ..ir.plan import Kernel
-from ..passes import winograd_convolution as tiles
-from ..passes.pipeline import FUSION, TILED_FUSION, optimize
+from ..ir.library_calls import is_asked_for
 from ..progress import waiting
 from ..runtime import calibration
 from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import Ahead
 from ..runtime.program_build import part_size
-from ..scheduling.kernel_deduplication import KernelDeduplicator
-from ..scheduling.scheduler import PlanningResult, make_plan
+from ..scheduling.scheduler import PlanningResult
 from . import autotuner, compilation_cache
 from .compilation_cache import Compilation
-from .diagnostics import check_values, emit, located
 from .dynamic_shapes import Sizes
 from .explanation import Explanation
+from .options import REFERENCE, Options
+from .planning import plan_module
 
-REFERENCE = "reference"
+_DEFAULTS = Options()
 
 
 @dataclass(frozen=True)
@@ -114,17 +110,19 @@ class Compiled(Executable):
 
     @property
     def cost(self) -> Cost:
-        """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one turn)."""
+        """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one iteration)."""
         return self._made.cost
 
 
 class Resizing(Compiled):
     """A Compiled of a program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and
-    gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form (passes/dynamic)."""
+    gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form, which
+    passes/dynamic_padder makes."""
 
     @cached_property
     def sizes(self) -> Sizes:
         """The bounds and marks of what it takes and gives."""
+        assert self._made.dynamic is not None  # or it were no Resizing
         return Sizes(*self._made.dynamic)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -161,42 +159,34 @@ class Reference:
         return f"<Reference {self.hlo.name}>"
 
 
-def compile_module(
-    source: Any,
-    device: str | Device | None = None,
-    without: Collection[str] = (),
-    tune: bool = False,
-    winograd: bool = False,
-    lenient: bool = False,
-    elided: str | None = None,
-) -> Compiled | Reference:
-    """Compile an HLO program given as a Source, a Module, text, a path, or a serialized proto; see `refxla.compile`."""
-    with reading(lenient):
-        if not isinstance(source, (Source, Module)):
-            source = load(source, lenient, elided=elided)
-        return _compile_read(source, device, without, tune, winograd)
+def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Compiled | Reference:
+    """Compile an HLO program; see `refxla.compile` for the options and the errors."""
+    with reading(options.lenient):
+        source = program if isinstance(program, Source) else Source.of(program)
+        if options.device == REFERENCE:
+            verify(source.module)
+            return Reference(source.module)
+        try:
+            chosen, _ = choose(options.device)
+            target = target_of(chosen, options)
+        except DeviceError:
+            verify(source.module)  # what is wrong with the program comes first
+            raise
+        request = Request(source, chosen, options.without, target)
+        return _tuned(request) if options.tune else compile_request(request)
 
 
-def _compile_read(
-    source: Source | Module, device: str | Device | None, without: Collection[str], tune: bool, winograd: bool
-) -> Compiled | Reference:
-    device = device.name if isinstance(device, Device) else device
-    if device is not None and not isinstance(device, str):
-        raise InputError(f"device is a {type(device).__name__}: give the name of a device, or one of refxla.devices()")
-    if not isinstance(source, Source):
-        source = Source.of(source)
-    if device == REFERENCE:
-        verify(source.module)
-        return Reference(source.module)
-    try:
-        chosen, _ = choose(device)
-        request = Request(source, chosen, without, replace(chosen.target, winograd=winograd))
-    except DeviceError:
-        verify(source.module)  # what is wrong with the program comes first
-        raise
-    if tune:
-        return _tuned(request)
-    return compile_request(request)
+def uses_library(options: Options) -> bool:
+    """Whether a program that is compiled so calls a library for linear algebra."""
+    if options.device == REFERENCE or not is_asked_for(options.linear_algebra):
+        return False
+    return target_of(choose(options.device)[0], options).library_calls
+
+
+def target_of(device: Device, options: Options = _DEFAULTS) -> Target:
+    """What the compiler assumes of a device, and what was asked for."""
+    library = is_asked_for(options.linear_algebra) and device.access == "host"
+    return replace(device.target, winograd=options.winograd, library_calls=library)
 
 
 def compile_request(request: Request) -> Compiled:
@@ -210,17 +200,17 @@ def _tuned(request: Request) -> Compiled:
     source, device, without = request.source, request.device, request.without
     entry = request.key("products")
     names = compilation_cache.load_names(entry)
-    choices = None if names is None else autotuner.known(names, device)
-    if choices is not None:
-        found = replace(request, target=replace(request.target, choices=choices))
+    configurations = None if names is None else autotuner.known(names, device)
+    if configurations is not None:
+        found = replace(request, target=replace(request.target, tile_configurations=configurations))
         made = compilation_cache.load(found.key())
         if made is not None:
             return _executable(found, made)
     verify(source.module)
     fusions = plan_module(source.module, request.target, without)[1].plan.fusions
-    choices = autotuner.tune(fusions, device)
+    configurations = autotuner.tune(fusions, device)
     compilation_cache.save_names(entry, autotuner.products(fusions))
-    return _built(replace(request, target=replace(request.target, choices=choices)))
+    return _built(replace(request, target=replace(request.target, tile_configurations=configurations)))
 
 
 def _built(request: Request) -> Compiled:
@@ -262,94 +252,16 @@ def _executable(
     return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead)
 
 
-def plan_module(
-    module: Module,
-    target: Any,
-    without: Collection[str] = (),
-    made: Callable[[Kernel], object] | None = None,
-) -> tuple[Module, PlanningResult]:
-    """The optimized module and its plan for a target; nothing is built yet. `made` is called with kernels that are sure
-    to be launched, when they are made.
-
-    Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
-    """
-    try:
-        tiled, tilings = tiles.rewritten(module) if target.winograd else (module, ())
-        optimized = optimize(tiled, without)
-        check_values(optimized)
-        fuse = FUSION not in without
-        cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
-        emitter = KernelDeduplicator(partial(emit, target=target))
-        tiled_fusion = TILED_FUSION not in without
-        costs = Costs(*target.costs) if target.costs else Costs()
-        planned = make_plan(optimized, emitter, costs, fuse, cores, target.persistent, made, tiled_fusion)
-        planned.winograd = tilings
-        return optimized, planned
-    except UnsupportedError as problem:
-        raise located(problem, module) from None
-
-
 def plan_tuned(
     module: Module, device: Device, without: Collection[str] = (), target: Target | None = None
 ) -> tuple[Module, PlanningResult]:
     """The same, with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
     target = target or device.target
     optimized, planned = plan_module(module, target, without)
-    choices = autotuner.tune(planned.plan.fusions, device)
-    if not choices:
+    configurations = autotuner.tune(planned.plan.fusions, device)
+    if not configurations:
         return optimized, planned
-    return plan_module(module, replace(target, choices=choices), without)
-
-
-def compile(
-    source: Any,
-    *arguments: Any,
-    device: str | Device | None = None,
-    without: Collection[str] = (),
-    tune: bool = False,
-    winograd: bool = False,
-    lenient: bool = False,
-    elided: str | None = None,
-    static_argnums: int | Collection[int] = (),
-    static_argnames: str | Collection[str] = (),
-) -> Any:
-    """Compile a program for an OpenCL device.
-
-    `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is
-    StableHLO, which jaxlib converts: text, bytecode, a portable artifact, the path of a file with one of them, or a
-    jax.export.Exported. The result is a Compiled; it is called with the flattened arrays of the parameters and gives
-    the array, or the tuple of arrays, of the result.
-
-    Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable),
-    compiled for example `arguments` or at its first call. The result takes and gives what the function does; in a class
-    it is a method, and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are
-    named in `static_argnums` (by their places) or `static_argnames` are part of the program by their values.
-
-    `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
-    None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
-    passes/pipeline.py, "fusion" among them), to find a fault. `tune` measures, on the device, how each matrix product
-    and convolution is best cut into blocks, which takes some ten seconds for each that was not measured before; what is
-    found is kept on disk. The results are the same bits with it and without. `winograd` lets convolutions with windows
-    of 3 x 3 be computed in tiles where that is quicker: the same bits on every device, but not those of the
-    convolution, whose bound on the error is another then (docs/library.md). The reference takes no notice of the two.
-    `lenient` passes over attributes, and fields of protos, that are not known here and say nothing, with a warning.
-    `elided` ("zeros" or "random") says what takes the place of constants that a dump shortens to `{...}`.
-
-    Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
-    """
-    if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
-        if arguments:
-            raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
-        if static_argnums != () or static_argnames != ():
-            raise InputError("an HLO program has arrays as its arguments, and none of them is static")
-        return compile_module(source, device, without, tune, winograd, lenient, elided)
-    from ..frontends import compile_function
-
-    if elided is not None:
-        raise InputError("only the text of an HLO program can have elided constants; leave `elided` out")
-    static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    options = {"device": device, "without": without, "tune": tune, "winograd": winograd, "lenient": lenient}
-    return compile_function(source, arguments, {k: v for k, v in static.items() if v != ()}, **options)
+    return plan_module(module, replace(target, tile_configurations=configurations), without)
 
 
 def flatten(value: Value) -> list[Any]:
@@ -379,4 +291,4 @@ def _as_array(value: Any, shape: Shape) -> Value:
     return np.asarray(value) if shape.is_array else value
 
 
-__all__ = ["Compiled", "Reference", "compile", "compile_module", "flatten", "plan_module", "plan_tuned"]
+__all__ = ["Compiled", "Reference", "compile_module", "flatten", "plan_module", "plan_tuned"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 
 from refxla_spec.module import Instruction
 
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
+from ..ir.library_calls import Routine, batch, library_call, routine_name
 from ..ir.plan import Fusion, Kernel
 from ..passes.winograd_convolution import Decision
 from ..scheduling.merged_kernel import MergedLaunch
@@ -43,6 +45,8 @@ class Explanation:
             moved = bytes_text(cost.bytes_read + cost.bytes_written)
             lines.append(f"   moves   {moved}, saves {bytes_text(cost.bytes_saved)}")
             lines += [f"   runs    {text}" for text in self.runs(fusion)]
+            if fusion.hero is not None and (routine := library_call(fusion.hero)) is not None:
+                lines.append(f"   calls   {_called(fusion.hero, routine)}")
             apart = (_refusal(r) for r in self.refusals if r.user == fusion.name)
             lines += [f"   apart   {text}" for text in dict.fromkeys(apart)]
             lines += [f"   tiles   {d}" for d in self.tiled_fusions if fusion.name == d.fusions[0]]
@@ -59,17 +63,20 @@ class Explanation:
             name = m.name
         return found
 
+    @cached_property
+    def _kernels_by_fusion(self) -> dict[str, list[Kernel]]:
+        names = {f.name for f, _ in self.kernels}
+        found: dict[str, list[Kernel]] = {}
+        for name, kernel in {part.name: part for k in self.plan.kernels for part in k.parts()}.items():
+            owner = name
+            while owner not in names and "." in owner:
+                owner = owner.rpartition(".")[0]
+            found.setdefault(owner, []).append(kernel)
+        return found
+
     def kernels_of(self, fusion: Fusion) -> list[Kernel]:
         """The kernels of a fusion in the order of their launches: those that pack its operands, then its own."""
-        names = {f.name for f, _ in self.kernels}
-        parts = {k.name: k for kernel in self.plan.kernels for k in kernel.parts()}
-
-        def owner(name: str) -> str:
-            while name not in names and "." in name:
-                name = name.rpartition(".")[0]
-            return name
-
-        return [k for name, k in parts.items() if owner(name) == fusion.name]
+        return self._kernels_by_fusion.get(fusion.name, [])
 
     def winograd_convolutions(self) -> list[str]:
         """Which convolutions are computed in tiles and which are not, and why; [] where that was not asked for."""
@@ -105,6 +112,13 @@ def _sharing(m: MergedLaunch, name: str) -> str:
         parts.append(f"{m.trip_count} iterations")
     costs = f"{m.kernels_us:.1f} us of work; launches saved: {m.saved_us:.1f} us"
     return f"in one launch, {m.name}: {', '.join(parts)} ({costs})"
+
+
+def _called(i: Instruction, routine: Routine) -> str:
+    """The routine that computes an instruction, and on what."""
+    count = batch(i)
+    matrices = "a matrix" if count == 1 else f"each of {count} matrices"
+    return f"LAPACK's {routine_name(i, routine)}, as SciPy has it, on {matrices}; 'expanded' makes kernels of it"
 
 
 def _value(i: Instruction) -> str:

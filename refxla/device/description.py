@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .tile_configurations import Choice
+from .tile_configurations import TileConfiguration
 
 # name -> (arity, clang's builtin without its f32 suffix "f", OpenCL's builtin)
 _FLOAT_PRIMITIVES = {
@@ -44,12 +42,13 @@ class Target:
     `vector_bytes` is the width of a vector register; `compute_units` counts cores or multiprocessors; `fp64` and
     `fp16` say which of OpenCL's optional types exist; `max_vector` is the widest explicit vector (in elements) that is
     safe to write. `features` are those of the processor that its compiler uses only where a function asks for them, in
-    the words of clang's attribute `target`; "" where there are none. `choices` says how matrix products are cut, by
-    their signatures (tile_configurations.py), where that was found by measuring.
+    the words of clang's attribute `target`; "" where there are none. `tile_configurations` says how
+    matrix products are cut, by their signatures (tile_configurations.py), where that was found by measuring.
     `bare` says that programs compile without the header of OpenCL's functions, which saves time. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
-    in tiles, as was asked for (passes/winograd_convolution.py). `costs` are the numbers of the cost model that decides
-    on fusion (Costs: nanoseconds of a byte, an operation, a launch); None for the usual ones.
+    in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
+    which takes a device that uses the host's memory as it is (ir/library_calls.py). `costs` are the numbers of the cost
+    model that decides on fusion (Costs: nanoseconds of a byte, an operation, a launch); None for the usual ones.
     """
 
     kind: str
@@ -63,8 +62,9 @@ class Target:
     features: str = ""
     persistent: bool = False
     winograd: bool = False
+    library_calls: bool = False
     costs: tuple[float, float, float] | None = None
-    choices: Mapping[str, Choice] = field(default_factory=dict, compare=False, repr=False)
+    tile_configurations: Mapping[str, TileConfiguration] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def registers(self) -> int:

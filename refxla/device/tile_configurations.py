@@ -1,23 +1,23 @@
 """How a matrix product is cut into tiles and blocks, where that is chosen by measuring and not by the emitters' rules.
 
-No choice changes a bit of the result: the terms of each element are added in the same order whatever the blocks are
-(contraction_order.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under
+No configuration changes a bit of the result: the terms of each element are added in the same order whatever the blocks
+are (contraction_order.py). What is here is the space that `refxla.compile(..., tune=True)` searches, and the name under
 which what it found is kept; the search itself is refxla/compiler/autotuner.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from refxla_spec.module import Computation, Instruction
 
 from ..ir.plan import Fusion
-from .description import Target
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileConfiguration:
     """What the emitters of products shall do; None leaves it to their rules.
 
     `tile` is (rows, vectors) of the part of the result that lives in registers; `rows` and `columns` are those of the
@@ -49,27 +49,27 @@ SPACE = {
 }
 
 
-def neighbours(choice: Choice, field: str) -> Iterator[Choice]:
-    """The choices that differ from this one in one field."""
+def neighbours(configuration: TileConfiguration, field: str) -> Iterator[TileConfiguration]:
+    """The configurations that differ from this one in one field."""
     for value in (None, *SPACE[field]):
-        if getattr(choice, field) != value:
-            yield replace(choice, **{field: value})
+        if getattr(configuration, field) != value:
+            changed: dict[str, Any] = {field: value}
+            yield replace(configuration, **changed)
 
 
-def choice_for(fusion: Fusion, target: Target) -> Choice:
-    """The target's choice for a fusion's hero; one that leaves all to the rules if it has none."""
-    return target.choices.get(signature(fusion), _NONE) if target.choices else _NONE
+def configuration_for(fusion: Fusion, configurations: Mapping[str, TileConfiguration]) -> TileConfiguration:
+    """The target's configuration for a fusion's hero; one that leaves all to the rules if it has none."""
+    return configurations.get(signature(fusion), _NONE) if configurations else _NONE
 
 
-_NONE = Choice()
+_NONE = TileConfiguration()
 
 
 def product_of(fusion: Fusion) -> tuple[list[Instruction], list[Instruction]]:
-    """What a choice is about: the inputs that the hero depends on, and the members, operands first, with it at the end.
-    What follows the hero does not matter."""
+    """What a configuration is for: the inputs that the hero depends on, and the members, operands first, with the hero
+    at the end. What follows the hero does not matter."""
     inputs, needed, waiting = set(fusion.inputs), set(), [fusion.hero]
-    while waiting:
-        i = waiting.pop()
+    while waiting and (i := waiting.pop()) is not None:
         if i not in needed:
             needed.add(i)
             waiting.extend(() if i in inputs else i.operands)

@@ -14,6 +14,7 @@ from refxla_spec.leniency import is_lenient, reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
 
+from ..compiler.options import Options
 from .stablehlo import BYTECODE, from_stablehlo, is_stablehlo
 
 
@@ -86,7 +87,7 @@ def _decode(data: bytes, elided: str | None) -> Module:
     return parse(text, elided=elided)
 
 
-def compile_function(function: Any, arguments: tuple, static: dict[str, Any], **options: Any) -> Any:
+def compile_function(function: Any, arguments: tuple, static: dict[str, Any], options: Options) -> Any:
     """Compile a function of TensorFlow, JAX or NumPy; `static` has what was given of static_argnums, static_argnames.
 
     It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or the class of one
@@ -95,7 +96,7 @@ def compile_function(function: Any, arguments: tuple, static: dict[str, Any], **
     if isinstance(function, (classmethod, staticmethod)):
         if arguments:
             raise InputError(f"a {type(function).__name__} is compiled in its class, without example arguments")
-        return type(function)(compile_function(function.__func__, arguments, static, **options))
+        return type(function)(compile_function(function.__func__, arguments, static, options))
     owner = getattr(function, "__self__", None)  # of a method: model.train_step
     origins = {_origin(value) for value in (function, owner, *_leaves(arguments))}
     if "tensorflow" in origins:
@@ -103,15 +104,15 @@ def compile_function(function: Any, arguments: tuple, static: dict[str, Any], **
 
         if static:
             raise InputError("Python values are part of a program of TensorFlow as they are: leave the static ones out")
-        return compile_tensorflow(function, arguments, **options)
+        return compile_tensorflow(function, arguments, options)
     if "jax" in origins:
         from .jax import compile_jax
 
-        return compile_jax(function, arguments, static, **options)
+        return compile_jax(function, arguments, static, options)
     if callable(function):
         from .numpy import compile_numpy
 
-        return compile_numpy(function, arguments, **static, **options)
+        return compile_numpy(function, arguments, options, **static)
     raise InputError(
         f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), StableHLO, a "
         "function of NumPy, a jax.jit function or a tf.function"

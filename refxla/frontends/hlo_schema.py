@@ -18,6 +18,17 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 MESSAGES = {
     "HloProto": "1 HloModuleProto hlo_module",
+    "DeviceAssignmentProto": """
+        1 int32 replica_count
+        2 int32 computation_count
+        3 ComputationDevice* computation_devices
+    """,
+    "HloModuleProtoWithConfig": """
+        1 HloModuleProto hlo_module
+        2 HloModuleConfigProto config
+    """,
+    "HloModuleConfigProto": "1 ProgramShapeProto entry_computation_layout",
+    "ComputationDevice": "1 int64* replica_device_ids",
     "HloModuleProto": """
         1 string name
         2 string entry_computation_name

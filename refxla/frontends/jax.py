@@ -1,8 +1,9 @@
 """Functions of JAX: lowered by JAX to HLO for a platform that is nobody's, then compiled.
 
 Lowering for a platform name that JAX does not know gives neutral HLO, without calls of a vendor's library; what JAX
-cannot lower so is lowered for a CPU. JAX drops arguments that the program does not need; which ones are kept is asked
-of the lowering.
+cannot lower so is lowered for a CPU. Where LAPACK computes linear algebra (ir/library_calls.py), each such operation
+is lowered as for a CPU, to a call of its routine. JAX drops arguments that the program does not need; which ones are
+kept is asked of the lowering.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
 from .._core.calls import Shortcut
-from ..compiler.driver import Compiled, compile_module
+from ..compiler.driver import Compiled, compile_module, uses_library
+from ..compiler.options import Options
 from ..ir.fingerprint import Source
 from .proto import from_proto
 from .randomness import refused
 from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction
 
-PLATFORM = "refxla"
+PLATFORM = "neutral"  # nobody's; what is lowered for "refxla" may call functions of the host (pjrt/lowerings.py)
 
 # The settings of JAX that change what a function means.
 _SETTINGS = (
@@ -36,7 +38,7 @@ _SETTINGS = (
 )
 
 
-def compile_jax(function: Any, arguments: tuple, static: dict[str, Any], **options: Any) -> JaxFunction | JaxExported:
+def compile_jax(function: Any, arguments: tuple, static: dict[str, Any], options: Options) -> JaxFunction | JaxExported:
     """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.export.Exported
     a JaxExported, compiled at once. `static` has the static arguments of a function that is not jitted yet, as
     `jax.jit` takes them. `options` are those of `refxla.compile`."""
@@ -53,9 +55,9 @@ def compile_jax(function: Any, arguments: tuple, static: dict[str, Any], **optio
     if isinstance(function, export.Exported):
         if arguments:
             raise InputError("an exported function says its own shapes: compile it alone, then call the result")
-        return JaxExported(function, **options)
+        return JaxExported(function, options)
     jitted = function if isinstance(function, jax.stages.Wrapped) else jax.jit(function, **static)
-    made = JaxFunction(jitted, **options)
+    made = JaxFunction(jitted, options)
     if arguments:
         made.compile(*arguments)
     return made
@@ -140,7 +142,7 @@ class JaxFunction(TracedFunction):
         with refused(self.name, entropy=False):
             traced = self.function.trace(*args, **kwargs)
         try:
-            lowered = neutral_lowering(traced)
+            lowered = neutral_lowering(traced, uses_library(self.options))
         except (NotImplementedError, ValueError) as problem:  # of callbacks JAX says it by a ValueError
             reason = str(problem).strip().split("\n")[0]
             raise UnsupportedError(
@@ -156,17 +158,42 @@ class JaxFunction(TracedFunction):
         return _JaxLowered(lowered, self._build)
 
 
-def neutral_lowering(traced: Any) -> Any:
+def neutral_lowering(traced: Any, library_calls: bool = False) -> Any:
     """The lowering for nobody's platform; of operations that JAX has for particular ones alone (eigh, svd, schur, ...),
-    that for a CPU, with calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows."""
+    that for a CPU, with calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows. With `library_calls`,
+    linear algebra is lowered to such calls in any case."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is not needed here
         try:
-            return traced.lower(lowering_platforms=(PLATFORM,))
+            rules = _library_rules() if library_calls else {}
+            return traced.lower(lowering_platforms=(PLATFORM,), **rules)
         except NotImplementedError as problem:
             if "not found for platform" not in str(problem):
                 raise
             return traced.lower(lowering_platforms=("cpu",))
+
+
+# Operations of linear algebra whose neutral lowering is a loop, or that have none.
+_LIBRARY_PRIMITIVES = (
+    "eig", "eigh", "geqp3", "hessenberg", "lu", "schur", "svd", "tridiagonal", "tridiagonal_solve",
+)  # fmt: skip
+
+
+@functools.cache
+def _library_rules() -> dict[str, Any]:
+    """What makes `lower` take a CPU's rules for linear algebra, whatever the platform: by default LU and the solution
+    of tridiagonal systems are loops. Empty where JAX, which shows this to nobody, has it no more; then these loops
+    run."""
+    try:
+        from jax._src.interpreters.mlir import LoweringParameters, _platform_specific_lowerings
+        from jax._src.lax import linalg
+
+        known = _platform_specific_lowerings["cpu"]
+        primitives = [p for name in _LIBRARY_PRIMITIVES if (p := getattr(linalg, f"{name}_p", None)) in known]
+        rules = tuple((p, getattr(known[p], "rule", known[p])) for p in primitives)
+        return {"_private_parameters": LoweringParameters(override_lowering_rules=rules)}
+    except (ImportError, AttributeError, KeyError, TypeError):
+        return {}
 
 
 _WITHIN_TRACE = (
@@ -268,7 +295,7 @@ class JaxExported:
     are not all known, or that was exported for several platforms.
     """
 
-    def __init__(self, exported: Any, **options: Any) -> None:
+    def __init__(self, exported: Any, options: Options) -> None:
         if len(exported.platforms) != 1:
             raise UnsupportedError(
                 f"{exported.fun_name} was exported for {exported.platforms}: export it for one platform"
@@ -280,7 +307,7 @@ class JaxExported:
                     "that are known"
                 )
         self.exported = exported
-        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), **options)
+        self.program = compile_module(from_stablehlo(exported.mlir_module_serialized), options)
         self._kept = exported.module_kept_var_idx
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -19,12 +19,13 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import Instruction, Module
 
+from ..compiler.options import Options
 from .proto import from_proto
 from .randomness import refused
 from .traced import Lowered, TracedFunction
 
 
-def compile_tensorflow(function: Any, arguments: tuple, **options: Any) -> TensorFlowFunction:
+def compile_tensorflow(function: Any, arguments: tuple, options: Options) -> TensorFlowFunction:
     """A TensorFlowFunction; compiled at once if example arguments are given, else at the first call.
 
     `function` is a tf.function, a concrete function, a Keras model or layer, or a Python function of tensors.
@@ -40,7 +41,7 @@ def compile_tensorflow(function: Any, arguments: tuple, **options: Any) -> Tenso
             )
     if not isinstance(function, (tf.types.experimental.PolymorphicFunction, tf.types.experimental.ConcreteFunction)):
         function = tf.function(function)
-    made = TensorFlowFunction(function, **options)
+    made = TensorFlowFunction(function, options)
     if arguments:
         made.compile(*arguments)
     return made
@@ -56,8 +57,8 @@ class TensorFlowFunction(TracedFunction):
 
     value_advice = "its value is part of the program; pass tf.constant(x) if it is no size and no switch"
 
-    def __init__(self, function: Callable, **options: Any) -> None:
-        super().__init__(function, **options)
+    def __init__(self, function: Callable, options: Options) -> None:
+        super().__init__(function, options)
         self._by_value: dict[Any, _ByValue] = {}  # for each kind of arguments, whose values are in the program
 
     def _describe(self, args: tuple, kwargs: dict) -> tuple[Any, Sequence[Any]]:

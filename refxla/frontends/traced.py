@@ -16,6 +16,7 @@ from refxla_spec.module import Module
 
 from .._core.calls import Caller, Shortcut
 from ..compiler.driver import Compiled, Reference, compile_module
+from ..compiler.options import Options
 from ..ir.fingerprint import Source
 
 
@@ -49,8 +50,7 @@ class TracedFunction(Caller):
 
     value_advice = "its value is part of the program; pass it as an array"
 
-    def __init__(self, function: Callable, **options: Any) -> None:
-        """`options` are those of `refxla.compile`."""
+    def __init__(self, function: Callable, options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function, self.options = function, options
         self._compiled: dict[Hashable, Lowered] = {}
@@ -134,7 +134,7 @@ class TracedFunction(Caller):
         raise NotImplementedError
 
     def _build(self, program: Module | Source) -> Compiled | Reference:
-        return compile_module(program, **self.options)
+        return compile_module(program, self.options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

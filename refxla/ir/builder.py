@@ -24,7 +24,8 @@ class Build:
 
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         self.count += 1
-        return make(opcode, *operands, name=f"{self.name}.{self.count}", shape=shape, **attributes)
+        made: Instruction = make(opcode, *operands, name=f"{self.name}.{self.count}", shape=shape, **attributes)
+        return made
 
     def __getattr__(self, opcode: str) -> Any:
         if opcode.startswith("__"):
@@ -71,8 +72,8 @@ class Build:
         return self.reduce(x, 0, dimensions, adder(x.shape.element_type))
 
     def reduce(self, x: Instruction, start: float, dimensions: tuple[int, ...], reducer: Computation) -> Instruction:
-        start = self.scalar(start, x.shape.element_type)
-        return self.make("reduce", x, start, dimensions=dimensions, to_apply=reducer)
+        init = self.scalar(start, x.shape.element_type)
+        return self.make("reduce", x, init, dimensions=dimensions, to_apply=reducer)
 
     def conjugate(self, x: Instruction) -> Instruction:
         """The complex conjugate; a real array as it is."""
@@ -158,7 +159,8 @@ class Build:
         return Computation(f"{self.name}.{kind}.{self.count}", instructions, root)
 
     def tuple(self, *elements: Instruction) -> Instruction:
-        return make("tuple", *elements, name=self.name)
+        made: Instruction = make("tuple", *elements, name=self.name)
+        return made
 
 
 def adder(element_type: ElementType) -> Computation:

@@ -14,12 +14,15 @@ from typing import Any
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
+from .library_calls import library_call
+from .library_calls import work as library_work
+
 # Classes of operations.
 SOURCE = "source"  # a value with no operands that is in memory: parameter, constant
 ELEMENTWISE = "elementwise"  # element i of the result is a function of elements i of the operands
 MOVEMENT = "movement"  # each element of the result is an element of an operand, or computed from its index
 HERO = "hero"  # needs an emitter of its own, named by `kind`
-CONTROL = "control"  # runs other computations: while, conditional
+CONTROL = "control"  # runs other computations, or functions of the host: while, conditional, custom-call
 STRUCTURE = "structure"  # makes or opens tuples, orders: no work at all
 
 # How a hero's emitter reads an operand.
@@ -58,7 +61,8 @@ class Row:
     emitter reads that operand; `work(instruction)` counts its operations; `in_place(instruction)` says how many of its
     first operands it overwrites if nothing else reads them. `costly`: an element takes long to compute again.
     `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and blocks can be
-    chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion.
+    chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion. `has_below`: the prelude has a
+    cheaper form of it, rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py).
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -84,6 +88,7 @@ class Row:
     invariant: bool = False
     tunable: bool = False
     tileable: bool = False
+    has_below: bool = False
 
 
 # Kinds of element types.
@@ -117,6 +122,7 @@ _ELEMENTWISE = (
     ("", 2, "", "bitcast-convert"),
     ("", 4, "", "reduce-precision"),
 )
+_HAS_BELOW = {"exponential"}
 _COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 
 
@@ -144,31 +150,40 @@ def _update_elements(i: Instruction) -> int:
 
 def _dot_work(i: Instruction) -> int:
     """A multiplication and an addition for each term."""
-    return 2 * i.shape.size * prod(i.operands[0].shape.dimensions[d] for d in i.lhs_contracting_dims)
+    terms: int = prod(i.operands[0].shape.dimensions[d] for d in i.lhs_contracting_dims)
+    return 2 * i.shape.size * terms
 
 
 def _convolution_work(i: Instruction) -> int:
     kernel = i.operands[1].shape
-    return 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[i.dim_labels.kernel_output_feature])
+    features: int = kernel.dimensions[i.dim_labels.kernel_output_feature]
+    return 2 * i.shape.size * kernel.size // max(1, features)
 
 
 def _window_work(i: Instruction) -> int:
-    return _elements(i) * prod(w.size for w in i.window)
+    window: int = prod(w.size for w in i.window)
+    return _elements(i) * window
 
 
 def _hero(opcode: str, flops: float, emitter: str, kind: str = "", **knowledge: Any) -> Row:
     return Row(opcode, HERO, flops, kind=kind or opcode, emitter=emitter, **knowledge)
 
 
+def _library(opcode: str) -> Row:
+    return _hero(opcode, 1, "", kind="library-call", work=library_work)
+
+
 def _rows() -> dict[str, Row]:
     rows = [Row(o, SOURCE, 0) for o in ("parameter", "constant")]
     rows += [Row(o, STRUCTURE, 0) for o in ("tuple", "get-tuple-element", "after-all", "add-dependency")]
-    rows += [Row(o, CONTROL, 0) for o in ("while", "conditional")]
+    rows += [Row(o, CONTROL, 0) for o in ("while", "conditional", "custom-call")]
 
     for takes, opcodes in _COMMUTATIVE:
         rows += [Row(o, ELEMENTWISE, 1, True, True, shape="binary", takes=takes) for o in opcodes.split()]
     for shape, flops, takes, opcodes in _ELEMENTWISE:
-        rows += [Row(o, ELEMENTWISE, flops, shape=shape, takes=takes) for o in opcodes.split()]
+        rows += [
+            Row(o, ELEMENTWISE, flops, shape=shape, takes=takes, has_below=o in _HAS_BELOW) for o in opcodes.split()
+        ]
 
     movement = "broadcast reshape slice reverse pad concatenate dynamic-slice iota"
     rows += [Row(o, MOVEMENT, 0.5) for o in movement.split()]
@@ -207,14 +222,18 @@ def _rows() -> dict[str, Row]:
         ),
         _hero("sort", 20, "sort", work=_operand_elements),
     ]
+    rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # where they are not expanded
     return {r.opcode: r for r in rows}
 
 
 ROWS: dict[str, Row] = _rows()
+_LIBRARY_CUSTOM_CALL = _library("custom-call")
 
 
 def row(instruction: Instruction) -> Row:
     """The row of an instruction's operation; UnsupportedError, naming it, if the compiler has none."""
+    if instruction.opcode == "custom-call" and library_call(instruction) is not None:
+        return _LIBRARY_CUSTOM_CALL
     try:
         return ROWS[instruction.opcode]
     except KeyError:

@@ -6,13 +6,13 @@ runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns
     Fusion    a set of instructions that becomes one kernel (or the few stages of one, for a packed dot)
     Kernel    OpenCL C for a fusion, with the arguments it takes and the number of work items
     Buffer    a value in memory and where it lies
-    Step      Launch, Copy, Loop, Repeat, Branch: what the runtime does, in order
+    Step      Launch, Copy, HostCall, LibraryCall, Loop, Repeat, Branch: what the runtime does, in order
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
@@ -33,10 +33,10 @@ class Fusion:
     `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
     are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
     "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
-    dynamic-update-slice in place). `hero` is the member that the emitter is about; None for a loop. `loop_invariant`
-    are the inputs that are the same in every iteration of the enclosing loop: what depends on them alone is computed
-    once, before the loop. `trip_count` is the number of tiles that one launch runs the fusion for
-    (scheduling/tiled_fusion.py); its shapes are those of one tile.
+    dynamic-update-slice in place); a "library-call" has no kernel, but a LibraryCall. `hero` is the member that the
+    emitter is about; None for a loop. `loop_invariant` are the inputs that are the same in every iteration of the
+    enclosing loop: what depends on them alone is computed once, before the loop. `trip_count` is the number of tiles
+    that one launch runs the fusion for (scheduling/tiled_fusion.py); its shapes are those of one tile.
     """
 
     name: str
@@ -133,6 +133,40 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class HostCall:
+    """Wait, then call a function of this process (runtime/host_calls.py) that reads buffers and fills others."""
+
+    key: int
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """Call a function of a library in the host's threads, for each of `items` matrices.
+
+    `function` is a routine of LAPACK ("sgetrf"); `sizes` and `flags` are what _core/lapack.pyx takes for it. Matrix k
+    of a buffer lies k times its `bytes` into it: of each of `operands`, then of each of `results`, which are None where
+    nobody reads them. `us` estimates the microseconds of one matrix on one core. Only for devices that use the host's
+    memory as it is.
+    """
+
+    function: str
+    sizes: tuple[int, int, int]
+    flags: str
+    items: int
+    operands: tuple[int, ...]
+    results: tuple[int | None, ...]
+    bytes: tuple[int, ...]
+    us: float = 0.0
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The buffers that it writes."""
+        return tuple(b for b in self.results if b is not None)
+
+
+@dataclass(frozen=True)
 class Loop:
     """Run `condition`; while the pred in buffer `predicate` is true, run `body` and `condition` again."""
 
@@ -162,7 +196,7 @@ class Branch:
     branches: tuple[tuple[Step, ...], ...]
 
 
-Step = Launch | Copy | Loop | Repeat | Branch
+Step = Launch | Copy | HostCall | LibraryCall | Loop | Repeat | Branch
 
 
 @dataclass(frozen=True)
@@ -212,6 +246,12 @@ class Plan:
                     lines.append(f"{pad}{', '.join(outs)} = {k.name}({', '.join(ins)})  [{k.items} items]")
                 case Copy(source, target):
                     lines.append(f"{pad}b{target} = copy(b{source})")
+                case HostCall(key, operands, results):
+                    to, of = (", ".join(f"b{b}" for b in part) for part in (results, operands))
+                    lines.append(f"{pad}{to} = host function {key} ({of})")
+                case LibraryCall(function, _, _, items, operands):
+                    to, of = (", ".join(f"b{b}" for b in part) for part in (step.written, operands))
+                    lines.append(f"{pad}{to} = call {function}({of})  [{items} matri{'x' if items == 1 else 'ces'}]")
                 case Loop(condition, predicate, body):
                     lines += [f"{pad}loop", *self._format(condition, depth + 1), f"{pad}while b{predicate}"]
                     lines += self._format(body, depth + 1)
@@ -259,10 +299,15 @@ def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
                 return Launch(kernel, tuple(number[b] for b in used))
             case Copy(source, target):
                 return Copy(number[source], number[target])
+            case HostCall(key, operands, results):
+                return HostCall(key, tuple(number[b] for b in operands), tuple(number[b] for b in results))
+            case LibraryCall():
+                written = tuple(None if b is None else number[b] for b in step.results)
+                return replace(step, operands=tuple(number[b] for b in step.operands), results=written)
             case Loop(condition, predicate, body):
                 return Loop(tuple(map(renumber, condition)), number[predicate], tuple(map(renumber, body)))
             case Repeat(trip_count, body, counter, table):
-                counted = (None, None) if counter is None else (number[counter], number[table])
+                counted = (None, None) if counter is None or table is None else (number[counter], number[table])
                 return Repeat(trip_count, tuple(map(renumber, body)), *counted)
             case Branch(index, branches):
                 return Branch(number[index], tuple(tuple(map(renumber, b)) for b in branches))

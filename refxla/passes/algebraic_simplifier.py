@@ -13,8 +13,8 @@ import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
-from .._core.graph import is_splat
 from .._core.shapes import make
+from ..ir.literals import is_splat
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .dce import settle
 

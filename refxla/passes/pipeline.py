@@ -22,8 +22,10 @@ from . import (
     copy_insertion,
     cse,
     dce,
+    dot_strength_reduction,
     dynamic_padder,
     expanders,
+    host_call_threading,
     init_value_isolation,
     layout_normalization,
     rng_state_threading,
@@ -37,12 +39,14 @@ Pass = Callable[[Module], int]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("single-device-lowering", single_device_lowering.run),
     ("rng-state-threading", rng_state_threading.run),
+    ("host-call-threading", host_call_threading.run),
     ("layout-normalization", layout_normalization.run),
     ("call-inliner", call_inliner.run),
     ("call-graph-flattening", call_graph_flattening.run),
     ("init-value-isolation", init_value_isolation.run),
     ("dynamic-padder", dynamic_padder.run),
     ("expanders", expanders.run),
+    ("dot-strength-reduction", dot_strength_reduction.run),
     ("tuple-simplifier", tuple_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
     ("constant-folding", constant_folding.run),
@@ -68,10 +72,13 @@ OPTIONAL = (
 )
 
 
-def optimize(module: Module, without: Collection[str] = (), after: str | None = None) -> Module:
+def optimize(
+    module: Module, without: Collection[str] = (), after: str | None = None, library_calls: bool = False
+) -> Module:
     """A new module, the passes applied; the one given stays as it is.
 
-    `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. Raises InputError for
+    `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. With `library_calls`,
+    what a library computes is not expanded. Raises InputError for
     a name that is no such pass, Error for a pass that left a wrong shape, UnsupportedError for an operation that has
     neither emitter nor expansion.
     """
@@ -83,21 +90,21 @@ def optimize(module: Module, without: Collection[str] = (), after: str | None = 
     wrong = [name for name in without if name not in OPTIONAL]
     if wrong:
         raise InputError(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")
-    made = _apply(module, without, after, each=False)
+    made = _apply(module, without, after, library_calls, each=False)
     try:
         shapes.check(made)
     except Error:
-        _apply(module, without, after, each=True)  # again, to find out which pass it was
+        _apply(module, without, after, library_calls, each=True)  # again, to find out which pass it was
         raise
     return made
 
 
-def _apply(module: Module, without: Collection[str], after: str | None, each: bool) -> Module:
+def _apply(module: Module, without: Collection[str], after: str | None, library_calls: bool, each: bool) -> Module:
     """A new module with the passes applied; with `each`, shapes are checked behind each of them."""
     module = module.clone()
     for name, run in PASSES:
         if name not in without:
-            run(module)
+            run(module) if run is not expanders.run else run(module, library_calls=library_calls)
             if each:
                 _check_behind(name, module)
         if name == after:

@@ -1,10 +1,9 @@
 """The state of random numbers becomes a value: it enters each computation that uses it, and leaves it changed.
 
-`rng-get-and-update-state` and `rng` share a counter that no instruction shows (refxla_spec.random_state). The order in
-which they use it is that of the instructions in the program as it came, so this pass runs before any other. A call and
-a fusion get the counter, u64[2], as one more operand, and give a pair of their result and the counter behind it; a
-loop's state and a branch's operand become pairs in the same way. An rng becomes the rng-bit-generator and the
-arithmetic of the specification's page.
+`rng-get-and-update-state` and `rng` share a counter, u64[2], that no instruction shows (refxla_spec.random_state). The
+order in which they use it is that of the instructions in the program as it came, so this pass runs before any other
+that would change it (state_threading.py). An rng becomes the rng-bit-generator and the arithmetic of the
+specification's page.
 """
 
 from __future__ import annotations
@@ -12,20 +11,16 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
-from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.operation import operation
+from refxla_spec.module import Instruction, Module
 from refxla_spec.ops.rng import digits
 from refxla_spec.random_state import INITIAL, KEY
 from refxla_spec.types import ELEMENT_TYPES, F32, F64, PRED, U32, U64, Shape
 
-from .._core.shapes import make
 from ..ir.builder import Build
-from .dce import called_first
+from .state_threading import State, thread
 
 STATE = Shape(U64, (2,))
 USERS = ("rng", "rng-get-and-update-state")
-CALLS = {"call": "to_apply", "fusion": "calls"}
 
 
 def run(module: Module) -> int:
@@ -33,150 +28,23 @@ def run(module: Module) -> int:
 
     Raises UnsupportedError for a computation that uses it and is applied to elements, in no order that HLO fixes.
     """
-    computations = called_first(module.entry)
-    users = _users(computations)
-    if not users:
-        return 0
-    threaded: dict[Computation, Computation] = {}
-    count = 0
-    for c in computations:
-        if c in users and c is not module.entry:
-            threaded[c] = _Threading(c, threaded).pair()
-    entry = _Threading(module.entry, threaded)
-    entry.in_place()
-    count = sum(i.opcode in USERS for c in users for i in c.instructions) + entry.count
-    module.computations = called_first(module.entry)
-    return count
+    return thread(module, _COUNTER)[0]
 
 
-def _users(computations: list[Computation]) -> set[Computation]:
-    """The computations that use the state, or call one that does; callees stand first."""
-    found: set[Computation] = set()
-    for c in computations:
-        if any(i.opcode in USERS or any(d in found for d in i.called) for i in c.instructions):
-            found.add(c)
-    return found
+def _replaced(i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:
+    return (_random if i.opcode == "rng" else _counter)(Build(i.name), i, state)
 
 
-class _Threading:
-    """One walk over a computation: `state` is the counter before the instruction at hand."""
-
-    def __init__(self, computation: Computation, threaded: dict[Computation, Computation]) -> None:
-        self.computation, self.threaded = computation, threaded
-        self.copies: dict[Instruction, Instruction] = {}
-        self.order: list[Instruction] = []
-        self.ordered: set[Instruction] = set()  # those in `order`
-        self.count = 0
-        self.state: Instruction
-
-    def add(self, instruction: Instruction) -> Instruction:
-        """An instruction, and before it what it is made of that is new."""
-        stack = [instruction]
-        while stack:
-            i = stack[-1]
-            waiting = [o for o in i.operands if o not in self.ordered]
-            if waiting:
-                stack.extend(waiting)
-            else:
-                stack.pop()
-                if i not in self.ordered:
-                    self.ordered.add(i)
-                    self.order.append(i)
-        return instruction
-
-    def in_place(self) -> None:
-        """Of the entry, which keeps its signature: the state begins as a constant."""
-        self.state = self.add(
-            make("constant", name="random_state", shape=STATE, literal=np.array([INITIAL, 0], np.uint64))
-        )
-        self.walk(self.computation.instructions)
-        self.computation.instructions = self.order
-        self.computation.root = self.copies[self.computation.root]
-
-    def pair(self) -> Computation:
-        """A copy of the computation whose one parameter is a pair, (what it was or a tuple of several, the state), and
-        whose result is the pair of what it was and the state."""
-        parameters = self.computation.parameters
-        shapes = [p.shape for p in parameters]
-        given = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
-        name = f"{self.computation.name}.random"
-        whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(given, STATE), [], {"number": 0})
-        self.add(whole)
-        arguments = self.add(make("get-tuple-element", whole, name=f"{name}.given", index=0))
-        self.state = self.add(make("get-tuple-element", whole, name=f"{name}.state", index=1))
-        for n, p in enumerate(parameters):
-            one = len(shapes) == 1
-            self.copies[p] = arguments if one else self.add(make("get-tuple-element", arguments, name=p.name, index=n))
-        self.walk([i for i in self.computation.instructions if i.opcode != "parameter"])
-        root = self.add(make("tuple", self.copies[self.computation.root], self.state, name=f"{name}.out"))
-        return Computation(name, self.order, root)
-
-    def walk(self, instructions: list[Instruction]) -> None:
-        for i in instructions:
-            i.operands = [self.copies[o] for o in i.operands]
-            i.control_predecessors = [self.copies[o] for o in i.control_predecessors]
-            self.copies[i] = self.add(self.replaced(i))
-
-    def replaced(self, i: Instruction) -> Instruction:
-        if i.opcode in USERS:
-            self.count += 1
-            b = Build(i.name)
-            result, after = (_random if i.opcode == "rng" else _counter)(b, i, self.state)
-            self.state = self.add(after)
-            return result
-        if not any(c in self.threaded for c in i.called):
-            return i
-        if i.opcode in CALLS:
-            given = i.operands[0] if len(i.operands) == 1 else make("tuple", *i.operands, name=f"{i.name}.given")
-            callee = self.threaded[i.attributes[CALLS[i.opcode]]]
-            return self.opened(make("call", self.pair_with_state(i, given), name=f"{i.name}.random", to_apply=callee))
-        if i.opcode == "while":
-            parts = {k: self.threaded.get(i.attributes[k]) or _beside(i.attributes[k]) for k in ("condition", "body")}
-            if i.attributes["condition"] in self.threaded:
-                raise UnsupportedError(
-                    f"{i.name}: the condition of a loop uses the state of random numbers; draw them in the body"
-                )
-            return self.opened(make("while", self.pair_with_state(i, i.operands[0]), name=f"{i.name}.random", **parts))
-        if i.opcode == "conditional":
-            return self.opened(self.conditional(i))
-        raise UnsupportedError(
-            f"{i.name}: {i.opcode} applies {i.called[0].name}, which uses the state of random numbers, in no order "
-            "that HLO fixes; draw the numbers before, as an array"
-        )
-
-    def conditional(self, i: Instruction) -> Instruction:
-        attributes = {  # the branches; annotations are none
-            k: tuple(self.threaded.get(c) or _beside(c, True) for c in v)
-            if isinstance(v, tuple)
-            else self.threaded.get(v) or _beside(v, True)
-            for k, v in i.attributes.items()
-            if k in operation("conditional").attributes
-        }
-        operands = [self.pair_with_state(i, o, n) for n, o in enumerate(i.operands[1:])]
-        return make("conditional", i.operands[0], *operands, name=f"{i.name}.random", **attributes)
-
-    def pair_with_state(self, i: Instruction, given: Instruction, number: int = 0) -> Instruction:
-        return make("tuple", given, self.state, name=f"{i.name}.in.{number}")
-
-    def opened(self, pair: Instruction) -> Instruction:
-        """The result of what gives a pair; the state is the pair's other half."""
-        self.add(pair)
-        self.state = self.add(make("get-tuple-element", pair, name=f"{pair.name}.state", index=1))
-        return make("get-tuple-element", pair, name=f"{pair.name}.result", index=0)
-
-
-def _beside(computation: Computation, gives_pair: bool = False) -> Computation:
-    """A computation that does not use the state, as one that is given it: a condition; with `gives_pair` a branch."""
-    (p,) = computation.parameters
-    name = f"{computation.name}.random"
-    whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(p.shape, STATE), [], {"number": 0})
-    given = make("get-tuple-element", whole, name=f"{name}.given", index=0)
-    called = make("call", given, name=f"{name}.call", to_apply=computation)
-    instructions = [whole, given, called]
-    if gives_pair:
-        state = make("get-tuple-element", whole, name=f"{name}.state", index=1)
-        instructions += [state, make("tuple", called, state, name=f"{name}.out")]
-    return Computation(name, instructions, instructions[-1])
+_COUNTER = State(
+    shape=STATE,
+    initial=np.array([INITIAL, 0], np.uint64),
+    word="random",
+    description="the state of random numbers",
+    in_condition="draw them in the body",
+    applied="draw the numbers before, as an array",
+    is_user=lambda i: i.opcode in USERS,
+    replace=_replaced,
+)
 
 
 def _counter(b: Build, i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:

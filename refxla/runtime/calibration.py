@@ -23,14 +23,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ..analysis.cost_analysis import Costs
 from . import disk_cache as disk
-
-if TYPE_CHECKING:
-    from .device_probe import Bench
-    from .devices import Device
+from .device_probe import PACKAGES, Bench
+from .discovery import OpenClDevice, load
 
 BYTES = 1 << 26  # of a copy: more than caches hold
 CHUNK = 1 << 14  # float8 that an item copies
@@ -71,7 +68,7 @@ def _step(ratio: float) -> float:
     return 2.0 ** max(-4, min(4, round(math.log2(ratio))))
 
 
-def costs(device: Device) -> tuple[float, float, float] | None:
+def costs(device: OpenClDevice) -> tuple[float, float, float] | None:
     """The cost model's numbers for a device, as Target.costs: None where they are the usual ones. They stay the same
     as long as the process lives."""
     if not _is_asked():
@@ -85,7 +82,7 @@ def costs(device: Device) -> tuple[float, float, float] | None:
     return _costs[entry]
 
 
-def known(device: Device) -> Figures | None:
+def known(device: OpenClDevice) -> Figures | None:
     """The figures of a device that are kept on disk; None where there are none, or they are not asked for."""
     content = disk.cache().get(_entry(device)) if _is_asked() else None
     try:
@@ -94,7 +91,7 @@ def known(device: Device) -> Figures | None:
         return None
 
 
-def measure(device: Device) -> Figures | None:
+def measure(device: OpenClDevice) -> Figures | None:
     """The figures of a device, measured now in a child process if they are not known; None if that fails, as on a
     machine that others keep busy."""
     if _is_wanted(device):
@@ -104,7 +101,7 @@ def measure(device: Device) -> Figures | None:
     return known(device)
 
 
-def later(device: Device) -> None:
+def later(device: OpenClDevice) -> None:
     """Let a child process measure a device of which nothing is known, when this process has ended."""
     if device.name not in _later and _is_wanted(device):
         if not _later:
@@ -112,16 +109,16 @@ def later(device: Device) -> None:
         _later.append(device.name)
 
 
-def _is_wanted(device: Device) -> bool:
+def _is_wanted(device: OpenClDevice) -> bool:
     return _is_asked() and device.kind in ("cpu", "gpu") and known(device) is None
 
 
-def _begin(name: str) -> subprocess.Popen | None:
+def _begin(name: str) -> subprocess.Popen[bytes] | None:
     """A child that measures a device and keeps what it finds; None where there are no more processes to be had, say."""
     nothing = subprocess.DEVNULL
     command = [sys.executable, "-m", "refxla.runtime.calibration", name]
     try:
-        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, cwd=_packages())
+        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, cwd=PACKAGES)
     except OSError:
         return None
 
@@ -141,15 +138,9 @@ def _self() -> str:
         return disk.key(file.read())
 
 
-def _entry(device: Device) -> str:
+def _entry(device: OpenClDevice) -> str:
     units = str(device.compute_units)
     return disk.key("figures", _self(), device.platform, device.label, device.driver, device.kind, units)
-
-
-def _packages() -> str:
-    from .device_probe import _PACKAGES
-
-    return str(_PACKAGES)
 
 
 # In the child --------------------------------------------------------------------------------------------------------
@@ -213,10 +204,7 @@ def _seconds(action: Callable[[], None]) -> float:
 
 def main(name: str) -> None:
     """`python -m refxla.runtime.calibration DEVICE`: measure it and keep the figures."""
-    from .device_probe import Bench
-    from .devices import find
-
-    device = find(name)
+    device = load()[name]
     made = found(Bench(device))
     if made is not None:
         disk.cache().put(_entry(device), json.dumps(asdict(made)).encode())

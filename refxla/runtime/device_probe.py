@@ -18,15 +18,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refxla_spec.errors import DeviceError
 
+from ..codegen.opencl_program import Part
+from . import discovery
 from . import disk_cache as disk
+from .discovery import OpenClDevice
+from .opencl_compiler import compile_source
+from .pocl import builtins_library, platform
+from .pocl.compile_workers import Helper, Parts, libraries
 from .temporary_directories import temporary
-
-if TYPE_CHECKING:
-    from .devices import Device
 
 LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, and far more on a machine that is busy
 
@@ -64,7 +67,7 @@ class Properties:
     builtins: str = ""
 
 
-def properties(device: Device) -> Properties:
+def properties(device: OpenClDevice) -> Properties:
     """The properties of a device: from the cache, or found now (about a second)."""
     store = disk.cache()
     name = entry(device)
@@ -80,7 +83,7 @@ def properties(device: Device) -> Properties:
     return result
 
 
-def entry(device: Device) -> str:
+def entry(device: OpenClDevice) -> str:
     """The key of a device's properties in the cache."""
     return disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
 
@@ -147,7 +150,7 @@ def run_checks(
     return answers
 
 
-_PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported from
+PACKAGES = Path(__file__).parents[2]  # the folder that this refxla is imported from
 
 
 def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
@@ -164,7 +167,7 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
             text=True,
             errors="replace",
             env={**os.environ, "TMPDIR": room},
-            cwd=_PACKAGES,  # where Python looks first: a checkout that somebody stands in may not be built
+            cwd=PACKAGES,  # where Python looks first: a checkout that somebody stands in may not be built
         ) as child,
     ):
         late = threading.Event()
@@ -210,7 +213,7 @@ def _is_settled(check: str, answer: dict[str, Any] | str) -> bool:
 class Bench:
     """A device with its context and queue, for the checks."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: OpenClDevice) -> None:
         self.device = device
         self.raw = device.raw
         self.context = device.context
@@ -219,8 +222,6 @@ class Bench:
     @cache  # noqa: B019  (a bench lives as long as its process)
     def build(self, source: str, options: str = "") -> Any:
         """The built program. Raises DeviceError."""
-        from .program_build import compile_source
-
         return compile_source(self.context, self.raw, source, options)
 
     def run(self, program: Any, name: str, arrays: list[Any], size: int = 1) -> None:
@@ -473,11 +474,11 @@ _TEAM = """
 __kernel void phases(__global long* sync, __global int* x) {
     const int item = (int)get_global_id(0), workers = (int)get_global_size(0);
     int phase[3] = {0, 0, 0};
-    for (int turn = 0; turn < 32; ++turn) {
-        __global const int* from = x + (turn % 2 ? 5 : 0);
-        __global int* to = x + (turn % 2 ? 0 : 5);
+    for (int trip = 0; trip < 32; ++trip) {
+        __global const int* from = x + (trip % 2 ? 5 : 0);
+        __global int* to = x + (trip % 2 ? 0 : 5);
         for (int at; (at = rx_next_s32(sync, phase, item, workers, 5)) >= 0;) {
-            to[at] = (3 * from[(at + 1) % 5] + turn) % 1000;
+            to[at] = (3 * from[(at + 1) % 5] + trip) % 1000;
         }
     }
     rx_leave_s32(sync, workers);
@@ -513,12 +514,9 @@ def _persistent(bench: Bench) -> dict[str, Any]:
 def _builtins(bench: Bench) -> dict[str, Any]:
     """What stands in the place of PoCL's library, if a process that has it compiles a kernel with it."""
     from ..device.description import BARE
-    from .devices import pocl_directory
-    from .pocl import builtins_library
-    from .pocl.compile_workers import Helper, Part, Parts, libraries
 
-    directory, paths = pocl_directory(), libraries()
-    if bench.device.platform != "Portable Computing Language" or directory is None or paths is None:
+    directory, paths = platform.directory(), libraries()
+    if bench.device.platform != platform.NAME or directory is None or paths is None:
         return {}
     library = builtins_library.made_by(bench.build, directory)
     pocl = builtins_library.folder(directory.with_name("beside"), paths[1], library) if library else None
@@ -555,9 +553,7 @@ CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
 
 def main(arguments: list[str]) -> None:
     """`python -m refxla.runtime.device_probe DEVICE CHECK...`: print what each check answers."""
-    from .devices import find
-
-    bench = Bench(find(arguments[0]))
+    bench = Bench(discovery.load()[arguments[0]])
     for name in arguments[1:]:
         print(f"begin {name}", flush=True)
         print(f"answer {json.dumps(CHECKS[name](bench))}", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .._core.launch import Executor
 from ..codegen.opencl_program import Program
-from ..ir.plan import Branch, Launch, Loop, Plan, Repeat, Step
+from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, Repeat, Step
 from .devices import Device
 from .pocl.parallel_build import Ahead
 from .program_build import build
@@ -19,7 +19,8 @@ class Executable(Executor):
     results as new NumPy arrays. On a CPU device arguments are read where they lie when they are dense and aligned.
 
     It may be called from several threads, which then take turns. Raises InputError for arguments that do not fit, and
-    DeviceError when the device fails. KeyboardInterrupt is answered between the iterations of a `while`.
+    DeviceError when the device fails. KeyboardInterrupt is answered between the iterations of a `while` and between the
+    matrices of a batch that a library is called for.
     """
 
     def __init__(
@@ -98,12 +99,17 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
                         us = max(size / _BYTES_PER_US, items * _ITEM_US)
                     saved += us * min(share, 1 - 1 / items)
                 cost += _LAUNCH_US
+            case LibraryCall():
+                saved += step.items * step.us * min(share, 1 - 1 / step.items)
+                cost += _LAUNCH_US
             case Loop(condition, _, body):
                 parts = (condition, body)
             case Repeat(trip_count, body):
                 parts, times = (body,), trip_count
             case Branch(_, branches):
                 parts = branches
+            case HostCall() | Copy():
+                pass
         for part in parts:
             more_saved, more_cost = _gain(plan, part, share)
             saved, cost = saved + times * more_saved, cost + times * more_cost

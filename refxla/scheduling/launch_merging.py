@@ -1,13 +1,13 @@
 """Launches made one: what the device is asked to start, instead of each kernel by itself.
 
 A launch costs microseconds, and many kernels take less: the updates of an optimiser, what a batch normalisation does
-for each channel, the turn of a small loop. After a computation's steps are planned, its launches are gathered:
+for each channel, the iteration of a small loop. After a computation's steps are planned, its launches are gathered:
 
     side by side    kernels that do not need each other share a launch; each has its own range of items (a section)
-    in turn         kernels too small to be worth more than one core follow each other in one item, also where one
+    serial          kernels too small to be worth more than one core follow each other in one item, also where one
                     needs what the other makes
-    turns           a loop whose turn is one such item becomes a launch itself
-    teams           launches that follow each other become one, whose items go through them together
+    loops           a loop whose iteration is one such item becomes a launch itself
+    persistent      launches that follow each other become one, whose items go through them together
                     (persistent_kernel.py)
 
 A kernel may move up past others that touch none of its memory; blocks then live from the earlier place on. Nothing
@@ -16,14 +16,14 @@ of this changes what a kernel computes, nor its bits. A merged kernel is a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from ..analysis.cost_analysis import Costs
 from ..analysis.tiling_analysis import Axis
 from ..ir import plan as p
-from .merged_kernel import MOST_ARGUMENTS, Body, Call, MergedLaunch, Places, Section, conflict, copy_kernel, uses
+from .merged_kernel import MOST_ARGUMENTS, Body, Call, MergedLaunch, Places, Section, copy_kernel, uses
 from .persistent_kernel import (
     BARRIER_US,
     PERSISTENT_US,
@@ -34,13 +34,14 @@ from .persistent_kernel import (
     shares_work,
     sync_bytes,
 )
+from .serial_control_flow import LAUNCH_US, PROGRESS_BYTES, SerialControlFlow, iterations_per_launch
 
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
 LARGE_US = 500.0  # a kernel that takes longer gains little from a persistent, and is compiled while others are emitted
 UNIT_US = 240.0  # of all kernels in a launch
 FAR_BYTES = 1 << 18  # what writes more than this stays where it is, for it would lengthen the life of much memory
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
-LOOP_LAUNCH_US = 10_000.0  # of a loop in one launch: signals are answered between launches
+LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
 LEAST_US = 0.05  # a call takes this
 
 
@@ -51,31 +52,55 @@ class _Unit:
     time: int
     sections: list[Section] = field(default_factory=list)
     step: p.Step | None = None
-    reads: frozenset[int] = frozenset()
-    writes: frozenset[int] = frozenset()
-
-    def meets(self, part: Call) -> bool:
-        return conflict(self.reads, self.writes, part)
+    us: float = 0.0
+    buffers: set[int] = field(default_factory=set)
 
     def includes(self, part: Call) -> None:
-        self.reads |= part.reads
-        self.writes |= part.writes
-
-    @property
-    def us(self) -> float:
-        return sum(section.us for section in self.sections)
+        """Note that a part is in one of the sections."""
+        self.us += part.us
+        self.buffers.update(part.buffers)
 
     def holds(self, part: Call) -> bool:
         """Whether there is room for one more."""
-        known = {b for section in self.sections for x in section.parts for b in x.buffers}
-        return self.step is None and self.us + part.us <= UNIT_US and len(known | set(part.buffers)) <= MOST_ARGUMENTS
+        if self.step is not None or self.us + part.us > UNIT_US:
+            return False
+        return len(self.buffers.union(part.buffers)) <= MOST_ARGUMENTS
+
+
+class _Units:
+    """The units of a computation so far, and for each buffer the last of them that reads and that writes it."""
+
+    def __init__(self) -> None:
+        self.found: list[_Unit] = []
+        self._reader: dict[int, int] = {}
+        self._writer: dict[int, int] = {}
+
+    def append(self, unit: _Unit, reads: Iterable[int], writes: Iterable[int]) -> None:
+        self.found.append(unit)
+        self._note(len(self.found) - 1, reads, writes)
+
+    def include(self, number: int, part: Call) -> None:
+        """Note that a part is in one of the sections of a unit."""
+        self.found[number].includes(part)
+        self._note(number, part.reads, part.writes)
+
+    def free_from(self, part: Call) -> int:
+        """The number of the first unit from which on none reads what a part writes, or writes what it uses."""
+        used = [self._writer.get(b, -1) for b in (*part.reads, *part.writes)]
+        return max((*used, *(self._reader.get(b, -1) for b in part.writes)), default=-1) + 1
+
+    def _note(self, number: int, reads: Iterable[int], writes: Iterable[int]) -> None:
+        for last, buffers in ((self._reader, reads), (self._writer, writes)):
+            for b in buffers:
+                last[b] = max(last.get(b, -1), number)
 
 
 class LaunchMerger:
     """Merges the steps of one plan after the other; `kernels` are the planner's, and grow.
 
-    `live(buffer, time)` is called for a buffer that must have memory from `time` on. `workspace` makes memory that is
-    zeroed once, of so many bytes, if there are to be teams.
+    `live(buffer, time)` is called for a buffer that must have memory from `time` on. `scratch(name, type, count)` gives
+    a new buffer, `zeros(count)` one with so many zeros of type s64. `workspace` makes memory that is
+    zeroed once, of so many bytes, if there are to be persistent kernels.
     """
 
     def __init__(
@@ -85,9 +110,13 @@ class LaunchMerger:
         live: Callable[[int, int], None],
         costs: Costs,
         cores: int,
+        scratch: Callable[[str, str, int], int],
+        zeros: Callable[[int], int],
         workspace: Callable[[int], int] | None = None,
     ) -> None:
         self.kernels, self.bytes_of, self.live = kernels, bytes_of, live
+        self.scratch, self.zeros = scratch, zeros
+        self.progress: dict[int, int] = {}  # by the number of a kernel that can be left
         self.cores, self.workspace = cores, workspace if cores > 1 else None
         self.launch_us = costs.launch / 1e3
         self.start_us = self.launch_us if self.workspace is None else BARRIER_US  # of one more launch, or phase
@@ -96,59 +125,100 @@ class LaunchMerger:
 
     def run(self, steps: Sequence[tuple[int, p.Step]]) -> tuple[p.Step, ...]:
         """The steps, each given with its time, with launches made one."""
-        units: list[_Unit] = []
+        units = _Units()
         for time, step in steps:
             part = self._part(step)
             if part is None:
                 reads, writes = uses(step, self.kernels)
-                units.append(_Unit(time, [], step, reads, writes))
+                units.append(_Unit(time, [], step), reads, writes)
             else:
                 self._place(units, time, part)
-        return self._persistent(units) if self.workspace else tuple(self._step(unit) for unit in units)
+        return self._persistent(units.found) if self.workspace else tuple(self._step(unit) for unit in units.found)
 
-    def counted_loop(self, trip_count: int, body: Sequence[p.Step], counter: int | None, table: int | None) -> p.Step:
-        """A loop of known turns, as one launch where its turn is small."""
+    def counted_loop(
+        self, trip_count: int, body: Sequence[p.Step], counter: int | None, table: int | None
+    ) -> tuple[p.Step, ...]:
+        """A loop with a known trip count: one launch where its iteration is small, several where there are many."""
         step = p.Repeat(trip_count, tuple(body), counter, table)
-        if trip_count < 2:
-            return step
-        counted = {} if counter is None else {counter: (table, f"iteration * {self.bytes_of(counter)}")}
+        if trip_count < 1:
+            return ()
+        place = f"iteration * {self.bytes_of(counter)}" if counter is not None and trip_count > 1 else ""
+        counted = {} if counter is None else {counter: (table, place)}
         section = self._serial(body)
-        if section is not None and trip_count * max(section.us, LEAST_US) <= LOOP_LAUNCH_US:
-            return self._launch([section], trip_count, counted)
+        if section is not None and section.parts:
+            if not section.resumable and trip_count * max(section.us, LEAST_US) <= LAUNCH_US:
+                return (self._launch([section], trip_count, counted),)
+            start, progress, more = self._resumable()
+            code = SerialControlFlow(progress, more, counted)
+            code.counted_loop(section, trip_count)
+            loop = self._enter_control_flow(code, [section], trip_count, progress, more)
+            return (step,) if loop is None else (start, loop)
         phases = self._phases(body)
-        if section is None and phases and trip_count * sum(phase_us(x, self.cores) for x in phases) <= PERSISTENT_US:
-            return self._persistent_launch(phases, trip_count, counted)
-        return step
+        if not phases:
+            return (step,)
+        count = max(1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores) for x in phases))))
+        if count == trip_count:
+            return (self._persistent_launch(phases, trip_count, counted),)
+        if counter is not None or count == 1:
+            return (step,)
+        repeat = p.Repeat(trip_count // count, (self._persistent_launch(phases, count, {}),))
+        rest = trip_count % count
+        return (repeat, self._persistent_launch(phases, rest, {})) if rest else (repeat,)
 
-    def while_loop(self, condition: Sequence[p.Step], predicate: int, body: Sequence[p.Step]) -> p.Step:
-        """A loop that ends by a predicate: many turns in one launch where a turn is small."""
+    def while_loop(self, condition: Sequence[p.Step], predicate: int, body: Sequence[p.Step]) -> tuple[p.Step, ...]:
+        """A loop that ends by a predicate: many iterations in one launch where an iteration is small."""
         step = p.Loop(tuple(condition), predicate, tuple(body))
-        test = self._serial(condition) if condition else Section([])
-        turn = self._serial(body)
-        if test is None or turn is None:
+        test = self._serial(condition)
+        section = self._serial(body)
+        if test is None or section is None or test.resumable or not (test.parts or section.parts):
             both = self._phases((*condition, *body)) if condition and body else None
             n = len(condition)
-            return step if both is None else self._waiting(both[:n], predicate, both[n:])
-        us = max(test.us + turn.us, LEAST_US)
-        trip_count = max(1, int(LOOP_LAUNCH_US / us))
-        code = Body()
-        code.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
-        for part in test.parts:
-            code.call(part)
-        code.lines.append("")
-        at = len(code.lines) - 1
-        for part in turn.parts:
-            code.call(part)
-        if predicate not in code.numbers or len(code.numbers) > MOST_ARGUMENTS:
-            return step
-        code.lines[at] = f"    if (!*(__global const uchar*)a{code.numbers[predicate]}) return;"
-        code.lines.append("    }")
-        return p.Loop((self._enter(code, [test, turn], 1, 1),), predicate, ())
+            return (step if both is None else self._waiting(both[:n], predicate, both[n:]),)
+        start, progress, _ = self._resumable(predicate)
+        code = SerialControlFlow(progress, None)
+        code.while_loop(test, predicate, section)
+        loop = self._enter_control_flow(code, [test, section], 1, progress, predicate)
+        return (step,) if loop is None else (start, loop)
+
+    def branch(self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]]) -> tuple[p.Step, ...]:
+        """A conditional: one launch where each of its branches is small."""
+        step = p.Branch(index, tuple(tuple(x) for x in branches))
+        sections = [self._serial(x) for x in branches]
+        if None in sections or not any(section.parts for section in sections):
+            return (step,)
+        if any(section.resumable for section in sections):
+            start, progress, more = self._resumable()
+        else:
+            start, progress, more = None, None, None
+        code = SerialControlFlow(progress, more)
+        code.branch(index, of_pred, sections)
+        made = self._enter_control_flow(code, sections, 1, progress, more)
+        if made is None:
+            return (step,)
+        return (made,) if start is None else (start, made)
+
+    def _resumable(self, more: int | None = None) -> tuple[p.Step, int, int]:
+        """The step before a kernel that can be left, its progress, and the pred that says whether there is more."""
+        progress = self.scratch("progress", "s64", PROGRESS_BYTES // 8)
+        more = self.scratch("more", "pred", 1) if more is None else more
+        return p.Copy(self.zeros(PROGRESS_BYTES // 8), progress), progress, more
+
+    def _enter_control_flow(
+        self, code: SerialControlFlow, sections: list[Section], trip_count: int, progress: int | None, more: int | None
+    ) -> p.Step | None:
+        """The launch of such a kernel, repeated as long as there is more; None if it has too many arguments."""
+        if len(code.body.numbers) > MOST_ARGUMENTS:
+            return None
+        launch = self._enter(code.body, [Section([x for section in sections for x in section.parts])], 1, trip_count)
+        if progress is None:
+            return launch
+        self.progress[launch.kernel] = progress
+        return p.Loop((launch,), more, ())
 
     def _serial(self, body: Sequence[p.Step]) -> Section | None:
-        """All of a loop's turn as one section, if one core has done it sooner than several that must be started."""
-        parts = [self._part(s, alone=True) for s in body]
-        if not parts or any(x is None or x.kernel.persistent for x in parts):
+        """Steps as one section, if one core has done them sooner than several that must be started."""
+        parts = [self._resumed(s) or self._part(s, alone=True) for s in body]
+        if any(x is None or x.kernel.persistent for x in parts):
             return None
         section = Section(parts)
         split = sum(self._split(x) for x in parts)
@@ -160,6 +230,15 @@ class LaunchMerger:
         for part in parts:
             part.serial = True
         return section
+
+    def _resumed(self, step: p.Step) -> Call | None:
+        """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
+        match step:
+            case p.Loop((p.Launch(kernel, buffers),), predicate, ()) if kernel in self.progress:
+                reads, writes = uses(step, self.kernels)
+                kernel, resumable = self.kernels[kernel], (self.progress[kernel], predicate)
+                return Call(step, kernel, buffers, max(kernel.us, LEAST_US), reads, writes, True, resumable)
+        return None
 
     def _split(self, part: Call) -> float:
         """The microseconds of a kernel on all cores."""
@@ -185,24 +264,24 @@ class LaunchMerger:
         """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
         return kernel.us > (LARGE_US if self.workspace else SMALL_US) * self.cores
 
-    def _place(self, units: list[_Unit], time: int, part: Call) -> None:
-        """Let a part join the first unit that can have it, or make it one of its own."""
+    def _place(self, units: _Units, time: int, part: Call) -> None:
+        """Let a part join the first unit that can have it, of the last ones, or make it one of its own."""
         far = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
-        at = len(units)
-        while at > 0 and (far or at == len(units)) and not units[at - 1].meets(part):
-            at -= 1
-        if at > 0 and self._follow(units[at - 1], part):
-            return self._moved(units[at - 1], part)
-        for unit in units[at:]:
-            if unit.holds(part):
-                self._beside(unit, part)
-                return self._moved(unit, part)
-        units.append(_Unit(time, [Section([part])], None, part.reads, part.writes))
+        count = len(units.found)
+        at = max(units.free_from(part), 0 if far else count - 1)
+        if at > 0 and self._follow(units.found[at - 1], part):
+            return self._moved(units, at - 1, part)
+        for number in range(max(at, count - LAST_UNITS), count):
+            if units.found[number].holds(part):
+                self._beside(units.found[number], part)
+                return self._moved(units, number, part)
+        units.append(_Unit(time, [Section([part])]), (), ())
+        units.include(count, part)
 
-    def _moved(self, unit: _Unit, part: Call) -> None:
-        unit.includes(part)
+    def _moved(self, units: _Units, number: int, part: Call) -> None:
+        units.include(number, part)
         for b in part.buffers:
-            self.live(b, unit.time)
+            self.live(b, units.found[number].time)
 
     def _follow(self, unit: _Unit, part: Call) -> bool:
         """Put a part behind those in the unit that it needs, in the same item."""
@@ -229,10 +308,10 @@ class LaunchMerger:
                     return
         unit.sections.append(Section([part]))
 
-    # -- teams ------------------------------------------------------------------------------------------------------
+    # -- persistent kernels -------------------------------------------------------------------------------------------
 
     def _persistent(self, units: Sequence[_Unit]) -> tuple[p.Step, ...]:
-        """The steps of units, as few launches as teams make of them."""
+        """The steps of units, as few launches as persistent kernels make of them."""
         steps: list[p.Step] = []
         waiting: list[_Unit] = []
         phases: list[Phase] = []
@@ -261,12 +340,12 @@ class LaunchMerger:
         return tuple(steps)
 
     def _phase(self, step: p.Step) -> Phase | None:
-        """A step as a phase of a team; None if it cannot."""
+        """A step as a phase of a persistent kernel; None if it cannot."""
         part = self._part(step, alone=True)
         return None if part is None else [Section([part])]
 
     def _phases(self, steps: Sequence[p.Step]) -> list[Phase] | None:
-        """Steps as phases of one team; None if they are not, or one core may as well do them."""
+        """Steps as phases of one persistent kernel; None if they are not, or one core may as well do them."""
         phases = [self._phase(s) for s in steps] if self.workspace else [None]
         return None if None in phases or not shares_work(phases) or not self._fits(phases) else phases
 
@@ -295,7 +374,7 @@ class LaunchMerger:
         return PersistentKernel(self.sync, self.cores, counted)
 
     def _persistent_launch(self, phases: Sequence[Phase], trip_count: int, counted: Places) -> p.Step:
-        """The launch of a team that goes through phases, `turns` times."""
+        """The launch of a persistent kernel that runs its phases `trip_count` times."""
         persistent = self._new_persistent(counted)
         if trip_count > 1:
             persistent.body.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
@@ -306,10 +385,11 @@ class LaunchMerger:
         return self._enter_persistent(persistent, phases, trip_count)
 
     def _waiting(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
-        """A loop that ends by a predicate, many turns in a launch of a persistent."""
+        """A loop that ends by a predicate, many iterations in a launch of a persistent kernel."""
         persistent = self._new_persistent()
         us = sum(phase_us(x, self.cores) for x in (*test, *body))
-        persistent.body.lines.append(f"    for (int turn = 0; turn < {max(1, int(LOOP_LAUNCH_US / us))}; ++turn) {{")
+        trip_count = iterations_per_launch(us)
+        persistent.body.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
         for phase in test:
             persistent.phase(phase)
         persistent.go_while(predicate)
@@ -319,7 +399,7 @@ class LaunchMerger:
         return p.Loop((self._enter_persistent(persistent, [*test, *body], 1),), predicate, ())
 
     def _enter_persistent(self, persistent: PersistentKernel, phases: Sequence[Phase], trip_count: int) -> p.Launch:
-        """Make a team's body a kernel, note what it is, and launch it."""
+        """Make a persistent kernel of the body, note what it is, and launch it."""
         name = f"merged.{len(self.merged)}"
         kernel, buffers = persistent.kernel(name, trip_count)
         names = []
@@ -345,7 +425,7 @@ class LaunchMerger:
         return self._launch(unit.sections, 1, {})
 
     def _launch(self, sections: list[Section], trip_count: int, counted: Places) -> p.Launch:
-        """The launch of a merged kernel. `counted`: buffers that are, in each turn, the next element of a table."""
+        """The launch of a merged kernel. `counted`: buffers that are the next element of a table in each iteration."""
         body = Body(counted)
         begin = 0
         for n, section in enumerate(sections):

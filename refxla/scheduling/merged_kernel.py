@@ -32,7 +32,11 @@ class MergedLaunch:
 
 @dataclass
 class Call:
-    """A launch that may share: `us` on one core, the buffers it reads and writes."""
+    """A launch that may share: `us` on one core, the buffers it reads and writes.
+
+    `resumable`: its kernel may leave before it has done all (serial_control_flow.py); the buffers of its progress, and
+    of the pred that says whether it must be called again.
+    """
 
     step: p.Step
     kernel: p.Kernel
@@ -41,11 +45,16 @@ class Call:
     reads: frozenset[int]
     writes: frozenset[int]
     serial: bool
+    resumable: tuple[int, int] | None = None
 
 
 @dataclass
 class Section:
     parts: list[Call]
+
+    @property
+    def resumable(self) -> bool:
+        return any(x.resumable is not None for x in self.parts)
 
     @property
     def serial(self) -> bool:
@@ -71,7 +80,7 @@ def conflict(reads: frozenset[int], writes: frozenset[int], part: Call) -> bool:
     return not (writes.isdisjoint(part.reads) and writes.isdisjoint(part.writes) and reads.isdisjoint(part.writes))
 
 
-# Buffers that are a part of another one, which may be a different part in each turn of a loop: (the other one, C).
+# Buffers that are a part of another one, which may be a different part in each iteration of a loop: (the other one, C).
 Places = dict[int, tuple[int, str]]
 
 
@@ -90,7 +99,7 @@ class Body:
         self.lines: list[str] = []
 
     def call(self, part: Call, item: str = "") -> None:
-        """Run one item of a part, or all of them in turn."""
+        """Run one item of a part, or all of them one after the other."""
         given = []
         for b, a in zip(part.buffers, part.kernel.arguments, strict=True):
             around, offset = self.places.get(b, (b, ""))
@@ -151,6 +160,10 @@ def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], fro
             return frozenset(buffers), written
         case p.Copy(source, target):
             return frozenset([source]), frozenset([target])
+        case p.HostCall(_, operands, results):
+            return frozenset(operands), frozenset(results)
+        case p.LibraryCall():
+            return frozenset(step.operands), frozenset(step.written)
         case p.Loop(condition, predicate, body):
             inside, reads, writes = (*condition, *body), {predicate}, set()
         case p.Repeat(_, body, counter, table):

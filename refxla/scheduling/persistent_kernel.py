@@ -1,14 +1,14 @@
-"""Launches whose items go through phases together: what would be many launches, or many turns of a loop, as one.
+"""Persistent kernels: what would be many launches, or many iterations of a loop, as phases of one launch.
 
 A launch that needs what the one before it made waits for it, and waking a device's threads takes ten microseconds and
-more. A team is a launch of as many items as there are compute units, which go through the launches phase after phase:
+more. A persistent kernel has as many items as there are compute units, which go through the launches phase by phase:
 the items of a phase's kernels are shared out among them, and the next phase begins when all are done, which takes a
 tenth of a microsecond to see (codegen/prelude/persistent_kernel.cl). A phase is what would be a launch: sections in
 parallel. What each kernel computes, and its bits, stay as they are.
 
-No item waits for one that has not begun: those that run take all there is to do, and one that comes late finds it done.
-So a team needs nothing of a device but atomic operations, and a thread that is kept from running holds up no more than
-the item it was at.
+No item waits for one that has not begun: those that run take all there is to do, and one that starts after them finds
+it done. So a persistent kernel needs nothing of a device but atomic operations, and a thread that is kept from running
+delays no more than the item that it was at.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Phase = list[Section]
 
 
 class PersistentKernel:
-    """The kernel of a team while it is written. `sync` is the buffer that the team shares (of sync_bytes), `places` as
+    """A persistent kernel while it is written. `sync` is the buffer that its items share (of sync_bytes), `places` as
     Body has it."""
 
     def __init__(self, sync: int, cores: int, places: Places | None = None) -> None:
@@ -61,9 +61,9 @@ class PersistentKernel:
         self._close()
 
     def tiles(self, axes: Sequence[Axis], once: Sequence[Call], each: Sequence[Call]) -> None:
-        """A phase whose items are the bands of these axes: `each` in turn for every band, by one core, and `once`
-        before them where the band before was at another place of an axis but the last. In their places, s0, s1, ...
-        are where the band begins on each axis, t0, t1, ... how many steps come before it, `item` the core."""
+        """A phase whose items are the tiles of these axes: `each` for every tile, by one core, and `once` before them
+        where the tile before was at another place of an axis but the last. In their places, s0, s1, ... are where the
+        tile begins on each axis, t0, t1, ... how many steps come before it, `item` the core."""
         lines, trip_count = self.body.lines, prod(a.count for a in axes)
         us = trip_count * sum(part.us for part in each)
         self.us += us
@@ -113,12 +113,12 @@ class PersistentKernel:
 
 
 def sync_bytes(cores: int) -> int:
-    """The memory that a team shares: see codegen/prelude/persistent_kernel.cl."""
+    """The memory that the items of a persistent kernel share: see codegen/prelude/persistent_kernel.cl."""
     return 64 * (4 + cores)
 
 
 def is_persistent(sections: Phase) -> bool:
-    """Whether a phase is a team of its own: a loop, or what another computation's steps became."""
+    """Whether a phase is a persistent kernel of its own: a loop, or what another computation's steps became."""
     return sections[0].parts[0].kernel.persistent
 
 

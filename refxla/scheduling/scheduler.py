@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
-from refxla_spec.types import Shape
+from refxla_spec.types import S32, Shape
 
 from .._core.buffer_offsets import assign
 from .._core.fusion import schedule
@@ -25,6 +25,8 @@ from .._core.graph import Graph, NodeClass, Relation
 from ..analysis.cost_analysis import Costs, kernel_us
 from ..analysis.while_loop_analysis import counter_of, covers, state_values, without_counting
 from ..ir import plan as p
+from ..ir.library_calls import batch, call_us, library_call, routine_name
+from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from ..progress import stage
 from .fusion_group import FusionGroup
@@ -33,7 +35,7 @@ from .tile_scheduling import plan_tiled_fusion
 from .tiled_fusion import TiledFusion, TilingDecision, TilingSearch
 
 ALIGNMENT = 64
-TABLE = 1 << 16  # turns of a loop up to which its counter is read from a table
+TABLE = 1 << 16  # iterations of a loop up to which its counter is read from a table
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
 Steps = list[tuple[int, p.Step]]  # each with its time
 
@@ -124,19 +126,26 @@ class _Planner:
         if launch_merging_cores:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
             workspace = partial(self.workspace, "barrier") if persistent else None
-            self.merging = LaunchMerger(self.kernels, size, self.live, costs, launch_merging_cores, workspace)
+            self.merging = LaunchMerger(
+                self.kernels, size, self.live, costs, launch_merging_cores, self.scratch, self.zeros, workspace
+            )
         self.cores = launch_merging_cores
-        self.bands = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
+        self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
         self.tiling_decisions: list[TilingDecision] = []
 
     def planned(self) -> PlanningResult:
         entry = self.module.entry
+        single = entry.root.opcode != "tuple"
+        threaded = host_call_threading.STATE_RESULT in self.module.attributes
         values: dict[Instruction, Block] = {}
         for n, i in enumerate(entry.parameters):
             values[i] = self.block(i.name, i.shape, p.PARAMETER, index=n)
         frame = ComputationScheduler(self, entry, values, owned=set())
         steps = frame.run()
         results = frame.roots
+        if threaded:  # the last of them is there to be computed, and nobody wants it
+            results = results[:-1]
+            single = self.module.attributes[host_call_threading.STATE_RESULT] == "single"
         taken: set[Block] = set()
         for n, leaf in enumerate(results):
             block = frame.values[leaf]
@@ -149,7 +158,7 @@ class _Planner:
             taken.add(block)
         merged = [] if self.merging is None else self.merging.merged
         return PlanningResult(
-            self.finish(self.merge(steps), results),
+            self.finish(self.merge(steps), results, single),
             self.refusals,
             merged,
             tiled_fusions=self.tiling_decisions,
@@ -183,6 +192,14 @@ class _Planner:
         self.workspace_bytes += _aligned(bytes)
         return self.number[block]
 
+    def scratch(self, name: str, element_type: str, count: int) -> int:
+        """The number of a new block of so many elements, which the step being planned uses."""
+        return self.touch(self.block(name, Shape.array(element_type, (count,))))
+
+    def zeros(self, count: int) -> int:
+        """The number of a constant of zeros of type s64."""
+        return self.touch(self.constant("zeros", np.zeros(count, np.int64)))
+
     def touch(self, block: Block) -> int:
         """Note that the step being planned uses the block; returns its number."""
         block.end = max(block.end, self.time)
@@ -214,7 +231,7 @@ class _Planner:
             if self.merging is None or self.merging.stands_alone(kernel):
                 self.on_kernel(kernel)
 
-    def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction]) -> p.Plan:
+    def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction], single: bool) -> p.Plan:
         arena = [b for b in self.blocks if b.space == p.ARENA]
         columns = ([b.start for b in arena], [b.end for b in arena], [b.bytes for b in arena])
         offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
@@ -234,7 +251,7 @@ class _Planner:
             self.constant_bytes,
             int(total),
             self.workspace_bytes,
-            self.module.entry.root.opcode != "tuple",
+            single,
             tuple(self.fusions),
         )
 
@@ -242,7 +259,7 @@ class _Planner:
 @dataclass
 class _Preheader:
     """What is around the body of a loop: the steps before it, at `time` more of them can be done, and the blocks that
-    are the same in every turn. `filled` are blocks that those steps fill for all turns."""
+    are the same in every iteration. `filled` are blocks that those steps fill for all of them."""
 
     steps: Steps
     time: int
@@ -254,7 +271,7 @@ class ComputationScheduler:
     """One computation being planned: the blocks of its values, and who may still read them.
 
     `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
-    time: the state of the loop whose body it is. `turns`: of the body of bands, how many there are.
+    time: the state of the loop whose body it is. `trip_count`: of the body of a tiled fusion, the number of tiles.
     """
 
     def __init__(
@@ -277,22 +294,22 @@ class ComputationScheduler:
             planner.refusals.append(Refusal(producer, self.names[edge.user], edge.reason, edge.apart, edge.fused))
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
-        self.preheader: _Preheader | None = None  # of the body of a loop, or of bands
+        self.preheader: _Preheader | None = None  # of the body of a loop, or of a tiled fusion
         self.trip_count = trip_count or 1
-        self.bands: dict[int, TiledFusion] = {}  # by the number of their group
-        if planner.bands and not trip_count:
-            self._find_bands()
+        self.tiled: dict[int, TiledFusion] = {}  # by the number of their group
+        if planner.tiled and not trip_count:
+            self._tile()
         self.steps: Steps = []
         self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
 
-    def _find_bands(self) -> None:
-        """Make groups that are done band by band one."""
+    def _tile(self) -> None:
+        """Make one of groups that are computed tile by tile."""
         us = lambda n: kernel_us(self.fusion(n, self.groups[n]), self.planner.costs)  # noqa: E731
         search = TilingSearch(self, self.planner.costs, self.planner.cores, us)
         found = search.run()
         self.planner.tiling_decisions += search.decisions
         if found:
-            self.groups, self.names, self.bands = search.joined(found)
+            self.groups, self.names, self.tiled = search.joined(found)
             self.aliases = self._aliases()
             self.last_use = self._last_uses()
 
@@ -399,11 +416,14 @@ class ComputationScheduler:
         for n, group in enumerate(self.groups):
             first = self.graph.instructions[group.outputs[0]][0]
             if group.kind == "control":
-                self.loop(n, first) if first.opcode == "while" else self.branch(n, first)
-            elif n in self.bands:
-                plan_tiled_fusion(self, self.names[n], self.bands[n], ALIGNMENT)
+                control = {"while": self.loop, "conditional": self.branch, "custom-call": self.host_call}
+                control[first.opcode](n, first)
+            elif n in self.tiled:
+                plan_tiled_fusion(self, self.names[n], self.tiled[n], ALIGNMENT)
             elif first in self.aliases or not self.is_read(group.outputs):
                 continue
+            elif group.kind == "library-call":
+                self.library_call(n, group)
             else:
                 self.launch(n, group)
         for i in self.roots:
@@ -455,14 +475,41 @@ class ComputationScheduler:
                 self.steps.append((planner.time, step))
             planner.time += 1
 
+    def library_call(self, n: int, group: FusionGroup) -> None:
+        """A call of a library. What several instructions show of it is written once and copied."""
+        planner = self.planner
+        fusion = self.fusion(n, group)
+        planner.fusions.append(fusion)
+        i = fusion.hero
+        call, items = library_call(i), batch(i)
+        results: list[int | None] = [None] * call.results
+        again: list[tuple[Block, Block]] = []
+        for o in fusion.outputs:
+            k = o.index if i.shape.is_tuple else 0
+            block = self.new_block(o)
+            if results[k] is None:
+                results[k] = planner.touch(block)
+            else:
+                again.append((planner.blocks[results[k]], block))
+        operands = tuple(planner.touch(self.block_of(o)) for o in i.operands)
+        shapes = [o.shape for o in i.operands] + list(i.shape.elements if i.shape.is_tuple else (i.shape,))
+        each = [s.bytes // items for s in shapes]
+        each += [S32.bytes] * (len(operands) + call.results - len(each))
+        name, us = routine_name(i, call), call_us(call)
+        step = p.LibraryCall(name, call.sizes, call.flags, items, operands, tuple(results), tuple(each), us)
+        self.steps.append((planner.time, step))
+        planner.time += 1
+        for source, target in again:
+            planner.copy(self.steps, source, target)
+
     def is_once(self, kernel: p.Kernel) -> bool:
-        """Whether a stage makes the same of the same in every turn of the loop around."""
+        """Whether a stage makes the same of the same in every iteration of the loop around."""
         return self.preheader is not None and all(
             a.role == "scratch" or (a.role == "input" and self.is_kept(a.instruction)) for a in kernel.arguments
         )
 
     def is_kept(self, i: Instruction) -> bool:
-        """Whether a value is the same in every turn of the loop whose body this is."""
+        """Whether a value is the same in every iteration of the loop whose body this is."""
         if self.preheader is None:
             return False
         if self.base(i).opcode == "constant":
@@ -528,7 +575,7 @@ class ComputationScheduler:
     def inside(
         self, computation: Computation, values: dict[Instruction, Block], trip_count: int, kept: set[Block]
     ) -> ComputationScheduler:
-        """The frame of what is done in `turns` bands; `kept` are blocks that most of these read alike."""
+        """The frame of what is done in `trip_count` tiles; `kept` are blocks that most of these read alike."""
         frame = ComputationScheduler(self.planner, computation, values, set(), trip_count)
         frame.preheader = _Preheader([], self.planner.time - 1, kept)
         return frame
@@ -551,10 +598,10 @@ class ComputationScheduler:
             if tabled and k == counter.index:
                 state.append(planner.block(f"{i.name}.{k}", value.shape))
                 continue
-            if inside.get(k) is roots[k]:  # the same at every turn
+            if inside.get(k) is roots[k]:  # the same in every iteration
                 state.append(source)
                 continue
-            if source is None:  # every turn writes its part
+            if source is None:  # every iteration writes its part
                 state.append(planner.block(f"{i.name}.{k}", value.shape))
                 owned.add(state[-1])
                 continue
@@ -575,33 +622,37 @@ class ComputationScheduler:
             test_steps = planner.merge(test.run())
             predicate = planner.touch(test.block_of(test.roots[0]))
             planner.time += 1
-        turn = ComputationScheduler(planner, body, _bind(body, state), owned)
-        turn.aim(state)
-        turn.preheader = around
-        timed = turn.run()
-        self.write_back(turn, timed, state)
-        turn_steps = planner.merge(timed)
+        iteration = ComputationScheduler(planner, body, _bind(body, state), owned)
+        iteration.aim(state)
+        iteration.preheader = around
+        timed = iteration.run()
+        self.write_back(iteration, timed, state)
+        body_steps = planner.merge(timed)
         for block in planner.blocks[:known]:
             if block.end >= begin or block in owned:
                 block.end = planner.time
         for block in state:
             planner.touch(block)
-        if counter is None:  # a launch of many turns ends behind a body, and whether another one follows is read then
+        if counter is None:  # a launch of many iterations ends behind a body; whether another follows is read then
             planner.touch(test.block_of(test.roots[0]))
         for block in around.filled:
             block.start, block.end = around.time, planner.time
-        merging = planner.merging
-        if counter is None:
-            wait = p.Loop if merging is None else merging.while_loop
-            self.steps.append((begin, wait(test_steps, predicate, turn_steps)))
+        merging, before = planner.merging, len(planner.blocks)
+        if counter is None and merging is None:
+            steps = (p.Loop(test_steps, predicate, body_steps),)
+        elif counter is None:
+            steps = merging.while_loop(test_steps, predicate, body_steps)
         else:
             numbers = (None, None)
             if tabled:
                 dtype = state[counter.index].shape.element_type.dtype
-                table = planner.constant(f"{i.name}.turns", counter.values(dtype))
+                table = planner.constant(f"{i.name}.iterations", counter.values(dtype))
                 numbers = planner.number[state[counter.index]], planner.number[table]
-            repeat = p.Repeat if merging is None else merging.counted_loop
-            self.steps.append((begin, repeat(counter.trip_count, turn_steps, *numbers)))
+            if merging is None:
+                steps = (p.Repeat(counter.trip_count, body_steps, *numbers),)
+            else:
+                steps = merging.counted_loop(counter.trip_count, body_steps, *numbers)
+        self.add(begin, steps, before)
         planner.time += 1
         for k, block in enumerate(state):
             self.owned |= {block} if block in owned else set()
@@ -610,6 +661,12 @@ class ComputationScheduler:
                 block = planner.constant(f"{i.name}.{k}.last", last)
             for gte in self.elements(i, k):
                 self.values[gte] = block
+
+    def add(self, time: int, steps: Sequence[p.Step], blocks: int) -> None:
+        """Add steps that begin at a time, as do the blocks that were made for them: those behind the first `blocks`."""
+        for block in self.planner.blocks[blocks:]:
+            block.start = min(block.start, time)
+        self.steps += [(time, step) for step in steps]
 
     def elements(self, i: Instruction, k: int) -> list[Instruction]:
         """The get-tuple-element of index k, if anybody reads it."""
@@ -634,10 +691,11 @@ class ComputationScheduler:
                 self.targets[made] = state[k]
                 self.owned.discard(state[k])
 
-    def write_back(self, turn: ComputationScheduler, steps: Steps, state: Sequence[Block]) -> None:
+    def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[Block]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
         planner = self.planner
-        moves = [(turn.block_of(r), s) for r, s in zip(turn.roots, state, strict=True) if turn.block_of(r) is not s]
+        made = [iteration.block_of(r) for r in iteration.roots]
+        moves = [(source, target) for source, target in zip(made, state, strict=True) if source is not target]
         safe = []
         for source, target in moves:
             if source in state and any(target is not source and t is source for _, t in moves):
@@ -671,8 +729,29 @@ class ComputationScheduler:
         for block in results:
             planner.touch(block)
         self.owned.update(results)
-        self.steps.append((begin, p.Branch(index, tuple(branches))))
+        merging, before = planner.merging, len(planner.blocks)
+        if merging is None:
+            self.add(begin, [p.Branch(index, tuple(branches))], before)
+        else:
+            of_pred = i.operands[0].shape.element_type.kind == "pred"
+            self.add(begin, merging.branch(index, of_pred, branches), before)
         planner.time += 1
+        for k, block in enumerate(results):
+            for gte in self.elements(i, k):
+                self.values[gte] = block
+
+    def host_call(self, n: int, i: Instruction) -> None:
+        """A function of the host: it reads memory, and fills other memory."""
+        planner = self.planner
+        results = [planner.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
+        operands = [planner.touch(self.block_of(o)) for o in i.operands]
+        filled = [planner.touch(block) for block in results]
+        if i.custom_call_has_side_effect:  # the state is an order, and no value that the function knows
+            operands, filled = operands[:-1], filled[:-1]
+        step = p.HostCall(host_call_threading.key_of(i), tuple(operands), tuple(filled))
+        self.steps.append((planner.time, step))
+        planner.time += 1
+        self.owned.update(results)
         for k, block in enumerate(results):
             for gte in self.elements(i, k):
                 self.values[gte] = block

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from .scheduler import Block, ComputationScheduler
 
 
-def plan_tiled_fusion(frame: ComputationScheduler, name: str, band: TiledFusion, alignment: int) -> None:
-    """Add the launch of a band's fusions to the steps of a frame, and what comes before it."""
-    planner, body = frame.planner, band.body
+def plan_tiled_fusion(frame: ComputationScheduler, name: str, tiled: TiledFusion, alignment: int) -> None:
+    """Add the launch of a tiled fusion to the steps of a frame, and what comes before it."""
+    planner, body = frame.planner, tiled.body
     results = [frame.new_block(i) for i in body.results]
     begin, known = planner.time, len(planner.blocks)
     planner.time += 1
@@ -35,7 +35,7 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, band: TiledFusion,
     same: set[Block] = set()
 
     def part(view: View, around: Block, shape: Shape) -> Block:
-        """The block that a band has of another one."""
+        """The block that a tile has of another one."""
         if view.is_whole:
             same.add(around)
             return around
@@ -56,7 +56,7 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, band: TiledFusion,
     steps = inner.run()
     for leaf, target in zip(inner.roots, targets, strict=True):
         planner.copy(steps, inner.block_of(leaf), target)
-    # A stage that reads no part of anything is the same for every band.
+    # A stage that reads no part of anything is the same for every tile.
     stages = [s for _, s in inner.preheader.steps]
     first = [s for s in stages if places.keys().isdisjoint(s.buffers)]
     once = [s for s in stages if not places.keys().isdisjoint(s.buffers)]
@@ -79,7 +79,7 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, band: TiledFusion,
 def _tile_buffers(
     frame: ComputationScheduler, name: str, own: Sequence[Block], places: Places, alignment: int
 ) -> list[Block]:
-    """Lay blocks that a band has for itself into memory of which each core has a piece; that memory, if any."""
+    """Lay blocks that a tile has for itself into memory of which each core has a piece; that memory, if any."""
     planner = frame.planner
     if not own:
         return []

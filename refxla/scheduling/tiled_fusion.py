@@ -1,12 +1,12 @@
-"""Fusions that are done band by band: what one makes of a few rows, the next takes from the cache.
+"""Tiled fusion: several fusions computed tile by tile, so that values between them stay in the cache.
 
 A value as large as the scores of an attention is written by one kernel and read by the next, by way of memory. Where
-fusions that follow each other work on rows that need nothing of each other (batches, heads, queries; row_grouping.py),
-an item takes a band of rows through all of them, and the values between them need memory for the bands that are worked
-on, one for each core, not for all rows. What is computed, and in which order, stays as it is.
+fusions that follow each other work on rows that need nothing of each other (batches, heads, queries;
+analysis/tiling_analysis.py), an item takes a tile of rows through all of them, and the values between them need memory
+for one tile of each core, not for all rows. What is computed, and in which order, stays as it is.
 
 Whether to do so is decided by cost: bytes that no longer go to memory, and launches, against what is read again for
-each band and cores that come to their ends apart. The decisions are kept for `explain`.
+each tile and cores that end at different times. The decisions are kept for `explain`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from .fusion_group import FusionGroup
 PRODUCTS = frozenset(r.kind for r in ROWS.values() if r.tileable)  # kinds of fusions that make tiling pay
 KINDS = PRODUCTS | {"loop", "reduction"}  # that can be parts of a tiled fusion
 LEAST_BYTES = 1 << 22  # of a value that is worth it: a smaller one stays in the caches
-LEAST_ROWS = 32  # of a band of a dot: fewer read the other side too often
-TILE_NS = 1000.0  # to begin a band
+LEAST_ROWS = 32  # of a tile of a dot: fewer read the other side too often
+TILE_NS = 1000.0  # to begin a tile
 SEEN = 0.5  # of the time that values take through memory: the rest passes while something is computed
 ALIKE = 0.02  # of the work, by which ways to cut may differ: the one that takes least memory is chosen
-MOST_FUSIONS = 6  # in a band
+MOST_FUSIONS = 6  # in a tiled fusion
 # Nanoseconds in which a core moves a byte that it last touched so many bytes ago.
 NEAR = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
 
 
 @dataclass(frozen=True)
 class TilingDecision:
-    """Whether fusions are done in bands, for `explain`: their names, the axes (none where they are not), the bytes of
-    the values between them and of a band's part of them, and what the cost model says (ns, all cores): as they are,
-    and in bands."""
+    """Whether fusions are tiled, for `explain`: their names, the axes (none where they are not), the bytes of
+    the values between them and of a tile's part of them, and what the cost model says (ns, all cores): as they are,
+    and tiled."""
 
     fusions: tuple[str, ...]
     axes: tuple[Axis, ...]
@@ -70,7 +70,7 @@ class TiledFusion:
 
 
 class TilingSearch:
-    """Finds the bands among a frame's groups. `fusion_us` gives the microseconds that one takes on one core."""
+    """Finds the tiled fusions among a frame's groups. `fusion_us` gives the microseconds that one takes on one core."""
 
     def __init__(self, frame: Any, costs: Costs, cores: int, fusion_us: Callable[[int], float]) -> None:
         self.frame, self.graph, self.groups = frame, frame.graph, frame.groups
@@ -86,7 +86,7 @@ class TilingSearch:
         self.roots = {i for m in self.graph.roots for i in self.graph.instructions[m]}
 
     def run(self) -> list[TiledFusion]:
-        """The bands, which share no group."""
+        """The tiled fusions, which share no group."""
         found: list[TiledFusion] = []
         taken: set[int] = set()
         for value in self._seeds():
@@ -96,14 +96,14 @@ class TilingSearch:
             best = self._grown(groups, taken)
             if best is None:
                 continue
-            band = self._made(best)
-            if band is not None:
-                found.append(band)
-                taken |= set(band.groups)
+            fused = self._made(best)
+            if fused is not None:
+                found.append(fused)
+                taken |= set(fused.groups)
         return found
 
     def _seeds(self) -> list[Instruction]:
-        """The values between a dot and what else can be in a band, the largest first."""
+        """The values between a dot and what else can be in a tiled fusion, the largest first."""
         kind = lambda n: self.groups[n].kind  # noqa: E731
         seeds = [
             v
@@ -137,10 +137,10 @@ class TilingSearch:
         return found - groups
 
     def joined(self, found: Sequence[TiledFusion]) -> tuple[list[FusionGroup], list[str], dict[int, TiledFusion]]:
-        """The groups with those of each band as one (of kind "tile"), in an order in which they can run, their names,
-        and the bands by the numbers of their groups."""
-        unit = {n: band.groups[-1] for band in found for n in band.groups}
-        bands = {band.groups[-1]: band for band in found}
+        """The groups with those of each tiled fusion as one (of kind "tile"), in an order in which they can run, their
+        names, and the tiled fusions by the numbers of their groups."""
+        unit = {n: fused.groups[-1] for fused in found for n in fused.groups}
+        tiled = {fused.groups[-1]: fused for fused in found}
         needs: dict[int, set[int]] = {unit.get(n, n): set() for n in range(len(self.groups))}
         for value, users in self.readers.items():
             if value in self.maker:
@@ -150,9 +150,9 @@ class TilingSearch:
         order = in_order(needs, {n: n for n in needs})
         groups, names = [], []
         for n in order:
-            names.append(f"tiled.{self.frame.names[n]}" if n in bands else self.frame.names[n])
-            groups.append(self._group(bands[n]) if n in bands else self.groups[n])
-        return groups, names, {order.index(n): band for n, band in bands.items()}
+            names.append(f"tiled.{self.frame.names[n]}" if n in tiled else self.frame.names[n])
+            groups.append(self._group(tiled[n]) if n in tiled else self.groups[n])
+        return groups, names, {order.index(n): fused for n, fused in tiled.items()}
 
     def _group(self, fused: TiledFusion) -> FusionGroup:
         heroes = {m for n in fused.groups for m in self.groups[n].heroes}
@@ -163,7 +163,7 @@ class TilingSearch:
     # -- one set of groups ---------------------------------------------------------------------------------------------
 
     def _choice(self, groups: frozenset[int]) -> _Candidate | None:
-        """How these groups are best done in bands; None where they cannot be."""
+        """How these groups are best tiled; None where they cannot be."""
         if any(self.groups[n].kind not in KINDS for n in groups) or not self._is_closed(groups):
             return None
         rows = self._rows(groups)
@@ -207,7 +207,7 @@ class TilingSearch:
         return written, between
 
     def _times(self, groups: frozenset[int]) -> dict[Instruction, int]:
-        """How often large values go through memory that would stay in the cache in bands: reads of what was made or
+        """How often large values go through memory that would stay in the cache in tiles: reads of what was made or
         read before, and the write of what nobody else reads."""
         _, between = self._values(groups)
         found = {}
@@ -230,7 +230,7 @@ class TilingSearch:
 
     @staticmethod
     def _axes(rows: TilingAnalysis, classes: list[Dimension]) -> Iterator[list[Axis]]:
-        """The ways to cut: one by one along the first axes, in bands along the next, whole along those behind it."""
+        """The ways to cut: one by one along the first axes, in tiles along the next, whole along those behind it."""
         for n, c in enumerate(classes):
             before = [Axis(rows.size(b), 1) for b in classes[:n]]
             size, least = rows.size(c), LEAST_ROWS if rows.is_row(c) else 1
@@ -253,10 +253,10 @@ class TilingSearch:
         """What it costs to cut so, and what not to."""
         classes = classes[: len(axes)]
         trip_count = prod(a.count for a in axes)
-        done = prod(a.count * a.block / a.size for a in axes)  # more than 1 where a last band does some rows again
+        done = prod(a.count * a.block / a.size for a in axes)  # more than 1 where a last tile does some rows again
         tile_bytes = sum(i.shape.bytes * rows.share(rows.clones[i], classes, axes) for i in between)
         taken = rows.reads(classes, axes)
-        again = sum(b for b, changes in taken if not changes)  # the same for the next band
+        again = sum(b for b, changes in taken if not changes)  # the same for the next tile
         held = tile_bytes + again
         apart = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
         apart += (len(groups) - 1) * self.costs.launch
@@ -274,7 +274,7 @@ class TilingSearch:
         return _near(bytes / self.cores) / self.cores if bytes <= NEAR[-1][0] else self.costs.byte
 
     def _made(self, choice: _Candidate) -> TiledFusion | None:
-        """The band of a choice, if it gains."""
+        """The tiled fusion of a choice, if it gains."""
         order = tuple(sorted(choice.groups))
         names = tuple(self.frame.names[n] for n in order)
 
@@ -289,7 +289,7 @@ class TilingSearch:
         written, _ = self._values(choice.groups)
         body = choice.rows.body(choice.classes, choice.axes, written)
         if body is None:
-            decide((), "a sum would have another order, or a band lies in pieces")
+            decide((), "a sum would have another order, or a tile lies in pieces")
             return None
         return TiledFusion(order, body, decide(choice.axes))
 

@@ -62,8 +62,7 @@ def potrf(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarr
     lower = letter(instruction, "uplo", "L") == "L"
     factor = narrow(cholesky.factor_of(a, lower), type_of(a))
     triangle = np.tri(a.shape[-1], dtype=bool)
-    diagonal = np.einsum("...ii->...i", factor).real
-    wrong = ~(diagonal > 0)
+    wrong = cholesky.wrong_pivots(factor)
     info = np.where(wrong.any(-1), wrong.argmax(-1) + 1, 0) if a.shape[-1] else np.zeros(a.shape[:-2])
     return np.where(triangle if lower else triangle.T, factor, a), info.astype(np.int32)
 

@@ -39,10 +39,14 @@ def infer(instruction: Instruction, a: Shape) -> Shape:
 
 def evaluate(instruction: Instruction, a: np.ndarray) -> np.ndarray:
     factor = factor_of(a, instruction.lower)
-    definite = (np.diagonal(factor, axis1=-2, axis2=-1).real > 0).all(-1)
-    factor[~definite] = np.nan
+    factor[wrong_pivots(factor).any(-1)] = np.nan
     with np.errstate(all="ignore"):
         return narrow(factor, type_of(a))
+
+
+def wrong_pivots(factor: np.ndarray) -> np.ndarray:
+    """bool[.., n] of factors [.., n, n]: where the diagonal is not positive, so that a is not positive definite."""
+    return ~(np.einsum("...ii->...i", factor).real > 0)
 
 
 def factor_of(a: np.ndarray, lower: bool) -> np.ndarray:

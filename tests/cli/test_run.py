@@ -264,3 +264,12 @@ def test_the_call_before_has_other_arguments():
     module, seen = parse("x = f32[3] parameter(0)\nROOT y = f32[3] add(x, x)"), []
     _Left(seen.append, module, [np.arange(3, dtype=np.float32)])
     assert seen[0].tolist() == [2, 1, 0]
+
+
+def test_an_argument_file_that_is_none_says_what_it_is(refxla, program, tmp_path):
+    """A text named .npz is not to be read with a flag of NumPy's."""
+    for content, kind in ((b"1 2 3\n", "a text"), (b"", "empty"), (b"\x00\x01\x02", "no npz file")):
+        (tmp_path / "in.npz").write_bytes(content)
+        failed = refxla("run", program(), "--inputs", tmp_path / "in.npz")
+        assert failed.status == 2 and kind in failed.error and "numpy.savez" in failed.error
+        assert "pickle" not in failed.error

@@ -10,8 +10,9 @@ from refxla_spec.text import parse
 
 import refxla
 from refxla.codegen.emitter_registry import emit
-from refxla.codegen.products import blocking, convolution, dot, gemm
-from refxla.codegen.products.blocking import Blocking, Tile, choose_tile
+from refxla.codegen.products import blocking, convolution, dot, gemm, matrix_rows
+from refxla.codegen.products.blocking import Blocking, choose_tile
+from refxla.codegen.products.tile import Tile
 from refxla.device.description import DEFAULT_CPU
 
 DTYPES = {
@@ -82,9 +83,9 @@ def test_narrow_results_take_narrow_vectors(lanes, n):
 @pytest.mark.parametrize("panels", ["packed", "local"])
 def test_items_copy_what_they_need(name, stored, panels, monkeypatch):
     m, k, n = 67, 50, 45
-    monkeypatch.setattr(dot, "COPIED_TERMS", 16)
-    monkeypatch.setattr(dot, "LOCAL_TERMS", 16)
-    monkeypatch.setattr(dot, "DIRECT_COLUMNS", 0)
+    monkeypatch.setattr(matrix_rows, "COPIED_TERMS", 16)
+    monkeypatch.setattr(matrix_rows, "LOCAL_TERMS", 16)
+    monkeypatch.setattr(matrix_rows, "DIRECT_COLUMNS", 0)
     tile = Tile(6, 2, "f32")
     monkeypatch.setattr(gemm, "choose_blocking", lambda p: Blocking(tile, 18, tile.columns * 2, panels))
     code = agrees(dot_text(stored, m, k, n, name))
@@ -119,7 +120,7 @@ def test_deep_products_have_the_same_bits(target):
 
 @pytest.mark.parametrize("panels", ["packed", "local"])
 def test_the_gradient_of_a_filter_of_one_element_copies_in_the_order_of_memory(panels, monkeypatch):
-    monkeypatch.setattr(dot, "COPIED_TERMS", 40)
+    monkeypatch.setattr(matrix_rows, "COPIED_TERMS", 40)
     monkeypatch.setattr("refxla.codegen.products.packing.DISTANT", 1)
     tile = Tile(6, 2, "f32")
     monkeypatch.setattr(gemm, "choose_blocking", lambda p: Blocking(tile, 18, 32, panels))

@@ -17,7 +17,7 @@ from refxla_spec.types import F32
 
 import refxla
 from refxla.compiler import autotuner, compilation_cache, driver
-from refxla.device.tile_configurations import Choice
+from refxla.device.tile_configurations import TileConfiguration
 from refxla.ir.fingerprint import Source, fingerprint
 from refxla.runtime import device_probe, disk_cache
 from refxla.runtime.devices import find
@@ -137,7 +137,7 @@ def test_zeros_have_signs_and_arrays_have_shapes():
     assert len(prints) == 4
 
 
-def test_the_key_holds_device_passes_and_choices():
+def test_the_key_holds_device_passes_and_configurations():
     device = find()
     basic = ("compilation", "p", device, device.target, ())
     others = [
@@ -145,7 +145,13 @@ def test_the_key_holds_device_passes_and_choices():
         ("compilation", "q", *basic[2:]),
         ("compilation", "p", replace(device, name="another"), *basic[3:]),
         ("compilation", "p", device, replace(device.target, compute_units=77), ()),
-        ("compilation", "p", device, replace(device.target, choices={"dot": Choice(columns=1)}), ()),
+        (
+            "compilation",
+            "p",
+            device,
+            replace(device.target, tile_configurations={"dot": TileConfiguration(columns=1)}),
+            (),
+        ),
         ("compilation", "p", device, device.target, ("fusion",)),
         ("compilation", "p", device, device.target, ("fusion", "cse")),
     ]
@@ -251,15 +257,15 @@ def test_dynamic_sizes_are_kept(planned):
     assert len(planned) == 1
 
 
-def test_tuned_programs_are_found_when_their_choices_are_known(planned, monkeypatch):
-    choices = [Choice(columns=1)]
+def test_tuned_programs_are_found_when_their_configurations_are_stored(planned, monkeypatch):
+    configurations = [TileConfiguration(columns=1)]
     name = "d"
 
     def tune(fusions, device):
         (found,) = fusions_of(fusions)
         nonlocal name
         name = autotuner.signature(found)
-        return {name: choices[0]}
+        return {name: configurations[0]}
 
     def fusions_of(fusions):
         return [f for f in fusions if f.kind == "dot"]
@@ -267,12 +273,14 @@ def test_tuned_programs_are_found_when_their_choices_are_known(planned, monkeypa
     monkeypatch.setattr(autotuner, "LEAST_PRODUCTS", 1)
     monkeypatch.setattr(autotuner, "tune", tune)
     first = refxla.compile(PROGRAM, tune=True)
-    assert len(planned) == 2  # to see the products, and with the choice
-    monkeypatch.setattr(autotuner, "known", lambda names, device: {name: choices[0]} if list(names) == [name] else None)
+    assert len(planned) == 2  # to see the products, and with the configuration
+    monkeypatch.setattr(
+        autotuner, "known", lambda names, device: {name: configurations[0]} if list(names) == [name] else None
+    )
     second = refxla.compile(PROGRAM, tune=True)
     assert len(planned) == 2 and second.opencl == first.opencl
     assert str(second.explain()) == str(first.explain()) and len(planned) == 3
-    choices[0] = Choice(columns=2)  # as if it had been measured again
+    configurations[0] = TileConfiguration(columns=2)  # as if it had been measured again
     refxla.compile(PROGRAM, tune=True)
     assert len(planned) == 5
 

@@ -144,14 +144,14 @@ def test_convolutions_of_programs(name):
 
 
 def test_convolutions_of_different_sizes_share_their_way_through_the_window():
-    walks = []
+    loops = []
     for side, features in ((9, 8), (14, 24)):
         sizes = {"b": 2, "f": features, "0": side, "1": side + 3}
         kernel = {"i": features, "o": 20, "0": 3, "1": 3}
         text = convolution_text(sizes, kernel, [SAME, SAME], "b01f_01io->b01f")
         helpers = [h for k in convolution.emit(fusion_of(parse(text), "convolution"), DEFAULT_CPU) for h in k.helpers]
-        walks += [[h for h in helpers if "void walk_" in h]]
-    assert len(walks[0]) == 1 and walks[0] == walks[1]
+        loops += [[h for h in helpers if "void window" in h]]
+    assert len(loops[0]) == 1 and loops[0] == loops[1]
 
 
 DEPTHWISE = {

@@ -13,7 +13,7 @@ from refxla_spec.text import parse
 from search import examples
 
 from refxla.analysis import contraction_order
-from refxla.codegen.products import blocking, complex_dot, dot, gemm
+from refxla.codegen.products import blocking, complex_dot, dot, gemm, matrix_rows
 from refxla.compiler.driver import Request, compile_request
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.ir.fingerprint import Source
@@ -61,9 +61,9 @@ def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(
         if small_blocks:  # many blocks, and copies of either side
             patch.setattr(blocking, "MAX_ROWS", 12)
             patch.setattr(blocking, "FEW_ROWS", 12)
-            patch.setattr(dot, "MAX_TERMS", 3)
-            patch.setattr(dot, "LOCAL_TERMS", 2)
-            patch.setattr(dot, "DIRECT_COLUMNS", 0)
+            patch.setattr(matrix_rows, "MAX_TERMS", 3)
+            patch.setattr(matrix_rows, "LOCAL_TERMS", 2)
+            patch.setattr(matrix_rows, "DIRECT_COLUMNS", 0)
         agrees_with_loop(dot_text(*numbers, name=name), random(name, lhs), random(name, rhs, 1))
 
 
@@ -246,8 +246,8 @@ SIZES = [("f32", 1, 133, 200, 47), ("f64", 3, 64, 33, 160), ("s32", 2, 40, 50, 3
 @pytest.mark.parametrize("name, batch, m, k, n", SIZES)
 @pytest.mark.parametrize("lc, rc", [(2, 1), (1, 1), (2, 2), (1, 2)])
 def test_shared_functions_give_the_bits_of_the_elementwise_form(lc, rc, batch, m, k, n, name, monkeypatch):
-    monkeypatch.setattr(dot, "COPIED_TERMS", 24)  # several blocks of terms, the last one shorter
-    monkeypatch.setattr(dot, "LOCAL_TERMS", 24)
+    monkeypatch.setattr(matrix_rows, "COPIED_TERMS", 24)  # several blocks of terms, the last one shorter
+    monkeypatch.setattr(matrix_rows, "LOCAL_TERMS", 24)
     monkeypatch.setattr(gemm, "SHARED_ROWS", 1)
     lhs, rhs = [batch, m, k] if lc == 2 else [batch, k, m], [batch, k, n] if rc == 1 else [batch, n, k]
     text = dot_text(lhs, rhs, [0], [0], [lc], [rc], name=name)

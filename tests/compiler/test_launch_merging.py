@@ -14,6 +14,7 @@ from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, SIZES
+from refxla.scheduling.serial_control_flow import LAUNCH_US, iterations_per_launch
 
 
 def updates(count: int, size: int) -> str:
@@ -171,9 +172,23 @@ def test_a_loop_of_small_iterations_is_one_launch(limit, size):
 
 
 def test_a_long_loop_can_be_interrupted():
-    """Its iterations are not all in one launch."""
+    """Its iterations are not all in one launch: one that takes too long leaves, and says that there is more."""
     text = loop("n = s32[] constant(2000000000)\n ROOT p = pred[] compare(i, n), direction=LT", 3)
-    assert any(isinstance(s, p.Repeat) for s in plan_module(parse(text), DEFAULT_CPU)[1].plan.steps)
+    (step,) = [s for s in plan_module(parse(text), DEFAULT_CPU)[1].plan.steps if isinstance(s, p.Loop)]
+    assert len(step.condition) == 1 and not step.body
+
+
+def test_a_launch_of_long_iterations_has_one():
+    """With none, the loop would never get to its end."""
+    plan = plan_module(parse(loop(FOUND, 20_000_000)), replace(DEFAULT_CPU, compute_units=1))[1].plan
+    (step,) = (s for s in plan.steps if isinstance(s, p.Loop))
+    (launch,) = step.condition
+    kernel = plan.kernels[launch.kernel]
+    assert kernel.us > LAUNCH_US and not step.body
+    found = re.search(r"long spent = 0; for \(; spent < (\d+); spent \+= (\d+)\)", kernel.body)
+    limit, spent = map(int, found.groups())
+    assert 0 < limit < spent
+    assert iterations_per_launch(2 * LAUNCH_US) == 1 and iterations_per_launch(LAUNCH_US / 7.5) == 7
 
 
 @pytest.mark.parametrize("seed", range(0, 60))

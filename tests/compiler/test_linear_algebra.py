@@ -1,4 +1,4 @@
-"""Linear algebra by custom calls, compiled: by the properties that define it, and LU element by element.
+"""Linear algebra, by the library and by expansions: by the properties that define it, and LU element by element.
 
 The bounds are those of backward stability in the working type: c n eps |a|, with the c of a few rotations an element.
 """
@@ -15,6 +15,12 @@ import refxla
 TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 REAL = {"f32": "f32", "f64": "f64", "c64": "f32", "c128": "f64"}
+
+
+@pytest.fixture(autouse=True, params=["library", "expanded"])
+def linear_algebra(request, monkeypatch):
+    monkeypatch.setenv("REFXLA_LINEAR_ALGEBRA", request.param)
+    return request.param
 
 
 def matrix(name: str, *sizes: int, seed: int = 0) -> np.ndarray:
@@ -189,9 +195,11 @@ def symmetric(kind: str, n: int) -> np.ndarray:
     + [("f32", 64, k) for k in ("ones", "two values", "nearly equal", "of all sizes")]
     + [("f64", 48, k) for k in ("two values", "nearly equal", "of all sizes")],
 )
-def test_eigenvalues_and_singular_values_keep_their_digits(name, n, kind):
+def test_eigenvalues_and_singular_values_keep_their_digits(name, n, kind, linear_algebra):
     """A few units of eps of the largest, at any n and however close they lie: rotations that went on for a fixed number
-    of sweeps lost n units, and had found nothing like f64 where many eigenvalues are nearly equal."""
+    of sweeps lost n units, and had found nothing like f64 where many eigenvalues are nearly equal. LAPACK's bound grows
+    with n, its errors with the root of n."""
+    most = 8 if linear_algebra == "expanded" else 4 * np.sqrt(n)
     a = symmetric(kind, n).astype(TYPES[name])
     if name[0] == "c":
         a = a + 1j * (np.triu(a, 1) - np.triu(a, 1).T)
@@ -200,13 +208,13 @@ def test_eigenvalues_and_singular_values_keep_their_digits(name, n, kind):
     (v, w), _ = call("Eigh", [shape(name, n, n), shape(REAL[name], n)], (name, a))
     results = [shape(name, n, n), shape(REAL[name], n), shape(name, n, n), shape(name, n, n), "s32[]"]
     (_, s, u, vh, _), _ = call(f"lapack_{LETTER[name]}gesdd_ffi", results, (name, a), options="mode = 65 : ui8")
-    assert abs(w - np.linalg.eigvalsh(wide)).max() < 8 * unit
-    assert abs(s - np.linalg.svd(wide, compute_uv=False)).max() < 8 * unit
+    assert abs(w - np.linalg.eigvalsh(wide)).max() < most * unit
+    assert abs(s - np.linalg.svd(wide, compute_uv=False)).max() < most * unit
     v, u, vh = (x.astype(np.complex128) for x in (v, u, vh))
-    assert abs(wide @ v - v * w).max() < 4 * unit
-    assert abs((u * s) @ vh - wide).max() < 4 * unit
+    assert abs(wide @ v - v * w).max() < most / 2 * unit
+    assert abs((u * s) @ vh - wide).max() < most / 2 * unit
     for basis in (v, u, adjoint(vh)):
-        assert abs(adjoint(basis) @ basis - np.eye(n)).max() < 16 * np.finfo(a.dtype).eps
+        assert abs(adjoint(basis) @ basis - np.eye(n)).max() < 2 * most * np.finfo(a.dtype).eps
 
 
 def test_a_matrix_that_is_not_finite_leaves_the_others_of_its_batch_alone():

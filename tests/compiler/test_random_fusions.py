@@ -12,7 +12,7 @@ from kernel_driver import check
 from refxla_spec.errors import UnsupportedError
 from search import examples
 
-from refxla.analysis.reduction_order import tree
+from refxla.analysis.reduction_order import reduction_order
 
 
 class Graph:
@@ -205,7 +205,7 @@ def test_reductions(data):
     name, shape = graph.shapes[-1]
     reduced = [d for d in range(len(shape)) if data.draw(st.booleans())]
     kept = tuple(n for d, n in enumerate(shape) if d not in reduced)
-    assert tree(shape, reduced).leaves == 1
+    assert reduction_order(shape, reduced).partials == 1
     init = graph.scalar()
     last = graph.put(kept, f"reduce({name}, {init}), dimensions={{{_dims(reduced)}}}, to_apply=add")
     if data.draw(st.booleans()):

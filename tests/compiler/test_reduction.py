@@ -9,7 +9,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
-from refxla.analysis.reduction_order import columns_fit, panel, tree
+from refxla.analysis.reduction_order import columns_fit, panel_columns, reduction_order
 from refxla.analysis.sign_analysis import form
 from refxla.codegen.emitter_registry import emit
 from refxla.device.description import DEFAULT_CPU
@@ -364,16 +364,16 @@ def test_transposed_operand():
     check(text, f32(40, 50), kind="reduction", exact=False)
 
 
-def test_rows_of_many_leaves_are_gone_over_again_in_the_same_tree():
-    assert tree((2, 500_000), (1,)).leaves > 1
-    assert tree((64, 1024), (1,)).leaves == 1
+def test_rows_with_partial_results_are_read_again_in_the_same_order():
+    assert reduction_order((2, 500_000), (1,)).partials > 1
+    assert reduction_order((64, 1024), (1,)).partials == 1
     check(softmax((2, 500_000), 1), f32(2, 500_000), kind="reduction", exact=False)
 
 
 def test_strips_are_wide_where_that_leaves_work_for_all():
-    assert tree((500, 5000), (0,)).strip == 1024
-    assert tree((50_000, 5000), (0,)).strip == 4096
-    assert tree((50_000, 3000), (0,)).strip == 3000
+    assert reduction_order((500, 5000), (0,)).strip == 1024
+    assert reduction_order((50_000, 5000), (0,)).strip == 4096
+    assert reduction_order((50_000, 3000), (0,)).strip == 3000
     check(
         entry(
             """x = f32[8200,2500] parameter(0)
@@ -475,7 +475,7 @@ def test_totals_of_wide_leaves_are_made_where_the_last_one_finds_them(sizes, cop
         ROOT r = f32[{sizes[1]}] multiply(s, s)"""
     )
     (kernel,) = check(text, f32(*sizes), kind="reduction", exact=False).kernels
-    assert ("leaf * 320;" in kernel.body, "acc" in kernel.body.split("RX_ARRIVE")[1]) == (not copied, copied)
+    assert ("partial * 320 " in kernel.body, "acc" in kernel.body.split("RX_ARRIVE")[1]) == (not copied, copied)
     assert kernel.body.count("0x1.8p+1f +") == 1
 
 
@@ -533,8 +533,8 @@ def test_panels_of_columns_are_gone_over_again_where_they_fit():
     assert columns_fit((8191, 4001), (1,), 4) == 0
     assert columns_fit((61, 59, 37, 127), (3,), 4) == 0
     assert columns_fit((5, 6, 7), (0, 1), 4) == 0
-    assert panel(tree((9, 16, 100_000), (1,)), 4) == 4096
-    assert panel(tree((4099, 4001), (0,)), 4) == 64
+    assert panel_columns(reduction_order((9, 16, 100_000), (1,)), 4) == 4096
+    assert panel_columns(reduction_order((4099, 4001), (0,)), 4) == 64
     check(softmax((2, 200, 1000), 1), f32(2, 200, 1000), kind="reduction", exact=False)
 
 

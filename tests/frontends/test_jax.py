@@ -220,9 +220,24 @@ def test_linear_algebra_that_jax_lowers_for_a_cpu_alone():
     bound = 40 * np.finfo(np.float32).eps * np.linalg.norm(a) ** 2  # backward stability, a few roundings a column
     assert np.abs(a.T @ a @ vectors - vectors * values).max() <= bound
     assert np.abs((u * s) @ vh - a).max() <= bound
-    schur = refxla.compile(jax.jit(jax.scipy.linalg.schur), device="reference")
-    t, q = schur(a[:3])
-    assert np.abs(q @ t @ q.T - a[:3]).max() <= bound
+    for device in (None, "reference"):
+        t, q = refxla.compile(jax.jit(jax.scipy.linalg.schur), device=device)(a[:3])
+        assert np.abs(q @ t @ q.T - a[:3]).max() <= bound
+    w, v = refxla.compile(jax.jit(jnp.linalg.eig))(a[:3])
+    assert np.abs(a[:3] @ v - v * w).max() <= bound
+
+
+def test_linear_algebra_calls_the_library_unless_it_is_to_be_expanded():
+    rng = np.random.default_rng(0)
+    a, d = rng.standard_normal((5, 5)).astype(np.float32), np.full(5, 4, np.float32)
+    solve, tridiagonal = jax.jit(jnp.linalg.solve), jax.jit(jax.lax.linalg.tridiagonal_solve)
+    for f, arguments, routine in ((solve, (a, a[:, :2]), "sgetrf"), (tridiagonal, (a[0], d, a[1], a[:, :2]), "sgtsv")):
+        library = refxla.compile(f, *arguments)
+        expanded = refxla.compile(f, *arguments, linear_algebra="expanded")
+        assert routine in str(library.plan) and " call " not in str(expanded.plan)
+        wanted = f(*arguments)
+        for made in (library, expanded):
+            np.testing.assert_allclose(made(*arguments), wanted, rtol=2e-5, atol=2e-5)
 
 
 # What is refused.
@@ -235,7 +250,6 @@ def callback(a):
 REFUSED = {
     "callback": (callback, "no neutral lowering for callback: .*Callback"),
     "print": (lambda a: jax.debug.print("{}", a), "debug_print"),
-    "eigenvalues": (lambda a: jnp.linalg.eig(a @ a.T), "lapack_sgeev_ffi.*device='reference'"),
     "foreign": (lambda a: jax.ffi.ffi_call("my_call", jax.ShapeDtypeStruct(a.shape, a.dtype))(a), "my_call"),
 }
 

@@ -13,7 +13,7 @@ import refxla
 from refxla.cli.main import main
 from refxla.compiler import autotuner
 from refxla.compiler.driver import plan_module
-from refxla.device.tile_configurations import SPACE, Choice, neighbours, product_of, signature
+from refxla.device.tile_configurations import SPACE, TileConfiguration, neighbours, product_of, signature
 from refxla.runtime import disk_cache
 from refxla.runtime.devices import find
 
@@ -52,23 +52,23 @@ def the_fusion(text: str):
 
 
 class FakeTimer:
-    """Says what `cost` says of the choice, and remembers what it was asked; no device is used."""
+    """Says what `cost` says of the configuration, and remembers what it was asked; no device is used."""
 
-    def __init__(self, cost: Callable[[Choice], float | None]) -> None:
+    def __init__(self, cost: Callable[[TileConfiguration], float | None]) -> None:
         self.cost = cost
-        self.asked: list[Choice] = []
+        self.asked: list[TileConfiguration] = []
         self.confirmed = True
 
-    def confirms(self, module, choices) -> bool:
+    def confirms(self, module, configurations) -> bool:
         return self.confirmed
 
     def __call__(self, module, target) -> float | None:
-        choice = next(iter(target.choices.values()), Choice())
-        self.asked.append(choice)
-        return self.cost(choice)
+        configuration = next(iter(target.tile_configurations.values()), TileConfiguration())
+        self.asked.append(configuration)
+        return self.cost(configuration)
 
 
-def found(text: str, cost: Callable[[Choice], float | None]) -> tuple[Choice, FakeTimer]:
+def found(text: str, cost: Callable[[TileConfiguration], float | None]) -> tuple[TileConfiguration, FakeTimer]:
     fusion, timer = the_fusion(text), FakeTimer(cost)
     device = find("pocl")
     best = autotuner.search(autotuner.program_of(fusion), signature(fusion), device.target, timer, lambda: None)
@@ -76,24 +76,24 @@ def found(text: str, cost: Callable[[Choice], float | None]) -> tuple[Choice, Fa
 
 
 def test_the_quickest_value_of_each_field_is_taken():
-    wanted = Choice(tile=(4, 6), panels="direct", terms=256, columns=64, rows=24)
+    wanted = TileConfiguration(tile=(4, 6), panels="direct", terms=256, columns=64, rows=24)
 
-    def cost(choice: Choice) -> float:
-        return 100 - 10 * sum(getattr(choice, f) == getattr(wanted, f) for f in SPACE)
+    def cost(configuration: TileConfiguration) -> float:
+        return 100 - 10 * sum(getattr(configuration, f) == getattr(wanted, f) for f in SPACE)
 
     best, timer = found(PROGRAM, cost)
     assert best == wanted
-    assert timer.asked[0] == Choice(), "the rules come first: they are what is to be beaten"
+    assert timer.asked[0] == TileConfiguration(), "the rules come first: they are what is to be beaten"
     assert len(timer.asked) == 1 + sum(len(values) for values in SPACE.values())
 
 
 def test_what_is_hardly_quicker_or_not_new_is_not_taken():
-    assert found(PROGRAM, lambda c: 1.0 if c == Choice() else 0.99)[0] == Choice()
-    assert found(PROGRAM, lambda c: 1.0 if c == Choice() else None)[0] == Choice()
+    assert found(PROGRAM, lambda c: 1.0 if c == TileConfiguration() else 0.99)[0] == TileConfiguration()
+    assert found(PROGRAM, lambda c: 1.0 if c == TileConfiguration() else None)[0] == TileConfiguration()
 
 
 def test_neighbours_differ_in_one_field():
-    start = Choice(terms=256)
+    start = TileConfiguration(terms=256)
     values = [c.terms for c in neighbours(start, "terms")]
     assert values == [None, *(v for v in SPACE["terms"] if v != 256)]
     assert all(replace(c, terms=256) == start for c in neighbours(start, "terms"))
@@ -107,7 +107,7 @@ def test_what_was_found_is_kept_by_product_and_device(empty_cache):
         timers.append(FakeTimer(lambda c: 1.0 if c.tile == (8, 2) else 2.0))
         return timers[-1]
 
-    want = {signature(fusion): Choice(tile=(8, 2))}
+    want = {signature(fusion): TileConfiguration(tile=(8, 2))}
     assert autotuner.tune([fusion, fusion], device, timer) == want
     assert len(timers) == 1, "one product, however often it occurs"
     assert autotuner.tune([fusion], device, timer) == want
@@ -130,11 +130,11 @@ def test_what_does_not_hold_in_turns_is_not_taken(empty_cache):
 def test_turns_decide_by_their_medians(monkeypatch):
     times = {"rules": iter([10, 10, 30, 10, 10, 10, 10]), "best": iter([9, 11, 9, 9, 11, 9, 9])}
     measure = autotuner._OnDevice(find("pocl"))
-    monkeypatch.setattr(measure, "program", lambda m, t: ("", lambda: "best" if t.choices else "rules"))
+    monkeypatch.setattr(measure, "program", lambda m, t: ("", lambda: "best" if t.tile_configurations else "rules"))
     monkeypatch.setattr(measure, "seconds", lambda m, executable: next(times[executable]))
-    assert measure.confirms(None, {"a product": Choice(terms=256)})
+    assert measure.confirms(None, {"a product": TileConfiguration(terms=256)})
     times |= {"rules": iter([10] * 7), "best": iter([5, 5, 5, 10, 10, 10, 10])}
-    assert not measure.confirms(None, {"a product": Choice(terms=256)})
+    assert not measure.confirms(None, {"a product": TileConfiguration(terms=256)})
 
 
 def test_small_products_are_left_to_the_rules(empty_cache):
@@ -160,25 +160,27 @@ def test_the_program_that_is_measured_is_the_product_alone():
     assert signature(the_fusion(str(module))) == signature(fusion)
 
 
-CHOICES = (
-    Choice(tile=(8, 3), panels="packed", terms=32),
-    Choice(tile=(3, 8), panels="local", columns=16, rows=12),
-    Choice(tile=(12, 1), panels="direct", rows=24),
-    Choice(tile=(4, 4), terms=7, columns=32, rows=192),
+CONFIGURATIONS = (
+    TileConfiguration(tile=(8, 3), panels="packed", terms=32),
+    TileConfiguration(tile=(3, 8), panels="local", columns=16, rows=12),
+    TileConfiguration(tile=(12, 1), panels="direct", rows=24),
+    TileConfiguration(tile=(4, 4), terms=7, columns=32, rows=192),
 )
 
 
 @pytest.mark.parametrize("text", [PROGRAM, CONVOLUTION])
-def test_no_choice_changes_a_bit(text, monkeypatch):
+def test_no_configuration_changes_a_bit(text, monkeypatch):
     values = arguments(text)
     plain = refxla.compile(text, device="pocl")
     want, sources = plain(*values), {plain.opencl}
-    for choice in CHOICES:
-        monkeypatch.setattr(autotuner, "tune", lambda fusions, device, c=choice: {signature(f): c for f in fusions})
+    for configuration in CONFIGURATIONS:
+        monkeypatch.setattr(
+            autotuner, "tune", lambda fusions, device, c=configuration: {signature(f): c for f in fusions}
+        )
         tuned = refxla.compile(text, device="pocl", tune=True)
-        assert np.array_equal(tuned(*values).view(np.uint32), want.view(np.uint32)), choice
+        assert np.array_equal(tuned(*values).view(np.uint32), want.view(np.uint32)), configuration
         sources.add(tuned.opencl)
-    assert len(sources) == 1 + len(CHOICES), "every choice makes other kernels"
+    assert len(sources) == 1 + len(CONFIGURATIONS), "every configuration makes other kernels"
 
 
 def test_compile_measures_on_the_device(empty_cache, monkeypatch):
@@ -197,8 +199,8 @@ def test_compile_measures_on_the_device(empty_cache, monkeypatch):
 def test_the_command_line_tunes(tmp_path, monkeypatch, capsys):
     path = tmp_path / "m.hlo"
     path.write_text(PROGRAM)
-    choice = Choice(tile=(4, 3), columns=24)
-    monkeypatch.setattr(autotuner, "tune", lambda fusions, device: {signature(f): choice for f in fusions})
+    configuration = TileConfiguration(tile=(4, 3), columns=24)
+    monkeypatch.setattr(autotuner, "tune", lambda fusions, device: {signature(f): configuration for f in fusions})
     shown = []
     for options in (["show", str(path), "--opencl"], ["show", str(path), "--opencl", "--tune"]):
         assert main([*options, "--device", "pocl"]) == 0

@@ -14,9 +14,9 @@ from refxla_spec.errors import DeviceError
 
 from refxla.codegen.opencl_program import Builder, Part, program
 from refxla.runtime import program_build
-from refxla.runtime.devices import pocl_directory
+from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
-from refxla.runtime.pocl import builtins_library, compile_workers, parallel_build
+from refxla.runtime.pocl import builtins_library, compile_workers, kernels, parallel_build
 from refxla.runtime.pocl.compile_workers import HELPERS, Helper, Helpers, Parts, libraries
 from refxla.runtime.pocl.parallel_build import Ahead
 
@@ -140,7 +140,7 @@ def test_a_helper_compiles_into_the_directory(maker, device, helper):
     assert set(made) == {name for name, _ in four.entries}
     assert parts.done == {part.source for part in four.parts}
     for part in four.parts:  # and this process compiles none of it again
-        program_build.compiled(device, device.small, part)
+        kernels.compiled(device, device.small, part)
     assert made == {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
 
 
@@ -256,7 +256,7 @@ def test_a_process_that_was_forked_has_no_helpers(device):
 def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypatch):
     _, parts = four_steps(maker, device, 12)
     sources = [part.source for part in parts.parts]
-    compiled, opened, before = program_build.compiled, [], []
+    compiled, opened, before = kernels.compiled, [], []
 
     class Other:
         busy = True
@@ -269,7 +269,7 @@ def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypa
             return True
 
     monkeypatch.setattr(
-        program_build, "compiled", lambda d, r, part: opened.append(part.source) or compiled(d, r, part)
+        parallel_build, "compiled", lambda d, r, part: opened.append(part.source) or compiled(d, r, part)
     )
     with Ahead(device) as work:
         work._helpers, work._most = [Other()], 0

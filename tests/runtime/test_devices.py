@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.runtime import devices
+from refxla.runtime import devices, discovery
 from refxla.runtime.devices import Device, choose, find
 
 
@@ -23,7 +23,7 @@ def fake(name: str, kind: str) -> Device:
 def only(monkeypatch):
     """only(devices...): no other devices exist."""
     monkeypatch.delenv("REFXLA_DEVICE", raising=False)
-    return lambda *given: monkeypatch.setattr(devices, "_found", {d.name: d for d in given})
+    return lambda *given: monkeypatch.setattr(discovery, "_found", {d.name: d for d in given})
 
 
 def test_pocl_offers_both_ways_to_run(device):
@@ -55,9 +55,10 @@ def test_the_users_choice_of_pocl_devices_is_kept():
 THREADS = """
 import os
 import refxla.runtime.devices as d
-before = d._threads()
+from refxla.runtime.pocl.platform import threads
+before = threads()
 d.devices()
-print(*sorted(f"{sorted(os.sched_getaffinity(t))}" for t in d._threads() - before))
+print(*sorted(f"{sorted(os.sched_getaffinity(t))}" for t in threads() - before))
 """
 
 
@@ -148,7 +149,7 @@ def test_no_platform(tmp_path):
 
 
 def test_no_pyopencl(monkeypatch):
-    monkeypatch.setattr(devices, "_found", None)
+    monkeypatch.setattr(discovery, "_found", None)
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(DeviceError, match="pyopencl cannot be loaded.*pip install 'pyopencl\\[pocl\\]'"):
         devices.devices()

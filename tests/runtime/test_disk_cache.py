@@ -141,7 +141,8 @@ import numpy as np
 from pathlib import Path
 from refxla.codegen.opencl_program import program
 from refxla.ir.plan import Argument, Buffer, Kernel, Launch, Plan
-from refxla.runtime.devices import find, pocl_directory
+from refxla.runtime.devices import find
+from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
 from refxla_spec.types import Shape
 s = Shape.array("f32", (4,))

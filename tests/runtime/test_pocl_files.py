@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from refxla.codegen.opencl_program import program
-from refxla.runtime import disk_cache, program_build
-from refxla.runtime.devices import pocl_directory
+from refxla.runtime import disk_cache, opencl_compiler
+from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
-from refxla.runtime.pocl import program_files
+from refxla.runtime.opencl_compiler import program_key
+from refxla.runtime.pocl import kernels, program_build, program_files
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,9 @@ def cache_of_this_test(monkeypatch, tmp_path, device):
 def compiled(monkeypatch):
     """The sources that were compiled."""
     sources = []
-    real = program_build.compile_source
-    monkeypatch.setattr(program_build, "compile_source", lambda *a, **k: sources.append(a[2]) or real(*a, **k))
+    real = opencl_compiler.compile_source
+    for module in (kernels, program_build):
+        monkeypatch.setattr(module, "compile_source", lambda *a, **k: sources.append(a[2]) or real(*a, **k))
     return sources
 
 
@@ -82,7 +84,7 @@ def test_bitcode_that_is_not_taken_is_compiled_anew(maker, device, compiled):
     one = two_steps(maker, device, "16.0", "0.5")
     assert value(one, device) == 16.5
     store = disk_cache.cache()
-    name = program_build._key([p.source for p in one[1].parts], program_build.build_options(device), device.small)
+    name = program_key([p.source for p in one[1].parts], device.build_options, device.small)
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(store.get(name))) as archive, zipfile.ZipFile(out, "w") as changed:
         for member in archive.namelist():

@@ -33,7 +33,7 @@ LARGE = """
 
 
 @pytest.fixture
-def crew(device):
+def pool(device):
     """(plan, how many members) -> Executor; more arguments are the Executor's."""
 
     def make(plan, members: int = 2, **arguments) -> Executor:
@@ -50,27 +50,27 @@ def counting(maker, items: int):
     return maker.plan(maker.launch(COUNT, [x], [y], items))
 
 
-def test_two_members_work_at_the_same_time(maker, crew):
+def test_two_members_work_at_the_same_time(maker, pool):
     now, flags, met = maker.parameter("s32"), maker.inside("workspace", "s32", 2), maker.result("s32", 2)
-    run = crew(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
+    run = pool(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
     for n in range(1, 20):
         np.testing.assert_array_equal(run(np.int32(n)), [[1, 1]])
         if n % 5 == 0:
-            time.sleep(0.02)  # the hand goes to sleep
+            time.sleep(0.02)  # the worker goes to sleep
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 7])
-def test_each_item_is_done_once(crew, maker, members):
+def test_each_item_is_done_once(pool, maker, members):
     for items in (1, 2, 3, 5, 16, 63, 1000):
         plan = counting(type(maker)(), items)
-        run, x = crew(plan, members), np.zeros(items, np.int32)
+        run, x = pool(plan, members), np.zeros(items, np.int32)
         for n in range(50):
             (x,) = run(x)
             np.testing.assert_array_equal(x, n + 1)
 
 
-def test_who_finds_the_crew_at_work_does_all_alone(maker, crew):
-    runs = [crew(counting(type(maker)(), items)) for items in (64, 100, 128, 2)]
+def test_who_finds_the_pool_at_work_does_all_alone(maker, pool):
+    runs = [pool(counting(type(maker)(), items)) for items in (64, 100, 128, 2)]
     wrong = []
 
     def work(run, items):
@@ -88,19 +88,19 @@ def test_who_finds_the_crew_at_work_does_all_alone(maker, crew):
     assert not any(t.is_alive() for t in threads) and not wrong
 
 
-def test_a_launch_that_a_member_is_refused(maker, crew):
-    run = crew(counting(maker, 8), local=1 << 20)
+def test_a_launch_that_a_member_is_refused(maker, pool):
+    run = pool(counting(maker, 8), local=1 << 20)
     for _ in range(3):
         with pytest.raises(DeviceError, match="kernel0 of handmade failed on the device: INVALID_WORK_GROUP_SIZE"):
             run(np.zeros(8, np.int32))
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not say which cores threads use")
-def test_hands_keep_out_of_the_callers_way(maker, crew):
+def test_workers_keep_out_of_the_callers_way(maker, pool):
     cores = os.sched_getaffinity(0)
     if len(cores) == 1:
         pytest.skip("there is one core")
-    run = crew(counting(maker, 64), len(cores))
+    run = pool(counting(maker, 64), len(cores))
     run(np.zeros(64, np.int32))
     try:
         for core in (*cores, *cores):
@@ -113,9 +113,9 @@ def test_hands_keep_out_of_the_callers_way(maker, crew):
         os.sched_setaffinity(0, cores)
 
 
-def test_a_forked_process_has_hands_of_its_own(maker, crew):
+def test_a_forked_process_has_workers_of_its_own(maker, pool):
     now, flags, met = maker.parameter("s32"), maker.inside("workspace", "s32", 2), maker.result("s32", 2)
-    run = crew(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
+    run = pool(maker.plan(maker.launch(MEET, [now], [flags, met], 2)))
     run(np.int32(1))
     child = os.fork()
     if child == 0:
@@ -124,9 +124,9 @@ def test_a_forked_process_has_hands_of_its_own(maker, crew):
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_a_thread_with_a_small_stack(maker, crew, members):
+def test_a_thread_with_a_small_stack(maker, pool, members):
     """What items keep to themselves, more than such a thread has room for, lies in others."""
-    run = crew(maker.plan(maker.launch(LARGE, [], [maker.result("s32", 4)], 4)), members)
+    run = pool(maker.plan(maker.launch(LARGE, [], [maker.result("s32", 4)], 4)), members)
     found = []
     before = threading.stack_size(128 << 10)
     try:

@@ -174,7 +174,10 @@ def test_elided_constants_are_refused_or_filled():
     with pytest.raises(ParseError, match="elided") as error:
         parse(ELIDED)
     assert error.value.line == 3 and "--elided" in str(error.value)
-    zeros, first, second = parse(ELIDED, elided="zeros"), parse(ELIDED, elided="random"), parse(ELIDED, elided="random")
+    with pytest.warns(UserWarning, match="2 constants, left out of the text"):
+        zeros = parse(ELIDED, elided="zeros")
+    with pytest.warns(UserWarning, match="random numbers are taken"):
+        first, second = parse(ELIDED, elided="random"), parse(ELIDED, elided="random")
     assert not any(np.any(i.literal) for i in zeros.entry.instructions)
     assert print_module(first) == print_module(second) != print_module(zeros)
     assert run(first, []).dtype == np.int8

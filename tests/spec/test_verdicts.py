@@ -305,3 +305,24 @@ def test_a_decomposition_of_what_is_unknown():
     x = numbers(4, 4)
     report = verdicts(module, [x + x.T], [numbers(4, 4), numbers(4)])
     assert [v.verdict for v in report.results] == [Verdict.UNDECIDED] * 2
+
+
+def test_a_reduction_of_several_arrays_of_which_the_first_is_of_integers():
+    """What is rounded decides how far it may be off, wherever it stands."""
+    module = parse("""HloModule m
+    pairs { a = s32[] parameter(0)
+            b = f32[] parameter(1)
+            c = s32[] parameter(2)
+            d = f32[] parameter(3)
+            e = s32[] add(a, c)
+            f = f32[] add(b, d)
+            ROOT r = (s32[], f32[]) tuple(e, f) }
+    ENTRY e { m = s32[100] parameter(0)
+              x = f32[100] parameter(1)
+              i = s32[] constant(0)
+              z = f32[] constant(0)
+              ROOT r = (s32[], f32[]) reduce(m, x, i, z), dimensions={0}, to_apply=pairs }""")
+    given = [np.arange(100, dtype=np.int32), np.linspace(0, 1, 100, dtype=np.float32)]
+    right = run(module, given)
+    assert not verdicts(module, given, right).broken
+    assert verdicts(module, given, (right[0], right[1] + np.float32(0.01))).broken == [1]

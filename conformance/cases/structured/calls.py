@@ -65,6 +65,31 @@ def _index(rng: np.random.Generator, below: int) -> np.ndarray:
 
 
 def _again(opcode: str, lines: str, made, variant: str = "again", before: str = "") -> Case:
-    """The case, with other arguments for each of the calls before."""
+    """The case, with other arguments for each of the calls before: all of them differ, then the last element of each
+    array alone, then one in the middle, then the order of the elements."""
     *earlier, last = (tuple(np.asarray(v) for v in made(seeded(f"calls/{opcode}/{n}"))) for n in range(CALLS + 1))
+    other = earlier[0]
+    for change in (_but_the_last, _but_the_middle, _turned):
+        earlier.append(tuple(change(v, o) for v, o in zip(last, other, strict=True)))
     return replace(structured(opcode, variant, lines, *last, before=before), before=tuple(earlier))
+
+
+def _but_the_last(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return _with_one_of(value, other, -1)
+
+
+def _but_the_middle(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return _with_one_of(value, other, value.size // 2)
+
+
+def _with_one_of(value: np.ndarray, other: np.ndarray, place: int) -> np.ndarray:
+    """The array with one of its elements from the other; scalars stay, for they are often what an index is."""
+    changed = value.copy()
+    if value.ndim:
+        changed.reshape(-1)[place] = other.reshape(-1)[place]
+    return changed
+
+
+def _turned(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The same elements the other way round."""
+    return np.flip(value).copy()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import Case, seeded
-from ..building import array_types, random_values, structured
+from ..building import array_types, not_finite, random_values, structured
 
 FIXED = (  # lhs, rhs, window, dim_labels, groups
     ((2, 5, 6, 3), (3, 3, 3, 4), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", ""),
@@ -34,6 +34,13 @@ FIXED = (  # lhs, rhs, window, dim_labels, groups
     ((2, 8, 9, 16), (2, 8, 9, 24), "size=8x9 pad=1_1x1_1", "f01b_i01o->01bf", ""),
     ((2, 9, 9, 8), (2, 4, 4, 16), "size=4x4 rhs_dilate=2x2", "f01b_i01o->01bf", ""),
 )
+NOT_FINITE = {  # a type, and the forms whose operands hold NaN and infinities
+    "f32": (0, 1, 2, 5, 7, 9, 18, 21),
+    "f64": (0,),
+    "f16": (0,),
+    "bf16": (0,),
+    "c64": (0,),
+}
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -43,6 +50,10 @@ def cases(thorough: bool) -> Iterator[Case]:
     for t in array_types():
         for n in (0, 6, 7) if thorough else (6,):
             yield _convolution(f"{t}_{n}", FIXED[n], t.name, t.name)
+    for t, forms in NOT_FINITE.items():
+        for n in forms:
+            labels = ("nan",) if t == "c64" else ("nan", "inf")  # of complex infinities no part is decided
+            yield from not_finite(_convolution(f"{t}_{n}", FIXED[n], t, t), labels)
     for operands, result in (("s8", "s32"), ("bf16", "f32"), ("f16", "f32"), ("u8", "s32")):
         yield _convolution(f"{operands}_{result}", FIXED[1], operands, result)
     for n in range(600 if thorough else 40):

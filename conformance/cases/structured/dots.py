@@ -1,4 +1,5 @@
-"""dot: batch and contracting dimensions anywhere, sizes of zero and one, all types, mixed types, precisions."""
+"""dot, ragged-dot and scaled-dot: batch and contracting dimensions anywhere, sizes of zero and one, all types, mixed
+types, precisions; groups of rows, of terms and of batches; scales of blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 from refxla_spec.operation import Violation
 
 from .. import Case, seeded
-from ..building import array_types, braces, random_values, small_integers, structured
+from ..building import array_types, braces, not_finite, random_values, small_integers, structured
 
 BATCHED = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
 FORMS = (  # lhs, rhs, attributes
@@ -64,6 +65,15 @@ MIXED = (  # lhs, rhs, result
     ("pred", "pred", "s32"),
     ("f32", "f32", "bf16"),
 )
+NOT_FINITE = {  # types, and the forms whose operands hold NaN and infinities
+    ("f32", "f32", "f32"): (0, 1, 3, 7, 15, 18),
+    ("f64", "f64", "f64"): (7, 18),
+    ("f16", "f16", "f16"): (7, 15),
+    ("bf16", "bf16", "bf16"): (7, 15),
+    ("f8e5m2", "f8e5m2", "f8e5m2"): (15,),
+    ("f8e4m3fn", "f8e4m3fn", "f8e4m3fn"): (15,),
+    ("c64", "c64", "c64"): (15,),
+}
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -81,12 +91,18 @@ def cases(thorough: bool) -> Iterator[Case]:
             if made:
                 yield made
     yield from _extremes()
+    for types, forms in NOT_FINITE.items():
+        for n in forms:
+            labels = ("nan",) if types[0] == "c64" else ("nan", "inf")  # of complex infinities no part is decided
+            yield from not_finite(_dot(f"{types[0]}_{n}", FORMS[n], *types), labels)
     for precision in ("default,default", "high,high", "highest,highest", "default,highest"):
         lhs, rhs, attributes = FORMS[0]
         more = f"{attributes}, operand_precision={{{precision}}}"
         yield _dot(f"precision_{precision.replace(',', '_')}", (lhs, rhs, more), "f32", "f32", "f32")
     for n in range(400 if thorough else 24):
         yield _random(n)
+    yield from _ragged()
+    yield from _scaled()
 
 
 def _dot(variant: str, form: tuple, lhs_type: str, rhs_type: str, result: str) -> Case | None:
@@ -138,3 +154,61 @@ def _random(n: int) -> Case:
     )
     inputs: list[np.ndarray] = [values(rng, t, dims) for dims in arrays]
     return structured("dot", f"random_{n}", line, *inputs)
+
+
+RAGGED = (  # lhs, rhs, sizes of groups (an empty one among them), attributes
+    (
+        (11, 7),
+        (4, 7, 5),
+        (3, 0, 7, 1),
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+    ),
+    (
+        (2, 11, 7),
+        (4, 2, 7, 5),
+        (3, 0, 6, 1),
+        "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}, "
+        "lhs_ragged_dims={1}, rhs_group_dims={0}",
+    ),
+    ((5, 11), (11, 6), (3, 0, 6, 1), "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}"),
+    ((9, 3, 4), (9, 4, 2), (3, 6), f"{BATCHED}, lhs_ragged_dims={{0}}"),
+    (
+        (100, 33),
+        (12, 33, 9),
+        (8, 9, 7, 0, 0, 17, 1, 20, 3, 11, 5, 12),
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+    ),
+)
+
+
+def _ragged() -> Iterator[Case]:
+    """Every form as f32, some with rows or terms that no group holds, and the first one in other types."""
+    for t in ("f32", "f64", "bf16", "s32"):
+        for n, (lhs, rhs, sizes, attributes) in enumerate(RAGGED if t == "f32" else RAGGED[:1]):
+            rng = seeded(f"ragged-dot/{t}_{n}")
+            inputs = random_values(rng, t, lhs), random_values(rng, t, rhs), np.array(sizes, np.int32)
+            case = structured("ragged-dot", f"{t}_{n}", f"ROOT r = _{t} ragged-dot(p0, p1, p2), {attributes}", *inputs)
+            yield case
+            if t == "f32" and n in (0, 2, 3):
+                yield from not_finite(case)
+
+
+SCALED = (  # lhs, rhs, scale of lhs, scale of rhs: types and dimensions; result
+    ("f8e4m3fn", (5, 64), "f8e4m3fn", (64, 6), "f8e8m0fnu", (5, 2), "f8e8m0fnu", (2, 6), "f32"),
+    ("f8e5m2", (5, 64), "f8e4m3fn", (64, 6), "f8e8m0fnu", (5, 2), "f8e8m0fnu", (), "bf16"),
+    ("f4e2m1fn", (5, 64), "f4e2m1fn", (64, 6), "f8e8m0fnu", (5, 4), "f8e8m0fnu", (4, 6), "f32"),
+    ("bf16", (7, 33), "bf16", (33, 9), "f32", (7, 1), "f32", (1, 9), "f32"),
+    ("f32", (7, 33), "f32", (33, 9), "f32", (), "f32", (33, 9), "f32"),
+)
+
+
+def _scaled() -> Iterator[Case]:
+    """Scales of blocks, rows and elements, and of all of them together."""
+    for n, form in enumerate(SCALED):
+        rng, result = seeded(f"scaled-dot/{n}"), form[-1]
+        inputs = [random_values(rng, t, dims) for t, dims in zip(form[0:8:2], form[1:8:2], strict=True)]
+        line = f"ROOT r = _{result} scaled-dot(p0, p1, p2, p3), {FORMS[0][2]}"
+        case = structured("scaled-dot", f"form_{n}", line, *inputs)
+        yield case
+        if n in (1, 3):
+            yield from not_finite(case)

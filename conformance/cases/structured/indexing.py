@@ -14,6 +14,7 @@ from ..building import (
     braces,
     by_type,
     combiner,
+    not_finite,
     random_values,
     several,
     small_integers,
@@ -188,7 +189,10 @@ def _gathers(thorough: bool) -> Iterator[Case]:
     for n, (operand, indices, attributes) in enumerate(GATHERS):
         rng = seeded(f"gather/{n}")
         x, i = random_values(rng, "f32", operand), _indices(rng, indices)
-        yield structured("gather", f"form_{n}", f"ROOT r = _ gather(p0, p1), {attributes}", x, i)
+        case = structured("gather", f"form_{n}", f"ROOT r = _ gather(p0, p1), {attributes}", x, i)
+        yield case
+        if n in (0, 3, 4):
+            yield from not_finite(case)
         if i.ndim and (thorough or n in (0, 3)):
             i = np.sort(i, axis=0)
             line = f"ROOT r = _ gather(p0, p1), {attributes}, indices_are_sorted=true"
@@ -225,7 +229,10 @@ def _scatters(thorough: bool) -> Iterator[Case]:
             before = SECOND.format("f32") if opcode == "second" else combiner("op", opcode, "f32")
             more = ", unique_indices=true" if opcode == "second" else ""
             line = f"ROOT r = _ scatter(p0, p1, p2), {attributes}{more}, to_apply=op"
-            yield structured("scatter", f"{opcode}_{n}", line, *inputs, before=before)
+            case = structured("scatter", f"{opcode}_{n}", line, *inputs, before=before)
+            yield case
+            if n in (0, 3, 5):
+                yield from not_finite(case)
 
     def types(t: ElementType, first: int) -> Program:
         rng = seeded(f"scatter/{t}")
@@ -301,6 +308,12 @@ def _dynamic(thorough: bool) -> Iterator[Case]:
         yield several("dynamic-slice", f"limits_{t}", lines, x, *starts)
         lines = [f"_ dynamic-update-slice(p0, p6, p{n})" for n in range(1, 6)]
         yield several("dynamic-update-slice", f"limits_{t}", lines, x, *starts, u)
+    x, u = random_values(seeded("dynamic-slice/floats"), "f32", (12, 10)), random_values(rng, "f32", (2, 3))
+    starts = [np.array(v, np.int32) for v in (1, 1)]
+    line = "ROOT r = _ dynamic-slice(p0, p1, p2), dynamic_slice_sizes={11,9}"
+    yield from not_finite(structured("dynamic-slice", "floats", line, x, *starts))
+    line = "ROOT r = _ dynamic-update-slice(p0, p1, p2, p3)"
+    yield from not_finite(structured("dynamic-update-slice", "floats", line, x, u, *starts))
     for n in range(60 if thorough else 10):
         rng = seeded(f"dynamic-slice/random_{n}")
         dims = tuple(int(rng.choice((1, 2, 3, 5))) for _ in range(n % 7))

@@ -16,6 +16,7 @@ from ..building import combiner, shape, structured
 ROWS, COLUMNS = 1031, 1021  # primes
 SIZE = ROWS * COLUMNS
 LONG = 20011  # a prime, too: of a sum
+ODD = (1001, 4099, 16387, 65539, 150001, 1048583)  # terms of sums of one array, odd all of them
 
 
 def cases(thorough: bool) -> Iterator[Case]:
@@ -91,3 +92,42 @@ def _reductions(seed: np.ndarray) -> Iterator[Case]:
                     u = _ reduce(y, zero), dimensions={{0}}, to_apply=add
                     ROOT r = _ tuple(s, u)"""
         yield structured("reduce", f"one_of_many_{t}", lines, p, before=combiner("add", "add", t))
+    yield from _one_term()
+
+
+def _one_term() -> Iterator[Case]:
+    """Long sums of which one term alone is not zero: the first, one in the middle, the last. Arrays of one
+    dimension are summed up by reductions, windows and dots."""
+    for t in ("f32", "f64", "bf16", "s32"):
+        for n in ODD if t != "bf16" else ODD[:1]:
+            lines, results = f"zero = {t}[] constant(0)\n", []
+            places = [0, n // 2, n - 2, n - 1] if n < 1 << 17 else [n - 1]  # few: it takes some interpreters minutes
+            for k in range(len(places)):
+                lines += f"""{_one_at(t, n, f"p{k}", f"x{k}")}
+                             s{k} = _ reduce(x{k}, zero), dimensions={{0}}, to_apply=add
+                          """
+                results.append(f"s{k}")
+                if t in ("f32", "f64") and n < 1 << 17:
+                    ones = f"o{k} = {t}[{n}] broadcast(one), dimensions={{}}\n"
+                    lines += ("" if k else f"one = {t}[] constant(1)\n") + ones
+                    lines += f"d{k} = _{t} dot(x{k}, o{k}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}\n"
+                    results.append(f"d{k}")
+            lines += f"ROOT r = _ tuple({', '.join(results)})"
+            inputs = [np.array(place, np.int32) for place in places]
+            yield structured("reduce", f"one_term_{t}_{n}", lines, *inputs, before=combiner("add", "add", t))
+    n = 4099
+    lines = f"""{_one_at("f32", n, "p0", "x")}
+                zero = f32[] constant(0)
+                w = _ reduce-window(x, zero), window={{size={n} pad={n - 1}_0}}, to_apply=add
+                ROOT r = _ slice(w), slice={{[{n - 8}:{n}]}}"""
+    for place in (0, n - 1):
+        yield structured("reduce-window", f"one_term_{place}", lines, np.array(place, np.int32),
+                         before=combiner("add", "add", "f32"))  # fmt: skip
+
+
+def _one_at(element_type: str, n: int, place: str, name: str) -> str:
+    """The lines that make an array of zeros with a 1 at a place, which is a parameter."""
+    return f"""{name}i = s32[{n}] iota(), iota_dimension=0
+               {name}p = s32[{n}] broadcast({place}), dimensions={{}}
+               {name}e = pred[{n}] compare({name}i, {name}p), direction=EQ
+               {name} = {element_type}[{n}] convert({name}e)"""

@@ -9,7 +9,7 @@ import numpy as np
 from refxla_spec.types import ElementType
 
 from .. import Case, seeded
-from ..building import Program, braces, by_type, random_values, several, shape
+from ..building import Program, braces, by_type, not_finite, random_values, several, shape, structured
 
 Forms = tuple[tuple[tuple[int, ...], str], ...]
 
@@ -81,6 +81,7 @@ JOINS = (  # operands, dimension
     (((1, 2, 2, 1, 3, 2), (1, 2, 2, 4, 3, 2)), 3),
     (((3,),) * 9, 0),
 )
+COUNTED = (1 << 24) + 77
 IOTAS = (((5,), 0), ((3, 4), 0), ((3, 4), 1), ((2, 1, 3, 2, 2, 4), 5), ((0, 3), 1), ((300,), 0))
 
 
@@ -95,7 +96,24 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _results("bitcast", [(d, r, "") for d, r in RESHAPES] + same, thorough)
     yield from _concatenates(thorough)
     yield from by_type("iota", "", thorough, _iotas, "signed", "unsigned", "float", "complex")
+    yield from _long_iotas()
     yield from _random(thorough)
+    for case in _floats():
+        yield from not_finite(case)
+
+
+def _floats() -> Iterator[Case]:
+    """One program of each operation, whose f32 operands not_finite() changes."""
+    rng = seeded("movement/floats")
+    x, y = random_values(rng, "f32", (6, 8)), random_values(rng, "f32", (6, 8))
+    yield several("pad", "floats", ["_ pad(p0, p1), padding=1_2x0_1"], x, random_values(rng, "f32"))
+    yield several("slice", "floats", ["_ slice(p0), slice={[0:6], [1:8]}", "_ slice(p0), slice={[0:6], [0:8:2]}"], x)
+    yield several("transpose", "floats", ["_ transpose(p0), dimensions={1,0}"], x)
+    yield several("reverse", "floats", ["_ reverse(p0), dimensions={0}"], x)
+    yield several("reshape", "floats", ["f32[48] reshape(p0)"], x)
+    yield several("broadcast", "floats", ["f32[6,2,8] broadcast(p0), dimensions={0,2}"], x)
+    yield several("copy", "floats", ["_ copy(p0)"], x)
+    yield several("concatenate", "floats", ["_ concatenate(p0, p1), dimensions={1}"], x, y)
 
 
 def _chosen(forms: Sequence, t: ElementType, thorough: bool) -> Sequence:
@@ -148,6 +166,17 @@ def _iotas(t: ElementType, first: int) -> Program | None:
     if t.name == "f8e8m0fnu":  # it has no zero to begin with
         return None
     return [], [f"{shape(t, dims)} iota(), iota_dimension={d}" for dims, d in IOTAS], ""
+
+
+def _long_iotas() -> Iterator[Case]:
+    """Numbers that are counted beyond what an f32 has (2^24) and 16 bits, of which the last ones are results, and
+    beyond what narrow types have."""
+    for t in ("s32", "f32"):
+        lines = f"""i = {t}[{COUNTED}] iota(), iota_dimension=0
+                    ROOT r = _ slice(i), slice={{[{COUNTED - 100}:{COUNTED}]}}"""
+        yield structured("iota", f"beyond_2_24_{t}", lines)
+    for t in ("f16", "bf16", "u16", "f8e5m2"):
+        yield structured("iota", f"beyond_2_16_{t}", f"ROOT r = {t}[70001] iota(), iota_dimension=0")
 
 
 def _random(thorough: bool) -> Iterator[Case]:

@@ -15,6 +15,7 @@ from ..building import (
     combiner,
     comparator,
     neutral,
+    not_finite,
     random_values,
     several,
     small_integers,
@@ -117,6 +118,22 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _reduces(thorough)
     yield from _windows(thorough)
     yield from _select_and_scatters(thorough)
+    yield from _not_finite()
+
+
+def _not_finite() -> Iterator[Case]:
+    """Sums, products, windows and pools of operands that hold NaN and infinities, short and long."""
+    for t in ("f32", "f64", "f16", "bf16"):
+        for opcode in ("add", "multiply"):
+            for n in ((2, 4, 14, 15, 16)[: 5 if opcode == "add" else 4]) if t == "f32" else (15,):
+                labels = (
+                    ("nan", "inf") if opcode == "add" else ("nan",)
+                )  # what a product with infinities is, is not sure
+                yield from not_finite(_reduce(f"{opcode}_{t}_{n}", opcode, t, *SHAPES[n]), labels)
+        for opcode in ("add", "multiply", "maximum", "minimum"):
+            for n in (1, 2, 9, 10) if t == "f32" else (10,):
+                yield from not_finite(_window(f"{opcode}_{t}_{n}", opcode, t, *WINDOWS[n]))
+        yield from not_finite(_pool(f"{t}_4", "GE", t, *POOLS[4]))
 
 
 def _taken(opcode: str, t: ElementType) -> bool:

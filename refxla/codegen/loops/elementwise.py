@@ -13,16 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 from refxla_spec.module import Instruction
 
+from ...analysis import index_maps
+from ...analysis.access_patterns import Access, AccessPattern, Call, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import LINE, Target
 from ...ir.op_table import ELEMENTWISE, ROWS
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, Call, ElementalIrEmitter, Store, is_elementwise, type_name, update_starts
+from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise, type_name
+from ..elemental_rules import update_starts
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import Cut, Range, cut
@@ -62,28 +66,71 @@ class Segment:
         return prod(self.sizes)
 
 
-# Emits the statements that compute and store the elements at these indices.
-Body = Callable[[ElementalIrEmitter, Indices, Block], None]
+class Body(Protocol):
+    """What is computed at each index of the loops."""
+
+    updates: dict[Instruction, Instruction]  # outputs that lie in the memory of an operand, and that
+
+    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
+        """Emits the statements that compute and store the elements at these indices."""
+
+    def note(self, pattern: AccessPattern, indices: Indices) -> None:
+        """Notes what these statements read and store."""
+
+
+class _Outputs:
+    """All outputs of a fusion, which have as many elements each."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
+        self.updates: dict[Instruction, Instruction] = {}
+
+    def _indices(self, indices: Indices) -> dict[Instruction, Indices]:
+        found = {}
+        for output in self.outputs:
+            own = indices
+            if output.shape.dimensions != self.dimensions:
+                own = delinearize(linearize(indices, self.dimensions), output.shape.dimensions)
+            found[output] = own
+        return found
+
+    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
+        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        own = self._indices(indices)
+        for output, at in own.items():
+            e.value(output, at, block)
+        for output, at in own.items():
+            e.store(output, at, block)
+
+    def note(self, pattern: AccessPattern, indices: Indices) -> None:
+        own = self._indices(indices)
+        for output, at in own.items():
+            pattern.value(output, at)
+        for output, at in own.items():
+            pattern.store(output, at)
+
+
+class _Update:
+    """The update of a dynamic-update-slice, written into its operand."""
+
+    def __init__(self, hero: Instruction) -> None:
+        self.hero, (self.operand, self.update) = hero, hero.operands[:2]
+        self.updates = {hero: self.operand}
+
+    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
+        place = index_maps.shifted(indices, e.run(update_starts(e, self.hero, block), block))
+        e.bind(self.hero, place, e.value(self.update, indices, block))
+        e.store(self.hero, place, block)
+
+    def note(self, pattern: AccessPattern, indices: Indices) -> None:
+        place = index_maps.shifted(indices, pattern.start_indices(index_maps.update_starts(self.hero)))
+        pattern.store(self.hero, place, pattern.value(self.update, indices))
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
-    dimensions = fusion.outputs[0].shape.dimensions
-
-    def body(e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
-        places = {}
-        for output in fusion.outputs:
-            own = indices
-            if output.shape.dimensions != dimensions:
-                own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
-            places[output] = own
-        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
-        for output, own in places.items():
-            e.value(output, own, block)
-        for output, own in places.items():
-            e.store(output, own, block)
-
-    return (_kernel(fusion, target, _segments(fusion, dimensions), body, {}),)
+    body = _Outputs(fusion)
+    return (_kernel(fusion, target, _segments(fusion, body.dimensions), body),)
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -91,44 +138,34 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
     Where the update itself reads the operand, the items could see each other's writes: then every element is written.
     """
-    hero = fusion.hero
-    operand, update = hero.operands[:2]
-    if fusion.outputs != (hero,):
+    if fusion.outputs != (fusion.hero,):
         return emit(fusion, target)
-
-    def body(e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
-        starts = e.run(update_starts(e, hero, block), block)
-        place = tuple(x + s for x, s in zip(indices, starts, strict=True))
-        e.bind(hero, place, e.value(update, indices, block))
-        e.store(hero, place, block)
-
-    segment = Segment((0,) * update.shape.rank, update.shape.dimensions)
-    kernel = _kernel(fusion, target, [segment], body, {hero: operand})
-    if any(a.instruction is operand and a.role == "input" for a in kernel.arguments):
+    body = _Update(fusion.hero)
+    segment = Segment((0,) * body.update.shape.rank, body.update.shape.dimensions)
+    kernel = _kernel(fusion, target, [segment], body)
+    if any(a.instruction is body.operand and a.role == "input" for a in kernel.arguments):
         return emit(fusion, target)
     return (kernel,)
 
 
-def _kernel(
-    fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body, updates: dict[Instruction, Instruction]
-) -> Kernel:
+def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body) -> Kernel:
     segments = [s for s in segments if s.size]
     written = sum(s.size for s in segments)
-    probes = [_Nest(fusion, target, s, body, written) for s in segments]
-    read = {access.instruction for p in probes for access in p.accesses}
+    nests = [_Nest(fusion, target, s, body, written) for s in segments]
+    read = {access.instruction for n in nests for access in n.accesses}
     inputs = [i for i in fusion.inputs if i in read]
     pointers = {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))}
     elements = ElementalIrEmitter(fusion, target, pointers)
     block = Block()
     # A little work is one item; each nest then runs in turn.
-    single = target.kind == "cpu" and sum(p.segment.size * p.turns for p in probes) <= chunk_of(fusion, target)
-    items = _emit_rows(probes, elements, block) if _go_by_rows(probes) else 0
-    for n, nest in enumerate(probes if not items else ()):
+    single = target.kind == "cpu" and sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
+    items = _emit_rows(nests, elements, block) if _go_by_rows(nests) else 0
+    for n, nest in enumerate(nests if not items else ()):
         if single:
             with block.scope():
                 nest.emit(elements, block, "0", nest.items)
             items = 1
-        elif len(probes) == 1:
+        elif len(nests) == 1:
             nest.emit(elements, block, "item", 1)
             items = nest.items
         else:
@@ -137,18 +174,13 @@ def _kernel(
             items += nest.items
     arguments = [input_argument(i) for i in inputs]
     arguments += [
-        Argument("output", scalar.storage_type(type_name(o)), o, updates=updates.get(o)) for o in fusion.outputs
+        Argument("output", scalar.storage_type(type_name(o)), o, updates=body.updates.get(o)) for o in fusion.outputs
     ]
     # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
     # code that has other constants is compiled for the processor's masks.
     wide = any(i.opcode in FUNCTIONS for i in fusion.instructions)
-    text = block.text()
-    called = {
-        fast_path_math.helper(i): None
-        for i in fusion.instructions
-        if i.shape.is_array and fast_path_math.head(i) in text
-    }
-    return Kernel(fusion.name, text, tuple(arguments), items, registers=wide, helpers=tuple(called))
+    called = {fast_path_math.helper(i): None for i in fusion.instructions if i in elements.fast_paths}
+    return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide, helpers=tuple(called))
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:
@@ -225,18 +257,18 @@ class _Nest:
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
-        self._probes: dict[tuple, tuple[ElementalIrEmitter, int]] = {}
+        self._patterns: dict[tuple[tuple[int, ...], ...], AccessPattern] = {}
         self.groups = self._choose_groups()
-        elements, _ = self._probe(self.groups)
-        self.accesses, self.turns, self.starts = elements.accesses, elements.turns, elements.starts
-        self.has_fast_path = bool(elements.calls)
+        pattern = self._pattern_of(self.groups)
+        self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
+        self.has_fast_path = bool(pattern.calls)
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
-        self.chunk = max(1, chunk_of(fusion, target) // self.turns)
+        self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
         self.turned = self._choose_turned()
         inner = f"g{len(self.sizes) - 1}"
         may_be_non_temporal = self.turned is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
-            target, elements.stores, written, inner, self.sizes[-1]
+            target, pattern.stores, written, inner, self.sizes[-1]
         )
         self.by_rows = target.kind == "cpu" and self.turned is None and self.sizes[-1] < self.chunk
         if target.kind == "gpu":
@@ -247,7 +279,7 @@ class _Nest:
             self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
         else:
             self.items = prod(self.sizes[:-1]) * -(-self.sizes[-1] // self.chunk)
-        self.cut = self._choose_cut(elements)
+        self.cut = self._choose_cut(pattern)
         self.appended = self.joined = False
         if self.by_rows and may_be_non_temporal and self.cut is None:
             self.appended, self.joined = self._joins(written)
@@ -255,11 +287,11 @@ class _Nest:
         if self.abreast is not None:
             self.items = self.abreast.items
 
-    def emit(self, e: ElementalIrEmitter, block: Block, item: str, turns: int) -> None:
-        """The statements of one item, or for `turns` > 1 of all items in turn; `item` is a C expression."""
-        if turns > 1:
+    def emit(self, e: ElementalIrEmitter, block: Block, item: str, iterations: int) -> None:
+        """The statements of one item, or for `iterations` > 1 of all items in turn; `item` is a C expression."""
+        if iterations > 1:
             name = e.names.fresh("n")
-            with block.scope(f"for (int {name} = 0; {name} < {turns}; ++{name})"):
+            with block.scope(f"for (int {name} = 0; {name} < {iterations}; ++{name})"):
                 self._emit_item(e, block, name)
         else:
             self._emit_item(e, block, item)
@@ -295,7 +327,8 @@ class _Nest:
         """The statements of rows that follow each other in memory."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         first = constant(0) if rows.whole else variable(rows.first, 0, count - 1)
-        stores = self.probe_body((*delinearize(first, outer), constant(0))).stores
+        pattern = self.pattern((*delinearize(first, outer), constant(0)))
+        stores = [e.adopt(s, pattern, block) for s in pattern.stores]
         if self.appended:
             with non_temporal_stores.appended(e, block, stores[0], run) as append, rows.loop() as row:
                 self._emit_fetch(e, block, row, rows)
@@ -321,10 +354,10 @@ class _Nest:
         """Whether rows follow each other past the caches as they lie, or are gathered until they are worth it."""
         outer, run = self.sizes[:-1], self.sizes[-1]
         row, inner = variable("r", 0, prod(outer) - 1), variable("i", 0, run - 1)
-        probe = self.probe_body((*delinearize(row, outer), inner))
-        if non_temporal_stores.appends(self.target, probe, written, "r", "i", run):
+        pattern = self.pattern((*delinearize(row, outer), inner))
+        if non_temporal_stores.appends(self.target, pattern, written, "r", "i", run):
             return True, False
-        return False, non_temporal_stores.joins(self.target, probe.stores, written, "r", "i", run)
+        return False, non_temporal_stores.joins(self.target, pattern.stores, written, "r", "i", run)
 
     def emit_row(self, e: ElementalIrEmitter, block: Block, row: Index) -> None:
         """The statements of one row, which is a whole innermost loop."""
@@ -334,10 +367,13 @@ class _Nest:
     def _emit_fetch(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
         """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
         inner = f"g{len(self.sizes) - 1}"
-        taken = [a for a in self.accesses if a.position.variables & self.starts and a.position.factor(inner) == 1]
-        taken = [a for a in taken if a.instruction.shape.bytes >= FAR_BYTES]
+        taken = [
+            a for a in self.accesses
+            if a.position.variables & self.starts.keys() and a.position.factor(inner) == 1
+            and a.instruction.shape.bytes >= FAR_BYTES
+        ]  # fmt: skip
         gathers = any(i.opcode == "gather" for i in self.fusion.instructions)
-        if not taken or not gathers or not self.target.clang or self.turns > 1 or rows.single:
+        if not taken or not gathers or not self.target.clang or self.iterations > 1 or rows.single:
             return
         most = max(a.instruction.shape.element_type.bits for a in taken) // 8 * self.sizes[-1]
         with block.scope(), e.ahead(min(most, MOST_AHEAD) // 64 + 1):
@@ -349,7 +385,7 @@ class _Nest:
         outer, run = self.sizes[:-1], self.sizes[-1]
 
         def accesses(at: Index) -> Sequence[Access]:
-            return self.probe_body((*delinearize(at, outer), constant(0))).accesses
+            return self.pattern((*delinearize(at, outer), constant(0))).accesses
 
         here = accesses(row)
         if rows.single or not row.variables:
@@ -397,8 +433,10 @@ class _Nest:
         """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
         low, high = within or (0, self.sizes[-1] - 1)
 
-        def calls(at: Index) -> list[Call]:
-            return fast_path_math.pieces(self.probe_body((*outer, at)).calls, str(at))
+        def calls(at: Index, adopted: bool = True) -> list[Call]:
+            pattern = self.pattern((*outer, at))
+            found = fast_path_math.pieces(pattern.calls, str(at))
+            return [e.adopt(call, pattern, block) for call in found] if adopted else found
 
         def index(name: str) -> Index:
             return variable(name, low, high)
@@ -408,17 +446,18 @@ class _Nest:
 
         if self.non_temporal and high - low + 1 >= non_temporal_stores.SHORT:
             self._emit_streamed(e, block, outer, stretch.bounds(within), index)
-        elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i")):
+        elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
             with stretch.loop(within) as inner:
                 body(inner)
         else:
-            fast_path_math.emit_pieces(e, block, stretch.bounds(within), index, calls, body)
+            functions = [call.instruction for call in calls(index("i"), False)]
+            fast_path_math.emit_pieces(e, block, stretch.bounds(within), index, functions, calls, body)
 
     def _emit_streamed(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
         index: Callable[[str], Index],
     ) -> None:  # fmt: skip
-        if non_temporal_stores.moved(self.probe_body((*outer, index("i"))), "i"):
+        if non_temporal_stores.moved(self.pattern((*outer, index("i"))), "i"):
             c_type, first, last = bounds
             with block.scope():
                 name = e.names.fresh("b")
@@ -430,22 +469,23 @@ class _Nest:
             return
 
         def stores(name: str) -> Sequence[Store]:
-            return self.probe_body((*outer, index(name))).stores
+            pattern = self.pattern((*outer, index(name)))
+            return [e.adopt(s, pattern, block) for s in pattern.stores]
 
         def fetch(name: str, piece: int) -> None:
             self._fetch_row(e, block, (*outer, index(name)), piece)
 
-        with non_temporal_stores.pieces(e, block, bounds, stores, fetch) as name:
+        with non_temporal_stores.pieces(e, block, bounds, self.fusion.outputs, stores, fetch) as name:
             self.emit_body(e, block, (*outer, index(name)))
 
     def _fetch_row(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
         """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
         ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
         *outer, inner = map(str, at)
-        probe, seen = self.probe_body(at), set()
-        for a in probe.accesses if outer and outer[-1].isidentifier() else ():
+        pattern, seen = self.pattern(at), set()
+        for a in pattern.accesses if outer and outer[-1].isidentifier() else ():
             step = a.position.factor(outer[-1])
-            found = {inner} if a.position.factor(inner) == -1 else probe.starts
+            found = {inner} if a.position.factor(inner) == -1 else pattern.starts
             anywhere = Index(tuple((x, c) for x, c in a.position.terms if x.name in found), 0)
             span, others = anywhere.high - anywhere.low + 1, a.position - anywhere
             if not step or not anywhere.terms or inner in others.variables or a.instruction in seen:
@@ -453,19 +493,23 @@ class _Nest:
             if span <= min(abs(step), WIDEST_SPAN * self.sizes[-1]):
                 seen.add(a.instruction)
                 size = non_temporal_stores.size_of(a.instruction)
+                others = e.adopt_index(others, pattern, block)
                 begin = f"{others + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
                 lines = -(-piece * span * size // self.sizes[-1] // LINE)
                 place = f"{e.input(a.instruction)} + ({begin})"
                 block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
-        self.body(e, self._indices(self.groups, at), block)
+        self.body.emit(e, self._indices(self.groups, at), block)
 
-    def probe_body(self, at: Sequence[Index]) -> ElementalIrEmitter:
-        """Emits that into nowhere: the emitter that did it."""
-        e = self._new_elements()
-        self.body(e, self._indices(self.groups, at), Block())
-        return e
+    def pattern(self, at: Sequence[Index]) -> AccessPattern:
+        """What the body reads and stores at these indices of the groups."""
+        return self._pattern_at(self.groups, at)
+
+    def _pattern_at(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> AccessPattern:
+        pattern = AccessPattern(self.fusion, fast_path_math.applies)
+        self.body.note(pattern, self._indices(groups, at))
+        return pattern
 
     def _rows_per_item(self) -> int:
         return max(1, self.chunk // self.sizes[-1])
@@ -478,22 +522,13 @@ class _Nest:
             result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
         return tuple(result)
 
-    def _new_elements(self) -> ElementalIrEmitter:
-        pointers = {i: "p" for i in (*self.fusion.inputs, *self.fusion.outputs)}
-        return ElementalIrEmitter(self.fusion, self.target, pointers)
-
-    def _probe(self, groups: Sequence[Sequence[int]]) -> tuple[ElementalIrEmitter, int]:
-        """Emits one element into nowhere: the emitter that did it, and how many index divisions that took."""
+    def _pattern_of(self, groups: Sequence[Sequence[int]]) -> AccessPattern:
+        """What the body reads and stores at indices g0, g1, ... of dimensions that are grouped so."""
         key = tuple(map(tuple, groups))
-        if key in self._probes:
-            return self._probes[key]
-        e, block = self._new_elements(), Block()
-        sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
-        at = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(sizes)]
-        self.body(e, self._indices(groups, at), block)
-        text = block.text()
-        self._probes[key] = e, text.count("(int)((uint)") + text.count("(long)((ulong)")
-        return self._probes[key]
+        if key not in self._patterns:
+            sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
+            self._patterns[key] = self._pattern_at(groups, [variable(f"g{n}", 0, s - 1) for n, s in enumerate(sizes)])
+        return self._patterns[key]
 
     def _choose_groups(self) -> list[list[int]]:
         """The dimensions, neighbours joined where that takes no division more: outermost first."""
@@ -508,16 +543,16 @@ class _Nest:
             else:
                 groups.append([d])
         joined = [[d for g in groups for d in g]]
-        divisions = self._probe(joined)[1]
+        divisions = self._pattern_of(joined).divisions
         if divisions == 0:
             return joined
-        best = self._probe(groups)[1]
+        best = self._pattern_of(groups).divisions
         if divisions <= best:
             return joined
         at = len(groups) - 2
         while at >= 0:
             trial = groups[:at] + [groups[at] + groups[at + 1]] + groups[at + 2 :]
-            divisions = self._probe(trial)[1]
+            divisions = self._pattern_of(trial).divisions
             if divisions <= best:
                 groups, best = trial, divisions
             at -= 1
@@ -525,15 +560,15 @@ class _Nest:
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
 
-    def _choose_cut(self, elements: ElementalIrEmitter) -> Cut | None:
+    def _choose_cut(self, pattern: AccessPattern) -> Cut | None:
         """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
-        if not elements.tests or self.target.kind == "gpu" or self.turned is not None:
+        if not pattern.tests or self.target.kind == "gpu" or self.turned is not None:
             return None
         if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
             return None
 
         def tests(ranges: Sequence[Range]) -> Sequence[tuple[Index, int]]:
-            return self.probe_body([variable(f"g{n}", low, high) for n, (low, high) in enumerate(ranges)]).tests
+            return self.pattern([variable(f"g{n}", low, high) for n, (low, high) in enumerate(ranges)]).tests
 
         return cut([(0, size - 1) for size in self.sizes], tests)
 

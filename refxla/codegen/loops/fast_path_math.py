@@ -15,14 +15,20 @@ from collections.abc import Callable, Sequence
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import Call
 from ...analysis.index_expression import Index
 from .. import prelude, scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Call, ElementalIrEmitter, type_name
+from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
 FROM = 32  # elements of a loop from which on it goes in pieces
 MOST = 8  # functions with an array
+
+
+def applies(instruction: Instruction) -> bool:
+    """Whether the operation of an array instruction has such a form."""
+    return scalar.has_fast_path(instruction.opcode, type_name(instruction))
 
 
 def pieces(calls: Sequence[Call], loop: str) -> list[Call]:
@@ -40,7 +46,7 @@ def helper(instruction: Instruction) -> str:
     name, block = type_name(instruction), Block()
     c_type = scalar.register_type(name)
     text = scalar.expression(instruction.opcode, (name,), name, ("x[i]",))
-    with block.scope(f"void {head(instruction)}{c_type}* const x, const int count, const int large)"):
+    with block.scope(f"void {_head(instruction)}{c_type}* const x, const int count, const int large)"):
         with block.scope("if (large)"), block.scope("for (int i = 0; i < count; ++i)"):
             block.line(f"x[i] = {text};")
         with block.scope("else"), block.scope("for (int i = 0; i < count; ++i)"):
@@ -48,7 +54,7 @@ def helper(instruction: Instruction) -> str:
     return block.text()
 
 
-def head(instruction: Instruction) -> str:
+def _head(instruction: Instruction) -> str:
     """How the function is called, up to its arguments."""
     return f"fast_{instruction.opcode}_{type_name(instruction)}("
 
@@ -62,26 +68,25 @@ def emit_pieces(
     block: Block,
     bounds: tuple[str, str, str],
     index: Callable[[str], Index],
+    functions: Sequence[Instruction],
     calls: Callable[[Index], Sequence[Call]],
     body: Callable[[Index], None],
 ) -> None:
     """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces.
 
-    `index` makes an index of a variable's name, `calls` gives the calls at an index, `body` emits what is computed.
+    `index` makes an index of a variable's name, `calls` gives the calls at an index, one for each of `functions`,
+    `body` emits what is computed.
     """
     (c_type, first, last), fresh = bounds, e.names.fresh
     start, end, count = fresh("b"), fresh("e"), fresh("n")
-    wanted = calls(index(fresh("i")))
-    arrays = [fresh("x") for _ in wanted]
+    arrays = [fresh("x") for _ in functions]
 
     def bind(done: int, at: Index) -> None:
         for call, array in list(zip(calls(at), arrays, strict=True))[:done]:
             e.bind(call.instruction, call.indices, f"{array}[{at} - {start}]")
 
-    for call, array in zip(wanted, arrays, strict=True):
-        block.line(
-            f"{scalar.register_type(type_name(call.instruction))} {array}[{PIECE}] __attribute__((aligned(64)));"
-        )
+    for function, array in zip(functions, arrays, strict=True):
+        block.line(f"{scalar.register_type(type_name(function))} {array}[{PIECE}] __attribute__((aligned(64)));")
     with block.scope(f"for ({c_type} {start} = {first}; {start} < {last}; {start} += {PIECE})"):
         block.line(f"const {c_type} {end} = {start} + {PIECE} < {last} ? {start} + {PIECE} : {last};")
         block.line(f"const int {count} = (int)({end} - {start});")
@@ -97,7 +102,8 @@ def emit_pieces(
                 limit = prelude.constant(real, "trig_limit")
                 block.line(f"{array}[{name} - {start}] = {value};")
                 block.line(f"{large} |= RX_FABS_{real.upper()}({value}) > {limit};")
-            block.line(f"{head(wanted[n].instruction)}{array}, {count}, {large});")
+            e.fast_paths.add(functions[n])
+            block.line(f"{_head(functions[n])}{array}, {count}, {large});")
         name = fresh("i")
         with block.scope(f"for ({c_type} {name} = {start}; {name} < {end}; ++{name})"):
             bind(len(arrays), index(name))

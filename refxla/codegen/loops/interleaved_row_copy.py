@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Protocol
 
+from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ..c_block import Block
@@ -22,7 +23,7 @@ from . import non_temporal_stores
 from .strip_mining import StripMinedLoop
 
 ROWS = 8  # that are taken at a time
-AHEAD = 2  # turns of these, after which those come that are fetched
+AHEAD = 2  # iterations of these, after which those come that are fetched
 LEAST = 1 << 12  # bytes of a stretch of the result
 ITEMS = 4  # for each core, if there is enough
 FAR_BYTES = 1 << 20  # of what they are taken from, which is more than stays in a near cache
@@ -35,7 +36,7 @@ class Nest(Protocol):
 
     def emit_moved(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> tuple[str, str]: ...
 
-    def probe_body(self, at: Sequence[Index]) -> ElementalIrEmitter: ...
+    def pattern(self, at: Sequence[Index]) -> AccessPattern: ...
 
 
 class InterleavedRowCopy:
@@ -81,8 +82,7 @@ class InterleavedRowCopy:
 def choose(nest: Nest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
     groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
-    probe = nest.probe_body(groups)
-    access = non_temporal_stores.moved(probe, str(groups[-1]))
+    access = non_temporal_stores.moved(nest.pattern(groups), str(groups[-1]))
     if access is None or access.instruction.shape.bytes < FAR_BYTES or len(groups) < 3:
         return None
     size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(str(groups[-2]))

@@ -23,10 +23,11 @@ from contextlib import contextmanager
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import Access, AccessPattern, Store
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, ElementalIrEmitter, Store, type_name
+from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 
 NON_TEMPORAL_BYTES = 1 << 25  # bytes of results from which on they are written past the caches
 PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
@@ -62,22 +63,22 @@ def joins(target: Target, stores: Sequence[Store], count: int, row: str, inner: 
     return short and _follow(stores, row, run) and _may(target, stores, count, inner)
 
 
-def appends(target: Target, probe: ElementalIrEmitter, count: int, row: str, inner: str, run: int) -> bool:
+def appends(target: Target, pattern: AccessPattern, count: int, row: str, inner: str, run: int) -> bool:
     """Whether they are so by loops over rows of `run` elements that are only moved, from one place each."""
-    stores = probe.stores
-    if moved(probe, inner) is None or not _follow(stores, row, run) or not _may(target, stores, count, inner):
+    stores = pattern.stores
+    if moved(pattern, inner) is None or not _follow(stores, row, run) or not _may(target, stores, count, inner):
         return False
     return run * size_of(stores[0].instruction) >= LEAST_APPENDED
 
 
-def moved(probe: ElementalIrEmitter, inner: str) -> Access | None:
-    """Where in memory that lies which the emitted statements store, if they but move what follows there element by
+def moved(pattern: AccessPattern, inner: str) -> Access | None:
+    """Where in memory that lies which is stored, if what is stored but moves what follows there element by
     element, counted by the variable `inner`."""
-    if len(probe.stores) != 1 or probe.stores[0].position.factor(inner) != 1:
+    if len(pattern.stores) != 1 or pattern.stores[0].position.factor(inner) != 1:
         return None
     found = None
-    for access in probe.accesses:
-        if is_moved(access, probe.stores[0]) and access.position.factor(inner) == 1 and not access.conditional:
+    for access in pattern.accesses:
+        if is_moved(access, pattern.stores[0]) and access.position.factor(inner) == 1 and not access.conditional:
             found = access
         elif inner in access.position.variables:
             return None
@@ -108,19 +109,21 @@ def pieces(
     e: ElementalIrEmitter,
     block: Block,
     bounds: Bounds,
-    probe: Callable[[str], Sequence[Store]],
+    outputs: Sequence[Instruction],
+    stores_at: Callable[[str], Sequence[Store]],
     start: Callable[[str, int], None] = lambda name, piece: None,
 ) -> Iterator[str]:
-    """The loop of these bounds in pieces; gives the name of the index. `probe` gives the stores at one of a name;
-    `start` emits what comes first in a piece that begins at one, and has so many elements at most."""
+    """The loop of these bounds in pieces; gives the name of the index. `stores_at` gives the stores of the outputs at
+    one of a name, which is in scope; `start` emits what comes first in a piece that begins at one, and has so many
+    elements at most."""
     (c_type, first, last), fresh = bounds, e.names.fresh
     begin, end, name = fresh("b"), fresh("e"), fresh("i")
-    stores = probe(begin)
-    piece = PIECE // max(size_of(s.instruction) for s in stores)
-    lines = {s.instruction: fresh("lines") for s in stores}
+    piece = PIECE // max(map(size_of, outputs))
+    lines = {o: fresh("lines") for o in outputs}
     for output, array in lines.items():
         block.line(f"{storage(output)} {array}[{piece}] __attribute__((aligned({LINE})));")
     with block.scope(f"for ({c_type} {begin} = {first}, {end}; {begin} < {last}; {begin} = {end})"):
+        stores = stores_at(begin)
         behind = f"(int)((ulong)({place(e, stores[0])}) % {LINE} / {size_of(stores[0].instruction)})"
         block.line(f"{end} = {begin} + {piece} - {behind};")
         block.line(f"{end} = {end} < {last} ? {end} : {last};")

@@ -26,11 +26,12 @@ from typing import NamedTuple, Protocol
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import Access, AccessPattern, Store
 from ...analysis.index_expression import Index, delinearize, variable
 from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, ElementalIrEmitter, Store, type_name
+from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 from .non_temporal_stores import is_moved, lines_of, size_of, storage
 from .strip_mining import StripMinedLoop
 
@@ -55,7 +56,7 @@ class Nest(Protocol):
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None: ...
 
-    def probe_body(self, at: Sequence[Index]) -> ElementalIrEmitter: ...
+    def pattern(self, at: Sequence[Index]) -> AccessPattern: ...
 
 
 def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
@@ -90,15 +91,15 @@ class TiledTranspose:
     def __init__(self, nest: Nest, columns: int, accesses: Sequence[Access], chunk: int, target: Target) -> None:
         self.nest, self.group, self.inner, self.target = nest, columns, len(nest.sizes) - 1, target
         self.rows, self.columns = nest.sizes[self.inner], nest.sizes[columns]
-        probe = nest.probe_body([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])
-        inputs = across(probe.accesses, f"g{self.inner}", f"g{columns}")
-        self.inputs, self.outputs = [a.instruction for a in inputs], [s.instruction for s in probe.stores]
+        pattern = nest.pattern([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])
+        inputs = across(pattern.accesses, f"g{self.inner}", f"g{columns}")
+        self.inputs, self.outputs = [a.instruction for a in inputs], [s.instruction for s in pattern.stores]
         read, written = list(map(size_of, self.inputs)), list(map(size_of, self.outputs))
         self.height, self.width = LINE // min(*read, *written), max(4, LINE // max(read))
-        along = all(s.position.factor(f"g{self.inner}") == 1 for s in probe.stores)
+        along = all(s.position.factor(f"g{self.inner}") == 1 for s in pattern.stores)
         self.in_registers = target.clang and all(n <= 8 and AT_ONCE // n <= self.columns for n in read)
-        single = self.in_registers and along and len(inputs) == len(probe.stores) == 1
-        self.moved = single and is_moved(inputs[0], probe.stores[0])
+        single = self.in_registers and along and len(inputs) == len(pattern.stores) == 1
+        self.moved = single and is_moved(inputs[0], pattern.stores[0])
         size = prod(nest.sizes)
         far = any(abs(a.position.factor(f"g{self.inner}")) >= FAR for a in inputs)
         self.non_temporal = target.clang and along and sum(written) * size >= NON_TEMPORAL_BYTES
@@ -117,7 +118,7 @@ class TiledTranspose:
         self.units = size // (self.rows * self.columns) * self.panels * self.stretches
         self.items = -(-self.units // -(-self.units // max(1, size // chunk)))
         self.per_item = -(-self.units // self.items)
-        self.straight = self.moved and (self.non_temporal or self._is_apart(probe.stores[0], f"g{columns}"))
+        self.straight = self.moved and (self.non_temporal or self._is_apart(pattern.stores[0], f"g{columns}"))
 
     def _is_apart(self, store: Store, column: str) -> bool:
         """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,
@@ -179,16 +180,17 @@ class TiledTranspose:
         self, e: ElementalIrEmitter, block: Block, b: _Block, turned: Sequence[str],
         lines: dict[Instruction, tuple[str, str]],
     ) -> None:  # fmt: skip
-        probe = self.nest.probe_body(b.at)
-        accesses = across(probe.accesses, b.row, b.column)
+        pattern = self.nest.pattern(b.at)
+        stores = [e.adopt(s, pattern, block) for s in pattern.stores] if self.straight or lines else []
         if self.straight:
-            store = probe.stores[0]
+            store = stores[0]
             step = store.position.factor(b.column)
             to = f"{e.output(store.instruction)} + ({store.position})"
             if self.non_temporal:
                 step = self._gathered(store.instruction)
                 to = self._strip(store.instruction, lines)
         with block.scope(f"if ({b.rows} > 0)" if self.non_temporal else ""):
+            accesses = [e.adopt(a, pattern, block) for a in across(pattern.accesses, b.row, b.column)]
             if self.straight and self.non_temporal:
                 self._emit_turn(e, block, b, accesses[0], to, step)
             elif self.rows % self.height == 0 and not self.non_temporal:
@@ -199,7 +201,7 @@ class TiledTranspose:
                     self._emit_strip(e, block, whole, accesses, turned, lines, (to, step) if self.straight else None)
                 with block.scope("else"):
                     self._emit_strip(e, block, b, accesses, turned, lines, None)
-        for store in probe.stores if lines else ():
+        for store in stores if lines else ():
             output, (name, left) = store.instruction, lines[store.instruction]
             to = f"{e.output(output)} + ({store.position})"
             kept = f"{left} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
@@ -231,7 +233,9 @@ class TiledTranspose:
             block.scope(f"for (int {x} = {b.column}; {x} < {b.column} + {b.columns}; ++{x})"),
             block.scope(f"for (int {y} = {b.row}; {y} < {b.row} + {b.rows}; ++{y})"),
         ):
-            for name, access in zip(turned, across(self.nest.probe_body(at).accesses, y, x), strict=True):
+            pattern = self.nest.pattern(at)
+            for name, found in zip(turned, across(pattern.accesses, y, x), strict=True):
+                access = e.adopt(found, pattern, block)
                 i = access.instruction
                 place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
                 e.bind(i, access.indices, e.assign(type_name(i), scalar.load(type_name(i), place), block))

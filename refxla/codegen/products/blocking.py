@@ -10,28 +10,29 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ...device.description import Target
-from ...device.tile_configurations import choice_for
+from ...device.tile_configurations import configuration_for
 from ..elemental_ir_emitter import Access
-from .packing import VECTORS, vector_type
-
-if TYPE_CHECKING:
-    from .gemm import Product
+from .packing import VECTORS
+from .product import Product
+from .tile import Tile
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
 PERSISTENT_WORK = 1 << 18  # where items are shared out within a launch
-STRETCH = 128  # elements of a row of memory that are read at a time, where there are that many for each core
+ROW_PIECE = 128  # elements of a row of memory that are read at a time, where there are that many for each core
 MAX_ROWS, MAX_COLUMNS = 192, 256  # of an item's block
 MAX_SUMS = 1 << 17  # bytes of an item's sums
 MAX_COPIES = 5 << 17  # bytes that an item copies for itself at a time: most of a second cache
-DEEP = 4  # times as many terms as rows and as columns: reading then outweighs the sums, of which more are held:
+DEEP = 4  # times as many terms as rows and as columns: reading then outweighs the sums, so there may be more:
 DEEP_ROWS, DEEP_SUMS, DEEP_COPIES = 512, 1 << 19, 3 << 18
 FEW_ROWS = 256  # of the left side, up to which an item may have all of them, and packs the columns that it has once
-STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long stretches
+LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, since an item may pack its own panels
+LOCAL_TERMS = 256  # of k in a block then
+STREAMED_ROWS = 12  # of the left side, up to which the right side is read but once: no copy, and long runs
+STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
 DIRECT_ROWS = 32  # of the left side, up to which panels cost more than they save
-NEAR_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
+FIRST_CACHE_ELEMENTS = 8192  # of a right side that stays in the first cache and needs no panels
 
 # The model, in nanoseconds of one core:
 MULTIPLY_ADD = 1 / 55
@@ -43,38 +44,6 @@ _MOST_BYTES = [most for most, _ in RATES]  # to be searched
 _RATES = [(rate, rate * APART if rate > RATES[1][1] else rate) for _, rate in RATES]  # read from end to end, in pieces
 ITEM = 1000.0  # to begin an item
 UNEVEN = 0.08  # of an item, by which cores come to their ends apart
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The part of the result that lives in registers: `rows` times `vectors` vectors of accumulation type `name`, of
-    `bytes` each: 32, or 64 where the target has them."""
-
-    rows: int
-    vectors: int
-    name: str
-    bytes: int = 32
-
-    @property
-    def lanes(self) -> int:
-        return VECTORS[self.name][1] * self.bytes // 32
-
-    @property
-    def columns(self) -> int:
-        return self.vectors * self.lanes
-
-    @property
-    def vector(self) -> str:
-        return vector_type(self.name, self.bytes)
-
-    def multiply_add(self, a: str, b: str, total: str) -> str:
-        """The C expression of total + a * b, vectors all."""
-        return f"rx_multiply_add_{'wide' if self.bytes == 64 else 'vector'}_{self.name}({a}, {b}, {total})"
-
-    def places(self, sums: str, first: str = "") -> dict[str, str]:
-        """The C variable of each sum, row after row, and its place in an array of them, from number `first` on."""
-        numbers = ((i, v, i * self.vectors + v) for i in range(self.rows) for v in range(self.vectors))
-        return {f"c{i}_{v}": f"{sums}[{first and f'{first} + '}{n}]" for i, v, n in numbers}
 
 
 # rows x vectors of a tile, by the number of registers: most of them hold sums.
@@ -111,27 +80,27 @@ class Blocking:
 
 
 def choose_blocking(p: Product) -> Blocking:
-    """The blocks for a product: those that cost least by the model, or as the target's choices say."""
-    choice = choice_for(p.fusion, p.target)
+    """The blocks for a product: those that cost least by the model, or as the target's configurations say."""
+    configuration = configuration_for(p.fusion, p.target.tile_configurations)
     access = p.right_access()
     tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1)
-    if choice.tile is not None:
-        rows, vectors = choice.tile
+    if configuration.tile is not None:
+        rows, vectors = configuration.tile
         tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name, tile.bytes)
     direct = reads_as_vectors(access) and p.n >= tile.columns
-    if direct and p.m <= STREAMED_ROWS and choice.panels is None and not p.right_known:
-        share = max(-(-p.n // (2 * p.target.compute_units)), min(STRETCH, -(-p.n // p.target.compute_units)))
+    if direct and p.m <= STREAMED_ROWS and configuration.panels is None and not p.right_prepacked:
+        share = max(-(-p.n // (2 * p.target.compute_units)), min(ROW_PIECE, -(-p.n // p.target.compute_units)))
         share = min(share, MAX_SUMS // (4 * p.m))
-        if choice.tile is None:
+        if configuration.tile is None:
             tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
         return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
-    near = direct and (p.m <= DIRECT_ROWS or _near(access.position.factor("k"), p))
-    # Panels of a side that no turn of a loop changes are made before the loop, those of a constant before all calls.
-    ways = ["direct"] if near else ["packed"] if p.right_kept else ["packed", "local"]
-    if p.right_known:
+    needs_no_panels = direct and (p.m <= DIRECT_ROWS or _reads_as_well(access.position.factor("k"), p))
+    # Panels of a loop-invariant side are made before the loop, those of a constant at compile time.
+    ways = ["direct"] if needs_no_panels else ["packed"] if p.right_is_invariant else ["packed", "local"]
+    if p.right_prepacked:
         ways = ["packed"]
-    elif choice.panels in ("packed", "local") or (choice.panels == "direct" and direct):
-        ways = [choice.panels]
+    elif configuration.panels in ("packed", "local") or (configuration.panels == "direct" and direct):
+        ways = [configuration.panels]
     model = _Model(p, tile)
     candidates = [(*block, way) for way in ways for block in _blocks(p, tile, way)]
     if not candidates:
@@ -140,8 +109,8 @@ def choose_blocking(p: Product) -> Blocking:
     least = PERSISTENT_WORK if p.target.persistent else ITEM_WORK
     most = max(p.groups * p.m * p.n * p.k // least, min(items))
     best = min((c for c, n in zip(candidates, items, strict=True) if n <= most), key=lambda c: model.cost(*c))
-    rows = best[0] if choice.rows is None else _round_up(min(choice.rows, p.m), tile.rows)
-    columns = best[1] if choice.columns is None else _round_up(min(choice.columns, p.n), tile.columns)
+    rows = best[0] if configuration.rows is None else _round_up(min(configuration.rows, p.m), tile.rows)
+    columns = best[1] if configuration.columns is None else _round_up(min(configuration.columns, p.n), tile.columns)
     return Blocking(tile, rows, columns, best[2])
 
 
@@ -176,7 +145,7 @@ class _Model:
         self.left = p.groups * p.m * p.k * self.element
         self.right = p.groups // p.shared * p.k * p.n * self.element
         self.far = _rates(self.left + self.right)
-        self.columns_vary_first, self.right_known = columns_vary_first(p), p.right_known
+        self.columns_vary_first, self.right_prepacked = columns_vary_first(p), p.right_prepacked
         self.local, self.cores = p.rows.local, p.target.compute_units
 
     def items(self, rows: int, columns: int) -> int:
@@ -186,8 +155,8 @@ class _Model:
         p, left, right, far = self.p, self.left, self.right, self.far
         row_blocks, column_blocks = -(-p.m // rows), -(-p.n // columns)
         # Between one time that a block of a side is needed and the next, one of each side is read, or all there is.
-        near = _rates((rows + columns) * p.k * self.element)
-        again_left, again_right = (near, far) if self.columns_vary_first else (far, near)
+        soon = _rates((rows + columns) * p.k * self.element)
+        again_left, again_right = (soon, far) if self.columns_vary_first else (far, soon)
         pieces_left, pieces_right = self.local and row_blocks > 1, panels != "packed" and column_blocks > 1
         items = p.groups * row_blocks * column_blocks
         cost = items * rows * columns * p.k * MULTIPLY_ADD
@@ -197,7 +166,7 @@ class _Model:
             cost += left / self.element * column_blocks * COPY_LEFT
         if panels == "local":
             cost += right / self.element * row_blocks * COPY_RIGHT
-        elif panels == "packed" and not self.right_known:
+        elif panels == "packed" and not self.right_prepacked:
             cost += right / self.element * COPY_RIGHT + 3 * right * _rates(3 * right)[0] + ITEM * self.cores
         cost += items * ITEM
         return cost * -(-items // self.cores) / items * (1 + UNEVEN * self.cores / items)
@@ -223,9 +192,9 @@ def reads_as_vectors(access: Access | None) -> bool:
     return access is not None and access.position.factor("n") == 1 and access.position.factor("k") is not None
 
 
-def _near(step: int, p: Product) -> bool:
+def _reads_as_well(step: int, p: Product) -> bool:
     """Whether rows of the right side that lie `step` apart are read as well as panels."""
-    return step * p.k <= NEAR_ELEMENTS and p.n % VECTORS[p.name][1] == 0
+    return step * p.k <= FIRST_CACHE_ELEMENTS and p.n % VECTORS[p.name][1] == 0
 
 
 def _round_up(value: int, unit: int) -> int:

@@ -12,8 +12,6 @@ a.y * -b.y.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index, constant, variable
@@ -23,12 +21,11 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of
-from .gemm import LOCAL_ROWS, LOCAL_TERMS, Product
+from .blocking import LOCAL_ROWS, LOCAL_TERMS
+from .dot_dimensions import DotDimensions
 from .micro_kernel import Loop
-from .packing import VECTORS, direct_access, open_stretch, scratch_argument, to_accumulation
-
-if TYPE_CHECKING:
-    from .dot import DotDimensions
+from .packing import VECTORS, declare_block, direct_access, scratch_argument, to_accumulation
+from .product import Product
 
 PARTS = {"c64": "f32", "c128": "f64"}
 MAX_TERMS = 1536  # of the real k in a block; even, as is LOCAL_TERMS
@@ -93,7 +90,7 @@ class ComplexRows:
         if self.blocks == 1:
             self.first = constant(0)
             return self.first, str(self.terms)
-        self.first, terms = open_stretch(block, number, self.most_terms, self.terms)
+        self.first, terms = declare_block(block, number, self.most_terms, self.terms)
         return self.first, terms
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
@@ -111,7 +108,7 @@ class ComplexRows:
                 position = (g * n.m + m) * self.terms
             block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position + self.first});")
 
-    def walk(self, loop: Loop) -> None:
+    def window_loop(self, loop: Loop) -> None:
         return None
 
     def run(self, rows: int) -> tuple[list[str], str]:

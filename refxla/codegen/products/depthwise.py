@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from math import prod
-from typing import TYPE_CHECKING
 
 from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
@@ -19,19 +18,17 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
-from .gemm import store_outputs
+from .convolution_dimensions import ConvolutionDimensions
+from .epilogue import store_outputs
 from .implicit_gemm_rows import WindowRows
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument, to_accumulation, vector_type
-from .prepacked_constants import is_known, known_argument, known_value
-
-if TYPE_CHECKING:
-    from .convolution import ConvolutionNumbers
+from .prepacked_constants import can_prepack, constant_value, prepacked_argument
 
 ITEM_TERMS = 1 << 19  # multiply-adds that an item should have
 COPY_ELEMENTS = 16384  # elements that an item of the copy of the kernel computes
 
 
-def applies(numbers: ConvolutionNumbers, rows: WindowRows, name: str) -> bool:
+def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool:
     """Whether the groups can be lanes: one output feature each, neighbours in memory, whole vectors of them."""
     lanes = VECTORS[name][1]
     if numbers.n != 1 or numbers.groups % lanes or (numbers.batch_groups > 1 and numbers.batch != 1):
@@ -39,14 +36,14 @@ def applies(numbers: ConvolutionNumbers, rows: WindowRows, name: str) -> bool:
     return _lane_step(numbers, rows) == 1
 
 
-def _lane_step(numbers: ConvolutionNumbers, rows: WindowRows) -> int:
+def _lane_step(numbers: ConvolutionDimensions, rows: WindowRows) -> int:
     if numbers.batch_groups > 1:
         return rows.strides[numbers.dims.input_batch]
     return numbers.features * rows.strides[numbers.dims.input_feature]
 
 
 def kernels(
-    fusion: Fusion, target: Target, numbers: ConvolutionNumbers, rows: WindowRows, name: str
+    fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
 ) -> tuple[Kernel, ...]:
     """The kernels of such a convolution; `rows` says where lhs lies."""
     d = _Depthwise(fusion, target, numbers, rows, name)
@@ -55,7 +52,7 @@ def kernels(
 
 class _Depthwise:
     def __init__(
-        self, fusion: Fusion, target: Target, numbers: ConvolutionNumbers, rows: WindowRows, name: str
+        self, fusion: Fusion, target: Target, numbers: ConvolutionDimensions, rows: WindowRows, name: str
     ) -> None:
         self.fusion, self.target, self.numbers, self.rows, self.name = fusion, target, numbers, rows, name
         self.element, self.lanes = VECTORS[name]
@@ -67,7 +64,7 @@ class _Depthwise:
         indices = self._right(self.elements, self.feature, variable("c", 0, numbers.groups - 1))
         access = direct_access(fusion, target, self.right, indices, name)
         self.access = access if access is not None and access.position.factor("c") == 1 else None
-        self.known = self.access is None and is_known(fusion, self.right, name)
+        self.prepacked = self.access is None and can_prepack(fusion, self.right, name)
 
     def _right(self, elements: list[Index], feature: Index, c: Index) -> tuple[Index, ...]:
         n = self.numbers
@@ -76,7 +73,7 @@ class _Depthwise:
     def stage(self) -> Kernel | None:
         """The kernel that copies rhs to scratch[element of the window][feature][group], unless it lies so already or is
         a constant."""
-        if self.access is not None or self.known:
+        if self.access is not None or self.prepacked:
             return None
         n = self.numbers
         inputs = inputs_of(self.fusion, [self.right])
@@ -95,16 +92,16 @@ class _Depthwise:
     def _copy(self) -> Argument:
         """The copy of rhs: a constant, or scratch memory that the stage fills."""
         n = self.numbers
-        if not self.known:
+        if not self.prepacked:
             return scratch_argument(self.fusion, "right", self.name, n.k * n.groups)
-        matrix = n.right_matrix(known_value(self.fusion, self.right, self.name))  # [group, k, 1]
-        return known_argument(self.fusion, "right", matrix.transpose(1, 0, 2))
+        matrix = n.right_matrix(constant_value(self.fusion, self.right, self.name))  # [group, k, 1]
+        return prepacked_argument(self.fusion, "right", matrix.transpose(1, 0, 2))
 
     def kernel(self) -> Kernel:
         n, block, hero = self.numbers, Block(), self.fusion.hero
         inputs = set(inputs_of(self.fusion, self.fusion.outputs, hero))
-        held = [self.rows.access, self.access]
-        inputs |= {a.instruction for a in held if a is not None}
+        accesses = [self.rows.access, self.access]
+        inputs |= {a.instruction for a in accesses if a is not None}
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         arguments = [*map(input_argument, read), *map(output_argument, self.fusion.outputs)]

@@ -19,169 +19,41 @@ its sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
+from collections.abc import Sequence
 
-import numpy as np
 from refxla_spec.module import Instruction
 
-from ...analysis.contraction_order import segment_terms
-from ...analysis.index_expression import Index, delinearize, linearize, variable
-from ...device.description import LINE, Target
-from ...ir.plan import Argument, Fusion, Kernel
+from ...analysis.index_expression import Index, linearize, variable
+from ...device.description import LINE
+from ...ir.plan import Argument, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, ElementalIrEmitter
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
-from .blocking import FEW_ROWS, Blocking, choose_blocking, columns_vary_first, reads_as_vectors
+from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors
+from .epilogue import store_outputs
 from .micro_kernel import SHARED_ROWS, SHARED_TERMS, Loop, Tiles
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
 from .packing_functions import SumsToRows
 from .panels import Panels, pack_stage, panel_elements
-from .prepacked_constants import is_known, known_argument, known_value, panels_of
-from .window_loop import Walk
+from .prepacked_constants import constant_value, panels_of, prepacked_argument
+from .product import Lines, Product
+from .window_loop import WindowLoop
 
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
-STREAMED_TERMS = 8  # of k in a block where the right side is streamed: memory is read best along its rows
-LOCAL_ROWS = FEW_ROWS  # of the left side, up to which blocks of k are short, since an item may pack its own panels
-LOCAL_TERMS = 256  # of k in a block then
-
-Indices = tuple[Index, ...]
-
-
-class Rows(Protocol):
-    """Where the rows of the left side lie. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
-
-    step: int  # elements from one term to the next
-    blocks: int  # into which k falls
-    most_terms: int  # in a block
-    least_terms: int  # in a stretch (at the end of a block there may be fewer)
-    element: str  # the C type of the elements
-    local: bool  # whether each item copies its rows, block by block, to private memory
-
-    def pointer(self) -> Instruction | Argument:
-        """The input that holds them, or the argument that a copy of them is. Not for what is `local`."""
-
-    def inputs(self) -> list[Instruction]:
-        """The inputs that `pack` reads."""
-
-    def pack(self, block: Block, e: ElementalIrEmitter, most: int, terms: str) -> tuple[str, ...]:
-        """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`.
-        Returns the texts of the functions that do it."""
-
-    def private_elements(self, rows: int) -> int:
-        """The elements of `strips` for that many rows."""
-
-    def stage(self) -> Kernel | None:
-        """The kernel that fills the scratch memory."""
-
-    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
-        """Declares what block `number` of k needs; returns its first term and the number of its terms."""
-
-    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
-        """Declares what the rows first, first + 1, ... of pointer `source` need."""
-
-    def walk(self, loop: Loop) -> Walk | None:
-        """The function that takes a tile through a block in several stretches, by `call`; None where there is one."""
-
-    def call(self, walk: Walk, right: str, fresh: str) -> str:
-        """The statement that calls it: from the panel at `right`, with what Walk.call takes as `fresh`."""
-
-    def run(self, rows: int) -> tuple[list[str], str]:
-        """Of the one stretch the pointers to the rows and the number of terms."""
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Rows of the left side that lie evenly: from row number `first` on at C pointer `left`, `row` elements apart; or
-    in strips, if `strip` is not 0 (see Tiles)."""
-
-    left: str
-    row: int
-    strip: int = 0
-    first: str = "0"
-
-
-@dataclass(frozen=True)
-class Product:
-    """A contraction as matrix product, for each of `groups`; `name` is the accumulation type.
-
-    `right(g, k, n)` gives the indices of the right operand, `result(g, m, n)` those of the hero and the C condition
-    under which that element exists (True: always).
-    """
-
-    fusion: Fusion
-    target: Target
-    name: str
-    groups: int
-    m: int
-    n: int
-    k: int
-    rows: Rows
-    right_operand: Instruction
-    right: Callable[[Index, Index, Index], Indices]
-    result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
-    terms: Sequence[int]  # the sizes that k counts
-    right_matrix: Callable[[np.ndarray], np.ndarray]  # the right operand's value, as [group, k, n]
-    shared: int = 1  # so many neighbouring groups have one right side
-    whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
-    lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie behind pointer `source`
-
-    @property
-    def right_kept(self) -> bool:
-        """Whether the right side is the same at every call, or in every turn of the loop around, so that its panels are
-        made once."""
-        invariant = set(self.fusion.loop_invariant)
-        kept = bool(invariant) and set(inputs_of(self.fusion, [self.right_operand])) <= invariant
-        return kept or self.right_known
-
-    @cached_property
-    def right_known(self) -> bool:
-        """Whether the right side is a constant, whose panels are part of the plan."""
-        return not self.whole and is_known(self.fusion, self.right_operand, self.name)
-
-    @property
-    def segment(self) -> int:
-        """The terms of a segment, 0 where a sum is one chain (contraction_order.py): parts of complex terms go in
-        pairs."""
-        return 2 * segment_terms(self.k // 2, self.whole) if self.whole else segment_terms(self.k, self.name)
-
-    @property
-    def opens(self) -> bool:
-        """Whether blocks of k may end within a segment."""
-        return self.segment > 0 and self.rows.blocks > 1 and self.rows.most_terms % self.segment > 0
-
-    def right_access(self) -> Access | None:
-        """The Access of the right side as plain loads, in variables g, k and n, or None."""
-        if self.whole:
-            return None
-        g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
-        return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
     """The stages of a product: what fills the scratch memory of either side, and the product itself."""
     b = choose_blocking(p)
-    packed = b.panels == "packed" and not p.right_known
+    packed = b.panels == "packed" and not p.right_prepacked
     stages = [p.rows.stage(), pack_stage(p, b.tile.columns) if packed else None]
     return (*(s for s in stages if s is not None), _Main(p, b).kernel())
 
 
 def _least(a: str, b: str) -> str:
     return f"({a} < {b} ? {a} : {b})"
-
-
-def store_outputs(fusion: Fusion, e: ElementalIrEmitter, indices: Sequence[Index], block: Block) -> None:
-    """Stores the outputs, elementwise in the hero or reshapes of what is, at the hero's element of these indices."""
-    dimensions = fusion.hero.shape.dimensions
-    for output in fusion.outputs:
-        own = indices
-        if output.shape.dimensions != dimensions:
-            own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
-        e.store(output, own, block)
 
 
 class _Main:
@@ -230,10 +102,10 @@ class _Main:
     def _right(self, width: int) -> Argument:
         """The panels: a constant, or scratch memory that a stage fills."""
         p = self.p
-        if not p.right_known:
+        if not p.right_prepacked:
             return scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))
-        panels = panels_of(p.right_matrix(known_value(p.fusion, p.right_operand, p.name)), width)
-        return known_argument(p.fusion, "right", panels)
+        panels = panels_of(p.right_matrix(constant_value(p.fusion, p.right_operand, p.name)), width)
+        return prepacked_argument(p.fusion, "right", panels)
 
     def _pointer(self, argument: Argument) -> str:
         self.arguments.append(argument)
@@ -244,16 +116,17 @@ class _Main:
         element, _ = VECTORS[p.name]
         block.line(f"typedef {self.tile.vector} __attribute__((aligned(sizeof({element})))) vector;  // at any address")
         blocks = p.groups * self.row_blocks * self.column_blocks
-        # Many small blocks: an item takes several.
+        # An item computes several blocks if they are small.
         work = b.rows * b.columns * p.k
-        turns = max(1, min(ITEM_WORK // max(1, work), blocks // (4 * p.target.compute_units)))
-        if turns == 1:
+        blocks_per_item = max(1, min(ITEM_WORK // max(1, work), blocks // (4 * p.target.compute_units)))
+        if blocks_per_item == 1:
             self._block("item")
         else:
-            head = f"for (int turn = item * {turns}; turn < item * {turns} + {turns} && turn < {blocks}; ++turn)"
+            n = blocks_per_item
+            head = f"for (int number = item * {n}; number < item * {n} + {n} && number < {blocks}; ++number)"
             with block.scope(head):
-                self._block("turn")
-        text, items, helpers = block.text(), -(-blocks // turns), self.helpers
+                self._block("number")
+        text, items, helpers = block.text(), -(-blocks // blocks_per_item), self.helpers
         return Kernel(p.fusion.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
 
     def _block(self, number: str) -> None:
@@ -270,8 +143,8 @@ class _Main:
         block.line(f"const int g = {number} / {self.row_blocks * self.column_blocks};")
         block.line(f"const int rows = {_least(str(b.rows), f'{p.m} - first_row')};")
         block.line(f"const int columns = {_least(str(b.columns), f'{p.n} - first_column')};")
-        held = 1 if p.rows.blocks == 1 else self.item_panels  # panels whose sums wait for the next block of k
-        vectors = held * b.rows * tile.vectors
+        live_panels = 1 if p.rows.blocks == 1 else self.item_panels  # whose sums the next block of k needs
+        vectors = live_panels * b.rows * tile.vectors
         block.line(f"{tile.vector} sums[{vectors}]{f', open[{vectors}]' if p.opens else ''};")
         if p.segment and p.rows.blocks > 1:
             zeroed = "open[n] = sums[n]" if p.opens else "sums[n]"
@@ -333,8 +206,8 @@ class _Main:
         def place(panel: Index, t: Index) -> tuple[str, Index]:
             return "panels", (panel * most + t) * width
 
-        panels, stretch = (panel0, "columns", self.item_panels), (first, terms, most)
-        self.helpers += Panels(self.p, width, self.e, self.pointers, panels, stretch, place).copy(block)
+        panels, term_range = (panel0, "columns", self.item_panels), (first, terms, most)
+        self.helpers += Panels(self.p, width, self.e, self.pointers, panels, term_range, place).copy(block)
 
     def _apart(self) -> int | None:
         """How far apart rows of the right side lie, if an item fetches the next block of them while it computes: what
@@ -407,10 +280,10 @@ class _Main:
     def _tile(self, terms: str) -> None:
         p, tile, block = self.p, self.tile, self.block
         self.loop = self._loop()
-        walk = p.rows.walk(self.loop)
+        window_loop = p.rows.window_loop(self.loop)
         across = p.segment > 0 and (not p.opens or p.segment % p.rows.most_terms > 0)  # blocks may lie in two segments
-        if walk is not None or p.rows.least_terms >= SHARED_TERMS or across:
-            return self._shared_tile(walk, terms)
+        if window_loop is not None or p.rows.least_terms >= SHARED_TERMS or across:
+            return self._shared_tile(window_loop, terms)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         self.closes = p.segment > 0
         places = tile.places("open" if self.closes else "sums", f"{panel}i * {tile.vectors}")
@@ -423,7 +296,7 @@ class _Main:
         for c, place in places.items():
             block.line(f"{place} = {c};")
 
-    def _shared_tile(self, walk: Walk | None, block_terms: str) -> None:
+    def _shared_tile(self, window_loop: WindowLoop | None, block_terms: str) -> None:
         """The same by the function that all products share."""
         p, tile, block = self.p, self.tile, self.block
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
@@ -436,11 +309,11 @@ class _Main:
             number = f"(j * {-(-self.b.rows // tile.rows)} + i / {tile.rows})"
             block.line(f"const int begin = {number} * {p.rows.most_terms}, lines = {self._lines()};")
             block.line(f"const int apart = begin < fetched ? {self.apart} : 0;")
-        if walk is not None:
-            self.helpers += (walk.text(),)
+        if window_loop is not None:
+            self.helpers += (window_loop.text(),)
             p.rows.open_tile(block, self.left, first, tile.rows)
             fresh = "part == 0" if p.rows.blocks > 1 else "1"
-            block.line(p.rows.call(walk, "b", block_terms if p.segment else fresh))
+            block.line(p.rows.call(window_loop, "b", block_terms if p.segment else fresh))
             return
         self.helpers += (self.loop.text(),)
         if not p.segment:

@@ -20,8 +20,9 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
-from .gemm import Indices, store_outputs
+from .epilogue import store_outputs
 from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
+from .product import Indices
 
 BEHIND = 16  # lines of the cache
 
@@ -100,9 +101,9 @@ class MatrixVector:
         last = (strips - 1) * behind * line
         with block.scope(f"for (int at = 0; at < {whole + last}; at += {line})"):
             for s in range(strips):
-                late = s * behind * line
-                with block.scope(f"if (at >= {late} && at < {whole + late})" if last else ""):
-                    block.line(f"const int k = at - {late};")
+                delay = s * behind * line
+                with block.scope(f"if (at >= {delay} && at < {whole + delay})" if last else ""):
+                    block.line(f"const int k = at - {delay};")
                     if segment:
                         with block.scope(f"if ((k & {segment - 1}) == 0)"):
                             block.line(f"t{s} = t{s} + c{s};")

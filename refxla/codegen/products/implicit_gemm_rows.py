@@ -2,7 +2,7 @@
 
 In each spatial dimension a placing has an origin: the element of lhs that the window's element 0 meets (it may lie
 outside). The elements of the window lie at the same distances from it for all rows of a tile, so a tile needs the
-origins of its rows, and their least and greatest: where these show that a stretch lies inside lhs for all rows, it runs
+origins of its rows, and their least and greatest: where these show that a run lies inside lhs for all rows, it runs
 at full speed, along as many elements of the window as follow each other in memory; where it lies outside for all, it is
 skipped; between the two, the sums of those rows that lie outside are put back after it.
 """
@@ -10,24 +10,21 @@ skipped; between the two, the sums of those rows that lie outside are put back a
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import Target
-from ...device.tile_configurations import choice_for
+from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..kernel_arguments import input_argument, inputs_of
-from .gemm import LOCAL_ROWS, LOCAL_TERMS
+from .blocking import LOCAL_ROWS, LOCAL_TERMS
+from .convolution_dimensions import ConvolutionDimensions
 from .micro_kernel import Loop
 from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
-from .window_loop import Walk
-
-if TYPE_CHECKING:
-    from .convolution import ConvolutionNumbers
+from .window_loop import WindowLoop
 
 BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
 COPY_ELEMENTS = 16384  # elements that an item of the copy of lhs computes
@@ -42,7 +39,7 @@ class WindowRows:
 
     local = False
 
-    def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionNumbers, name: str) -> None:
+    def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionDimensions, name: str) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
         self.operand = fusion.hero.operands[0]
         self.element = VECTORS[name][0]
@@ -112,7 +109,7 @@ class WindowRows:
         """Sets `cut`, the spatial dimension along which blocks are ranges, and `length`, of how many elements."""
         n = self.numbers
         most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
-        most = choice_for(self.fusion, self.target).terms or most
+        most = configuration_for(self.fusion, self.target.tile_configurations).terms or most
         self.cut, self.length = 0, n.elements[0] if n.elements else 1
         for d, size in enumerate(n.elements):
             inner = prod(n.elements[d + 1 :]) * n.features  # terms of one element of dimension d
@@ -193,13 +190,13 @@ class WindowRows:
                 at = at + variable(f"origin{d}", origin.low, origin.high) * self.strides[n.dims.input_spatial[d]]
             block.line(f"at[r] = {at};")
 
-    # The stretches
+    # The runs
 
-    def walk(self, loop: Loop) -> Walk:
+    def window_loop(self, loop: Loop) -> WindowLoop:
         window = self.numbers.window
-        return Walk(loop, tuple(w.base_dilation for w in window), tuple(self.checked), self.joined)
+        return WindowLoop(loop, tuple(w.base_dilation for w in window), tuple(self.checked), self.joined)
 
-    def call(self, walk: Walk, right: str, fresh: str) -> str:
+    def call(self, window_loop: WindowLoop, right: str, fresh: str) -> str:
         """The statement that takes a tile through the block that is open."""
         n = self.numbers
         numbers: dict[str, int | str] = {}
@@ -209,7 +206,7 @@ class WindowRows:
             terms = prod(n.elements[d + 1 :]) * n.features if d >= self.cut else 0
             numbers |= {f"low{d}": low, f"high{d}": high, f"terms{d}": terms, f"apart{d}": w.window_dilation}
             numbers |= {f"step{d}": step, f"size{d}": n.sizes[d], f"rest{d}": f"rest{d}"}
-        return walk.call(self.source, right, numbers, n.features, str(self.base), fresh)
+        return window_loop.call(self.source, right, numbers, n.features, str(self.base), fresh)
 
     def _range(self, d: int) -> tuple[str, str]:
         """The elements of dimension d that belong to the block."""

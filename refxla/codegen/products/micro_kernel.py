@@ -1,8 +1,8 @@
 """The inner loop of a matrix product as a function of its own, which all products of a program share.
 
-The loop is what takes a compiler longest. Where its stretches are long, so that a call and another trip of the sums
-through memory cost next to nothing, a product calls it: equal loops, of the same tile and the same distances from one
-term to the next, are then compiled once, whatever the sizes of the products are.
+The loop takes a compiler longest. Where it runs over many terms, so that a call and storing the sums in memory cost
+next to nothing, a product calls it as a function: equal loops, of the same tile and the same distances from one term to
+the next, are then compiled once, whatever the sizes of the products are.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from ...device.description import LINE
 from ..c_block import Block
-from .blocking import Tile
+from .tile import Tile
 
-SHARED_ROWS = 32  # terms of a stretch from which on a panel's tiles are shared, where rows lie evenly
+SHARED_ROWS = 32  # terms of a run from which on a panel's tiles are shared, where rows lie evenly
 FAR = 16  # elements from one term to the next, beyond which there are as many steps as sizes
-SHARED_TERMS = 128  # of a stretch, from which on the loop is shared
+SHARED_TERMS = 128  # of a run, from which on the loop is shared
 
 
 @dataclass(frozen=True)
 class Loop:
-    """sums[i][v] += left[i][k] * right[k][v] for all terms k of a stretch, in order.
+    """sums[i][v] += left[i][k] * right[k][v] for all terms k of a run of terms, in order.
 
     The sums are the `tile`, row after row. `element` is the C type of the right side and of sums, `left` that of the
     left side; `steps` are the distances of their terms (left, right) in elements, `spaces` the address spaces they lie
@@ -30,8 +30,8 @@ class Loop:
     2), `apart` elements from each other, from pointer `ahead` on, beginning with line number `begin`.
 
     With `segmented` the sums are those of whole segments (contraction_order.py), of 2^`shift` terms each; the sum of
-    the segment that is not yet complete is at `open`. So many of its terms, `before`, come before the stretch; `ends`
-    says whether the stretch ends with a segment.
+    the segment that is not yet complete is at `open`. So many of its terms, `before`, come before the run; `ends`
+    says whether the run ends with a segment.
     """
 
     tile: Tile
@@ -57,7 +57,7 @@ class Loop:
         return abs(self.steps[0]) > FAR
 
     def call(self, rows: Sequence[str], right: str, terms: str) -> str:
-        """The statement that adds a stretch to the sums at `tile`."""
+        """The statement that adds a run to the sums at `tile`."""
         step = [str(self.steps[0])] if self.far else []
         return f"{self.function}({', '.join([*rows, right, terms, *step])}, tile{self.rest});"
 
@@ -109,7 +109,7 @@ class Loop:
         return block.text()
 
     def add_segments(self, block: Block, sums: dict[str, str], open_sums: dict[str, str]) -> None:
-        """Declares the variables c0_0, c0_1, ... and adds all terms of a stretch to them, segment by segment; C text of
+        """Declares the variables c0_0, c0_1, ... and adds all terms of a run to them, segment by segment; C text of
         where the sums of whole segments are, and those of the open one."""
         for c, place in open_sums.items():
             block.line(f"{self.tile.vector} {c} = before ? {place} : ({self.tile.vector})(0);")

@@ -14,12 +14,13 @@ from math import prod
 from refxla_spec.module import Instruction
 from refxla_spec.types import ELEMENT_TYPES
 
+from ...analysis.access_patterns import Access, AccessPattern
 from ...analysis.index_expression import Index, variable
 from ...device.description import Target
 from ...ir.plan import Argument, Fusion
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import Access, ElementalIrEmitter
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
 
 DISTANT = 4096  # elements between terms that lie on pages of their own
@@ -78,19 +79,19 @@ def direct_access(
     """
     if name != type_name(operand) and scalar.storage_type(type_name(operand)) not in _SAME_BITS[name]:
         return None
-    e, block = ElementalIrEmitter(fusion, target, {i: "x" for i in fusion.inputs}), Block()
-    e.value(operand, indices, block)
-    if len(e.accesses) != 1 or block.text().count("\n") != 1:
+    pattern = AccessPattern(fusion)
+    value = pattern.value(operand, indices)
+    if len(pattern.accesses) != 1 or pattern.starts or value != pattern.accesses[0].name:
         return None
-    return e.accesses[0]
+    return pattern.accesses[0]
 
 
 def source_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index]) -> Access | None:
     """The Access of the only load behind the operand's element, whatever is done with what it loads; None where there
     are several, or one under a condition."""
-    e = ElementalIrEmitter(fusion, target, {i: "x" for i in fusion.inputs})
-    e.value(operand, indices, Block())
-    return e.accesses[0] if len(e.accesses) == 1 and not e.accesses[0].conditional else None
+    pattern = AccessPattern(fusion)
+    pattern.value(operand, indices)
+    return pattern.accesses[0] if len(pattern.accesses) == 1 and not pattern.accesses[0].conditional else None
 
 
 def distant_terms(
@@ -111,12 +112,12 @@ def distant_terms(
     return inner if apart is not None and abs(apart) >= DISTANT else 1
 
 
-def open_terms(block: Block, turn: int, terms: str) -> ExitStack:
-    """Opens a loop over t in [0, terms), in steps of `turn`, once for each remainder."""
+def open_terms(block: Block, stride: int, terms: str) -> ExitStack:
+    """Opens a loop over t in [0, terms), in steps of `stride`, once for each remainder."""
     scopes = ExitStack()
-    if turn > 1:
-        scopes.enter_context(block.scope(f"for (int t0 = 0; t0 < {turn}; ++t0)"))
-        scopes.enter_context(block.scope(f"for (int t = t0; t < {terms}; t += {turn})"))
+    if stride > 1:
+        scopes.enter_context(block.scope(f"for (int t0 = 0; t0 < {stride}; ++t0)"))
+        scopes.enter_context(block.scope(f"for (int t = t0; t < {terms}; t += {stride})"))
     else:
         scopes.enter_context(block.scope(f"for (int t = 0; t < {terms}; ++t)"))
     return scopes
@@ -126,8 +127,8 @@ _SAME_BITS = {"f32": ("float",), "f64": ("double",), "u32": ("int", "uint"), "u6
               "c64": ("float2",), "c128": ("double2",)}  # fmt: skip
 
 
-def open_stretch(block: Block, number: str, most: int, terms: int) -> tuple[Index, str]:
-    """Declares stretch `number` of `terms` terms, of `most` at the most: its first term and, as C, how many it has."""
+def declare_block(block: Block, number: str, most: int, terms: int) -> tuple[Index, str]:
+    """Declares block `number` of `terms` terms, of at most `most` each: its first term and, as C, how many it has."""
     block.line(f"const int first_term = {number} * {most};")
     rest = f"{terms} - first_term"
     block.line(f"const int terms = {most} < {rest} ? {most} : {rest};")

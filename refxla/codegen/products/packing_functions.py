@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..c_block import Block
 from .packing import VECTORS, open_columns, vector_type
 
-STRETCH = 16  # panels that a copy along rows of memory takes at a time
+PANELS_AT_ONCE = 16  # panels that a copy along rows of memory takes at a time
 TOGETHER = 4  # strips that are copied between one test and the next
 # (type, accumulation type) -> elements in a word, and C that takes one of them out of each word of vector w: a word is
 # shifted up until the element ends it, and down until the element begins it.
@@ -75,11 +75,11 @@ class RowsToPanels(Copy):
         numbers = "const long step", "const long apart", "const int terms", "const int columns"
         with block.scope(f"void {self.function}({self.parameters(*numbers)})"):
             self.vector(block)
-            # Along rows of memory: a stretch of some panels, then the next term.
+            # Along rows of memory: some panels, then the next term.
             with (
-                block.scope(f"for (int n0 = 0; n0 < columns; n0 += {STRETCH * width})"),
+                block.scope(f"for (int n0 = 0; n0 < columns; n0 += {PANELS_AT_ONCE * width})"),
                 block.scope("for (int t = 0; t < terms; ++t)"),
-                block.scope(f"for (int n = n0; n < n0 + {STRETCH * width} && n < columns; n += {width})"),
+                block.scope(f"for (int n = n0; n < n0 + {PANELS_AT_ONCE * width} && n < columns; n += {width})"),
             ):
                 block.line(f"__global const {self.element}* const x = from + t * step + n;")
                 block.line(f"{self.space}{self.element}* const y = to + n / {width} * apart + t * {width};")

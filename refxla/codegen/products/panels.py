@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...analysis.index_expression import Index, constant, variable
 from ...ir.plan import Kernel
@@ -17,10 +16,8 @@ from ..elemental_ir_emitter import Access, ElementalIrEmitter
 from ..elemental_rules import type_name
 from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
-from .packing_functions import STRETCH, WORDS, ColumnsToPanel, Copy, RowsToPanels
-
-if TYPE_CHECKING:
-    from .gemm import Product
+from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, Copy, RowsToPanels
+from .product import Product
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
 SPAN = 64  # terms of k that a transposing copy takes at a time
@@ -49,8 +46,8 @@ def pack_stage(p: Product, width: int) -> Kernel:
         return out, ((g // p.shared * panels + panel) * p.k + first + t) * width
 
     pointers = {i: f"a{n}" for n, i in enumerate(inputs)}
-    every, stretch = (constant(0), str(p.n), panels), (first, "terms", terms)
-    helpers = Panels(p, width, e, pointers, every, stretch, place).copy(block)
+    every, term_range = (constant(0), str(p.n), panels), (first, "terms", terms)
+    helpers = Panels(p, width, e, pointers, every, term_range, place).copy(block)
     arguments = [*map(input_argument, inputs), scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))]
     items = p.groups // p.shared * chunks
     return Kernel(f"{p.fusion.name}.right", block.text(), tuple(arguments), items, helpers=helpers)
@@ -83,16 +80,16 @@ class Panels:
         column = (first + variable("j", 0, most - 1)) * width
         along_k, step, inner = self._along_k()
         if not along_k:
-            # Along rows of memory: a stretch of some panels, then the next term.
+            # Along rows of memory: some panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
-            turn = 1
+            stride = 1
             if not p.whole:
-                turn = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
-            if turn == 1 and (made := self._rows(block)):
+                stride = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
+            if stride == 1 and (made := self._rows(block)):
                 return made
-            with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {STRETCH})"):
-                with open_terms(block, turn, terms):
-                    with block.scope(f"for (int j = j0; j < j0 + {STRETCH} && j < {count}; ++j)"):
+            with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {PANELS_AT_ONCE})"):
+                with open_terms(block, stride, terms):
+                    with block.scope(f"for (int j = j0; j < j0 + {PANELS_AT_ONCE} && j < {count}; ++j)"):
                         if p.n % width:
                             with block.scope(f"if ({column} + {width} > {p.n})"):
                                 self._row(block, column, short=True)
@@ -116,7 +113,7 @@ class Panels:
 
     def _along_k(self) -> tuple[bool, int | None, int]:
         """Whether columns lie along k in memory; if blocks of them can be transposed in registers, how far apart; and
-        the terms of a stretch in which they do so, where k counts several dimensions."""
+        the terms of a run in which they do so, where k counts several dimensions."""
         p = self.p
         if p.whole:
             return False, None, 0
@@ -203,7 +200,7 @@ class Panels:
         return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({access.position}))"
 
     def _transposed(self, block: Block, column: Index, step: int, inner: int) -> tuple[str, ...]:
-        """Panel j whole, from columns that lie in memory along k and `step` apart, in stretches of `inner` terms; the
+        """Panel j whole, from columns that lie in memory along k and `step` apart, in runs of `inner` terms; the
         text of the function that does it."""
         p = self.p
         first, terms, most = self.terms

@@ -20,20 +20,20 @@ from ..kernel_arguments import input_argument, inputs_of
 GROWTH = 2  # bytes that packing may make of one: f32 of bf16, not u32 of s8
 
 
-def is_known(fusion: Fusion, operand: Instruction, name: str) -> bool:
+def can_prepack(fusion: Fusion, operand: Instruction, name: str) -> bool:
     """Whether an operand follows exactly from constants in memory, and as elements of accumulation type `name` takes
     little more of it than they do."""
     inputs = inputs_of(fusion, [operand])
     if not inputs or any(i.opcode != "constant" for i in inputs):
         return False
-    held = sum(i.shape.bytes for i in inputs)
-    if operand.shape.size * ELEMENT_TYPES[name].dtype.itemsize > GROWTH * held:
+    stored = sum(i.shape.bytes for i in inputs)
+    if operand.shape.size * ELEMENT_TYPES[name].dtype.itemsize > GROWTH * stored:
         return False
     return operand in inputs or all(_is_exact(i) for i in _behind(fusion, operand))
 
 
-def known_value(fusion: Fusion, operand: Instruction, name: str) -> np.ndarray:
-    """The elements of an operand that is known, of accumulation type `name`: rounded never, wrapped as in C."""
+def constant_value(fusion: Fusion, operand: Instruction, name: str) -> np.ndarray:
+    """The elements of a constant operand, of accumulation type `name`: never rounded, wrapped as in C."""
     values: dict[Instruction, np.ndarray] = {i: np.asarray(i.literal) for i in inputs_of(fusion, [operand])}
     for i in _behind(fusion, operand):
         values[i] = np.asarray(operation(i.opcode).evaluate(i, *(values[o] for o in i.operands)))
@@ -43,8 +43,8 @@ def known_value(fusion: Fusion, operand: Instruction, name: str) -> np.ndarray:
     return value.astype(ELEMENT_TYPES[name].dtype)
 
 
-def known_argument(fusion: Fusion, which: str, elements: np.ndarray) -> Argument:
-    """The argument by which a kernel reads elements, of an accumulation type, that are known."""
+def prepacked_argument(fusion: Fusion, which: str, elements: np.ndarray) -> Argument:
+    """The argument by which a kernel reads packed elements, of an accumulation type, that are part of the plan."""
     value = np.ascontiguousarray(elements).reshape(-1)
     name = f"{fusion.name}.{which}"
     return input_argument(Instruction(name, "constant", Shape.of(value), [], {"literal": value}))

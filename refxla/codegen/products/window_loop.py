@@ -1,8 +1,8 @@
-"""The way of a convolution's tile through the window, as a function that the convolutions of a program share.
+"""The loop of a convolution's tile over the window, as a function that the convolutions of a program share.
 
-Which elements of the window lie inside lhs is asked for a tile at a time, and what is asked depends on the number of
-dimensions and on their dilations alone: all sizes are arguments. So convolutions of any sizes are one function, which
-takes a compiler as long as three of them would otherwise.
+Which elements of the window lie inside lhs is tested for a tile at a time, and the tests depend on the number of
+dimensions and on their dilations alone: all sizes are arguments. So convolutions of any sizes share one function, which
+a compiler takes as long for as for three of them otherwise.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .micro_kernel import Loop
 
 
 @dataclass(frozen=True)
-class Walk:
-    """Adds the stretches of a block of k to the sums of a tile; see windows.py for where they lie.
+class WindowLoop:
+    """Adds the runs of a block of k to the sums of a tile; see implicit_gemm_rows.py for where they lie.
 
-    `loop` is what is done in a stretch. For each spatial dimension `bases` has the dilation of lhs and `checked` says
+    `loop` is what is done in a run. For each spatial dimension `bases` has the dilation of lhs and `checked` says
     whether elements of the window may lie outside of it. `joined`: the elements of the last dimension follow each other
-    in memory, and those inside for all rows are one stretch.
+    in memory, and those inside for all rows are one run.
     """
 
     loop: Loop
@@ -30,9 +30,9 @@ class Walk:
 
     @property
     def function(self) -> str:
-        """The C function's name, which tells one walk from another."""
+        """The C function's name, which tells one loop from another."""
         dimensions = "".join(f"_{b}{'c' if c else 'i'}" for b, c in zip(self.bases, self.checked, strict=True))
-        return f"walk{dimensions}{'_joined' if self.joined else ''}_{self.loop.function}"
+        return f"window{dimensions}{'_joined' if self.joined else ''}_{self.loop.function}"
 
     @property
     def numbers(self) -> list[str]:
@@ -79,7 +79,7 @@ class Walk:
                 least = f"least{d} = o{d}[i] < least{d} ? o{d}[i] : least{d};"
                 most = f"most{d} = o{d}[i] > most{d} ? o{d}[i] : most{d};"
                 self._each_row(block, 1, least, most)
-            self._stretches(block)
+            self._runs(block)
             if loop.segmented:
                 with block.scope("if (ends || (before + all - 1) >> shift != segment)"):
                     loop.close_segment(block, places)
@@ -88,7 +88,7 @@ class Walk:
                     block.line(f"{place} = {c};")
         return block.text()
 
-    def _stretches(self, block: Block) -> None:
+    def _runs(self, block: Block) -> None:
         last = len(self.bases) - 1
         with ExitStack() as scopes:
             inside: list[str] = []
@@ -134,7 +134,7 @@ class Walk:
             block.line(f"e{d} = next;")
 
     def _run(self, block: Block, terms: str, whole: str) -> None:
-        """A stretch. Unless condition `whole` holds ("": always), rows that lie outside read the start of lhs, which is
+        """A run. Unless condition `whole` holds ("": always), rows that lie outside read the start of lhs, which is
         there, and keep their sums: the loop is the same, and compiled once."""
         loop, t, dimensions = self.loop, self.loop.tile, range(len(self.bases))
         before = " + ".join(f"(e{d} - low{d}) * terms{d}" for d in dimensions) or "0"
@@ -170,14 +170,14 @@ class Walk:
                 block.line("k0 = k1;")
 
     def _add(self, block: Block, before: str, whole: str, first: str = "0", end: str = "terms") -> None:
-        """Terms `first` to `end` of a stretch; see _run."""
+        """Terms `first` to `end` of a run; see _run."""
         loop, t = self.loop, self.loop.tile
         if not whole:
             loop.add(block, before, first, end)
             return
         if loop.segmented:
-            block.line(f"{t.vector} kept[{t.rows * t.vectors}];")
-        sums = list(t.places("kept" if loop.segmented else "sums").items())
+            block.line(f"{t.vector} saved[{t.rows * t.vectors}];")
+        sums = list(t.places("saved" if loop.segmented else "sums").items())
         with block.scope("if (!whole)"):
             for c, place in sums:
                 block.line(f"{place} = {c};")

@@ -1,66 +1,104 @@
-"""What the kernel of a reduction (reduction.py) is made of: loops over accumulators, and what they begin with."""
+"""The accumulators of a reduce: what they begin with, and how values are combined into them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
-from ...analysis.index_expression import Index, constant, variable
+from ...analysis.index_expression import Index
 from .. import scalar
-from ..elemental_rules import accumulator_types
+from ..elemental_rules import accumulator_types, binary_opcode, combine, rounded
+from .dataflow import inputs_and_initial_values
+from .kernel_body import KernelBody
 
-if TYPE_CHECKING:
-    from .reduction import _Reduction
+# Emits, or keeps for later, that an array begins with a value: (element type, array, C expression of the value).
+Fill = Callable[[str, str, str], None]
 
 
-class Loop:
-    """A loop over lanes or columns that clang is asked not to unroll before it vectorises it; gives the index.
+@dataclass(frozen=True)
+class Accumulators:
+    """The C variables that accumulate a reduce: a name for each of its results. With a `count` of 1 they are scalars,
+    else arrays or pointers with so many elements, a lane or a column each. `starts` are the C expressions that they
+    begin with."""
 
-    `vector` is how many elements a vector has and how many of them are computed at once: of all lanes, so that the
-    loop falls away and the accumulators stay in registers. (0, 0) leaves that to clang. A `c_type` of long spares clang
-    the question whether what it computes for indices that the mask leaves out overflows.
+    reduce: Instruction
+    names: tuple[str, ...]
+    starts: tuple[str, ...]
+    count: int
+
+    def at(self, index: Index | str) -> list[str]:
+        """The accumulators of a lane or column."""
+        return list(self.names) if self.count == 1 else [f"{name}[{index}]" for name in self.names]
+
+
+def types(reduce: Instruction) -> tuple[str, ...]:
+    """The element types of a reduce's accumulators."""
+    return accumulator_types(reduce.attributes["to_apply"])
+
+
+def declare(
+    body: KernelBody, reduce: Instruction, count: int, fill: Fill | None = None, arrays: Sequence[str] = ()
+) -> Accumulators:
+    """Declares so many accumulators for each result of a reduce, as local variables or as pointers to the `arrays`.
+
+    They begin with the neutral element, or else with the initial value, which then may enter often
+    (passes/init_value_isolation.py makes that harmless). Where `fill` is given, it emits that for each array.
     """
-
-    def __init__(
-        self, owner: _Reduction, first: str, end: str, size: int, vector: tuple[int, int] = (0, 0), c_type: str = "int"
-    ) -> None:
-        name = owner.elements.names.fresh("l")
-        head = "" if end == "1" else f"for ({c_type} {name} = {first}; {name} < {end}; ++{name})"
-        if owner.target.clang and head:
-            asked = "vectorize_width({}) interleave_count({})".format(*vector) if vector[0] else ""
-            owner.block.line(f"#pragma clang loop unroll(disable) {asked}".rstrip())
-        self._scope = owner.block.scope(head)
-        self._index = variable(name, 0, size - 1) if head else constant(0)
-
-    def __enter__(self) -> Index:
-        self._scope.__enter__()
-        return self._index
-
-    def __exit__(self, *error) -> None:
-        self._scope.__exit__(*error)
-
-
-class Slots:
-    """A loop over the accumulators that hold totals: the first lane of a row, all columns of a strip."""
-
-    def __init__(self, owner: _Reduction) -> None:
-        t = owner.tree
-        self._loop = None
-        if t.style == "column":
-            end = "" if owner.first != "0" else owner.end
-            self._loop = Loop(owner, "0", end or f"{owner.end} - {owner.first}", t.strip)
-
-    def __enter__(self) -> Index:
-        return self._loop.__enter__() if self._loop else constant(0)
-
-    def __exit__(self, *error) -> None:
-        if self._loop:
-            self._loop.__exit__(*error)
+    reducer, names, starts = reduce.attributes["to_apply"], [], []
+    for n, (name, initial) in enumerate(zip(types(reduce), inputs_and_initial_values(reduce)[1], strict=True)):
+        start = neutral_element(binary_opcode(reducer), name)
+        if start is None:
+            start = body.elements.value(initial, (), body.block)
+        names.append(body.fresh("acc"))
+        starts.append(start)
+        c_type = scalar.register_type(name)
+        if count == 1:
+            body.block.line(f"{c_type} {names[-1]} = {start};")
+            continue
+        if arrays:
+            body.block.line(f"__global {c_type}* {names[-1]} = {arrays[n]};")
+        else:
+            body.block.line(f"{c_type} {names[-1]}[{count}] __attribute__((aligned(64)));")
+        if fill is not None:
+            fill(name, names[-1], start)
+        else:
+            body.block.line(f"for (int l = 0; l < {count}; ++l) {names[-1]}[l] = {start};")
+    return Accumulators(reduce, tuple(names), tuple(starts), count)
 
 
-def neutral(opcode: str | None, name: str) -> str | None:
+def starts_neutral(reduce: Instruction) -> bool:
+    """Whether the initial value is not part of the total yet when all elements are."""
+    return neutral_element(binary_opcode(reduce.attributes["to_apply"]), types(reduce)[0]) is not None
+
+
+def combine_into(
+    body: KernelBody, reduce: Instruction, places: Sequence[str], values: Sequence[str], starts: Sequence[str] = ()
+) -> None:
+    """The reducer on the `places`, C lvalues, and the `values`; with `starts`, on those and the values. The results go
+    to the places."""
+    e, block = body.elements, body.block
+    accumulated = [e.assign(t, place, block) for t, place in zip(types(reduce), starts or places, strict=True)]
+    results = combine(e, reduce.attributes["to_apply"], (*accumulated, *values), block)
+    for place, result in zip(places, results, strict=True):
+        block.line(f"{place} = {result};")
+
+
+def initial_values(body: KernelBody, reduce: Instruction) -> list[str]:
+    """The C values of a reduce's initial values."""
+    return [body.elements.value(o, (), body.block) for o in inputs_and_initial_values(reduce)[1]]
+
+
+def finished(body: KernelBody, reduce: Instruction, initial: Sequence[str], totals: Sequence[str]) -> Sequence[str]:
+    """The results of a reduce: the initial values enter its totals, unless they have, and all is rounded."""
+    e, reducer, block = body.elements, reduce.attributes["to_apply"], body.block
+    if starts_neutral(reduce):
+        totals = combine(e, reducer, (*initial, *totals), block)
+    return rounded(e, reducer, totals, block)
+
+
+def neutral_element(opcode: str | None, name: str) -> str | None:
     """The literal of the neutral element of an operation on a type, or None where there is none that keeps all bits."""
     if opcode is None or name in ("c64", "c128") and opcode != "add":
         return None
@@ -68,7 +106,7 @@ def neutral(opcode: str | None, name: str) -> str | None:
         return {"add": "0", "or": "0", "maximum": "0", "xor": "0"}.get(opcode, "1")
     is_float = not name[1:].isdigit() or name.startswith(("f", "b", "c"))
     if is_float:
-        values = {"add": -0.0, "multiply": 1.0, "maximum": float("-inf"), "minimum": float("inf")}
+        values: dict[str, complex] = {"add": -0.0, "multiply": 1.0, "maximum": float("-inf"), "minimum": float("inf")}
         if name in ("c64", "c128"):
             values = {"add": complex(-0.0, -0.0)}
         return scalar.literal(name, values[opcode]) if opcode in values else None
@@ -84,13 +122,3 @@ def neutral(opcode: str | None, name: str) -> str | None:
         "xor": 0,
     }
     return scalar.literal(name, values[opcode])
-
-
-def types_of(reduces: Sequence[Instruction]) -> list[str]:
-    """The types of all accumulators of some reduces."""
-    return [name for r in reduces for name in accumulator_types(r.attributes["to_apply"])]
-
-
-def widest(types: Sequence[str]) -> int:
-    """The bytes of the largest of some accumulators."""
-    return max({"c128": 16, "c64": 8, "f64": 8, "s64": 8, "u64": 8}.get(name, 4) for name in types)

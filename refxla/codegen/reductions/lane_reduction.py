@@ -1,19 +1,15 @@
 """The lanes of a row's accumulators as vectors: filled, and combined, without loops.
 
-Clang makes the same vectors of loops over lanes, but each loop takes it milliseconds.
+Clang makes the same vectors of loops over lanes, but takes milliseconds for each loop.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from refxla_spec.module import Instruction
-
 from .. import scalar
-from ..elemental_rules import accumulator_types, binary_opcode
-
-if TYPE_CHECKING:
-    from .reduction import _Reduction
+from ..elemental_rules import binary_opcode
+from .accumulators import Accumulators, combine_into, types
+from .kernel_body import KernelBody
+from .schedule import Vector
 
 _BYTES = 32  # of the vectors that the prelude has functions for
 _ELEMENTS = {"f32": _BYTES // 4, "f64": _BYTES // 8}
@@ -25,41 +21,65 @@ _COMBINED = {
 }
 
 
-def vector_width(owner: _Reduction, name: str) -> int:
-    """How many lanes of accumulators of type `name` a vector holds; 0 where there are to be none."""
-    elements = _ELEMENTS.get(name, 0)
-    return elements if owner.target.kind == "cpu" and elements <= min(owner.target.max_vector, owner.tree.lanes) else 0
+def fill_lanes(body: KernelBody, name: str, array: str, start: str) -> None:
+    """All lanes of an array of type `name` begin with the C expression `start`."""
+    lanes, width = body.schedule.order.lanes, _vector_width(body, name)
+    if not width:
+        body.block.line(f"for (int l = 0; l < {lanes}; ++l) {array}[l] = {start};")
+        return
+    c_type = f"{scalar.register_type(name)}{width}"
+    vectors = [f"*({c_type}*)({array} + {k}) = ({c_type})({start});" for k in range(0, lanes, width)]
+    body.block.line(" ".join(vectors))
 
 
-def fill_lanes(owner: _Reduction, name: str, accumulators: str, start: str) -> None:
-    """All lanes begin with the C expression `start`."""
-    own = vector_width(owner, name)
-    c_type = f"{scalar.register_type(name)}{own}"
-    vectors = [f"*({c_type}*)({accumulators} + {k}) = ({c_type})({start});" for k in range(0, owner.tree.lanes, own)]
-    owner.block.line(" ".join(vectors))
+def combine_lanes(body: KernelBody, accumulators: Accumulators, vector: Vector) -> None:
+    """The total of all lanes goes to the first, by halves (analysis/reduction_order.py)."""
+    if _combine_vectors(body, accumulators):
+        return
+    half, width = body.schedule.order.lanes // 2, vector.width
+    while half:
+        width = min(width, half)
+        if half <= 2 and width > 0:  # too short for a vector: a loop would keep all accumulators in memory
+            for k in range(half):
+                with body.lanes(1) as lane:
+                    _combine_halves(body, accumulators, str(lane + k), str(lane + k + half))
+        else:
+            with body.lanes(half, Vector(width, half // max(width, 1))) as lane:
+                _combine_halves(body, accumulators, str(lane), str(lane + half))
+        half //= 2
 
 
-def combine_lanes(owner: _Reduction, r: Instruction, accumulators: str) -> bool:
-    """The total of all lanes goes to the first, each time by halves (reduction_order.py); False where vectors cannot do
-    it."""
-    name, opcode = accumulator_types(r.attributes["to_apply"])[0], binary_opcode(r.attributes["to_apply"])
-    own, combined = vector_width(owner, name), _COMBINED.get(opcode or "")
-    if not own or combined is None:
+def _combine_halves(body: KernelBody, accumulators: Accumulators, low: str, high: str) -> None:
+    combine_into(body, accumulators.reduce, accumulators.at(low), accumulators.at(high))
+
+
+def _combine_vectors(body: KernelBody, accumulators: Accumulators) -> bool:
+    """Combines the lanes as vectors; False where that cannot be done."""
+    reduce, array = accumulators.reduce, accumulators.names[0]
+    name, width = types(reduce)[0], _vector_width(body, types(reduce)[0])
+    combined = _COMBINED.get(binary_opcode(reduce.attributes["to_apply"]) or "")
+    if not width or combined is None:
         return False
-    c_type = f"{scalar.register_type(name)}{own}"
+    c_type = f"{scalar.register_type(name)}{width}"
 
     def assign(a: str, b: str) -> str:
-        vector = owner.elements.names.fresh()
-        owner.block.line(f"const {c_type} {vector} = {combined.format(a=a, b=b, vector=f'{name}x{own}')};")
+        vector = body.fresh("v")
+        body.block.line(f"const {c_type} {vector} = {combined.format(a=a, b=b, vector=f'{name}x{width}')};")
         return vector
 
-    vectors = [f"(*({c_type}*)({accumulators} + {k}))" for k in range(0, owner.tree.lanes, own)]
+    vectors = [f"(*({c_type}*)({array} + {k}))" for k in range(0, body.schedule.order.lanes, width)]
     while len(vectors) > 1:
         half = len(vectors) // 2
         vectors = [assign(a, b) for a, b in zip(vectors[:half], vectors[half:], strict=True)]
-    (total,), half = vectors, own // 2
+    (total,), half = vectors, width // 2
     while half:
-        total = assign(total, f"{total}.s{''.join(f'{lane ^ half:x}' for lane in range(own))}")
+        total = assign(total, f"{total}.s{''.join(f'{lane ^ half:x}' for lane in range(width))}")
         half //= 2
-    owner.block.line(f"{accumulators}[0] = {total}.s0;")
+    body.block.line(f"{array}[0] = {total}.s0;")
     return True
+
+
+def _vector_width(body: KernelBody, name: str) -> int:
+    """The lanes of type `name` in a vector; 0 where there are to be none."""
+    target, width = body.schedule.target, _ELEMENTS.get(name, 0)
+    return width if target.kind == "cpu" and width <= min(target.max_vector, body.schedule.order.lanes) else 0

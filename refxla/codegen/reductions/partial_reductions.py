@@ -1,78 +1,113 @@
-"""Reductions of which each result is the work of several items: the totals of leaves, and who combines them."""
+"""Reductions split among work items: each leaves a partial result in the workspace, and the last one combines them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 from refxla_spec.module import Instruction
 
-from ...device.description import LINE
+from ...analysis.index_expression import Index
 from .. import scalar
-from ..elemental_rules import accumulator_types
-from .accumulators import Slots
+from .accumulators import Accumulators, combine_into, types
+from .kernel_body import KernelBody
+from .schedule import Schedule
 
-if TYPE_CHECKING:
-    from .reduction import _Reduction
+_ALIGNMENT = 64  # bytes of where the partial results of a reduce begin in the workspace
+
+# A scope of a loop over the totals of a unit: one for a row, or one for each column of a strip.
+Totals = Callable[[], AbstractContextManager[Index]]
 
 
-def partials(owner: _Reduction) -> tuple[dict[tuple[Instruction, int], int], int]:
-    """Where the totals of each accumulator lie in the workspace, behind a counter for each unit; and its size."""
-    t = owner.tree
-    places, end = {}, 4 * t.units
-    for r in owner.reduces:
-        for n, name in enumerate(accumulator_types(r.attributes["to_apply"])):
-            places[r, n] = end = -(-end // 64) * 64
-            end += (16 if name == "c128" else 8) * t.units * t.leaves * t.strip
+def workspace_bytes(schedule: Schedule) -> int:
+    """The size of the workspace: a counter for each unit, and the partial results of all reduces."""
+    return _places(schedule)[1]
+
+
+def declare_partials(body: KernelBody, reduces: Sequence[Instruction]) -> dict[Instruction, tuple[str, ...]]:
+    """Declares pointers to the partial results of this unit, one after the other, for each result of the reduces."""
+    order, (places, _) = body.schedule.order, _places(body.schedule)
+    # RX_ARRIVE orders all reads and writes where it is clang's; volatile ones could not become vectors.
+    memory = "__global" if body.schedule.target.clang else "volatile __global"
+    partials: dict[Instruction, tuple[str, ...]] = {}
+    for r in reduces:
+        names = []
+        for n, name in enumerate(types(r)):
+            pointer = f"{memory} {scalar.register_type(name)}*"
+            names.append(body.fresh("part"))
+            place = f"({pointer})({body.workspace} + {places[r, n]}) + unit * {order.partials * order.strip}"
+            body.block.line(f"{pointer} {names[-1]} = {place};")
+        partials[r] = tuple(names)
+    return partials
+
+
+def combine_partials(
+    body: KernelBody,
+    totals: Sequence[Accumulators],
+    partials: dict[Instruction, tuple[str, ...]],
+    each_total: Totals,
+    in_workspace: bool,
+) -> list[Accumulators]:
+    """The totals of this item go to the workspace; the last item of the unit takes those of all, in order, and goes on.
+
+    With `in_workspace` they are there already. Gives the accumulators that then have the result.
+    """
+    block, order = body.block, body.schedule.order
+    if not in_workspace:
+        with each_total() as index:  # one loop for all reduces: clang takes milliseconds for each
+            for name, partial in _pairs(totals, partials, index):
+                block.line(f"{partial}[partial * {order.strip} + {index}] = {name};")
+    counter = f"((volatile __global int*){body.workspace} + unit)"
+    block.line(f"if (RX_ARRIVE({counter}) != {order.partials - 1}) return;")
+    block.line(f"*{counter} = 0;")
+    if in_workspace:
+        totals = [replace(t, names=partials[t.reduce]) for t in totals]
+    else:
+        with each_total() as index:
+            for name, partial in _pairs(totals, partials, index):
+                block.line(f"{name} = {partial}[{index}];")
+    with block.scope(f"for (int partial = 1; partial < {order.partials}; ++partial)"), each_total() as index:
+        for t in totals:
+            other = [f"{p}[partial * {order.strip} + {index}]" for p in partials[t.reduce]]
+            values = [body.elements.assign(name, o, block) for name, o in zip(types(t.reduce), other, strict=True)]
+            combine_into(body, t.reduce, t.at(index), values)
+    return list(totals)
+
+
+@contextmanager
+def sequential_partials(body: KernelBody) -> Iterator[str]:
+    """A loop over the partial results of a unit that one item computes one after the other; gives the C name of the
+    number."""
+    name = body.fresh("partial")
+    with body.block.scope(f"for (int {name} = 0; {name} < {body.schedule.order.partials}; ++{name})"):
+        yield name
+
+
+def add_partial(body: KernelBody, number: str, total: Accumulators, partial: Accumulators, each_total: Totals) -> None:
+    """The partial result with that number is combined into the total; the first one becomes it."""
+    with body.block.scope(f"if ({number} == 0)"), each_total() as index:
+        for name, own in zip(total.at(index), partial.at(index), strict=True):
+            body.block.line(f"{name} = {own};")
+    with body.block.scope("else"), each_total() as index:
+        combine_into(body, total.reduce, total.at(index), partial.at(index))
+
+
+def _places(schedule: Schedule) -> tuple[dict[tuple[Instruction, int], int], int]:
+    """Where the partial results of each accumulator lie in the workspace, behind a counter for each unit; and its
+    size."""
+    order = schedule.order
+    places, end = {}, 4 * order.units
+    for step in schedule.passes:
+        for r in step.reduces:
+            for n, name in enumerate(types(r)):
+                places[r, n] = end = -(-end // _ALIGNMENT) * _ALIGNMENT
+                end += (16 if name == "c128" else 8) * order.units * order.partials * order.strip
     return places, end
 
 
-def declare_parts(owner: _Reduction, phase: Sequence[Instruction]) -> dict[Instruction, list[str]]:
-    """Pointers to the totals of this unit's leaves in the workspace, behind each other."""
-    t, (places, _) = owner.tree, partials(owner)
-    # RX_ARRIVE orders all reads and writes where it is clang's; volatile ones could not become vectors.
-    memory = "__global" if owner.target.clang else "volatile __global"
-    parts: dict[Instruction, list[str]] = {}
-    for r in phase:
-        parts[r] = []
-        for n, name in enumerate(accumulator_types(r.attributes["to_apply"])):
-            pointer = f"{memory} {scalar.register_type(name)}*"
-            parts[r].append(owner.elements.names.fresh("part"))
-            owner.block.line(
-                f"{pointer} {parts[r][-1]} = "
-                f"({pointer})({owner.workspace} + {places[r, n]}) + unit * {t.leaves * t.strip};"
-            )
-    return parts
-
-
-def in_place(owner: _Reduction) -> bool:
-    """Whether the accumulators of a leaf are its totals in the workspace, which saves copying them: where they are no
-    registers, and no two leaves write to the same line of a cache."""
-    t = owner.tree
-    return t.style == "column" and owner.filled == 1 and t.strip % LINE == 0 and owner.target.clang
-
-
-def finish_leaves(owner: _Reduction, phase: Sequence[Instruction], totals: dict, parts: dict) -> None:
-    """Totals go to the workspace; the last leaf of the unit to finish takes all of them, in order."""
-    t, e, block = owner.tree, owner.elements, owner.block
-    slots, here = t.strip, in_place(owner)
-    pairs = [pair for r in phase for pair in zip(totals[r], parts[r], strict=True)]
-    if not here:
-        with Slots(owner) as slot:  # one loop for all reduces: each takes a compiler milliseconds
-            for name, part in pairs:
-                block.line(f"{part}[leaf * {slots} + {slot}] = {name}{owner._lane_slot(slot)};")
-    counter = f"((volatile __global int*){owner.workspace} + unit)"
-    block.line(f"if (RX_ARRIVE({counter}) != {t.leaves - 1}) return;")
-    block.line(f"*{counter} = 0;")
-    if here:
-        totals.update(parts)
-    else:
-        with Slots(owner) as slot:
-            for name, part in pairs:
-                block.line(f"{name}{owner._lane_slot(slot)} = {part}[{slot}];")
-    with block.scope(f"for (int leaf = 1; leaf < {t.leaves}; ++leaf)"), Slots(owner) as slot:
-        for r in phase:
-            taken = []
-            for part, name in zip(parts[r], accumulator_types(r.attributes["to_apply"]), strict=True):
-                taken.append(e.assign(name, f"{part}[leaf * {slots} + {slot}]", block))
-            owner._combine_into(r, [f"{name}{owner._lane_slot(slot)}" for name in totals[r]], taken)
+def _pairs(
+    totals: Sequence[Accumulators], partials: dict[Instruction, tuple[str, ...]], index: Index
+) -> list[tuple[str, str]]:
+    """Each accumulator with the pointer to its partial results."""
+    return [pair for t in totals for pair in zip(t.at(index), partials[t.reduce], strict=True)]

@@ -20,12 +20,13 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import AccessPattern, Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import LINE, Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, Store
+from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
 from ..kernel_arguments import input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
@@ -103,18 +104,18 @@ class _Kernel:
 
     def store(self, spots: Sequence[str], placing: list[Index]) -> None:
         """Stores the outputs at a placing whose accumulated values are known."""
-        self.store_from(self.e, spots, placing, self.block)
+        results = rounded(self.e, self.reducer, spots, self.block)
+        self.e.bind(self.hero, placing, tuple(results) if self.hero.shape.is_tuple else results[0])
+        for output, own in self._own(placing):
+            self.e.store(output, own, self.block)
 
-    def store_from(self, e: ElementalIrEmitter, spots: Sequence[str], placing: list[Index], block: Block) -> None:
-        """That, by any emitter, into any block."""
-        dimensions = self.counts
-        results = rounded(e, self.reducer, spots, block)
-        e.bind(self.hero, placing, tuple(results) if self.hero.shape.is_tuple else results[0])
+    def _own(self, placing: Sequence[Index]) -> Iterator[tuple[Instruction, Sequence[Index]]]:
+        """The outputs, each with its own indices at a placing."""
         for output in self.fusion.outputs:
             own = placing
-            if output.shape.dimensions != dimensions:
-                own = delinearize(linearize(placing, dimensions), output.shape.dimensions)
-            e.store(output, own, block)
+            if output.shape.dimensions != self.counts:
+                own = delinearize(linearize(placing, self.counts), output.shape.dimensions)
+            yield output, own
 
     def units(self, units: int, work: int) -> tuple[Index, ExitStack, int]:
         """Opens the loop over an item's units of that much work each: (unit, scopes, items)."""
@@ -212,7 +213,8 @@ class _Cumulative(_Kernel):
                 name = "lane"
                 if streams:
                     loop = non_temporal_stores.pieces(
-                        self.e, block, ("int", str(begin), end), lambda x: self._stores(placing(x)),
+                        self.e, block, ("int", str(begin), end), self.fusion.outputs,
+                        lambda x: self._stores(placing(x)),
                         lambda x, piece: self._fetch(placing(x), x, piece),
                     )  # fmt: skip
                     name = inner.enter_context(loop)
@@ -233,20 +235,22 @@ class _Cumulative(_Kernel):
 
     def _fetch(self, placing: list[Index], lane: str, count: int) -> None:
         """Has so many lanes of a later step read ahead, which lie far from those of this one."""
-        probe = ElementalIrEmitter(self.fusion, self.target, self.pointers)
+        pattern = AccessPattern(self.fusion)
         for operand in self.operands:
-            probe.value(operand, placing, Block())
-        for a in probe.accesses:
+            pattern.value(operand, placing)
+        for a in pattern.accesses:
             step, size = a.position.factor("n"), non_temporal_stores.size_of(a.instruction)
             if step and a.position.factor(lane) == 1:
-                place = f"{self.pointers[a.instruction]} + ({a.position}) + {STEPS_AHEAD * step}l"
+                here = self.e.adopt(a, pattern, self.block)
+                place = f"{self.pointers[here.instruction]} + ({here.position}) + {STEPS_AHEAD * step}l"
                 self.block.line(f"rx_prefetch((ulong)({place}), {LINE}, {count * size // LINE});")
 
     def _stores(self, placing: list[Index]) -> list[Store]:
         """What is stored at a placing."""
-        probe = ElementalIrEmitter(self.fusion, self.target, self.pointers)
-        self.store_from(probe, tuple("0" for _ in self.types), placing, Block())
-        return probe.stores
+        pattern = AccessPattern(self.fusion)
+        for output, own in self._own(placing):
+            pattern.store(output, own, "")
+        return pattern.stores
 
     def _streams(self, placing: list[Index], along: str, run: int) -> bool:
         """Whether results are written past the caches by a loop of a variable over so many placings."""
@@ -321,9 +325,8 @@ class _Cumulative(_Kernel):
     def _is_direct(self, here: list[Index]) -> bool:
         """Whether the rows lie in memory as the sums take them."""
         (operand,) = self.operands
-        probe = ElementalIrEmitter(self.fusion, self.target, self.pointers)
         same = RUNNING_TYPES.get(type_name(operand)) == RUNNING_TYPES[self.types[0]]
-        return same and not self.descending and probe.address(operand, here) is not None
+        return same and not self.descending and self.e.address(operand, here) is not None
 
     @contextmanager
     def _each(self, rows: str, first: Index) -> Iterator[str]:

@@ -22,8 +22,10 @@ from refxla_spec.module import Computation, Module, post_order
 
 from ..._core.calls import Shortcut
 from ...compiler.driver import Compiled, Reference
+from ...compiler.options import Options
 from ..randomness import Guard, refused
 from ..traced import Lowered, TracedFunction, static_parameters
+from . import functions, ufuncs  # noqa: F401 - they fill the tables of dispatch.py
 from .array import Traced
 from .captures import SOURCES, Captures, Place, Swapped
 from .number import Number
@@ -32,10 +34,10 @@ from .tracing import Tracing
 _LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
-def compile_numpy(function: Callable, arguments: tuple, **options: Any) -> NumpyFunction:
-    """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `options` are those of
-    `refxla.compile`."""
-    made = NumpyFunction(function, **options)
+def compile_numpy(function: Callable, arguments: tuple, options: Options, **static: Any) -> NumpyFunction:
+    """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `static` has what was
+    given of static_argnums and static_argnames."""
+    made = NumpyFunction(function, options, **static)
     if arguments:
         made.compile(*arguments)
     return made
@@ -52,8 +54,10 @@ class NumpyFunction(TracedFunction):
 
     value_advice = "its value is part of the program; pass it as np.float32(x) or as an array, if it is no size"
 
-    def __init__(self, function: Callable, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> None:
-        super().__init__(function, **options)
+    def __init__(
+        self, function: Callable, options: Options, static_argnums: Any = (), static_argnames: Any = ()
+    ) -> None:
+        super().__init__(function, options)
         self._static = static_parameters(function, static_argnums, static_argnames)
         self._captures: Captures | None = None
         self._objects: dict[Hashable, Captures] = {}

@@ -13,6 +13,7 @@ from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from ...ir.builder import Build
 from .array import Traced
+from .dispatch import FUNCTIONS, METHODS
 from .number import Number
 from .reduction_functions import accumulate_by, arg_extreme, extreme, mean, sum_like, var
 from .shape_functions import (  # fmt: skip
@@ -20,6 +21,7 @@ from .shape_functions import (  # fmt: skip
     concatenate,
     expand_dims,
     flip,
+    index,
     moveaxis,
     pad,
     repeat_tile,
@@ -177,7 +179,7 @@ def _diff(a: Traced, n: int = 1, axis: int = -1) -> Traced:
     return a
 
 
-FUNCTIONS: dict[Callable, Callable] = {
+FUNCTIONS |= {
     np.sum: sum_like(np.add), np.prod: sum_like(np.multiply),
     np.max: extreme(np.maximum), np.amax: extreme(np.maximum),
     np.min: extreme(np.minimum), np.amin: extreme(np.minimum),
@@ -203,10 +205,10 @@ FUNCTIONS: dict[Callable, Callable] = {
     np.real: _part("real"), np.imag: _part("imag"), np.ndim: lambda a: a.ndim, np.shape: lambda a: a.shape,
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     np.round: _round,
-    np.copy: lambda a, **k: wrap(a.build, a.instruction),
+    np.copy: lambda a, **k: wrap(a.build, a.instruction), np.matmul: matmul,
     np.result_type: promoted,
 }  # fmt: skip
-METHODS: dict[str, Callable] = {
+METHODS |= {
     "sum": FUNCTIONS[np.sum], "prod": FUNCTIONS[np.prod], "max": FUNCTIONS[np.max], "min": FUNCTIONS[np.min],
     "any": FUNCTIONS[np.any], "all": FUNCTIONS[np.all], "mean": mean, "var": var, "std": FUNCTIONS[np.std],
     "argmax": FUNCTIONS[np.argmax], "argmin": FUNCTIONS[np.argmin], "cumsum": FUNCTIONS[np.cumsum],
@@ -214,5 +216,5 @@ METHODS: dict[str, Callable] = {
     "flatten": FUNCTIONS[np.ravel], "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze,
     "astype": _astype, "clip": _clip, "dot": _dot, "take": take, "round": FUNCTIONS[np.round],
     "conj": lambda a: np.conjugate(a), "conjugate": lambda a: np.conjugate(a), "copy": FUNCTIONS[np.copy],
-    "argsort": FUNCTIONS[np.argsort],
+    "argsort": FUNCTIONS[np.argsort], "__getitem__": index,
 }  # fmt: skip

@@ -11,15 +11,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from refxla_spec.errors import UnsupportedError
 
+from .dispatch import Symbol
 from .tracing import Leaves, Tracing
 
 KINDS = (bool, int, float, complex)
 
 
-class Number:
+class Number(Symbol):
     """Stands for a Python number of the type `kind`; `evaluate` gives it from the leaves of a call."""
 
     def __init__(self, build: Tracing, evaluate: Callable[[Leaves], Any], origins: frozenset[int], name: str) -> None:
@@ -32,16 +32,6 @@ class Number:
 
     def __repr__(self) -> str:
         return f"Number({self.name}: {self.kind.__name__})"
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        from .array import apply  # here, since arrays are defined in terms of numbers
-
-        return apply(self.build, ufunc, method, inputs, out, options)
-
-    def __array_function__(self, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
-        from .array import call
-
-        return call(function, args, kwargs)
 
     @property
     def real(self) -> Number:
@@ -61,10 +51,13 @@ class Number:
         name = next(n.name for n in (self, *others) if isinstance(n, Number))
         return Number(self.build, lambda leaves: function(*(e(leaves) for e in evaluates)), origins, name)
 
+    def ask(self) -> bool:
+        return self.build.ask(self.origins)
+
     def value(self) -> Any:
         """Its value, which makes it part of the program: this raises UnsupportedError, and the function is traced
         again with the value in place."""
-        self.build.ask(self.origins)
+        self.ask()
         raise UnsupportedError(
             f"the value of {self.name} is needed when the function is compiled (in an if, a loop, a size), and it is "
             "not known then: name it in static_argnames, or compute with arrays alone"

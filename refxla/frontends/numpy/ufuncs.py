@@ -13,6 +13,7 @@ import numpy as np
 from refxla_spec.errors import UnsupportedError
 
 from ...ir.builder import Build
+from . import dispatch
 from .array import Traced
 from .reduction_functions import REDUCERS, accumulate_by, reduce_by
 from .values import I, is_nan, lift, spread, truth, weak, wrap
@@ -116,10 +117,8 @@ def apply_ufunc(b: Build, ufunc: np.ufunc, method: str, inputs: Sequence[Any], o
         raise UnsupportedError(
             f"np.{ufunc.__name__}: {method} with {', '.join(options) or 'where'} has no compiled form"
         )
-    if ufunc is np.matmul:
-        from .functions import matmul  # here, since functions are defined in terms of ufuncs
-
-        return matmul(*inputs)
+    if ufunc in dispatch.FUNCTIONS:
+        return dispatch.FUNCTIONS[ufunc](*inputs)
     implementation = UFUNCS.get(ufunc)
     if implementation is None:
         raise UnsupportedError(f"np.{ufunc.__name__} has no compiled form")
@@ -130,3 +129,6 @@ def apply_ufunc(b: Build, ufunc: np.ufunc, method: str, inputs: Sequence[Any], o
     operands = [spread(b, o, dimensions) for o in operands]
     apply = getattr(b, implementation) if isinstance(implementation, str) else lambda *o: implementation(b, *o)
     return wrap(b, apply(*operands))
+
+
+dispatch.UFUNCS["apply"] = apply_ufunc

@@ -34,9 +34,7 @@ def lift(b: Tracing, x: Any, dtype: np.dtype | None = None) -> I:
     elif isinstance(x, Number):
         return b.number(x, np.asarray(x.kind()).dtype if dtype is None else np.dtype(dtype))
     elif isinstance(x, (list, tuple)) and builder_of(x) is not None:
-        from .shape_functions import stack  # here, since movement is defined in terms of values
-
-        value = stack([wrap(b, lift(b, e)) for e in x]).instruction
+        value = np.stack([wrap(b, lift(b, e)) for e in x]).instruction
     else:
         array = np.asarray(x, dtype)
         value = b.make("constant", shape=Shape.of(array), literal=array)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
+from ...ir.library_calls import library_call
 from ..dce import called_first, sort
 from . import (
     batch_norm_expander,
@@ -38,22 +39,25 @@ for family in (
     EXPANSIONS.update(family.EXPANSIONS)
 
 
-def run(module: Module, expansions: Expansions = EXPANSIONS) -> int:
-    """Expand everywhere. Returns how many instructions were expanded."""
+def run(module: Module, expansions: Expansions = EXPANSIONS, library_calls: bool = False) -> int:
+    """Expand everywhere; with `library_calls`, all but what a library computes (ir/library_calls.py). Returns how many
+    instructions were expanded."""
     module.computations = called_first(module.entry)
-    counts = [_expand(c, expansions) for c in module.computations]
+    counts = [_expand(c, expansions, library_calls) for c in module.computations]
     if any(n is not None for n in counts):
         module.computations = called_first(module.entry)
     return sum(n or 0 for n in counts)
 
 
-def _expand(computation: Computation, expansions: Expansions) -> int | None:
+def _expand(computation: Computation, expansions: Expansions, library_calls: bool) -> int | None:
     """How many instructions were expanded; None where all stays as it is."""
     replaced: dict[Instruction, Instruction] = {}
     count = 0
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
         expansion = expansions.get(i.opcode)
+        if library_calls and expansion is not None and library_call(i) is not None:
+            continue
         made = expansion(i) if expansion else None
         if made is None:
             if i.opcode == "get-tuple-element" and i.operands[0].opcode == "tuple":

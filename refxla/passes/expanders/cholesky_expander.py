@@ -25,13 +25,18 @@ def _expand(i: Instruction) -> Instruction:
     if not i.shape.size:
         return b.full(0, i.shape)
     factor = factor_of(i)
-    d = diagonal(b, factor)
-    d = b.real(d) if d.shape.element_type.is_complex else d
-    wrong = b.convert(b.not_(b.compare(d, 0, direction="GT")), S32)
+    wrong = b.convert(wrong_pivots(b, factor), S32)
     definite = b.compare(b.reduce(wrong, 0, (rank,), bigger(S32)), 0, direction="EQ")
     definite = b.spread(definite, factor.shape, tuple(range(rank)))
     factor = b.make("select", definite, factor, b.full(float("nan"), factor.shape))
     return b.convert(factor, i.shape.element_type)
+
+
+def wrong_pivots(b: Build, factor: Instruction) -> Instruction:
+    """pred[.., n] of factors [.., n, n]: where the diagonal is not positive, so that a is not positive definite."""
+    d = diagonal(b, factor)
+    d = b.real(d) if d.shape.element_type.is_complex else d
+    return b.not_(b.compare(d, 0, direction="GT"))
 
 
 def factor_of(i: Instruction) -> Instruction:

@@ -9,6 +9,8 @@ from refxla_spec.module import Instruction
 
 from ..._core.shapes import make
 from ...ir.builder import Build
+from ...ir.library_calls import library_call
+from ..host_call_threading import HOST_CALL
 from . import householder, lapack, topk_expander
 
 
@@ -68,14 +70,21 @@ TARGETS = {
 }
 
 
-def _expand(i: Instruction) -> Instruction:
+def _expand(i: Instruction) -> Instruction | None:
+    if i.custom_call_target == HOST_CALL:
+        return None
     if i.custom_call_target in TARGETS:
         return TARGETS[i.custom_call_target](i)
+    if library_call(i) is not None:
+        raise UnsupportedError(
+            f"{i.name}: {i.custom_call_target!r} is computed by LAPACK alone, on devices that use the host's memory as "
+            "it is; compile it for a CPU with linear_algebra='library', or run the program with device='reference'"
+        )
     raise UnsupportedError(
         f"{i.name}: the compiler has no code for custom-call target {i.custom_call_target!r} (result {i.shape}); "
         f"it has for {', '.join(sorted(TARGETS))}; run the program with device='reference', where "
         "refxla_spec.custom_calls.register gives a target a meaning, or lower it without the call "
-        "(JAX: lowering_platforms=('refxla',) avoids a CPU's library)"
+        "(JAX: lowering_platforms=('neutral',) avoids a CPU's library)"
     )
 
 

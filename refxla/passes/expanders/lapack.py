@@ -69,9 +69,7 @@ def potrf(i: Instruction) -> Instruction:
         return b.tuple(a, b.full(0, i.shape.elements[1]))
     lower = letter(i, "uplo", "L") == "L"
     factor = _expanded(cholesky_expander.factor_of, make("cholesky", a, name=f"{i.name}.factor", lower=lower))
-    d = diagonal(b, factor)
-    d = b.real(d) if d.shape.element_type.is_complex else d
-    wrong = b.not_(b.compare(d, 0, direction="GT"))
+    wrong = cholesky_expander.wrong_pivots(b, factor)
     row, column = (b.iota(S32, a.shape.dimensions, a.shape.rank - n) for n in (2, 1))
     read = b.compare(row, column, direction="GE" if lower else "LE")
     return b.tuple(b.make("select", read, factor, a), _first(b, wrong))

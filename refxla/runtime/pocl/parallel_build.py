@@ -15,9 +15,10 @@ from typing import Any
 
 from ...codegen.opencl_program import Part
 from ...progress import stage
-from ..devices import Device, pocl_directory
-from . import builtins_library
+from ..devices import Device
+from . import builtins_library, platform
 from .compile_workers import HELPERS, Helper, Parts, libraries
+from .kernels import compiled
 
 LARGE = 250  # instructions of a program that has several parts, most likely
 _MOST = 4  # processes at a time: few programs have more parts
@@ -33,7 +34,7 @@ class Ahead:
 
     def __init__(self, device: Device) -> None:
         self.device, self.raw = device, device.runner
-        self._directory = pocl_directory() if device.platform == "Portable Computing Language" else None
+        self._directory = platform.directory() if device.platform == platform.NAME else None
         self._options = " ".join(device.target.build_options)
         paths = libraries() if self._directory is not None else None
         self._most = 0 if paths is None or processors() < 2 else min(processors(), _MOST)
@@ -67,8 +68,6 @@ class Ahead:
         What the helpers have done is opened here while they work; what they have not, this process compiles. Raises
         DeviceError with the compiler's log.
         """
-        from ..program_build import compiled
-
         for part in parts:
             self.take(part)
         self._parts.close()

@@ -1,0 +1,64 @@
+"""At which indices the members of a kernel are read: what decides how many times their code is written.
+
+A producer that is fused is written once for each index map at which its users read it. Equal maps have equal numbers:
+a map is the one its user is evaluated at, and what the user makes of it. A value that is read at two maps by a user which
+is itself read at two has four, so that the code of a chain of such users doubles with each of them
+(XLA: FusionNodeIndexingEvaluation).
+"""
+
+from refxla._core.graph cimport R_SAME
+
+cdef enum:  # steps that are no operation's own
+    SAME = 0    # the index is handed on
+    SCALAR = 1  # one element, which has one index: it is written once in each scope
+
+# Operations that hand an index on, and those whose operand is evaluated in the scope of the result. What any other
+# operation reads is behind a condition, or in a loop.
+cdef frozenset HANDED_ON = frozenset(("copy", "opt-barrier", "domain", "add-dependency"))
+cdef frozenset IN_SCOPE = frozenset(("broadcast", "reshape", "bitcast", "transpose", "slice", "reverse", "gather",
+                                     "dynamic-slice"))
+
+
+cdef class IndexMaps:
+    """The index maps of one graph. WRITTEN is the map of what a kernel writes, REDUCED that of what a reduction reads
+    (see the .pxd)."""
+
+    def __init__(self, Graph graph):
+        self.g = graph
+        self.numbers = {}
+        self.steps = {}
+        self.step = [-1] * len(graph.relation)
+        self.scope = [0, 1]
+
+    cdef int through(self, int map, int u, int e):
+        """The map at which node u, evaluated at a map, reads the operand of its edge e."""
+        cdef int step = self.step[e], number
+        if step < 0:
+            step = self.step[e] = self.step_of(u, e)
+        if step == SAME:
+            return map
+        key = (self.scope[map], SCALAR) if step == SCALAR else (map, step)
+        found = self.numbers.get(key)
+        if found is not None:
+            return found
+        number = self.numbers[key] = len(self.scope)
+        within = step == SCALAR or self.g.instructions[u][0].opcode in IN_SCOPE
+        self.scope.append(self.scope[map] if within else number)
+        return number
+
+    cdef int step_of(self, int u, int e):
+        i = self.g.instructions[u][0]
+        if self.g.elements[self.g.operand[e]] == 1:
+            return SCALAR
+        if self.g.relation[e] == R_SAME or i.opcode in HANDED_ON:
+            return SAME
+        key = (i.opcode, i.shape.dimensions if i.shape.is_array else ())
+        if i.opcode in ("broadcast", "transpose", "reverse"):
+            key += (tuple(i.dimensions),)
+        elif i.opcode in ("reshape", "bitcast"):
+            key += (i.operands[0].shape.dimensions,)
+        elif i.opcode == "slice":
+            key += (tuple((s.start, s.stride) for s in i.attributes["slice"]),)
+        else:
+            key = (u, e)
+        return self.steps.setdefault(key, len(self.steps) + 2)

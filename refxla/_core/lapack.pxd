@@ -1,0 +1,38 @@
+"""Routines of LAPACK on matrices that lie one behind another: what a library call of a plan runs."""
+
+from libc.stdint cimport int32_t, int64_t
+
+cdef enum:
+    MOST = 12  # operands and results
+
+
+# One routine on matrices of one shape. `one` does one matrix: `p` points to its operands, then its results; `work` is
+# memory of `scratch` bytes that no other thread uses.
+cdef struct Call:
+    int (*one)(Call* c, char** p, char* work) noexcept nogil
+    void* routine  # LAPACK's
+    int32_t m, n, k  # sizes, as the routine names them
+    int32_t size  # bytes of an element
+    int32_t part  # bytes of a real number of its precision: the same, or half of it
+    char flag[4]
+    int32_t lwork, lrwork, liwork  # elements of the routine's workspaces
+    int64_t at[6]  # where in the scratch memory things lie; each routine says what
+    int64_t scratch
+    int32_t count  # operands and results
+    int64_t bytes[MOST]  # of a matrix of each
+    int64_t missing[MOST]  # where in the scratch memory a result lies that nobody reads, or -1
+
+
+cdef class Routine:
+    cdef Call call
+
+    cdef int64_t place(self, int64_t bytes) except -1
+    cdef int64_t elements(self, double* first) except -1
+    cdef int32_t rounded_up(self, double count) except? -1
+
+# Run a call on `count` matrices from number `begin` on, whose first ones lie at `first`.
+cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil
+
+# Keep the library from using more than so many threads, until as many calls of `release_threads` have been made.
+cdef void hold_threads(int most) noexcept nogil
+cdef void release_threads() noexcept nogil

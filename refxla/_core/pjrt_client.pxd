@@ -1,0 +1,7 @@
+"""The client of PJRT's interface: devices, each with its memory."""
+
+from refxla._core.pjrt_objects cimport Device
+
+cdef int device_count
+cdef Device* device_of(int number) noexcept nogil  # NULL: there is none
+cdef void add_functions(void** functions) noexcept nogil

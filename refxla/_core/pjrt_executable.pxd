@@ -1,0 +1,35 @@
+"""The executables of PJRT's interface."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from refxla._core.pjrt_objects cimport Device
+
+# A compiled program: what is loaded and what is not are the same, with a reference for each handle.
+cdef struct Executable:
+    int64_t references
+    void* program  # the Python object that all of this was read from; a reference is owned
+    void* executor  # its Executor
+    int device_count
+    Device** devices  # those it runs on, row r those of replica r
+    size_t replicas, partitions
+    int parameter_count  # of a device
+    uint8_t* donated  # of each parameter: whether its memory may be taken
+    int result_count  # of a device
+    int* types  # of each result
+    size_t* ranks
+    int64_t* dimensions  # of all results, one behind another
+    size_t* bytes
+    const char** memory_kinds
+    size_t* memory_kind_sizes
+    void* properties  # of the cost analysis: named values
+    size_t property_count
+    int64_t memory[5]  # bytes of code, arguments, results, aliases, temporaries
+    const char* name
+    size_t name_size
+    const char* fingerprint
+    size_t fingerprint_size
+    uint8_t deleted
+    Executable* next  # of those whose end is to be made
+
+
+cdef void add_functions(void** functions) noexcept nogil

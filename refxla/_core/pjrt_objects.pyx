@@ -1,0 +1,542 @@
+# cython: cdivision=True, boundscheck=False, wraparound=False
+"""The errors, the event and the buffers of PJRT's interface (pjrt_interface.pxd), and the functions about them.
+
+Everything here is plain memory with counted references, and no function needs the GIL: JAX calls them from threads of
+its own, also while Python ends. The memory of arrays is the host's, of the pool that all results of refxla lie in.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, strlen
+
+from refxla._core.buffer_pool cimport give_back, obtain
+from refxla._core.pjrt_interface cimport *
+
+from refxla_spec.errors import InputError, InvalidProgramError, ParseError, UnsupportedError
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    static inline int64_t rx_count(int64_t* p, int64_t n) { return __atomic_add_fetch(p, n, __ATOMIC_SEQ_CST); }
+    static inline void rx_lock(uint8_t* p) { while (__atomic_test_and_set(p, __ATOMIC_ACQUIRE)) {} }
+    static inline void rx_unlock(uint8_t* p) { __atomic_clear(p, __ATOMIC_RELEASE); }
+    """
+    int64_t rx_count(int64_t*, int64_t) noexcept nogil
+    void rx_lock(uint8_t*) noexcept nogil
+    void rx_unlock(uint8_t*) noexcept nogil
+
+# HLO's names of the interface's element types, by their numbers there.
+TYPE_NAMES = (
+    None, "pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16", "c64", "c128",
+    "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "s4", "u4", "token", "s2", "u2", "f8e4m3",
+    "f8e3m4", "f8e8m0fnu", "f4e2m1fn",
+)  # fmt: skip
+_WIDE = {"s16": 2, "u16": 2, "f16": 2, "bf16": 2, "s32": 4, "u32": 4, "f32": 4, "c128": 16}
+
+cdef int _number
+for _number in range(TYPES):
+    _name = TYPE_NAMES[_number]
+    ELEMENT_BYTES[_number] = 0 if _name is None else _WIDE.get(_name, 8 if _name.endswith("64") else 1)
+
+cdef char _event = 0
+READY = &_event
+
+
+cdef int64_t add(int64_t* count, int64_t change) noexcept nogil:
+    return rx_count(count, change)
+
+
+# Errors --------------------------------------------------------------------------------------------------------------
+
+
+cdef Error* new_error(int code, const char* text, size_t size) noexcept nogil:
+    cdef Error* error = <Error*> malloc(sizeof(Error) + size)
+    if error == NULL:
+        return NULL
+    error.code, error.size, error.text = code, size, <char*> (error + 1)
+    memcpy(error.text, text, size)
+    return error
+
+
+cdef Error* plain_error(int code, const char* text) noexcept nogil:
+    return new_error(code, text, strlen(text))
+
+
+cdef Error* python_error(object error) noexcept:
+    cdef int code = INTERNAL
+    if isinstance(error, UnsupportedError):
+        code = UNIMPLEMENTED
+    elif isinstance(error, (InputError, InvalidProgramError, ParseError)):
+        code = INVALID_ARGUMENT
+    elif isinstance(error, MemoryError):
+        code = RESOURCE_EXHAUSTED
+    elif isinstance(error, KeyboardInterrupt):
+        code = CANCELLED
+    try:
+        text = str(error) or type(error).__name__
+        known = code == UNIMPLEMENTED or code == INVALID_ARGUMENT
+        message = (text if known else f"{type(error).__name__}: {text}").encode(errors="replace")
+        return new_error(code, message, len(message))
+    except BaseException:  # a signal handler's, or that of an error without a text
+        return plain_error(code, "an error whose text could not be read")
+
+
+cdef void error_destroy(SubjectArgs* args) noexcept nogil:
+    free(args.subject)
+
+
+cdef void error_message(TextArgs* args) noexcept nogil:
+    cdef Error* error = <Error*> args.subject
+    args.text, args.text_size = error.text, error.size
+
+
+cdef Error* error_code(IntArgs* args) noexcept nogil:
+    args.answer = (<Error*> args.subject).code
+    return NULL
+
+
+# The event -----------------------------------------------------------------------------------------------------------
+
+
+cdef Error* event_nothing(SubjectArgs* args) noexcept nogil:
+    """It is destroyed, awaited, or asked for its error."""
+    return NULL
+
+
+cdef Error* event_is_ready(BoolArgs* args) noexcept nogil:
+    args.answer = 1
+    return NULL
+
+
+cdef Error* event_on_ready(OnReadyArgs* args) noexcept nogil:
+    args.callback(NULL, args.argument)
+    return NULL
+
+
+# Memory of arrays ----------------------------------------------------------------------------------------------------
+
+
+cdef Storage* new_storage(size_t size) noexcept nogil:
+    cdef Storage* storage = <Storage*> malloc(sizeof(Storage))
+    if storage == NULL:
+        return NULL
+    storage.references, storage.bytes, storage.on_delete = 1, size, NULL
+    storage.data = obtain(size, &storage.order)
+    if storage.data == NULL:
+        free(storage)
+        return NULL
+    return storage
+
+
+cdef void hold(Storage* storage) noexcept nogil:
+    rx_count(&storage.references, 1)
+
+
+cdef void drop(Storage* storage) noexcept nogil:
+    if storage == NULL or rx_count(&storage.references, -1) > 0:
+        return
+    if storage.on_delete != NULL:
+        storage.on_delete(storage.data, storage.on_delete_argument)
+    elif storage.order >= 0:
+        give_back(storage.data, storage.order)
+    free(storage)
+
+
+# Buffers -------------------------------------------------------------------------------------------------------------
+
+
+cdef Buffer* new_buffer(
+    Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank
+) noexcept nogil:
+    cdef int n
+    cdef Buffer* buffer = <Buffer*> malloc(sizeof(Buffer) + 2 * rank * sizeof(int64_t))
+    if buffer == NULL:
+        return NULL
+    buffer.references, buffer.outside, buffer.lock = 1, 0, 0
+    buffer.storage, buffer.kept, buffer.device = storage, NULL, device
+    buffer.element_type, buffer.rank = element_type, rank
+    buffer.dimensions = <int64_t*> (buffer + 1)
+    buffer.minor_to_major = buffer.dimensions + rank
+    buffer.bytes = ELEMENT_BYTES[element_type]
+    for n in range(rank):
+        buffer.dimensions[n] = dimensions[n]
+        buffer.minor_to_major[n] = rank - 1 - n
+        buffer.bytes *= dimensions[n]
+    return buffer
+
+
+cdef Storage* storage_of(Buffer* buffer) noexcept nogil:
+    rx_lock(&buffer.lock)
+    cdef Storage* storage = buffer.storage
+    if storage != NULL:
+        hold(storage)
+    rx_unlock(&buffer.lock)
+    return storage
+
+
+cdef void delete_buffer(Buffer* buffer) noexcept nogil:
+    rx_lock(&buffer.lock)
+    cdef Storage* storage = buffer.storage
+    buffer.storage = NULL
+    rx_unlock(&buffer.lock)
+    drop(storage)
+
+
+cdef void destroy_buffer(Buffer* buffer) noexcept nogil:
+    if buffer == NULL or rx_count(&buffer.references, -1) > 0:
+        return
+    drop(buffer.storage)
+    drop(buffer.kept)
+    free(buffer)
+
+
+cdef Error* deleted() noexcept nogil:
+    return plain_error(INVALID_ARGUMENT, "the array was deleted or donated")
+
+
+cdef Error* no_memory() noexcept nogil:
+    return plain_error(RESOURCE_EXHAUSTED, "no memory for an array of this size")
+
+
+cdef Error* buffer_destroy(SubjectArgs* args) noexcept nogil:
+    destroy_buffer(<Buffer*> args.subject)
+    return NULL
+
+
+cdef Error* buffer_element_type(IntArgs* args) noexcept nogil:
+    args.answer = (<Buffer*> args.subject).element_type
+    return NULL
+
+
+cdef Error* buffer_dimensions(ListArgs* args) noexcept nogil:
+    args.items, args.count = (<Buffer*> args.subject).dimensions, (<Buffer*> args.subject).rank
+    return NULL
+
+
+cdef Error* buffer_dynamic_dimensions(ListArgs* args) noexcept nogil:
+    args.items, args.count = NULL, 0
+    return NULL
+
+
+cdef Error* buffer_layout(LayoutArgs* args) noexcept nogil:
+    cdef Buffer* buffer = <Buffer*> args.subject
+    args.layout.kind = TILED
+    args.layout.layout.tiled.minor_to_major = buffer.minor_to_major
+    args.layout.layout.tiled.rank = buffer.rank
+    args.layout.layout.tiled.tiles = NULL
+    args.layout.layout.tiled.tile_ranks = NULL
+    args.layout.layout.tiled.tile_count = 0
+    return NULL
+
+
+cdef Error* buffer_size(LongArgs* args) noexcept nogil:
+    args.answer = (<Buffer*> args.subject).bytes
+    return NULL
+
+
+cdef Error* buffer_device(PointerArgs* args) noexcept nogil:
+    args.answer = (<Buffer*> args.subject).device
+    return NULL
+
+
+cdef Error* buffer_memory(PointerArgs* args) noexcept nogil:
+    args.answer = (<Buffer*> args.subject).device.memory
+    return NULL
+
+
+cdef Error* buffer_delete(SubjectArgs* args) noexcept nogil:
+    delete_buffer(<Buffer*> args.subject)
+    return NULL
+
+
+cdef Error* buffer_is_deleted(BoolArgs* args) noexcept nogil:
+    args.answer = (<Buffer*> args.subject).storage == NULL
+    return NULL
+
+
+cdef Error* buffer_is_on_cpu(BoolArgs* args) noexcept nogil:
+    args.answer = 1
+    return NULL
+
+
+cdef Error* buffer_ready_event(PointerArgs* args) noexcept nogil:
+    args.answer = READY
+    return NULL
+
+
+cdef Error* buffer_pointer(PointerArgs* args) noexcept nogil:
+    """Where the array lies. Who has it counted as read from outside may have it after a deletion, too."""
+    cdef Buffer* buffer = <Buffer*> args.subject
+    cdef Storage* storage
+    rx_lock(&buffer.lock)
+    storage = buffer.storage if buffer.storage != NULL else buffer.kept
+    args.answer = NULL if storage == NULL else storage.data
+    rx_unlock(&buffer.lock)
+    return deleted() if storage == NULL else NULL
+
+
+cdef Error* buffer_read_outside(SubjectArgs* args) noexcept nogil:
+    cdef Buffer* buffer = <Buffer*> args.subject
+    cdef bint gone
+    rx_lock(&buffer.lock)
+    gone = buffer.storage == NULL and buffer.kept == NULL
+    if not gone:
+        buffer.outside += 1
+        if buffer.kept == NULL:
+            buffer.kept = buffer.storage
+            hold(buffer.kept)
+    rx_unlock(&buffer.lock)
+    if gone:
+        return deleted()
+    rx_count(&buffer.references, 1)
+    return NULL
+
+
+cdef Error* buffer_read_no_more(SubjectArgs* args) noexcept nogil:
+    cdef Buffer* buffer = <Buffer*> args.subject
+    cdef Storage* storage = NULL
+    rx_lock(&buffer.lock)
+    buffer.outside -= 1
+    if buffer.outside == 0:
+        storage, buffer.kept = buffer.kept, NULL
+    rx_unlock(&buffer.lock)
+    drop(storage)
+    destroy_buffer(buffer)
+    return NULL
+
+
+cdef Error* copied(Buffer* buffer, Device* device, void** answer) noexcept nogil:
+    """A copy on a device. Devices of the host share its memory, but a donation may overwrite one and not the other."""
+    cdef Storage* source = storage_of(buffer)
+    cdef Storage* target
+    if source == NULL:
+        return deleted()
+    target = new_storage(buffer.bytes)
+    if target != NULL:
+        memcpy(target.data, source.data, buffer.bytes)
+    drop(source)
+    return given(target, device, buffer.element_type, buffer.dimensions, buffer.rank, answer)
+
+
+cdef Error* given(
+    Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank, void** answer
+) noexcept nogil:
+    """Answer with a buffer that takes over the storage, which may be NULL for want of memory."""
+    cdef Buffer* buffer
+    if storage == NULL:
+        return no_memory()
+    buffer = new_buffer(storage, device, element_type, dimensions, rank)
+    if buffer == NULL:
+        drop(storage)
+        return no_memory()
+    answer[0] = buffer
+    return NULL
+
+
+cdef Error* buffer_copy_to_device(TargetArgs* args) noexcept nogil:
+    return copied(<Buffer*> args.subject, <Device*> args.target, &args.answer)
+
+
+cdef Error* buffer_copy_to_memory(TargetArgs* args) noexcept nogil:
+    return copied(<Buffer*> args.subject, <Device*> (<Memory*> args.target).devices[0], &args.answer)
+
+
+# To and from arrays of the host --------------------------------------------------------------------------------------
+
+
+cdef bint is_dense(const int64_t* strides, const int64_t* dimensions, int rank, int64_t item) noexcept nogil:
+    """Whether elements lie one behind the other in row-major order."""
+    cdef int n
+    for n in range(rank - 1, -1, -1):
+        if dimensions[n] != 1 and strides[n] != item:
+            return False
+        item *= dimensions[n]
+    return True
+
+
+cdef void copy_strided(
+    char* target, const int64_t* target_strides, const char* source, const int64_t* source_strides,
+    const int64_t* dimensions, int rank, int64_t item,
+) noexcept nogil:
+    """Copy elements of `item` bytes, whose places in both arrays have strides in bytes; NULL: dense, row-major."""
+    cdef int64_t n, target_step, source_step
+    cdef int d
+    if rank == 0:
+        memcpy(target, source, item)
+        return
+    target_step = source_step = item
+    for d in range(1, rank):
+        target_step *= dimensions[d]
+        source_step *= dimensions[d]
+    if target_strides != NULL:
+        target_step = target_strides[0]
+    if source_strides != NULL:
+        source_step = source_strides[0]
+    for n in range(dimensions[0]):
+        copy_strided(
+            target + n * target_step, NULL if target_strides == NULL else target_strides + 1,
+            source + n * source_step, NULL if source_strides == NULL else source_strides + 1,
+            dimensions + 1, rank - 1, item,
+        )
+
+
+cdef Error* client_buffer_from_host(FromHostArgs* args) noexcept nogil:
+    """A copy, whatever the caller promises: JAX promises to leave all arrays of the user's alone, who does not."""
+    cdef Device* device = <Device*> args.device
+    cdef Storage* storage
+    cdef size_t size
+    cdef int n, rank = <int> args.rank
+    if args.memory != NULL:
+        device = <Device*> (<Memory*> args.memory).devices[0]
+    if args.element_type <= 0 or args.element_type >= TYPES:
+        return plain_error(UNIMPLEMENTED, "refxla has no arrays of this element type")
+    size = ELEMENT_BYTES[args.element_type]
+    for n in range(rank):
+        size *= args.dimensions[n]
+    storage = new_storage(size)
+    if storage != NULL and size:
+        if args.stride_count == 0 or is_dense(args.strides, args.dimensions, rank, ELEMENT_BYTES[args.element_type]):
+            memcpy(storage.data, args.data, size)
+        else:
+            copy_strided(
+                <char*> storage.data, NULL, <const char*> args.data, args.strides, args.dimensions, rank,
+                ELEMENT_BYTES[args.element_type],
+            )
+    args.event = READY
+    return given(storage, device, args.element_type, args.dimensions, rank, &args.buffer)
+
+
+cdef Error* client_uninitialized_buffer(UninitializedArgs* args) noexcept nogil:
+    cdef Device* device = <Device*> args.device
+    cdef size_t size
+    cdef int n
+    if args.memory != NULL:
+        device = <Device*> (<Memory*> args.memory).devices[0]
+    if args.element_type <= 0 or args.element_type >= TYPES:
+        return plain_error(UNIMPLEMENTED, "refxla has no arrays of this element type")
+    size = ELEMENT_BYTES[args.element_type]
+    for n in range(<int> args.rank):
+        size *= args.dimensions[n]
+    return given(new_storage(size), device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
+
+
+cdef Error* client_view(ViewArgs* args) noexcept nogil:
+    """Somebody's array as a buffer: dense, row-major, aligned to its elements."""
+    cdef Device* device = <Device*> args.device
+    cdef size_t item
+    cdef Storage* storage
+    cdef int n
+    if args.size >= sizeof(ViewArgs) and args.memory != NULL:
+        device = <Device*> (<Memory*> args.memory).devices[0]
+    if args.element_type <= 0 or args.element_type >= TYPES:
+        return plain_error(UNIMPLEMENTED, "refxla has no arrays of this element type")
+    item = ELEMENT_BYTES[args.element_type]
+    if item and <uintptr_t> args.data % item:
+        return plain_error(INVALID_ARGUMENT, "the array is not aligned to the size of its elements: copy it")
+    if args.layout != NULL and not is_row_major(args.layout, args.dimensions, <int> args.rank, item):
+        return plain_error(INVALID_ARGUMENT, "the array is not dense and row-major: copy it")
+    storage = <Storage*> malloc(sizeof(Storage))
+    if storage == NULL:
+        return no_memory()
+    storage.references, storage.data, storage.order, storage.bytes = 1, args.data, -1, item
+    for n in range(<int> args.rank):
+        storage.bytes *= args.dimensions[n]
+    storage.on_delete, storage.on_delete_argument = args.on_delete, args.on_delete_argument
+    return given(storage, device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
+
+
+cdef bint is_row_major(MemoryLayout* layout, const int64_t* dimensions, int rank, int64_t item) noexcept nogil:
+    cdef int n
+    if layout.kind == STRIDES:
+        return is_dense(layout.layout.strided.strides, dimensions, rank, item)
+    if layout.layout.tiled.tile_count or layout.layout.tiled.rank != <size_t> rank:
+        return False
+    for n in range(rank):
+        if layout.layout.tiled.minor_to_major[n] != rank - 1 - n:
+            return False
+    return True
+
+
+cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
+    cdef Buffer* buffer = <Buffer*> args.buffer
+    cdef int64_t item = <int64_t> ELEMENT_BYTES[buffer.element_type]
+    cdef int64_t step = item
+    cdef Storage* storage
+    cdef int64_t strides[64]
+    cdef const int64_t* wanted
+    cdef int n
+    cdef int64_t d
+    if args.target == NULL:
+        args.target_size = buffer.bytes
+        return NULL
+    if args.target_size < buffer.bytes:
+        return plain_error(INVALID_ARGUMENT, "the array does not fit where it is to be copied")
+    storage = storage_of(buffer)
+    if storage == NULL:
+        return deleted()
+    if args.layout == NULL or is_row_major(args.layout, buffer.dimensions, buffer.rank, item):
+        memcpy(args.target, storage.data, buffer.bytes)
+    elif buffer.bytes:
+        wanted = args.layout.layout.strided.strides
+        if args.layout.kind == TILED:
+            if args.layout.layout.tiled.tile_count or args.layout.layout.tiled.rank != <size_t> buffer.rank or buffer.rank > 64:
+                drop(storage)
+                return plain_error(UNIMPLEMENTED, "an array is copied to the host in dense layouts alone")
+            for n in range(buffer.rank):
+                d = args.layout.layout.tiled.minor_to_major[n]
+                strides[d] = step
+                step *= buffer.dimensions[d]
+            wanted = strides
+        copy_strided(<char*> args.target, wanted, <const char*> storage.data, NULL, buffer.dimensions, buffer.rank, item)
+    drop(storage)
+    args.event = READY
+    return NULL
+
+
+cdef Error* buffer_raw_to_host(RawToHostArgs* args) noexcept nogil:
+    cdef Buffer* buffer = <Buffer*> args.buffer
+    cdef Storage* storage
+    if args.offset < 0 or args.count < 0 or args.offset + args.count > <int64_t> buffer.bytes:
+        return plain_error(INVALID_ARGUMENT, "these bytes lie outside of the array")
+    storage = storage_of(buffer)
+    if storage == NULL:
+        return deleted()
+    memcpy(args.target, <char*> storage.data + args.offset, args.count)
+    drop(storage)
+    args.event = READY
+    return NULL
+
+
+cdef void add_functions(void** functions) noexcept nogil:
+    functions[ERROR_DESTROY] = <void*> error_destroy
+    functions[ERROR_MESSAGE] = <void*> error_message
+    functions[ERROR_GET_CODE] = <void*> error_code
+    functions[EVENT_DESTROY] = <void*> event_nothing
+    functions[EVENT_IS_READY] = <void*> event_is_ready
+    functions[EVENT_ERROR] = <void*> event_nothing
+    functions[EVENT_AWAIT] = <void*> event_nothing
+    functions[EVENT_ON_READY] = <void*> event_on_ready
+    functions[BUFFER_DESTROY] = <void*> buffer_destroy
+    functions[BUFFER_ELEMENT_TYPE] = <void*> buffer_element_type
+    functions[BUFFER_DIMENSIONS] = <void*> buffer_dimensions
+    functions[BUFFER_UNPADDED_DIMENSIONS] = <void*> buffer_dimensions
+    functions[BUFFER_DYNAMIC_DIMENSION_INDICES] = <void*> buffer_dynamic_dimensions
+    functions[BUFFER_GET_MEMORY_LAYOUT] = <void*> buffer_layout
+    functions[BUFFER_ON_DEVICE_SIZE_IN_BYTES] = <void*> buffer_size
+    functions[BUFFER_DEVICE] = <void*> buffer_device
+    functions[BUFFER_MEMORY] = <void*> buffer_memory
+    functions[BUFFER_DELETE] = <void*> buffer_delete
+    functions[BUFFER_IS_DELETED] = <void*> buffer_is_deleted
+    functions[BUFFER_COPY_TO_DEVICE] = <void*> buffer_copy_to_device
+    functions[BUFFER_COPY_TO_MEMORY] = <void*> buffer_copy_to_memory
+    functions[BUFFER_TO_HOST_BUFFER] = <void*> buffer_to_host
+    functions[BUFFER_COPY_RAW_TO_HOST] = <void*> buffer_raw_to_host
+    functions[BUFFER_IS_ON_CPU] = <void*> buffer_is_on_cpu
+    functions[BUFFER_READY_EVENT] = <void*> buffer_ready_event
+    functions[BUFFER_UNSAFE_POINTER] = <void*> buffer_pointer
+    functions[BUFFER_OPAQUE_DEVICE_MEMORY_DATA_POINTER] = <void*> buffer_pointer
+    functions[BUFFER_INCREASE_EXTERNAL_REFERENCE_COUNT] = <void*> buffer_read_outside
+    functions[BUFFER_DECREASE_EXTERNAL_REFERENCE_COUNT] = <void*> buffer_read_no_more
+    functions[CLIENT_BUFFER_FROM_HOST_BUFFER] = <void*> client_buffer_from_host
+    functions[CLIENT_CREATE_UNINITIALIZED_BUFFER] = <void*> client_uninitialized_buffer
+    functions[CLIENT_CREATE_VIEW_OF_DEVICE_BUFFER] = <void*> client_view

@@ -1,0 +1,437 @@
+"""What the elements of a fusion read and store, as data: loads of inputs at symbolic indices, and the questions asked
+of indices on the way.
+
+An emitter decides by these whether memory is read along or across, whether a result is only moved, where loops are
+split. They follow from the index maps of the members (index_maps.py) and need no code. Values of which there is no C
+yet, such as the start of a dynamic-slice, are symbols (`index_expression.symbol`), so that no emitter prints them.
+
+    pattern = AccessPattern(fusion)
+    pattern.store(output, (i, j))
+    pattern.accesses, pattern.stores
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from refxla_spec.module import Instruction, Window
+
+from ..ir.literals import is_splat
+from ..ir.plan import Fusion
+from . import index_maps
+from .element_rules import Request, Rule, run_rule
+from .index_expression import Index, linearize, symbol
+from .index_maps import Condition, Indices, Start
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load of the element `indices` of an input, at `position` in memory, under a name of its own.
+
+    `conditional` says that it stands under an if, or in a loop inside of the element on whose variable it depends: so
+    that it is not one load for each element.
+    """
+
+    instruction: Instruction
+    indices: Indices
+    position: Index
+    conditional: bool
+    name: str
+
+    def mapped(self, index: Callable[[Index], Index]) -> Access:
+        """The same load with each index replaced."""
+        return replace(self, indices=tuple(map(index, self.indices)), position=index(self.position))
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store to an output at `position` in memory; `value` is the name of what is stored, such as a load."""
+
+    instruction: Instruction
+    position: Index
+    value: str
+
+    def mapped(self, index: Callable[[Index], Index]) -> Store:
+        """The same store with its index replaced."""
+        return replace(self, position=index(self.position))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The computation of an element of an elementwise member."""
+
+    instruction: Instruction
+    indices: Indices
+    conditional: bool
+
+    def mapped(self, index: Callable[[Index], Index]) -> Call:
+        """The same call with each index replaced."""
+        return replace(self, indices=tuple(map(index, self.indices)))
+
+
+Found = TypeVar("Found", Access, Store, Call)
+
+
+class AccessPattern:
+    """The loads, stores and tests of the elements that were asked for, each once in a scope, as code computes them.
+
+    accesses   loads of inputs, in order
+    stores     stores of outputs, in order
+    tests      (index, bound): what was asked of an index, whether it is at least the bound
+    starts     the symbols of start indices that the program computes, by name, each after those that it depends on
+    calls      elementwise operations that `notes` accepts: those that others take first
+    iterations of the loops inside one element, about: what it costs
+    divisions  divisions of indices in the code
+    """
+
+    def __init__(self, fusion: Fusion, notes: Callable[[Instruction], bool] = lambda i: False) -> None:
+        self._inputs = frozenset(fusion.inputs)
+        self._notes = notes
+        self.accesses: list[Access] = []
+        self.stores: list[Store] = []
+        self.tests: list[tuple[Index, int]] = []
+        self.starts: dict[str, Start] = {}
+        self.calls: list[Call] = []
+        self.iterations = 1
+        self.divisions = 0
+        self._counters: set[str] = set()
+        self._symbols = 0
+        self._values: list[dict[Hashable, Any]] = [{}]
+        self._conditions = 0
+
+    def value(self, instruction: Instruction, indices: Sequence[Index]) -> Any:
+        """Notes what the element takes; returns a name of its value, that of a load if it is what was loaded, or for
+        an instruction with several results a tuple of names.
+
+        Raises UnsupportedError for an operation that has no elementwise form.
+        """
+
+        def request() -> Rule:
+            return (yield instruction, tuple(indices))
+
+        return self._run(request())
+
+    def store(self, instruction: Instruction, indices: Sequence[Index], value: Any = None) -> None:
+        """Notes that the element is stored: its own value, or the one given."""
+        value = self.value(instruction, indices) if value is None else value
+        position = linearize(indices, instruction.shape.dimensions)
+        self.divisions += position.divisions
+        self.stores.append(Store(instruction, position, value))
+
+    def start_indices(self, starts: Sequence[Start]) -> list[Index]:
+        """Symbols for start indices, whose values are read."""
+
+        def rule() -> Rule:
+            return (yield from self._starts(starts))
+
+        return cast("list[Index]", self._run(rule()))
+
+    def _run(self, rule: Rule) -> Any:
+        return run_rule(rule, self._rule, self._recall, self._remember)
+
+    def _remember(self, request: Request, answer: Any) -> None:
+        self._values[-1][request] = answer
+
+    def _recall(self, request: Hashable) -> Any:
+        for values in reversed(self._values):
+            if request in values:
+                return values[request]
+        return None
+
+    def _rule(self, instruction: Instruction, indices: Indices) -> Rule:
+        if instruction.shape.is_array and not instruction.shape.size:
+            return self._nothing()
+        if instruction in self._inputs:
+            return self._load(instruction, indices)
+        source = index_maps.SOURCES.get(instruction.opcode)
+        if source is not None:
+            return self._through(instruction.operands[0], source(instruction, indices))
+        rule = _RULES.get(instruction.opcode)
+        if rule is not None:
+            return rule(self, instruction, indices)
+        index_maps.require_elements(instruction)
+        return self._elementwise(instruction, indices)
+
+    def _computed(self) -> str:
+        """The name of a value that no other element has."""
+        self._symbols += 1
+        return f"value{self._symbols}"
+
+    def _nothing(self) -> Rule:
+        return "0"
+        yield  # a rule that asks for nothing is a generator, too
+
+    def _load(self, instruction: Instruction, indices: Indices) -> Rule:
+        position = linearize(indices, instruction.shape.dimensions)
+        self.divisions += position.divisions
+        name = f"load{len(self.accesses)}"
+        conditional = self._conditions > 0 or not self._counters.isdisjoint(position.variables)
+        self.accesses.append(Access(instruction, indices, position, conditional, name))
+        return name
+        yield
+
+    def _through(self, operand: Instruction, indices: Indices) -> Rule:
+        return (yield operand, indices)
+
+    def _elementwise(self, i: Instruction, indices: Indices) -> Rule:
+        values = []
+        for operand in i.operands:
+            values.append((yield operand, index_maps.elementwise_operand(operand, indices)))
+        if self._notes(i):
+            self.calls.append(Call(i, indices, self._conditions > 0))
+        return values[0] if _is_identity(i) else self._computed()
+
+    def symbol(self, prefix: str, low: int, high: int) -> Index:
+        """A new symbol with that range."""
+        self._symbols += 1
+        return symbol(f"{prefix}{self._symbols}", low, high)
+
+    def _starts(self, starts: Sequence[Start]) -> Rule:
+        found = []
+        for s in starts:
+            found.append((yield from self._start(s)))
+        return found
+
+    def _start(self, s: Start) -> Rule:
+        value = yield s.value, s.indices
+        key = (value, s.value.shape.element_type.name, s.limit)
+        known = self._recall(key)
+        if known is None:
+            known = self.symbol("start", 0, max(0, s.limit))
+            self.starts |= dict.fromkeys(known.variables, s)
+            self._values[-1][key] = known
+        return known
+
+    @contextmanager
+    def _scope(self, conditional: bool = False) -> Iterator[None]:
+        self._values.append({})
+        self._conditions += conditional
+        try:
+            yield
+        finally:
+            self._values.pop()
+            self._conditions -= conditional
+
+    def _loop(self, size: int, scopes: ExitStack) -> Index:
+        """The index of a loop inside the element, whose body lasts as long as the scopes."""
+        self.iterations *= max(size, 1)
+        index = self.symbol("loop", 0, max(size - 1, 0))
+        self._counters |= index.variables
+        scopes.enter_context(self._scope())
+        return index
+
+    def _ask(self, conditions: Sequence[Condition]) -> bool | None:
+        """Whether conditions hold, None if code has to test it."""
+        self.tests += [(c.index, c.bound) for c in conditions if c.relation != "=="]
+        asked: dict[tuple[str, Index, int], int] = {}  # and how many divisions each takes
+        for c in conditions:
+            found = c.simplified
+            if found is False:
+                return False
+            if found is not True:
+                index, bound = found
+                asked[c.relation, index, bound] = index.divisions
+        self.divisions += sum(asked.values())
+        return None if asked else True
+
+    def _guard(self, conditions: Sequence[Condition], scopes: ExitStack) -> None:
+        if self._ask(conditions) is not True:
+            scopes.enter_context(self._scope(conditional=True))
+
+    def _window(self, window: Window, placing: Sequence[Index], sizes: Sequence[int], descending: bool,
+                scopes: ExitStack) -> tuple[list[Index], list[Index]]:  # fmt: skip
+        """(elements of the window, positions in the array), in loops over the window's elements on the array."""
+        elements, positions = [], []
+        for w, o, size in zip(window, placing, sizes, strict=True):
+            k = self._loop(w.size, scopes)
+            k = w.size - 1 - k if descending else k
+            conditions, at = index_maps.window_position(w, o, k, size)
+            self._guard(conditions, scopes)
+            elements.append(k)
+            positions.append(at)
+        return elements, positions
+
+
+def _is_identity(i: Instruction) -> bool:
+    """Whether the value of an elementwise operation is that of its operand, as it is."""
+    source, result = i.operands[0].shape.element_type, i.shape.element_type
+    return source is result and (i.opcode == "convert" or (i.opcode == "real" and not source.is_complex))
+
+
+_Rule = Callable[[AccessPattern, Instruction, Indices], Rule]
+_RULES: dict[str, _Rule] = {}
+
+
+def _enter(rule: _Rule) -> _Rule:
+    """Enters a rule into the table under the opcode that its name spells."""
+    _RULES[rule.__name__[1:].replace("_", "-")] = rule
+    return rule
+
+
+@_enter
+def _constant(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    values = np.asarray(i.attributes["literal"])
+    if not is_splat(values):
+        position = linearize(indices, i.shape.dimensions)
+        p.divisions += position.divisions * (1 if values.dtype.kind in "iu" else max(0, values.size - 1))
+        return p._computed()
+    return f"literal {values.flat[0]!r}"
+    yield
+
+
+@_enter
+def _iota(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    p.divisions += indices[i.attributes["iota_dimension"]].divisions
+    return p._computed()
+    yield
+
+
+@_enter
+def _pad(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    operand, padding = i.operands
+    conditions, source = index_maps.pad(i, indices)
+    inside = p._ask(conditions)
+    if inside is True:
+        return (yield operand, source)
+    outside = yield padding, ()
+    if inside is False:
+        return outside
+    with p._scope(conditional=True):
+        yield operand, source
+    return p._computed()
+
+
+@_enter
+def _concatenate(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    pieces = index_maps.concatenate(i, indices)
+    if len(pieces) == 1:
+        return (yield pieces[0].operand, pieces[0].indices)
+    (axis,) = i.attributes["dimensions"]
+    for n, piece in enumerate(pieces):
+        if n < len(pieces) - 1:
+            p._ask([Condition(indices[axis], "<", piece.end)])
+        with p._scope(conditional=True):
+            yield piece.operand, piece.indices
+    return p._computed()
+
+
+@_enter
+def _dynamic_slice(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    starts = yield from p._starts(index_maps.slice_starts(i))
+    return (yield i.operands[0], index_maps.shifted(indices, starts))
+
+
+@_enter
+def _dynamic_update_slice(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    operand, update = i.operands[:2]
+    starts = yield from p._starts(index_maps.update_starts(i))
+    conditions, source = index_maps.updated(i, indices, starts)
+    inside = p._ask(conditions)
+    if inside is not None:
+        return (yield (update, source) if inside else (operand, indices))
+    with p._scope(conditional=True):
+        known = []
+        for x, n in zip(source, update.shape.dimensions, strict=True):
+            if x.low < 0 or x.high >= n:
+                p.divisions += x.divisions
+                x = p.symbol("inside", 0, n - 1)
+            known.append(x)
+        yield update, tuple(known)
+    with p._scope(conditional=True):
+        yield operand, indices
+    return p._computed()
+
+
+@_enter
+def _gather(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    starts = []
+    for d, start in index_maps.gather_starts(i, indices):
+        starts.append((d, (yield from p._start(start))))
+    return (yield i.operands[0], index_maps.gathered(i, indices, starts))
+
+
+@_enter
+def _get_tuple_element(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    values = yield i.operands[0], indices
+    return values[i.attributes["index"]]
+
+
+@_enter
+def _tuple(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    values = []
+    for operand in i.operands:
+        values.append((yield operand, indices))
+    return tuple(values)
+
+
+@_enter
+def _bitcast_convert(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    if i.operands[0].shape.element_type.bits > i.shape.element_type.bits:
+        p.divisions += indices[-1].divisions
+    for source in index_maps.bitcast_operands(i, indices):
+        yield i.operands[0], source
+    return p._computed()
+
+
+@_enter
+def _dot(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    with ExitStack() as scopes:
+        terms = [p._loop(size, scopes) for size in index_maps.dot_terms(i)]
+        left, right = index_maps.dot_operands(i, indices, terms)
+        yield i.operands[0], left
+        yield i.operands[1], right
+    return p._computed()
+
+
+@_enter
+def _convolution(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    n, window = i.attributes["dim_labels"], i.attributes.get("window", ())
+    with ExitStack() as scopes:
+        placing = [indices[d] for d in n.output_spatial]
+        sizes = [i.operands[0].shape.dimensions[d] for d in n.input_spatial]
+        elements, positions = p._window(window, placing, sizes, False, scopes)
+        feature = p._loop(index_maps.convolution_terms(i)[-1], scopes)
+        left, right = index_maps.convolution_operands(i, indices, elements, positions, feature)
+        yield i.operands[0], left
+        yield i.operands[1], right
+    return p._computed()
+
+
+@_enter
+def _reduce_window(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    count = len(i.operands) // 2
+    operands, inits = i.operands[:count], i.operands[count:]
+    for init in inits:
+        yield init, ()
+    running = index_maps.cumulative(i)
+    with ExitStack() as scopes:
+        sizes, backward = operands[0].shape.dimensions, running is not None and running[1]
+        _, positions = p._window(i.window, indices, sizes, backward, scopes)
+        for operand in operands:
+            yield operand, tuple(positions)
+    return tuple(p._computed() for _ in operands) if i.shape.is_tuple else p._computed()
+
+
+@_enter
+def _select_and_scatter(p: AccessPattern, i: Instruction, indices: Indices) -> Rule:
+    operand, source, init = i.operands
+    sizes = operand.shape.dimensions
+    yield init, ()
+    with ExitStack() as scopes:
+        placing = []
+        for w, x, count in zip(i.window, indices, source.shape.dimensions, strict=True):
+            number = p._loop(index_maps.most_placings(w), scopes)
+            conditions, o = index_maps.covering_placing(w, x, number, count)
+            p._guard(conditions, scopes)
+            placing.append(o)
+        with ExitStack() as inner:
+            _, positions = p._window(i.window, placing, sizes, False, inner)
+            yield operand, tuple(positions)
+            p.divisions += linearize(positions, sizes).divisions
+        yield source, tuple(placing)
+    p.divisions += linearize(indices, sizes).divisions
+    return p._computed()

@@ -1,0 +1,35 @@
+"""What a reducer is, and the types in which sums and the like are accumulated."""
+
+from __future__ import annotations
+
+from refxla_spec.module import Computation
+from refxla_spec.types import ELEMENT_TYPES
+
+_COMMUTATIVE = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+
+def binary_opcode(computation: Computation) -> str | None:
+    """The opcode of a computation of two parameters that is one commutative operation on them, or None."""
+    root = computation.root
+    operands = {o for o in root.operands if o.opcode == "parameter"}
+    is_one = root.opcode in _COMMUTATIVE and len(operands) == len(computation.parameters) == 2
+    return root.opcode if is_one else None
+
+
+def accumulator_types(computation: Computation) -> tuple[str, ...]:
+    """The types in which a reducer's results are accumulated: f32 for sums and products of narrower floats."""
+    root = computation.root
+    results = root.operands if root.opcode == "tuple" else [root]
+    names = tuple(r.shape.element_type.name for r in results)
+    wide = binary_opcode(computation) in ("add", "multiply") and is_narrow(names[0])
+    return ("f32",) if wide else names
+
+
+def contraction_type(result: str) -> str:
+    """The type in which a dot or convolution with that result type accumulates."""
+    return "f32" if is_narrow(result) else result
+
+
+def is_narrow(name: str) -> bool:
+    """Whether values of a type are floating-point numbers narrower than f32, which are computed in f32."""
+    return ELEMENT_TYPES[name].is_float and ELEMENT_TYPES[name].bits < 32

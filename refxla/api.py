@@ -1,0 +1,107 @@
+"""`refxla.compile`: a program in any form, or a function of a framework, to something that is called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, overload
+
+from refxla_spec.errors import InputError
+from refxla_spec.leniency import reading
+from refxla_spec.module import Module
+
+from .compiler.driver import Compiled, Reference, compile_module
+from .compiler.options import Options
+from .frontends import compile_function, load
+from .runtime.devices import Device
+
+
+@overload
+def compile(
+    source: Module | str | bytes | bytearray | memoryview | Path,
+    *,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
+    lenient: bool = False,
+    elided: str | None = None,
+    linear_algebra: str | None = None,
+) -> Compiled | Reference: ...
+
+
+@overload
+def compile(
+    source: object,
+    *arguments: object,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
+    lenient: bool = False,
+    elided: str | None = None,
+    static_argnums: int | Collection[int] = (),
+    static_argnames: str | Collection[str] = (),
+    linear_algebra: str | None = None,
+) -> Any: ...
+
+
+def compile(
+    source: object,
+    *arguments: object,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
+    lenient: bool = False,
+    elided: str | None = None,
+    static_argnums: int | Collection[int] = (),
+    static_argnames: str | Collection[str] = (),
+    linear_algebra: str | None = None,
+) -> Any:
+    """Compile a program for an OpenCL device.
+
+    `source` is an HLO program: text, a serialized HloModuleProto, the path of a file with either, or a Module. Or it is
+    StableHLO, which jaxlib converts: text, bytecode, a portable artifact, the path of a file with one of them, or a
+    jax.export.Exported. The result is a Compiled; it is called with the flattened arrays of the parameters and gives
+    the array, or the tuple of arrays, of the result.
+
+    Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable),
+    compiled for example `arguments` or at its first call. The result takes and gives what the function does; in a class
+    it is a method, and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are
+    named in `static_argnums` (by their places) or `static_argnames` are part of the program by their values.
+
+    `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
+    None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in
+    passes/pipeline.py, "fusion" among them), to find a fault. `tune` measures, on the device, how each matrix product
+    and convolution is best cut into blocks, which takes some ten seconds for each that was not measured before; what is
+    found is kept on disk. The results are the same bits with it and without. `winograd` lets convolutions with windows
+    of 3 x 3 be computed in tiles where that is quicker: the same bits on every device, but not those of the
+    convolution, whose bound on the error is another then (docs/library.md). `linear_algebra` says who computes
+    decompositions and triangular systems on a CPU: "library" is LAPACK, as SciPy has it, whose bits may differ from one
+    machine to another; "expanded" are kernels like all others, slower, with the same bits on every device. None takes
+    what REFXLA_LINEAR_ALGEBRA says, or the library. Devices with memory of their own always have the kernels. The
+    reference takes no notice of the three.
+
+    `lenient` passes over attributes, and fields of protos, that are not known here and say nothing, with a warning.
+    `elided` ("zeros" or "random") says what takes the place of constants that a dump shortens to `{...}`.
+
+    Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.
+    """
+    options = Options.of(device, without, tune, winograd, lenient, linear_algebra)
+    if isinstance(source, (Module, str, bytes, bytearray, memoryview, Path)):
+        if arguments:
+            raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
+        if static_argnums != () or static_argnames != ():
+            raise InputError("an HLO program has arrays as its arguments, and none of them is static")
+        with reading(lenient):
+            module = (
+                source
+                if isinstance(source, Module)
+                else load(source if isinstance(source, (str, Path)) else bytes(source), lenient, elided=elided)
+            )
+            return compile_module(module, options)
+    if elided is not None:
+        raise InputError("only the text of an HLO program can have elided constants; leave `elided` out")
+    static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return compile_function(source, arguments, {k: v for k, v in static.items() if v != ()}, options)

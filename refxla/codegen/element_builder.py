@@ -1,0 +1,122 @@
+"""What the rules of single elements write C with: variables, loops, literals, scalar computations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Computation, Instruction
+
+from ..analysis import sign_analysis
+from ..analysis.element_rules import Rule
+from ..analysis.index_expression import Index, constant, variable
+from ..analysis.index_maps import THROUGH, Start
+from ..ir.plan import Fusion
+from . import scalar
+from .c_block import Block, Names
+
+
+def type_name(instruction: Instruction) -> str:
+    """The name of the element type of an array instruction."""
+    return instruction.shape.element_type.name
+
+
+class ElementBuilder:
+    """C variables for elements of the members of a fusion. `starts` are those of indices that the program computes."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.members = frozenset(fusion.instructions)
+        self.names = Names()
+        self.starts: set[str] = set()
+        self._counters: set[str] = set()  # the variables of loops inside of one element
+
+    def assign(self, name: str, expression: str, block: Block, changes: bool = False) -> str:
+        """Declares a variable that holds an element of type `name`; returns its name."""
+        variable_name = self.names.fresh()
+        block.line(f"{'' if changes else 'const '}{scalar.register_type(name)} {variable_name} = {expression};")
+        return variable_name
+
+    def declare(self, name: str, block: Block) -> str:
+        """Declares a variable for an element of type `name` without a value; returns its name."""
+        variable_name = self.names.fresh()
+        block.line(f"{scalar.register_type(name)} {variable_name};")
+        return variable_name
+
+    def loop(
+        self, size: int, block: Block, prefix: str = "k", unroll: bool = False
+    ) -> tuple[Index, AbstractContextManager[None]]:
+        """(index, scope) of a loop over 0..size-1; a loop of one iteration is a bare scope.
+
+        `unroll` writes it out when it is compiled, so that the loop around it can become a vector's.
+        """
+        name = self.names.fresh(prefix)
+        self._counters.add(name)
+        head = f"for (int {name} = 0; {name} < {size}; ++{name})" if size != 1 else ""
+        if unroll and head:
+            block.line("#pragma unroll")
+        return variable(name, 0, max(size - 1, 0)), block.scope(head)
+
+    def start(self, s: Start, block: Block) -> Rule:
+        """The start index, as an Index (use `yield from`)."""
+        value, element_type = (yield s.value, s.indices), type_name(s.value)
+        if s.limit <= 0:
+            return constant(0)
+        key = ("start", value, element_type, s.limit)
+        known = block.recall(key)
+        if known is None:
+            known = self.clamped(value, element_type, s.limit, block)
+            self.starts |= known.variables
+            block.remember(key, known)
+        return known
+
+    def clamped(self, value: str, element_type: str, limit: int, block: Block) -> Index:
+        """A C value of that type, clamped into 0..limit, as an index."""
+        name = self.names.fresh("s")
+        low = "" if element_type.startswith("u") else f"{value} < 0 ? 0 : "
+        bound = f"{limit}" if limit < _largest(element_type) else None
+        high = f"{value} > {bound} ? {bound} : " if bound else ""
+        block.line(f"const int {name} = (int)({low}{high}{value});")
+        return variable(name, 0, limit)
+
+    def apply(self, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
+        """The results of a scalar computation on C variables, one for each of its parameters."""
+        values: dict[Instruction, str | tuple[str, ...]] = {}
+        for i in computation.instructions:
+            operands = [values[o] for o in i.operands]
+            if i.opcode == "parameter":
+                values[i] = args[i.attributes["number"]]
+            elif i.opcode == "constant":
+                values[i] = self.literal(type_name(i), i.attributes["literal"], block)
+            elif i.opcode == "tuple":
+                values[i] = tuple(operands)
+            elif i.opcode == "get-tuple-element":
+                values[i] = operands[0][i.attributes["index"]]
+            elif i.opcode in THROUGH or i.opcode in ("broadcast", "reshape", "bitcast", "transpose", "reverse"):
+                values[i] = operands[0]
+            else:
+                values[i] = self.scalar(i, operands, block)
+        root = values[computation.root]
+        return root if isinstance(root, tuple) else (root,)
+
+    def literal(self, name: str, value: Any, block: Block) -> str:
+        """The C literal of a value of type `name`, or a variable that holds it."""
+        text = scalar.literal(name, np.asarray(value)[()])
+        return self.assign(name, text, block) if name in ("c64", "c128") else text
+
+    def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
+        """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
+        types = [type_name(o) for o in i.operands]
+        try:
+            opcode = sign_analysis.form(i, self.members)
+            text = scalar.expression(opcode, types, type_name(i), args, i.attributes)
+        except UnsupportedError as e:
+            raise UnsupportedError(f"{i.name}: {e}") from None
+        return text if text in args else self.assign(type_name(i), text, block)
+
+
+def _largest(element_type: str) -> int:
+    bits = int(element_type[1:])
+    return 2 ** (bits - 1) - 1 if element_type[0] == "s" else 2**bits - 1

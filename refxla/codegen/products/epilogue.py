@@ -1,0 +1,21 @@
+"""The outputs of a product's fusion, computed from the elements of its hero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.index_expression import Index, delinearize, linearize
+from ...ir.plan import Fusion
+from ..c_block import Block
+from ..elemental_ir_emitter import ElementalIrEmitter
+
+
+def store_outputs(fusion: Fusion, e: ElementalIrEmitter, indices: Sequence[Index], block: Block) -> None:
+    """Stores the outputs, elementwise in the hero or reshapes of what is, at the hero's element of these indices."""
+    assert fusion.hero is not None
+    dimensions = fusion.hero.shape.dimensions
+    for output in fusion.outputs:
+        own = indices
+        if output.shape.dimensions != dimensions:
+            own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
+        e.store(output, own, block)

@@ -1,0 +1,149 @@
+"""A contraction as a matrix product, as data: what every part of the product's emitter reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from refxla_spec.module import Instruction
+
+from ...analysis.access_patterns import Access
+from ...analysis.contraction_order import segment_terms
+from ...analysis.index_expression import Index, variable
+from ...device.description import Target
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import ElementalIrEmitter
+from ..kernel_arguments import inputs_of
+from .micro_kernel import Loop
+from .packing import direct_access
+from .prepacked_constants import can_prepack
+from .window_loop import WindowLoop
+
+Indices = tuple[Index, ...]
+
+
+class ContractionDimensions(Protocol):
+    """A contraction as matrix product: its sizes, and the indices of lhs for g, m and k."""
+
+    groups: int
+    m: int
+    n: int
+    k: int
+    terms: Sequence[int]  # the sizes that k counts
+
+    def left(self, g: Index, m: Index, k: Index) -> Indices: ...
+    def right(self, g: Index, k: Index, n: Index) -> Indices: ...
+
+
+class Rows(Protocol):
+    """Where the rows of the left side lie. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
+
+    step: int  # elements from one term to the next
+    blocks: int  # into which k falls
+    most_terms: int  # in a block
+    least_terms: int  # in a run (at the end of a block there may be fewer)
+    element: str  # the C type of the elements
+    local: bool  # whether each item copies its rows, block by block, to private memory
+
+    def pointer(self) -> Instruction | Argument:
+        """The input that holds them, or the argument that a copy of them is. Not for what is `local`."""
+
+    def inputs(self) -> list[Instruction]:
+        """The inputs that `pack` reads."""
+
+    def pack(self, block: Block, e: ElementalIrEmitter, most: int, terms: str) -> tuple[str, ...]:
+        """Copies the `rows` rows from first_row on, at most that many, of the block that is open to array `strips`.
+        Returns the texts of the functions that do it."""
+
+    def private_elements(self, rows: int) -> int:
+        """The elements of `strips` for that many rows."""
+
+    def stage(self) -> Kernel | None:
+        """The kernel that fills the scratch memory."""
+
+    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        """Declares what block `number` of k needs; returns its first term and the number of its terms."""
+
+    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        """Declares what the rows first, first + 1, ... of pointer `source` need."""
+
+    def window_loop(self, loop: Loop) -> WindowLoop | None:
+        """The function that takes a tile through a block in several runs, by `call`; None where there is one."""
+
+    def call(self, window_loop: WindowLoop, right: str, fresh: str) -> str:
+        """The statement that calls it: from the panel at `right`, with what WindowLoop.call takes as `fresh`."""
+
+    def run(self, rows: int) -> tuple[list[str], str]:
+        """Of the one run the pointers to the rows and the number of terms."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows of the left side that lie evenly: from row number `first` on at C pointer `left`, `row` elements apart; or
+    in strips, if `strip` is not 0 (see Tiles)."""
+
+    left: str
+    row: int
+    strip: int = 0
+    first: str = "0"
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction as matrix product, for each of `groups`; `name` is the accumulation type.
+
+    `right(g, k, n)` gives the indices of the right operand, `result(g, m, n)` those of the hero and the C condition
+    under which that element exists (True: always).
+    """
+
+    fusion: Fusion
+    target: Target
+    name: str
+    groups: int
+    m: int
+    n: int
+    k: int
+    rows: Rows
+    right_operand: Instruction
+    right: Callable[[Index, Index, Index], Indices]
+    result: Callable[[Index, Index, Index], tuple[Indices, bool | str]]
+    terms: Sequence[int]  # the sizes that k counts
+    right_matrix: Callable[[np.ndarray], np.ndarray]  # the right operand's value, as [group, k, n]
+    shared: int = 1  # so many neighbouring groups have one right side
+    whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
+    lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie behind pointer `source`
+
+    @property
+    def right_is_invariant(self) -> bool:
+        """Whether the right side is the same at every call, or in every iteration of the enclosing loop, so that its
+        panels are made once."""
+        invariant = set(self.fusion.loop_invariant)
+        loop_invariant = bool(invariant) and set(inputs_of(self.fusion, [self.right_operand])) <= invariant
+        return loop_invariant or self.right_prepacked
+
+    @cached_property
+    def right_prepacked(self) -> bool:
+        """Whether the right side is a constant, whose panels are part of the plan."""
+        return not self.whole and can_prepack(self.fusion, self.right_operand, self.name)
+
+    @property
+    def segment(self) -> int:
+        """The terms of a segment, 0 where a sum is one chain (contraction_order.py): parts of complex terms go in
+        pairs."""
+        return 2 * segment_terms(self.k // 2, self.whole) if self.whole else segment_terms(self.k, self.name)
+
+    @property
+    def opens(self) -> bool:
+        """Whether blocks of k may end within a segment."""
+        return self.segment > 0 and self.rows.blocks > 1 and self.rows.most_terms % self.segment > 0
+
+    def right_access(self) -> Access | None:
+        """The Access of the right side as plain loads, in variables g, k and n, or None."""
+        if self.whole:
+            return None
+        g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
+        return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)

@@ -1,0 +1,282 @@
+"""Column reductions: the results follow each other in memory, the elements behind a result do not.
+
+A unit of work is a strip of columns, each with an accumulator. It goes through the reduced indices in row-major order:
+
+    for each reduced group
+        for each column of the strip
+            accumulate
+    combine the partial results, where the reduced indices are split
+    store the results; then go over the strip again for outputs as large as the operand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, constant, variable
+from ...device.description import LINE
+from .accumulators import Accumulators, declare, finished, initial_values
+from .kernel_body import KernelBody
+from .output_buffers import OutputBuffers
+from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
+from .schedule import UNSPECIFIED, CachedOperand, Pass, Position, Vector
+from .software_prefetch import prefetch
+from .unit_emitter import UnitEmitter
+
+BUFFERED_ROWS = 8  # that are computed before they are written: reading what was just stored is slow
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """The columns `first` ... `end` - 1, both C expressions, of `size` in all."""
+
+    first: str
+    end: str
+    size: int
+
+    @property
+    def first_index(self) -> Index:
+        return constant(0) if self.first == "0" else variable(self.first, 0, self.size - 1)
+
+    @property
+    def count(self) -> str:
+        """The number of columns, as C."""
+        return self.end if self.first == "0" else f"{self.end} - {self.first}"
+
+    def offset(self, column: Index) -> str:
+        """The number of a column in the strip, as C."""
+        return str(column) if self.first == "0" else f"{column} - {self.first}"
+
+
+class ColumnReduction(UnitEmitter):
+    """Writes the kernel of a column reduction."""
+
+    def __init__(self, body: KernelBody) -> None:
+        super().__init__(body)
+        self._buffers = OutputBuffers(body)
+        self._strip = _Strip("0", str(self.schedule.inner_size), self.schedule.inner_size)
+        self._totals: list[Accumulators] = []  # of the passes so far
+        self._initial: dict[Instruction, Sequence[str]] = {}  # initial values that are not part of the totals yet
+
+    def declare_arrays(self) -> None:
+        self._buffers.declare()
+
+    def emit_unit(self, unit: Index, partial: Index) -> None:
+        strips = -(-self.schedule.inner_size // self.order.strip)
+        at = self.schedule.kept_position(unit // strips, self.schedule.groups(reduced=False)[:-1])
+        if strips > 1:
+            self._declare_strip(unit % strips, strips)
+        for step in self.schedule.passes:
+            if self.schedule.sequential_partials:
+                totals = self._accumulate_all_partials(step, at)
+            else:
+                totals = self._accumulate_unit(step, at, partial)
+            self._finish(step, totals)
+        if self.dataflow.results:
+            with self._each_column() as column:
+                position = {**at, self.schedule.inner: column}
+                self.bind_results(position)
+                self.store_results(position)
+        if self.schedule.non_temporal:
+            self._emit_buffered_second_pass(at)
+        elif self.dataflow.second_pass_outputs:
+            self._emit_second_pass(at)
+
+    def bind_results(self, at: Position) -> None:
+        offset = self._strip.offset(at[self.schedule.inner])
+        for t in self._totals:
+            values: Sequence[str] = t.at(offset)
+            if t.reduce in self._initial:
+                values = finished(self.body, t.reduce, self._initial[t.reduce], values)
+            self.bind(t.reduce, at, values)
+
+    def cached_place(self, cached: CachedOperand, at: Position) -> str:
+        assert cached.output is not None  # arrays cache rows alone
+        if cached.output not in self._buffers:
+            return self.memory_place(cached.output, at)
+        (rows,) = self.schedule.groups(reduced=True)
+        return self._buffers.place(cached.output, at[rows], at[self.schedule.inner] - self._strip.first_index)
+
+    # The strip of a unit.
+
+    def _declare_strip(self, number: Index, strips: int) -> None:
+        """Declares where the strip with that number of a row begins and ends."""
+        size, strip = self.schedule.inner_size, self.order.strip
+        self.block.line(f"int begin = {number * strip};")
+        end = f"begin + {strip}"
+        if self.schedule.non_temporal:  # the last strip overlaps the one before, so that no strip has fewer columns
+            self.block.line(f"begin = begin < {size - strip} ? begin : {size - strip};")
+        elif size % strip:
+            end = f"{end} < {size} ? {end} : {size}"
+        self.block.line(f"const int end = {end};")
+        self._strip = _Strip("begin", "end", size)
+        if self.schedule.non_temporal:
+            # Whether the item has written no strip directly before this one in the same rows, and writes none after it.
+            cut = size % strip > 0
+            overlaps = f" || {number} == {strips - 1}" if cut else ""
+            self.block.line(f"const int starts = unit == {self.body.first_unit} || {number} == 0{overlaps};")
+            self.block.line(f"const int ends = unit + 1 == {self.body.last_unit} || {number} >= {strips - 1 - cut};")
+
+    def _each_column(self) -> AbstractContextManager[Index]:
+        """A loop over the columns of the strip; gives the index of one."""
+        return self.body.vector_loop(self._strip.first, self._strip.end, self._strip.size)
+
+    def _each_total(self) -> AbstractContextManager[Index]:
+        """A loop over the columns of the strip; gives the number of one in the strip."""
+        return self.body.vector_loop("0", self._strip.count, self.order.strip)
+
+    @contextmanager
+    def _each_padded_column(self, vector: Vector) -> Iterator[tuple[Index, Index, str]]:
+        """A loop over all accumulators of the strip in whole vectors; gives the number of one, its column, and the C
+        condition for that there is such a column ("" where there always is)."""
+        s, strip = self.schedule, self._strip
+        with self.body.padded_lanes(self.order.strip, vector) as lane:
+            padded = s.accumulators > self.order.strip
+            if strip.first == "0":
+                yield lane, lane, f"{lane} < {self.order.strip}" if padded else ""
+                return
+            name = self.body.fresh("column")
+            self.block.line(f"const long {name} = {strip.first} + {lane};")
+            short = strip.size % self.order.strip and not s.non_temporal
+            yield lane, variable(name, 0, strip.size - 1), f"{name} < {strip.end}" if short or padded else ""
+
+    @contextmanager
+    def _each_stored_column(self) -> Iterator[Index]:
+        """A loop over the columns of the strip, in whole vectors where they are padded."""
+        if self.schedule.vector_columns == 1:
+            with self._each_column() as column:
+                yield column
+            return
+        with ExitStack() as scopes:
+            _, column, mask = scopes.enter_context(self._each_padded_column(UNSPECIFIED))
+            if mask:
+                scopes.enter_context(self.block.scope(f"if ({mask})"))
+            yield column
+
+    # Passes over a strip.
+
+    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+        """A pass over the strip, or over this item's part of it, after which the last item goes on alone."""
+        split = self.schedule.partials > 1
+        partials = declare_partials(self.body, step.reduces) if split else {}
+        in_workspace = split and self._accumulates_in_workspace()
+        totals = self._declare_filled(step, partials if in_workspace else {})
+        self._accumulate(step, at, totals, partial)
+        if split:
+            totals = combine_partials(self.body, totals, partials, self._each_total, in_workspace)
+        return totals
+
+    def _accumulates_in_workspace(self) -> bool:
+        """Whether the accumulators of an item are its partial results in the workspace, which saves copying them: where
+        they are no registers, and no two items write to the same line of a cache."""
+        return self.schedule.vector_columns == 1 and self.order.strip % LINE == 0 and self.schedule.target.clang
+
+    def _accumulate_all_partials(self, step: Pass, at: Position) -> list[Accumulators]:
+        """A pass over the strip that computes its partial results one after the other."""
+        count = self.schedule.accumulators
+        totals = self._declare_filled(step, {})
+        with sequential_partials(self.body) as number:
+            own = [declare(self.body, r, count) for r in step.reduces]
+            self._accumulate(step, at, own, variable(number, 0, self.order.partials - 1))
+            for total, part in zip(totals, own, strict=True):
+                add_partial(self.body, number, total, part, self._each_total)
+        return totals
+
+    def _declare_filled(self, step: Pass, partials: dict[Instruction, tuple[str, ...]]) -> list[Accumulators]:
+        """Declares the accumulators of all reduces of a pass, as this item's `partials` where those are given, and
+        fills them in one loop: clang takes milliseconds for each."""
+        count, fills, totals = self.schedule.accumulators, [], []
+
+        def fill(name: str, array: str, start: str) -> None:
+            fills.append(f"{array}[l] = {start};")
+
+        for r in step.reduces:
+            arrays = [f"{p} + partial * {count}" for p in partials.get(r, ())]
+            totals.append(declare(self.body, r, count, fill, arrays))
+        self.block.line(f"for (int l = 0; l < {count}; ++l) {{ {' '.join(fills)} }}")
+        return totals
+
+    def _accumulate(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
+        """The loops of a pass over the strip."""
+        s, inner = self.schedule, self.schedule.inner
+        *outer, rows = s.groups(reduced=True)
+        with ExitStack() as scopes:
+            position = dict(at)
+            for n in outer:
+                bounds = self.partial_range(n, self.order.groups[n].size, partial)
+                position[n] = scopes.enter_context(self.body.loop(n, bounds))
+
+            def emit_rows(row: Index, count: int) -> None:
+                places = [{**position, rows: row + k} for k in range(count)]
+                for place in places:  # what is broadcast along the columns, once for a strip
+                    self.evaluate_broadcasts(0, place)
+                self._prefetch(step, [{**p, inner: self._strip.first_index} for p in places])
+                if s.vector_columns > 1:
+                    with self._each_padded_column(step.vector) as (lane, column, mask):
+                        self.accumulate_element(step, totals, {**places[0], inner: column}, lane, mask)
+                    return
+                with self._each_column() as column:
+                    for place in places:
+                        offset = self._strip.offset(column)
+                        self.accumulate_element(step, totals, {**place, inner: column}, offset)
+
+            size = self.order.groups[rows].size
+            self.unrolled_loop(self.partial_range(rows, size, partial), size, emit_rows)
+
+    def _prefetch(self, step: Pass, places: Sequence[Position]) -> None:
+        """Prefetches for rows of the strip that are accumulated together; of whole rows, which follow each other, at
+        once."""
+        strip = self.order.strip
+        if self.order.has_strips and (self.schedule.non_temporal or len(places) > 1):
+            for place in places:
+                prefetch(self.body, step, place, strip)
+        elif self.schedule.non_temporal or len(places) > 1:
+            prefetch(self.body, step, places[0], len(places) * strip)
+
+    def _finish(self, step: Pass, totals: Sequence[Accumulators]) -> None:
+        """The initial values enter, and totals are rounded to the results' types: in a loop, if the operand is read
+        again, or else where the results are stored."""
+        self._totals += totals
+        self._initial |= {t.reduce: initial_values(self.body, t.reduce) for t in totals}
+        if not self.dataflow.second_pass_outputs and step is self.schedule.passes[-1]:
+            return
+        with self._each_column() as column:
+            for t in totals:
+                places = t.at(self._strip.offset(column))
+                values = finished(self.body, t.reduce, self._initial[t.reduce], places)
+                for place, value in zip(places, values, strict=True):
+                    if place != value:
+                        self.block.line(f"{place} = {value};")
+        self._initial = {}
+
+    # The second pass.
+
+    def _emit_second_pass(self, at: Position) -> None:
+        with ExitStack() as scopes:
+            position = dict(at)
+            for n in self.schedule.groups(reduced=True):
+                position[n] = scopes.enter_context(self.body.loop(n))
+            column = scopes.enter_context(self._each_stored_column())
+            self.store_second_pass_element({**position, self.schedule.inner: column})
+
+    def _emit_buffered_second_pass(self, at: Position) -> None:
+        """A few rows at a time are computed in the buffers, then written."""
+        (rows,), inner, fresh = self.schedule.groups(reduced=True), self.schedule.inner, self.body.fresh
+        begin, end, name, size = fresh("b"), fresh("e"), fresh("r"), self.order.groups[rows].size
+        row, first = variable(name, 0, size - 1), self._strip.first_index
+        starts, ends = ("starts", "ends") if self.order.has_strips else (f"{name} == 0", f"{name} == {size - 1}")
+        with self.block.scope(f"for (int {begin} = 0; {begin} < {size}; {begin} += {BUFFERED_ROWS})"):
+            last = f"{begin} + {BUFFERED_ROWS}"
+            self.block.line(f"const int {end} = {last} < {size} ? {last} : {size};")
+            each_row = f"for (int {name} = {begin}; {name} < {end}; ++{name})"
+            with self.block.scope(each_row), self._each_stored_column() as column:
+                self._buffers.redirect(row, column - first)
+                self.store_second_pass_element({**at, rows: row, inner: column})
+            self._buffers.restore()
+            with self.block.scope(each_row):
+                for store in self.second_pass_stores({**at, rows: row, inner: first}):
+                    self._buffers.write(store, row, starts, ends)

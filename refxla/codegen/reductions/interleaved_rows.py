@@ -1,0 +1,75 @@
+"""Row reductions whose rows lie in several pieces, with the pieces of neighbouring rows beside each other in memory.
+
+A unit of work is a few neighbouring rows. For each position in the outer reduced groups, it accumulates one piece of
+every row, so that memory is read in order; meanwhile the accumulators of the other rows are kept in an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from ...analysis.index_expression import Index, constant, variable
+from .accumulators import Accumulators, declare
+from .row_reduction import RowReduction
+from .schedule import Pass
+
+
+class InterleavedRowReduction(RowReduction):
+    """Writes the kernel of a row reduction that accumulates several rows alternately."""
+
+    def emit_unit(self, unit: Index, partial: Index) -> None:
+        s, count = self.schedule, self.schedule.interleaved_rows
+        (step,), kept, rows = s.passes, s.groups(reduced=False), self.order.groups[-2].size
+        units = -(-rows // count)
+        outside = s.kept_position(unit // units, kept[:-1])
+        first, limit = self.body.fresh("first"), str(count)
+        self.block.line(f"const int {first} = {(unit % units) * count};")
+        if rows % count:
+            limit = self.body.fresh("count")
+            self.block.line(f"const int {limit} = {rows} - {first} < {count} ? {rows} - {first} : {count};")
+        saved = [declare(self.body, r, count * self.order.lanes) for r in step.reduces]
+
+        with ExitStack() as scopes:
+            piece = dict(outside)
+            for n in s.groups(reduced=True)[:-1]:
+                piece[n] = scopes.enter_context(self.body.loop(n))
+            with self._each_row(first, limit) as (k, row):
+                own = self._restored(step, saved, k)
+                at = {**piece, s.inner - 1: row}
+                self.evaluate_broadcasts(0, at)
+                self.accumulate_contiguous(step, at, own, constant(0))
+                self._copy(step, own, saved, k, save=True)
+
+        with self._each_row(first, limit) as (k, row):
+            own = self._restored(step, saved, k)
+            at = {**outside, s.inner - 1: row}
+            self.evaluate_broadcasts(0, at)
+            self.combine_all_lanes(step, own)
+            self.finish_row(step, own, at)
+            self.store_results(at)
+
+    @contextmanager
+    def _each_row(self, first: str, limit: str) -> Iterator[tuple[str, Index]]:
+        """A loop over the rows of the unit; gives the number of a row in the unit, as C, and its index in its group."""
+        k, row = self.body.fresh("k"), self.body.fresh("row")
+        with self.block.scope(f"for (int {k} = 0; {k} < {limit}; ++{k})"):
+            self.block.line(f"const int {row} = {first} + {k};")
+            yield k, variable(row, 0, self.order.groups[-2].size - 1)
+
+    def _restored(self, step: Pass, saved: Sequence[Accumulators], k: str) -> list[Accumulators]:
+        """The accumulators of a row, with their saved values."""
+        own = [self.declare_lanes(r) for r in step.reduces]
+        self._copy(step, own, saved, k, save=False)
+        return own
+
+    def _copy(
+        self, step: Pass, own: Sequence[Accumulators], saved: Sequence[Accumulators], k: str, *, save: bool
+    ) -> None:
+        """Copies the accumulators of a row to the array of those of all rows, or from it."""
+        lanes = self.order.lanes
+        for accumulators, array in zip(own, saved, strict=True):
+            for n in range(len(accumulators.names)):
+                with self.body.lanes(lanes, step.vector) as lane:
+                    here, there = accumulators.at(lane)[n], array.at(f"{k} * {lanes} + {lane}")[n]
+                    self.block.line(f"{there} = {here};" if save else f"{here} = {there};")

@@ -1,0 +1,184 @@
+"""Row reductions: the elements behind a result follow each other in memory.
+
+A unit of work is a row. Its lanes are accumulated side by side, and combined when the row has ended:
+
+    for each reduced group outside of the innermost one
+        for each chunk of as many elements as there are lanes
+            for each lane
+                accumulate
+    combine the lanes; then the partial results, where the row is split
+    store the results; then go over the row again for outputs as large as the operand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, constant, variable
+from .. import scalar
+from ..element_builder import type_name
+from ..loops import non_temporal_stores
+from .accumulators import Accumulators, declare, finished, initial_values, starts_neutral, types
+from .kernel_body import KernelBody
+from .lane_reduction import combine_lanes, fill_lanes
+from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
+from .schedule import CachedOperand, Pass, Position
+from .software_prefetch import prefetch
+from .unit_emitter import UnitEmitter
+
+WRITTEN_OUT = 8  # elements of a row, below which they are written out one by one
+
+
+class RowReduction(UnitEmitter):
+    """Writes the kernel of a row reduction."""
+
+    def __init__(self, body: KernelBody) -> None:
+        super().__init__(body)
+        self._cache_arrays: dict[Instruction, str] = {}
+
+    def declare_arrays(self) -> None:
+        for c in self.schedule.cached:
+            if c.output is None:
+                name = self._cache_arrays[c.instruction] = self.body.fresh("row")
+                c_type = scalar.register_type(type_name(c.instruction))
+                self.block.line(f"{c_type} {name}[{self.schedule.inner_size}];")
+
+    def emit_unit(self, unit: Index, partial: Index) -> None:
+        at = self.schedule.kept_position(unit, self.schedule.groups(reduced=False))
+        self.evaluate_broadcasts(0, at)
+        for step in self.schedule.passes:
+            if self.schedule.sequential_partials:
+                totals = self._accumulate_all_partials(step, at)
+            else:
+                totals = self._accumulate_unit(step, at, partial)
+            self.finish_row(step, totals, at)
+        self.store_results(at)
+        if self.dataflow.second_pass_outputs:
+            self._emit_second_pass(at)
+
+    def bind_results(self, at: Position) -> None:
+        """(They are bound once for the whole row.)"""
+
+    def cached_place(self, cached: CachedOperand, at: Position) -> str:
+        if cached.output is None:
+            return f"{self._cache_arrays[cached.instruction]}[{at[self.schedule.inner]}]"
+        return self.memory_place(cached.output, at)
+
+    # Passes over a row.
+
+    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+        """A pass over the row, or over this item's part of it, after which the last item goes on alone."""
+        split = self.schedule.partials > 1
+        partials = declare_partials(self.body, step.reduces) if split else {}
+        totals = [self.declare_lanes(r) for r in step.reduces]
+        self._accumulate(step, at, totals, partial)
+        self.combine_all_lanes(step, totals)
+        if split:
+            totals = combine_partials(self.body, totals, partials, _only_lane, in_workspace=False)
+        return totals
+
+    def _accumulate_all_partials(self, step: Pass, at: Position) -> list[Accumulators]:
+        """A pass over the row that computes its partial results one after the other."""
+        totals = [self.declare_lanes(r) for r in step.reduces]
+        with sequential_partials(self.body) as number:
+            own = [self.declare_lanes(r) for r in step.reduces]
+            self._accumulate(step, at, own, variable(number, 0, self.order.partials - 1))
+            for total, part in zip(totals, own, strict=True):
+                combine_lanes(self.body, part, step.vector)
+                add_partial(self.body, number, total, part, _only_lane)
+        return totals
+
+    def declare_lanes(self, reduce: Instruction) -> Accumulators:
+        """Declares the accumulators of a row."""
+
+        def fill(name: str, array: str, start: str) -> None:
+            if not self.schedule.single_chunk:
+                fill_lanes(self.body, name, array, start)
+
+        return declare(self.body, reduce, self.order.lanes, fill)
+
+    def combine_all_lanes(self, step: Pass, totals: Sequence[Accumulators]) -> None:
+        """The totals of all lanes go to the first ones."""
+        for t in totals:
+            combine_lanes(self.body, t, step.vector)
+
+    def finish_row(self, step: Pass, totals: Sequence[Accumulators], at: Position) -> None:
+        """Binds the results of a pass, and evaluates what is broadcast along the row and needs them."""
+        initial = [initial_values(self.body, t.reduce) for t in totals]
+        for t, own in zip(totals, initial, strict=True):
+            values = finished(self.body, t.reduce, own, t.at("0"))
+            if not starts_neutral(t.reduce):
+                values = [
+                    self.elements.assign(name, v, self.block) for name, v in zip(types(t.reduce), values, strict=True)
+                ]
+            self.bind(t.reduce, at, values)
+        self.evaluate_broadcasts(step.number + 1, at)
+
+    def _accumulate(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
+        """The loops of a pass over the row."""
+        with ExitStack() as scopes:
+            position = dict(at)
+            for n in self.schedule.groups(reduced=True)[:-1]:
+                bounds = self.partial_range(n, self.order.groups[n].size, partial)
+                position[n] = scopes.enter_context(self.body.loop(n, bounds))
+            self.accumulate_contiguous(step, position, totals, partial)
+
+    def accumulate_contiguous(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
+        """A contiguous piece of the row, in chunks of as many elements as there are lanes, and what remains."""
+        s, inner, lanes = self.schedule, self.schedule.inner, self.order.lanes
+        chunks, tail = divmod(s.inner_size, lanes)
+
+        def emit_chunks(chunk: Index, count: int) -> None:
+            prefetch(self.body, step, {**at, inner: chunk * lanes}, count * lanes)
+            with self.body.lanes(lanes, step.vector) as lane:
+                for k in range(count):
+                    position = {**at, inner: (chunk + k) * lanes + lane}
+                    self.accumulate_element(step, totals, position, lane, is_first=s.single_chunk)
+
+        if lanes == 1 and self.order.partials == 1 and chunks < WRITTEN_OUT:
+            for k in range(chunks):  # so that clang can make a vector of several rows
+                emit_chunks(constant(k), 1)
+        else:
+            self.unrolled_loop(self.partial_range(inner, chunks, partial), chunks, emit_chunks)
+        if not tail:
+            return
+        with ExitStack() as scopes:
+            if self.order.partials > 1 and self.order.split_group == inner:
+                scopes.enter_context(self.block.scope(f"if ({partial} == {self.order.partials - 1})"))
+            masked = tail > 1 and step.masked_tail
+            loop = self.body.padded_lanes(tail, step.vector) if masked else self.body.lanes(tail)
+            lane = scopes.enter_context(loop)
+            mask = f"{lane} < {tail}" if masked else ""
+            self.accumulate_element(step, totals, {**at, inner: lane + chunks * lanes}, lane, mask)
+
+    def _emit_second_pass(self, at: Position) -> None:
+        inner = self.schedule.inner
+        if not self.schedule.non_temporal:
+            with ExitStack() as scopes:
+                position = dict(at)
+                for n in self.schedule.groups(reduced=True):
+                    position[n] = scopes.enter_context(self.body.loop(n))
+                self.store_second_pass_element(position)
+            return
+
+        def at_column(name: str) -> Position:
+            return {**at, inner: variable(name, 0, self.schedule.inner_size - 1)}
+
+        bounds = "int", "0", str(self.schedule.inner_size)
+        pieces = non_temporal_stores.pieces(
+            self.elements,
+            self.block,
+            bounds,
+            self.dataflow.second_pass_outputs,
+            lambda name: self.second_pass_stores(at_column(name)),
+        )
+        with pieces as name:
+            self.store_second_pass_element(at_column(name))
+
+
+def _only_lane() -> nullcontext[Index]:
+    """The scope of the accumulators that hold a row's totals: the first lane."""
+    return nullcontext(constant(0))

@@ -1,0 +1,450 @@
+"""The schedule of a reduction kernel: every decision about it, made once from shapes, layout and device.
+
+A *unit of work* is a row of the operand, or a strip of its columns (analysis/reduction_order.py). A unit reads the
+operand once for each level of reduces that depend on each other, and once more for outputs as large as the operand:
+
+    pass 0          sum, sum of squares, ...: reduces of one level read their operands together
+    pass 1          reduces that need the results of pass 0
+    ...
+    second pass     outputs as large as the operand that need results (softmax, layer norm)
+
+Expensive values that a later pass needs again are cached. Where a sum is split into partial results, each work item
+leaves its own in the workspace and counts itself; the last one combines them in order and goes on alone, so that a sum
+of any size is one launch. Where the operand is read again, one item computes all partial results of a unit instead, one
+after the other, in the same order of additions.
+
+`row_reduction.py` and `column_reduction.py` write the kernel that a schedule describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, constant, delinearize
+from ...analysis.index_maps import is_elementwise
+from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
+from ...device.description import LINE, Target
+from ...ir.plan import Fusion
+from .. import scalar
+from ..element_builder import type_name
+from ..elemental_rules import accumulator_types
+from ..kernel_arguments import inputs_of
+from ..loops import non_temporal_stores
+from .dataflow import Dataflow, dataflow, inputs_and_initial_values
+
+ITEM_ELEMENTS = 16384  # elements of the operand that one work item reads, about
+ITEMS_PER_CORE = 4  # among which neighbouring strips are shared out
+INTERLEAVED_ELEMENTS = 2048  # elements of the pieces of interleaved rows, one piece of each row
+UNROLL = 4  # elements that one accumulator takes in one iteration, where they are cheap
+UNROLL_FROM = 1 << 20  # elements of the operand from which on that is worth the time to compile it
+CHEAP_MEMBERS = 16  # members of a fusion whose loops are unrolled, at most
+CACHED_ROW = 4096  # elements of a row that is cached in a private array, at most
+BUFFER_BYTES = 13 << 17  # bytes of the output buffers of columns: those of a panel, and a line before each row
+SHORT_ROW = 256  # columns, up to which the rows that follow are prefetched
+SHORT_ROW_DISTANCE = 4096  # elements between what is read and those rows
+INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which the next piece is prefetched
+STRIP_ROWS_AHEAD = 16  # rows of a strip, far from each other, that are prefetched
+
+# The index in each group of the reduction order, by the group's number.
+Position = dict[int, Index]
+
+
+@dataclass(frozen=True)
+class Vector:
+    """How clang is asked to vectorize a loop over all accumulators of a reduce: `width` elements in a vector, `count`
+    vectors at once. All of them together leave no loop, and the accumulators stay in registers."""
+
+    width: int
+    count: int
+
+
+UNSPECIFIED = Vector(0, 0)  # clang chooses
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """Brings into a cache what lies `distance` elements behind the element at hand of an input or output."""
+
+    instruction: Instruction
+    distance: int
+    for_write: bool = False
+
+
+@dataclass(frozen=True)
+class CachedOperand:
+    """A member whose elements pass `computed_in` computes and later passes read again: from a private array as long as
+    a row, or from the memory of an `output` that the second pass overwrites."""
+
+    instruction: Instruction
+    computed_in: int
+    output: Instruction | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass over the operand that accumulates the reduces of one level.
+
+    `outputs`, as large as the operand, are stored meanwhile. `masked_tail` says that elements which do not fill all
+    lanes are computed as if they did, under a mask.
+    """
+
+    number: int
+    reduces: tuple[Instruction, ...]
+    outputs: tuple[Instruction, ...]
+    vector: Vector
+    masked_tail: bool
+    prefetches: tuple[Prefetch, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a kernel computes a reduction.
+
+    `inputs` are the arrays that it reads. `sequential_partials`: one work item computes all partial results of a unit.
+    `unroll`: the number of elements that an accumulator takes in one iteration. `vector_columns`: the accumulators of a
+    strip are padded to a multiple of it, and elements beyond the strip are masked; 1 if they are not.
+    `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
+    of lanes, whose elements become the accumulators. `non_temporal`: the second pass writes its outputs past the
+    caches. `wide_registers`: the kernel is compiled for all vector registers.
+    """
+
+    dataflow: Dataflow
+    target: Target
+    inputs: tuple[Instruction, ...]
+    order: ReductionOrder
+    passes: tuple[Pass, ...]
+    cached: tuple[CachedOperand, ...]
+    sequential_partials: bool
+    unroll: int
+    vector_columns: int
+    interleaved_rows: int
+    single_chunk: bool
+    non_temporal: bool
+    wide_registers: bool
+    units_per_item: int
+
+    @property
+    def partials(self) -> int:
+        """The number of work items that share a unit; each computes a partial result."""
+        return 1 if self.sequential_partials else self.order.partials
+
+    @property
+    def units(self) -> int:
+        """The number of units of work."""
+        return _units(self.order, self.interleaved_rows)
+
+    @property
+    def items(self) -> int:
+        """The number of work items."""
+        return -(-self.units // self.units_per_item) * self.partials
+
+    @property
+    def accumulators(self) -> int:
+        """The accumulators for each result of a reduce in a unit: a lane or a column each, padded to whole vectors."""
+        return _accumulators(self.order, self.vector_columns)
+
+    @property
+    def inner(self) -> int:
+        """The number of the innermost group."""
+        return len(self.order.groups) - 1
+
+    @property
+    def inner_size(self) -> int:
+        """The elements of the innermost group: of a row's contiguous piece, or all columns."""
+        return self.order.groups[-1].size
+
+    def groups(self, reduced: bool) -> list[int]:
+        """The numbers of the groups that are reduced, or of those that are kept, the innermost group included."""
+        return [n for n, g in enumerate(self.order.groups) if g.reduced == reduced]
+
+    def kept_position(self, number: Index, kept: Sequence[int]) -> Position:
+        """The position in some kept groups, the last of them innermost, given its number in row-major order."""
+        return dict(zip(kept, delinearize(number, [self.order.groups[n].size for n in kept]), strict=True))
+
+    def operand_indices(self, at: Position) -> tuple[Index, ...]:
+        """The indices in the operand, given those in each group."""
+        result: list[Index] = [constant(0)] * len(self.dataflow.dimensions)
+        for n, group in enumerate(self.order.groups):
+            inside = delinearize(at[n], [self.dataflow.dimensions[d] for d in group.dimensions])
+            for d, x in zip(group.dimensions, inside, strict=True):
+                result[d] = x
+        return tuple(result)
+
+    def result_indices(self, at: Position) -> tuple[Index, ...]:
+        """The indices in a reduce's result, given those in each kept group."""
+        full = self.operand_indices({n: constant(0) if g.reduced else at[n] for n, g in enumerate(self.order.groups)})
+        return tuple(full[d] for d in self.dataflow.kept)
+
+
+def schedule(fusion: Fusion, target: Target) -> Schedule:
+    """The schedule of a fusion around reduces.
+
+    Raises UnsupportedError where the fusion's reduces or outputs do not belong together, and where columns are split
+    into partial results and their operand is read again, but no panel of it fits into a cache.
+    """
+    flow = dataflow(fusion)
+    heroes = [r for level in flow.reduces for r in level]  # computed, too, where outputs have no elements
+    inputs = tuple(inputs_of(fusion, [*heroes, *fusion.outputs]))
+    order = _order(flow)
+    types = [_types(reduces) for reduces in flow.reduces]
+    cached = _cached_operands(flow, order, target)
+    non_temporal = _bypasses_caches(flow, order, target)
+    if order.is_row and any(c.output is not None for c in cached):
+        non_temporal = False  # the cached values would be read from what was written past the caches
+    # Sums of floats begin with a constant, so that the operands of masked instructions lie on a page that is mapped
+    # (loops/elementwise.py).
+    wide_registers = any(scalar.register_type(t).startswith(("float", "double")) for ts in types for t in ts)
+    # Processors with 64-byte vectors mask reads and writes of any type, those with 32-byte vectors only reads of words.
+    has_masks = target.kind == "cpu" and target.clang and wide_registers
+    masks_all = has_masks and target.widest == 64
+    reads_words = all(i.shape.element_type.bits in (32, 64) for i in inputs)
+    masks_reads = has_masks and reads_words and target.vector_bytes == 32
+    vector_columns = _vector_columns(order, target, types) if masks_all else 1
+    interleaved_rows = _interleaved_rows(flow, order, target)
+    prefetches = _prefetches(flow, order, target, inputs, interleaved_rows, non_temporal)
+
+    passes = []
+    for number, reduces in enumerate(flow.reduces):
+        outputs = flow.first_pass_outputs if number == 0 else ()
+        writes = bool(outputs) or any(c.computed_in == number for c in cached)
+        passes.append(
+            Pass(
+                number,
+                reduces,
+                outputs,
+                vector=_vector(flow, order, target, reduces, vector_columns),
+                masked_tail=masks_all or masks_reads and not writes,
+                prefetches=prefetches.get(number, ()),
+            )
+        )
+    return Schedule(
+        flow,
+        target,
+        inputs,
+        order,
+        tuple(passes),
+        cached,
+        sequential_partials=order.partials > 1 and flow.reads_operand_again,
+        unroll=UNROLL if _is_unrolled(flow) and vector_columns == 1 else 1,
+        vector_columns=vector_columns,
+        interleaved_rows=interleaved_rows,
+        single_chunk=_is_single_chunk(order, interleaved_rows),
+        non_temporal=non_temporal,
+        wide_registers=wide_registers,
+        units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
+    )
+
+
+def buffer_pitch(order: ReductionOrder, output: Instruction) -> int:
+    """Elements from one row to the next in the buffer of a second-pass output of columns: whole lines, and one line
+    before them."""
+    line = LINE // non_temporal_stores.size_of(output)
+    return -(-order.strip // line) * line + line
+
+
+def _order(flow: Dataflow) -> ReductionOrder:
+    order, first = reduction_order(flow.dimensions, flow.reduced), flow.reduces[0][0]
+    if order.is_row or not flow.reads_operand_again:
+        return order
+    if columns := panel_columns(order, first.operands[0].shape.element_type.bytes):
+        return replace(order, strip=columns)
+    if order.partials > 1:
+        raise UnsupportedError(f"{first.name} is too long to go over its operand again in the same kernel")
+    return order
+
+
+def _units(order: ReductionOrder, interleaved_rows: int) -> int:
+    if interleaved_rows == 1:
+        return order.units
+    rows = order.groups[-2].size
+    return order.units // rows * -(-rows // interleaved_rows)
+
+
+def _accumulators(order: ReductionOrder, vector_columns: int) -> int:
+    return order.lanes if order.is_row else -(-order.strip // vector_columns) * vector_columns
+
+
+def _is_unrolled(flow: Dataflow) -> bool:
+    cheap = len(flow.fusion.instructions) <= CHEAP_MEMBERS and not flow.has_expensive_members
+    return cheap and flow.size >= UNROLL_FROM
+
+
+def _is_single_chunk(order: ReductionOrder, interleaved_rows: int) -> bool:
+    """(Where clang sees the constants that accumulators were filled with, it takes the first lane out of the loop over
+    them, and makes no vector of the rest.)"""
+    alone = order.is_row and order.partials == 1 and order.reduces_one_group and interleaved_rows == 1
+    return alone and order.lanes > 1 and order.groups[-1].size // order.lanes == 1
+
+
+def _units_per_item(
+    flow: Dataflow, order: ReductionOrder, target: Target, interleaved_rows: int, non_temporal: bool
+) -> int:
+    split = order.partials > 1 and not flow.reads_operand_again
+    units = _units(order, interleaved_rows)
+    if not order.is_row and non_temporal and (strips := -(-order.groups[-1].size // order.strip)) > 1:
+        return min(strips, -(-units // (ITEMS_PER_CORE * target.compute_units)))
+    if target.kind == "gpu" or split:
+        return 1
+    if flow.size <= ITEM_ELEMENTS and target.kind == "cpu":
+        return max(1, units)
+    unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
+    return max(1, min(ITEM_ELEMENTS // unit_elements, units))
+
+
+def _interleaved_rows(flow: Dataflow, order: ReductionOrder, target: Target) -> int:
+    """More than 1 where the next piece of a row lies far away in memory, and a piece of the next row lies beside it."""
+    distant = order.is_row and not order.reduces_one_group and len(order.groups) >= 3
+    if not distant or order.partials > 1 or flow.reads_operand_again or target.kind == "gpu":
+        return 1
+    rows = order.groups[-2].size
+    return max(1, min(rows, INTERLEAVED_ELEMENTS // max(1, order.groups[-1].size), order.units // MIN_UNITS))
+
+
+# Vectors.
+
+
+def _types(reduces: Sequence[Instruction]) -> list[str]:
+    """The types of all accumulators of some reduces."""
+    return [name for r in reduces for name in accumulator_types(r.attributes["to_apply"])]
+
+
+def _widest(types: Sequence[str]) -> int:
+    """The bytes of the largest of some accumulators."""
+    return max({"c128": 16, "c64": 8, "f64": 8, "s64": 8, "u64": 8}.get(name, 4) for name in types)
+
+
+def _vector_columns(order: ReductionOrder, target: Target, types: Sequence[Sequence[str]]) -> int:
+    """The columns of a vector where those of a whole strip stay in registers; else 1."""
+    if order.is_row:
+        return 1
+    width = target.widest // _widest([t for ts in types for t in ts])
+    vectors = -(-order.strip // width) * max(map(len, types))
+    return width if order.strip >= width and vectors <= target.registers // 2 else 1
+
+
+def _vector(
+    flow: Dataflow, order: ReductionOrder, target: Target, reduces: Sequence[Instruction], vector_columns: int
+) -> Vector:
+    """Of all accumulators; unspecified where operands take more than a few operations, or the vectors more than half
+    the registers."""
+    types = _types(reduces)
+    width = min(target.vector_bytes // _widest(types), order.lanes) if order.is_row else vector_columns
+    if not target.clang or width < 2:
+        return UNSPECIFIED
+    count = _accumulators(order, vector_columns) // width
+    cheap = all(flow.fits_registers(o) for r in reduces for o in r.operands)
+    return Vector(width, count) if cheap and count * len(types) <= target.registers // 2 else UNSPECIFIED
+
+
+# Values that several passes need.
+
+
+def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> tuple[CachedOperand, ...]:
+    """The expensive elementwise values that more than one pass reads, as far as there is a place for them."""
+    if target.kind == "gpu":
+        return ()
+    again = _read_again(flow)
+    if order.is_row and order.reduces_one_group and order.reduced_size <= CACHED_ROW:
+        return tuple(CachedOperand(i, number) for i, number in again.items())
+    outputs = [o for o in flow.second_pass_outputs if o.shape.dimensions == flow.dimensions]
+    cached = []
+    for i, number in again.items():
+        name = type_name(i)
+        if scalar.storage_type(name) != scalar.register_type(name):
+            continue
+        output = next((o for o in outputs if type_name(o) == name), None)
+        if output is not None:
+            outputs.remove(output)
+            cached.append(CachedOperand(i, number, output))
+    return tuple(cached)
+
+
+def _read_again(flow: Dataflow) -> dict[Instruction, int]:
+    """The expensive values on the operand's space that several passes read, with the pass that computes them."""
+    roots = [[o for r in reduces for o in inputs_and_initial_values(r)[0]] for reduces in flow.reduces]
+    roots[0] += flow.first_pass_outputs
+    members = set(flow.fusion.instructions)
+    computed: dict[Instruction, int] = {}
+    again: dict[Instruction, int] = {}
+    for number, waiting in enumerate([*roots, list(flow.second_pass_outputs)]):
+        seen: set[Instruction] = set()
+        while waiting:
+            i = waiting.pop()
+            if i in seen or i not in members or i.shape.dimensions != flow.dimensions:
+                continue
+            seen.add(i)
+            if i in computed and flow.is_expensive(i):
+                again[i] = computed[i]
+            elif is_elementwise(i):
+                waiting += i.operands
+        for i in seen:
+            computed.setdefault(i, number)
+    return again
+
+
+# Memory.
+
+
+def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> bool:
+    """Whether the second pass writes its outputs past the caches (loops/non_temporal_stores.py): a row in pieces, a
+    strip of columns by way of a buffer."""
+    outputs = flow.second_pass_outputs
+    if target.kind != "cpu" or not target.clang or not 0 < len(outputs) <= non_temporal_stores.MOST_RESULTS:
+        return False
+    if not order.reduces_one_group or any(o.shape.dimensions != flow.dimensions for o in outputs):
+        return False
+    if sum(o.shape.bytes for o in outputs) < non_temporal_stores.NON_TEMPORAL_BYTES:
+        return False
+    sizes = [non_temporal_stores.size_of(o) for o in outputs]
+    if not order.has_strips and not any(flow.is_expensive(o) for o in outputs):
+        return False  # there is no arithmetic to hide that these writes wait for memory
+    if order.is_row:
+        return order.groups[-1].size * min(sizes) >= non_temporal_stores.LEAST_RUN
+    if any(LINE % n or order.strip * n < LINE or order.has_strips and order.strip * n % LINE for n in sizes):
+        return False
+    row_bytes = sum(buffer_pitch(order, o) * non_temporal_stores.size_of(o) for o in outputs)
+    return order.reduced_size * row_bytes <= BUFFER_BYTES
+
+
+def _prefetches(
+    flow: Dataflow,
+    order: ReductionOrder,
+    target: Target,
+    read: Sequence[Instruction],
+    interleaved_rows: int,
+    non_temporal: bool,
+) -> dict[int, tuple[Prefetch, ...]]:
+    """What each pass brings into a cache before it is used.
+
+    The second pass over a row, which lies in a cache, prefetches from memory meanwhile: the next row of what is read,
+    and this row of what is then written; over a panel of columns, the next panel. Where rows are interleaved, the next
+    piece of each is prefetched. Where a strip has whole, short rows, or some columns of long ones, so are rows further
+    down: processors do not see far enough by themselves.
+    """
+    if target.kind != "cpu" or not target.clang or flow.size < UNROLL_FROM:
+        return {}
+    inputs = [i for i in read if i.shape.dimensions == flow.dimensions]
+
+    def ahead(distance: int) -> tuple[Prefetch, ...]:
+        return tuple(Prefetch(i, distance) for i in inputs)
+
+    columns = order.groups[-1].size
+    if not order.is_row and non_temporal:
+        if order.has_strips:
+            return {0: ahead(STRIP_ROWS_AHEAD * columns), 1: ahead(order.strip)}
+        return {1: ahead(order.reduced_size * order.strip)}
+    if not order.is_row:
+        short = order.strip == columns <= SHORT_ROW
+        return dict.fromkeys(range(len(flow.reduces)), ahead(SHORT_ROW_DISTANCE)) if short else {}
+    if interleaved_rows > 1:
+        worthwhile = LANES <= columns <= INTERLEAVED_PIECE  # shorter pieces take longer to add
+        return {0: ahead(prod(g.size for g in order.groups[-2:]))} if worthwhile else {}
+    if order.partials > 1 or not order.reduces_one_group or order.reduced_size > CACHED_ROW:
+        return {}
+    outputs = [o for o in flow.second_pass_outputs if o.shape.dimensions == flow.dimensions and not non_temporal]
+    return {1: (*ahead(order.reduced_size), *(Prefetch(o, 0, for_write=True) for o in outputs))}

@@ -1,0 +1,177 @@
+"""What row and column reductions have in common: one element of the operand, loops over it, and stores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+from refxla_spec.module import Instruction
+
+from ...analysis.access_patterns import Store
+from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from .accumulators import Accumulators, combine_into, types
+from .dataflow import inputs_and_initial_values
+from .kernel_body import KernelBody
+from .schedule import CachedOperand, Pass, Position
+
+
+class UnitEmitter(ABC):
+    """Writes one unit of work into the body of a kernel."""
+
+    def __init__(self, body: KernelBody) -> None:
+        self.body, self.schedule = body, body.schedule
+        self.elements, self.block = body.elements, body.block
+        self.dataflow, self.order = body.schedule.dataflow, body.schedule.order
+
+    @abstractmethod
+    def declare_arrays(self) -> None:
+        """Declares the arrays that all units of a work item use."""
+
+    @abstractmethod
+    def emit_unit(self, unit: Index, partial: Index) -> None:
+        """The statements of a unit of work; `partial` is the number of the partial result that this item computes."""
+
+    @abstractmethod
+    def bind_results(self, at: Position) -> None:
+        """Binds the results of finished reduces, for an element of the operand, where they depend on the position."""
+
+    @abstractmethod
+    def cached_place(self, cached: CachedOperand, at: Position) -> str:
+        """The C lvalue of a cached operand's element."""
+
+    # Elements of the operand.
+
+    def accumulate_element(
+        self,
+        step: Pass,
+        totals: Sequence[Accumulators],
+        at: Position,
+        index: Index | str,
+        mask: str = "",
+        is_first: bool = False,
+    ) -> None:
+        """One element of the operand enters the accumulators `index`, and whatever else the pass computes of it.
+
+        With a `mask`, a C condition, there is no such element where that is false, and the accumulators stay. Where the
+        element `is_first`, the accumulators have no value yet.
+        """
+        e, block = self.elements, self.block
+        indices = self.schedule.operand_indices(at)
+        with block.scope():
+            places = [t.at(index) for t in totals]
+            results = places
+            if mask:  # clang makes a masked load of what stands under the condition, and plain stores of the rest
+                results = [
+                    [e.assign(name, p, block, changes=True) for name, p in zip(types(t.reduce), own, strict=True)]
+                    for t, own in zip(totals, places, strict=True)
+                ]
+            with block.scope(f"if ({mask})") if mask else nullcontext():
+                self._bind_cached(step.number, at)
+                self.bind_results(at)
+                for t, own in zip(totals, results, strict=True):
+                    values = [e.value(o, indices, block) for o in inputs_and_initial_values(t.reduce)[0]]
+                    combine_into(self.body, t.reduce, own, values, t.starts if is_first else ())
+                for c in self.schedule.cached:
+                    if c.computed_in == step.number:
+                        value = e.value(c.instruction, indices, block)
+                        block.line(f"{self.cached_place(c, at)} = {value};")
+                self._store_whole(step.outputs, indices)
+            if mask:
+                for own, new in zip(places, results, strict=True):
+                    for place, result in zip(own, new, strict=True):
+                        block.line(f"{place} = {result};")
+
+    def store_second_pass_element(self, at: Position) -> None:
+        """One element of each output on the operand's space that depends on results."""
+        self._bind_cached(len(self.schedule.passes), at)
+        self.bind_results(at)
+        self._store_whole(self.dataflow.second_pass_outputs, self.schedule.operand_indices(at))
+
+    def second_pass_stores(self, at: Position) -> list[Store]:
+        """Where the second pass stores an element, without its value."""
+        position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
+        return [Store(o, position, "") for o in self.dataflow.second_pass_outputs]
+
+    def store_results(self, at: Position) -> None:
+        """The outputs with one element for each result of a reduce."""
+        indices, sizes = self.schedule.result_indices(at), self.dataflow.kept_sizes
+        for o in self.dataflow.results:
+            same = o.shape.dimensions == sizes
+            own = indices if same else delinearize(linearize(indices, sizes), o.shape.dimensions)
+            self.elements.store(o, own, self.block)
+
+    def bind(self, reduce: Instruction, at: Position, values: Sequence[str]) -> None:
+        """From now on these are the results of a reduce."""
+        result = tuple(values) if reduce.shape.is_tuple else values[0]
+        self.elements.bind(reduce, self.schedule.result_indices(at), result)
+
+    def evaluate_broadcasts(self, level: int, at: Position) -> None:
+        """Evaluates what is broadcast to the operand's space and depends on the indices in `at` alone, outside of the
+        loops over the others; of members that `level` reduces come before."""
+        if not self.dataflow.size:
+            return  # there are no elements that could read it
+        available = set().union(*(x.variables for x in at.values()))
+        inside = {n: at.get(n, variable(f"?{n}", 0, g.size - 1)) for n, g in enumerate(self.order.groups)}
+        indices = self.schedule.operand_indices(inside)
+        for i in self.dataflow.fusion.instructions:
+            if i.opcode != "broadcast" or i.shape.dimensions != self.dataflow.dimensions:
+                continue
+            if self.dataflow.levels[i] != level:
+                continue
+            operand = i.operands[0]
+            taken = [indices[d] for d in i.attributes.get("dimensions", ())]
+            taken = [x if n != 1 else constant(0) for x, n in zip(taken, operand.shape.dimensions, strict=True)]
+            if all(x.variables <= available for x in taken):
+                self.elements.value(operand, taken, self.block)
+
+    def memory_place(self, output: Instruction, at: Position) -> str:
+        """The C lvalue of an output's element in memory."""
+        position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
+        return f"{self.body.pointers[output]}[{position}]"
+
+    def _bind_cached(self, number: int, at: Position) -> None:
+        """Binds what passes before that number have cached."""
+        for c in self.schedule.cached:
+            if c.computed_in < number:
+                self.elements.bind(c.instruction, self.schedule.operand_indices(at), self.cached_place(c, at))
+
+    def _store_whole(self, outputs: Sequence[Instruction], indices: tuple[Index, ...]) -> None:
+        sizes, places = self.dataflow.dimensions, {}
+        for o in outputs:
+            same = o.shape.dimensions == sizes
+            places[o] = indices if same else delinearize(linearize(indices, sizes), o.shape.dimensions)
+        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        for o, own in places.items():
+            self.elements.value(o, own, self.block)
+        for o, own in places.items():
+            self.elements.store(o, own, self.block)
+
+    # Loops.
+
+    def partial_range(self, group: int, count: int, partial: Index) -> tuple[str, str]:
+        """Of `count` iterations over a group, those of a partial result: the first and the end, as C."""
+        order = self.order
+        if order.partials == 1 or group != order.split_group:
+            return "0", str(count)
+        wide = "(long)" if count * order.partials >= 2**31 else ""
+        cast = "(int)" if wide else ""
+        first = f"{cast}({wide}{partial} * {count} / {order.partials})"
+        return first, f"{cast}(({wide}{partial} + 1) * {count} / {order.partials})"
+
+    def unrolled_loop(self, bounds: tuple[str, str], count: int, emit: Callable[[Index, int], None]) -> None:
+        """A loop over the range `bounds` of `count` iterations; `emit(index, k)` writes k of them at once."""
+        unsplit, unroll = self.order.partials == 1, self.schedule.unroll
+        if count == 1 and unsplit:
+            emit(constant(0), 1)
+            return
+        name, (low, high) = self.body.fresh("c"), bounds
+        steps = [unroll, 1] if 1 < unroll <= count else [1]
+        if len(steps) == 2 and unsplit and count % unroll == 0:
+            steps = [unroll]
+        tuples = any(r.shape.is_tuple for step in self.schedule.passes for r in step.reduces)
+        self.block.line(f"{'long' if tuples else 'int'} {name} = {low};")  # or clang widens what is compared
+        for step in steps:
+            last = f"{name} + {step - 1}" if step > 1 else name
+            with self.block.scope(f"for (; {last} < {high}; {name} += {step})"):
+                emit(variable(name, 0, max(count - step, 0)), step)

@@ -1,0 +1,49 @@
+"""What a compilation is asked for: one object, from the front doors and the command line down to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from refxla_spec.errors import InputError
+
+from ..ir.library_calls import is_asked_for
+from ..runtime.devices import Device
+
+REFERENCE = "reference"  # the device that is the specification's interpreter
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `refxla.compile`, where each is described.
+
+    `device` is a device's name, "reference", or None; `without` names passes to leave out. `linear_algebra` is one of
+    ir/library_calls.CHOICES, or None.
+    """
+
+    device: str | None = None
+    without: tuple[str, ...] = ()
+    tune: bool = False
+    winograd: bool = False
+    lenient: bool = False
+    linear_algebra: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        device: str | Device | None = None,
+        without: Collection[str] = (),
+        tune: bool = False,
+        winograd: bool = False,
+        lenient: bool = False,
+        linear_algebra: str | None = None,
+    ) -> Options:
+        """From what a caller gives. Raises InputError for a device that is neither a name nor one of ours, and for a
+        `linear_algebra` that is no choice."""
+        name = device.name if isinstance(device, Device) else device
+        if name is not None and not isinstance(name, str):
+            kind = type(device).__name__
+            raise InputError(f"device is a {kind}: give the name of a device, or one of refxla.devices()")
+        is_asked_for(linear_algebra)
+        passes = (without,) if isinstance(without, str) else tuple(without)
+        return cls(name, passes, tune, winograd, lenient, linear_algebra)

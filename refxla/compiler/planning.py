@@ -1,0 +1,45 @@
+"""From a module to its plan: the passes, fusion and scheduling, and the kernels' code; nothing is built yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Module
+
+from ..analysis.cost_analysis import Costs
+from ..device.description import Target
+from ..ir.plan import Kernel
+from ..passes import winograd_convolution as tiles
+from ..passes.pipeline import FUSION, TILED_FUSION, optimize
+from ..scheduling.kernel_deduplication import KernelDeduplicator
+from ..scheduling.scheduler import PlanningResult, make_plan
+from .diagnostics import check_values, emit, located
+
+
+def plan_module(
+    module: Module,
+    target: Target,
+    without: Collection[str] = (),
+    made: Callable[[Kernel], object] | None = None,
+) -> tuple[Module, PlanningResult]:
+    """The optimized module and its plan for a target; nothing is built yet. `made` is called with kernels that are sure
+    to be launched, when they are made.
+
+    Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
+    """
+    try:
+        tiled, tilings = tiles.rewritten(module) if target.winograd else (module, ())
+        optimized = optimize(tiled, without, library_calls=target.library_calls)
+        check_values(optimized)
+        fuse = FUSION not in without
+        cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
+        emitter = KernelDeduplicator(partial(emit, target=target))
+        tiled_fusion = TILED_FUSION not in without
+        costs = Costs(*target.costs) if target.costs else Costs()
+        planned = make_plan(optimized, emitter, costs, fuse, cores, target.persistent, made, tiled_fusion)
+        planned.winograd = tilings
+        return optimized, planned
+    except UnsupportedError as problem:
+        raise located(problem, module) from None

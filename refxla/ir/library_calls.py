@@ -1,0 +1,213 @@
+"""Which operations a library computes where the compiler calls one: linear algebra, by LAPACK.
+
+LAPACK blocks its algorithms for caches and has the iterations of eigenvalues and singular values that converge best,
+which an expansion into HLO (passes/expanders/) does not. Its results keep the specification's rules, but their bits are
+the library's: they may differ from one machine, or one version of the library, to another. The expansions serve devices
+whose memory the host cannot reach, and programs compiled with linear_algebra="expanded".
+
+An instruction that is a library call stays one instruction until the scheduler makes it a step of the plan
+(LibraryCall).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from refxla_spec.custom_calls import letter, options
+from refxla_spec.custom_calls.factors import triangular_solve_attributes
+from refxla_spec.errors import InputError
+from refxla_spec.module import Instruction
+from refxla_spec.types import Shape
+
+LIBRARY, EXPANDED = "library", "expanded"
+CHOICES = (LIBRARY, EXPANDED)  # of the option linear_algebra
+
+LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}  # LAPACK's, of the element types that it has
+LARGEST = (1 << 31) - 1  # rows or columns that it counts
+
+
+def is_asked_for(linear_algebra: str | None) -> bool:
+    """Whether an option asks for the library: for None, REFXLA_LINEAR_ALGEBRA does, or else the default, LIBRARY.
+    Raises InputError for what is none of CHOICES."""
+    name = "linear_algebra"
+    if linear_algebra is None:
+        name, linear_algebra = "REFXLA_LINEAR_ALGEBRA", os.environ.get("REFXLA_LINEAR_ALGEBRA") or LIBRARY
+    if linear_algebra not in CHOICES:
+        raise InputError(f"{name} is {linear_algebra!r}: say {' or '.join(map(repr, CHOICES))}")
+    return linear_algebra == LIBRARY
+
+
+@dataclass(frozen=True)
+class Routine:
+    """One routine of LAPACK, on each matrix of a batch.
+
+    `routine` is its name without the letter of the type. `sizes` (m, n, k) and `flags` are what _core/lapack.pyx takes
+    for it; `operations` estimates the work for one matrix, in operations at the rate of a product. `results` counts
+    what the routine gives, in the order of the instruction's results; what the instruction does not have of them is the
+    status (info).
+    """
+
+    routine: str
+    sizes: tuple[int, int, int]
+    flags: str
+    operations: float
+    results: int
+
+
+def library_call(i: Instruction) -> Routine | None:
+    """How a library computes an instruction; None where it does not: it is another operation, of a type that LAPACK
+    does not have, on empty matrices, or with options that only an expansion knows."""
+    name = i.custom_call_target if i.opcode == "custom-call" else i.opcode
+    made = _CALLS.get(name)
+    if made is None or any(not o.shape.is_array for o in i.operands):
+        return None
+    shapes = [o.shape for o in i.operands]
+    kind = shapes[0].element_type.name
+    if kind not in LETTERS or not all(s.size and max(s.dimensions) <= LARGEST for s in shapes):
+        return None
+    return made(i, shapes)
+
+
+def routine_name(i: Instruction, call: Routine) -> str:
+    """LAPACK's name of the routine: its letter and, of complex matrices, the word for unitary and Hermitian ones."""
+    kind = LETTERS[i.operands[0].shape.element_type.name]
+    name = call.routine
+    if kind in "cz":
+        name = {"orgqr": "ungqr", "syevd": "heevd", "sytrd": "hetrd"}.get(name, name)
+    return kind + name
+
+
+def batch(i: Instruction) -> int:
+    """How many matrices an instruction that is a library call is about."""
+    return prod(max((o.shape.dimensions for o in i.operands), key=len)[:-2])
+
+
+def _scale(s: Shape) -> float:
+    """Operations on real numbers that one on elements takes."""
+    return 4.0 if s.element_type.is_complex else 1.0
+
+
+def _matrix(s: Shape) -> tuple[int, int]:
+    return s.dimensions[-2], s.dimensions[-1]
+
+
+def _cholesky(i: Instruction, shapes: list[Shape]) -> Routine:
+    lower = i.lower if i.opcode == "cholesky" else letter(i, "uplo", "L") == "L"
+    n = shapes[0].dimensions[-1]
+    zeros = "Z" if i.opcode == "cholesky" else ""
+    return Routine("potrf", (n, n, n), ("U" if lower else "L") + zeros, _scale(shapes[0]) * n**3 / 3, 2)
+
+
+def _triangular_solve(i: Instruction, shapes: list[Shape]) -> Routine:
+    given = i.attributes if i.opcode == "triangular-solve" else triangular_solve_attributes(i)
+    read = {"left_side": False, "lower": False, "unit_diagonal": False, "transpose_a": "NO_TRANSPOSE", **given}
+    (k, _), (m, n) = map(_matrix, shapes)
+    side, triangle = "R" if read["left_side"] else "L", "U" if read["lower"] else "L"
+    flags = side + triangle + read["transpose_a"][0].replace("A", "C") + ("U" if read["unit_diagonal"] else "N")
+    return Routine("trsm", (m, n, k), flags, _scale(shapes[0]) * k * m * n, 1)
+
+
+def _lu(i: Instruction, shapes: list[Shape]) -> Routine:
+    m, n = _matrix(shapes[0])
+    flags = "P" if i.custom_call_target == "LuDecomposition" else ""
+    return Routine("getrf", (m, n, 0), flags, _scale(shapes[0]) * m * n * min(m, n), 3)
+
+
+def _qr(i: Instruction, shapes: list[Shape]) -> Routine:
+    m, n = _matrix(shapes[0])
+    return Routine("geqrf", (m, n, 0), "", _scale(shapes[0]) * 2 * m * n * min(m, n), 2)
+
+
+def _pivoted_qr(i: Instruction, shapes: list[Shape]) -> Routine:
+    m, n = _matrix(shapes[0])
+    return Routine("geqp3", (m, n, 0), "", _scale(shapes[0]) * 2 * m * n * min(m, n), 3)
+
+
+def _reflectors(i: Instruction, shapes: list[Shape]) -> Routine | None:
+    (m, n), k = _matrix(shapes[0]), shapes[1].dimensions[-1]
+    if not m >= n >= k:
+        return None
+    return Routine("orgqr", (m, n, k), "", _scale(shapes[0]) * 2 * m * n * k, 1)
+
+
+def _hermitian_eigen(i: Instruction, shapes: list[Shape]) -> Routine:
+    n = shapes[0].dimensions[-1]
+    if i.custom_call_target == "Eigh":
+        mode, lower = "V", (i.backend_config or "1").strip('"').split(",")[0].strip() != "0"
+    else:
+        mode, lower = letter(i, "mode", "V"), letter(i, "uplo", "L") == "L"
+    return Routine("syevd", (n, n, n), mode + ("U" if lower else "L"), _scale(shapes[0]) * 9 * n**3, 3)
+
+
+def _singular_values(i: Instruction, shapes: list[Shape]) -> Routine:
+    m, n = _matrix(shapes[0])
+    return Routine("gesdd", (m, n, 0), letter(i, "mode", "A"), _scale(shapes[0]) * 12 * m * n * min(m, n), 5)
+
+
+def _eigen(i: Instruction, shapes: list[Shape]) -> Routine:
+    n = shapes[0].dimensions[-1]
+    flags = letter(i, "compute_left", "N") + letter(i, "compute_right", "V")
+    return Routine("geev", (n, n, n), flags, _scale(shapes[0]) * 100 * n**3, len(i.shape.elements))
+
+
+def _schur(i: Instruction, shapes: list[Shape]) -> Routine | None:
+    if letter(i, "sort", "N") != "N":
+        return None
+    n = shapes[0].dimensions[-1]
+    flags = letter(i, "mode", "V")
+    return Routine("gees", (n, n, n), flags, _scale(shapes[0]) * 80 * n**3, len(i.shape.elements))
+
+
+def _hessenberg(i: Instruction, shapes: list[Shape]) -> Routine:
+    n = shapes[0].dimensions[-1]
+    given = options(i, low=1, high=n)
+    low, high = int(given["low"]), int(given["high"])
+    return Routine("gehrd", (low, n, high), "", _scale(shapes[0]) * 10 / 3 * n**3, 3)
+
+
+def _tridiagonal(i: Instruction, shapes: list[Shape]) -> Routine | None:
+    if chr(int(options(i, uplo=ord("L"))["uplo"])) != "L":
+        return None
+    n = shapes[0].dimensions[-1]
+    return Routine("sytrd", (n, n, n), "L", _scale(shapes[0]) * 4 / 3 * n**3, 5)
+
+
+def _tridiagonal_solve(i: Instruction, shapes: list[Shape]) -> Routine:
+    n, columns = _matrix(shapes[3])
+    return Routine("gtsv", (columns, n, 0), "", _scale(shapes[0]) * 10 * n * columns, 5)
+
+
+_OPERATIONS_PER_US = 2e4  # of a routine on one core, on matrices of moderate size
+_CALL_US = 1.0  # that a call takes on the smallest
+
+
+def call_us(call: Routine) -> float:
+    """The microseconds that a routine takes for one matrix on one core, roughly."""
+    return _CALL_US + call.operations / _OPERATIONS_PER_US
+
+
+def work(i: Instruction) -> int:
+    """The arithmetic of an instruction that is a library call."""
+    call = library_call(i)
+    return 0 if call is None else int(call.operations * batch(i))
+
+
+_Make = Callable[[Instruction, "list[Shape]"], "Routine | None"]
+_BY_ROUTINE: dict[str, _Make] = {
+    "potrf": _cholesky, "trsm": _triangular_solve, "getrf": _lu, "geqrf": _qr, "geqp3": _pivoted_qr,
+    "orgqr": _reflectors, "ungqr": _reflectors, "syevd": _hermitian_eigen, "heevd": _hermitian_eigen,
+    "gesdd": _singular_values, "gesvd": _singular_values, "geev": _eigen, "gees": _schur, "gehrd": _hessenberg,
+    "sytrd": _tridiagonal, "hetrd": _tridiagonal, "gtsv": _tridiagonal_solve,
+}  # fmt: skip
+_CALLS: dict[str, _Make] = {
+    **{f"lapack_{kind}{routine}_ffi": made for routine, made in _BY_ROUTINE.items() for kind in LETTERS.values()},
+    "cholesky": _cholesky,
+    "triangular-solve": _triangular_solve,
+    "Eigh": _hermitian_eigen,
+    "LuDecomposition": _lu,
+    "ProductOfElementaryHouseholderReflectors": _reflectors,
+    "Qr": _qr,
+}

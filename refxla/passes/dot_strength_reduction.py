@@ -1,0 +1,80 @@
+"""Makes a dot without free dimensions, a sum of products of elements, the reduction of a multiplication.
+
+    dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
+
+A matrix product would pad both sides to the width of its tiles; as a reduction, the sum fuses with what makes x and y.
+Products and sums are computed in at least f32, as those of a dot. XLA's algebraic simplifier has a pass of this name.
+
+The sum is in the order of a reduction, not of a product. So the pass is never left out, and comes before those that can
+be: which dots are reductions, and with that the bits of a program, depends on the program alone.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import F32, ElementType
+
+from ..ir.builder import Build
+from .dce import settle
+
+
+def run(module: Module) -> int:
+    """Rewrite all such dots; returns their number."""
+    return sum(_rewrite_all(c) for c in module.computations)
+
+
+def _rewrite_all(computation: Computation) -> int:
+    replaced: dict[Instruction, Instruction] = {}
+    for i in computation.instructions:
+        i.operands = [replaced.get(o, o) for o in i.operands]
+        made = _reduced(i) if i.opcode == "dot" else None
+        if made is not None:
+            replaced[i] = made
+    if replaced:
+        settle(computation, replaced)
+    return len(replaced)
+
+
+def _reduced(dot: Instruction) -> Instruction | None:
+    """The reduction that a dot is; None where it has free dimensions, or one side would have to be transposed."""
+    element_type = _computed_in(dot.shape.element_type)
+    orders = [_order(dot, number) for number in (0, 1)]
+    if element_type is None or len(dot.operands) != 2 or orders[0] is None or orders[0] != orders[1]:
+        return None
+    batch = dot.attributes.get("lhs_batch_dims", ())
+    kept = [d for d in orders[0] if d < len(batch)]
+    if kept != sorted(kept):
+        return None
+    lhs = dot.operands[0].shape
+    paired = (*batch, *dot.lhs_contracting_dims)
+    dimensions = tuple(lhs.dimensions[paired[d]] for d in orders[0])
+    b = Build(dot.name)
+    sides = [
+        b.convert(o if o.shape.dimensions == dimensions else b.reshape(o, dimensions), element_type)
+        for o in dot.operands
+    ]
+    sum = b.multiply(*sides)
+    along = tuple(n for n, d in enumerate(orders[0]) if d >= len(batch))
+    if along:
+        sum = b.sum(sum, along)
+    sum = b.convert(sum, dot.shape.element_type)
+    return sum if sum.shape.dimensions == dot.shape.dimensions else b.reshape(sum, dot.shape.dimensions)
+
+
+def _computed_in(result: ElementType) -> ElementType | None:
+    """The type of the products and the sum; None for a result that is no real number."""
+    if result.is_complex or result.kind == "pred":
+        return None
+    return F32 if result.is_float and result.bits < 32 else result
+
+
+def _order(dot: Instruction, number: int) -> list[int] | None:
+    """The pairs of batch and contracted dimensions in the order in which an operand has them, without those of one
+    element; None if it has free dimensions of more than one."""
+    side, shape = ("lhs", "rhs")[number], dot.operands[number].shape
+    used = (*dot.attributes.get(f"{side}_batch_dims", ()), *dot.attributes.get(f"{side}_contracting_dims", ()))
+    if prod(n for d, n in enumerate(shape.dimensions) if d not in used) != 1:
+        return None
+    return [used.index(d) for d, n in enumerate(shape.dimensions) if d in used and n != 1]

@@ -1,0 +1,124 @@
+"""Calls of host functions become ordinary instructions: their order is a value, and tokens, which stand for it, go.
+
+A custom call of the target HOST_CALL has a tuple as its result. One with side effects takes and gives a state of its
+own, s32[], which is threaded through the program (state_threading.py), so that such calls happen all, once, and in the
+order in which they stand. What the entry leaves of the state is one more result of the module, of which its attribute
+STATE_RESULT tells, and which the planner computes and gives to nobody. Tokens say no more than that order: they become
+scalars that nobody reads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec.custom_calls import options
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction, Module
+from refxla_spec.types import PRED, S32, Shape
+
+from ..ir.builder import Build
+from .state_threading import State, thread
+
+HOST_CALL = "refxla_host_call"  # its option `key` names the function (runtime/host_calls.py)
+STATE_RESULT = "refxla_state_result"  # of a module: "single" or "tuple", what its result was
+
+
+def key_of(i: Instruction) -> int:
+    """The key of the function that a host call calls. Raises UnsupportedError for one that has none."""
+    key = options(i).get("key")
+    if key is None:
+        raise UnsupportedError(f"{i.name}: {HOST_CALL} has no key, which says what it calls")
+    return int(key)
+
+
+def run(module: Module) -> int:
+    """Returns the number of host calls and tokens that were changed.
+
+    Raises UnsupportedError for a call with side effects in the condition of a loop, or applied to elements.
+    """
+    calls = [i for i in module.instructions() if _is_call(i)]
+    if not calls:
+        return 0
+    count = _without_tokens(module) + len(calls)
+    root = module.entry.root
+    _, state = thread(module, _ORDER)
+    for computation in module.computations:
+        pure = {i: _as_tuple(i) for i in computation.instructions if _is_call(i) and not i.shape.is_tuple}
+        if pure:
+            computation.replace(pure)
+            for i, element in pure.items():
+                element.operands = [i]
+                i.shape = Shape.tuple_of(i.shape)
+                computation.instructions.insert(computation.instructions.index(i) + 1, element)
+    if state is not None:
+        b = Build("result")
+        entry = module.entry
+        single = not root.shape.is_tuple
+        results = [entry.root] if single else [_element(b, entry.root, n) for n in range(len(root.shape.elements))]
+        whole = b.make("tuple", *results, state)
+        entry.instructions += [r for r in results if r not in entry.instructions] + [whole]
+        entry.root = whole
+        module.entry_layout = None
+        module.attributes[STATE_RESULT] = "single" if single else "tuple"
+    return count
+
+
+def _is_call(i: Instruction) -> bool:
+    return i.opcode == "custom-call" and i.custom_call_target == HOST_CALL
+
+
+def _element(b: Build, i: Instruction, n: int) -> Instruction:
+    return i.operands[n] if i.opcode == "tuple" else b.make("get-tuple-element", i, index=n)
+
+
+def _as_tuple(i: Instruction) -> Instruction:
+    """What stands for a call with one result, once that is in a tuple."""
+    return Instruction(f"{i.name}.0", "get-tuple-element", i.shape, [], {"index": 0})
+
+
+def _replaced(i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:
+    """A call with side effects that takes and gives the state behind all else."""
+    b = Build(i.name)
+    shapes = i.shape.elements if i.shape.is_tuple else (i.shape,)
+    attributes = {k: v for k, v in i.attributes.items() if k not in ("operand_layout_constraints",)}
+    whole = Instruction(
+        i.name, "custom-call", Shape.tuple_of(*shapes, state.shape), [*i.operands, state], attributes,
+        backend_config=i.backend_config, metadata=i.metadata,
+    )  # fmt: skip
+    results = [b.make("get-tuple-element", whole, index=n) for n in range(len(shapes))]
+    after = b.make("get-tuple-element", whole, index=len(shapes))
+    return (b.tuple(*results) if i.shape.is_tuple else results[0]), after
+
+
+_ORDER = State(
+    shape=Shape(S32),
+    initial=np.zeros((), np.int32),
+    word="host",
+    description="a function of the host",
+    in_condition="call it in the body",
+    applied="call it before, with an array",
+    is_user=lambda i: _is_call(i) and bool(i.attributes.get("custom_call_has_side_effect")),
+    replace=_replaced,
+)
+
+
+def _without_tokens(module: Module) -> int:
+    """Tokens as scalars; returns how many instructions made or passed them."""
+    count = 0
+    for i in module.instructions():
+        if i.opcode == "after-all":
+            i.opcode, i.operands, i.attributes = "constant", [], {"literal": np.zeros((), np.bool_)}
+        elif i.opcode == "add-dependency":
+            i.operands = i.operands[:1]
+            i.opcode, i.attributes = "copy", {}
+        shape = _token_free(i.shape)
+        if shape is not i.shape:
+            i.shape, count = shape, count + 1
+    return count
+
+
+def _token_free(shape: Shape) -> Shape:
+    if shape.is_tuple:
+        elements = [_token_free(e) for e in shape.elements]
+        same = all(a is b for a, b in zip(elements, shape.elements, strict=True))
+        return shape if same else Shape.tuple_of(*elements)
+    return Shape(PRED) if shape.element_type.kind == "token" else shape

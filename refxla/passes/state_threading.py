@@ -1,0 +1,193 @@
+"""A hidden state becomes a value: it enters each computation that uses it, and leaves it changed.
+
+The order in which instructions use the state is that of the instructions in the program as it came. A call and a fusion
+get the state as one more operand, and give a pair of their result and the state behind it; a loop's state and a
+branch's operand become pairs in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.operation import operation
+from refxla_spec.types import Shape
+
+from .._core.shapes import make
+from .dce import called_first
+
+CALLS = {"call": "to_apply", "fusion": "calls"}
+
+
+@dataclass(frozen=True)
+class State:
+    """What is threaded: its shape, what it begins as, the word for it in names and its description in messages, with
+    advice for one used in the condition of a loop and for one used where a computation is applied to elements; whether
+    an instruction uses it; and for one that does, with the state before it, its result and the state after."""
+
+    shape: Shape
+    initial: np.ndarray
+    word: str
+    description: str
+    in_condition: str
+    applied: str
+    is_user: Callable[[Instruction], bool]
+    replace: Callable[[Instruction, Instruction], tuple[Instruction, Instruction]]
+
+
+def thread(module: Module, kind: State) -> tuple[int, Instruction | None]:
+    """Give the state to what uses it: (the number of instructions replaced, the state at the end of the entry).
+
+    Raises UnsupportedError for a computation that uses it and is applied to elements, in no order that HLO fixes.
+    """
+    computations = called_first(module.entry)
+    users = _users(computations, kind)
+    if not users:
+        return 0, None
+    threaded: dict[Computation, Computation] = {}
+    for c in computations:
+        if c in users and c is not module.entry:
+            threaded[c] = _Threading(kind, c, threaded).pair()
+    count = sum(kind.is_user(i) for c in users for i in c.instructions)
+    entry = _Threading(kind, module.entry, threaded)
+    entry.in_place()
+    module.computations = called_first(module.entry)
+    return count, entry.state
+
+
+def _users(computations: list[Computation], kind: State) -> set[Computation]:
+    """The computations that use the state, or call one that does; callees stand first."""
+    found: set[Computation] = set()
+    for c in computations:
+        if any(kind.is_user(i) or any(d in found for d in i.called) for i in c.instructions):
+            found.add(c)
+    return found
+
+
+class _Threading:
+    """One pass over a computation: `state` is the state before the instruction at hand."""
+
+    def __init__(self, kind: State, computation: Computation, threaded: dict[Computation, Computation]) -> None:
+        self.kind, self.computation, self.threaded = kind, computation, threaded
+        self.copies: dict[Instruction, Instruction] = {}
+        self.order: list[Instruction] = []
+        self.ordered: set[Instruction] = set()  # those in `order`
+        self.count = 0
+        self.state: Instruction
+
+    def add(self, instruction: Instruction) -> Instruction:
+        """An instruction, and before it what it is made of that is new."""
+        stack = [instruction]
+        while stack:
+            i = stack[-1]
+            waiting = [o for o in i.operands if o not in self.ordered]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                stack.pop()
+                if i not in self.ordered:
+                    self.ordered.add(i)
+                    self.order.append(i)
+        return instruction
+
+    def in_place(self) -> None:
+        """Of the entry, which keeps its signature: the state begins as a constant."""
+        self.state = self.add(
+            make("constant", name=f"{self.kind.word}_state", shape=self.kind.shape, literal=self.kind.initial)
+        )
+        self.walk(self.computation.instructions)
+        self.computation.instructions = self.order
+        self.computation.root = self.copies[self.computation.root]
+
+    def pair(self) -> Computation:
+        """A copy of the computation whose one parameter is a pair, (what it was or a tuple of several, the state), and
+        whose result is the pair of what it was and the state."""
+        parameters = self.computation.parameters
+        shapes = [p.shape for p in parameters]
+        given = shapes[0] if len(shapes) == 1 else Shape.tuple_of(*shapes)
+        name = f"{self.computation.name}.{self.kind.word}"
+        whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(given, self.kind.shape), [], {"number": 0})
+        self.add(whole)
+        arguments = self.add(make("get-tuple-element", whole, name=f"{name}.given", index=0))
+        self.state = self.add(make("get-tuple-element", whole, name=f"{name}.state", index=1))
+        for n, p in enumerate(parameters):
+            one = len(shapes) == 1
+            self.copies[p] = arguments if one else self.add(make("get-tuple-element", arguments, name=p.name, index=n))
+        self.walk([i for i in self.computation.instructions if i.opcode != "parameter"])
+        root = self.add(make("tuple", self.copies[self.computation.root], self.state, name=f"{name}.out"))
+        return Computation(name, self.order, root)
+
+    def walk(self, instructions: list[Instruction]) -> None:
+        for i in instructions:
+            i.operands = [self.copies[o] for o in i.operands]
+            i.control_predecessors = [self.copies[o] for o in i.control_predecessors]
+            self.copies[i] = self.add(self.replaced(i))
+
+    def replaced(self, i: Instruction) -> Instruction:
+        if self.kind.is_user(i):
+            self.count += 1
+            result, after = self.kind.replace(i, self.state)
+            self.state = self.add(after)
+            return result
+        if not any(c in self.threaded for c in i.called):
+            return i
+        if i.opcode in CALLS:
+            given = i.operands[0] if len(i.operands) == 1 else make("tuple", *i.operands, name=f"{i.name}.given")
+            callee = self.threaded[i.attributes[CALLS[i.opcode]]]
+            return self.opened(
+                make("call", self.pair_with_state(i, given), name=f"{i.name}.{self.kind.word}", to_apply=callee)
+            )
+        if i.opcode == "while":
+            parts = {
+                k: self.threaded.get(i.attributes[k]) or self.beside(i.attributes[k]) for k in ("condition", "body")
+            }
+            if i.attributes["condition"] in self.threaded:
+                raise UnsupportedError(
+                    f"{i.name}: the condition of a loop uses {self.kind.description}; {self.kind.in_condition}"
+                )
+            return self.opened(
+                make("while", self.pair_with_state(i, i.operands[0]), name=f"{i.name}.{self.kind.word}", **parts)
+            )
+        if i.opcode == "conditional":
+            return self.opened(self.conditional(i))
+        raise UnsupportedError(
+            f"{i.name}: {i.opcode} applies {i.called[0].name}, which uses {self.kind.description}, in no order that "
+            f"HLO fixes; {self.kind.applied}"
+        )
+
+    def conditional(self, i: Instruction) -> Instruction:
+        attributes = {  # the branches; annotations are none
+            k: tuple(self.threaded.get(c) or self.beside(c, True) for c in v)
+            if isinstance(v, tuple)
+            else self.threaded.get(v) or self.beside(v, True)
+            for k, v in i.attributes.items()
+            if k in operation("conditional").attributes
+        }
+        operands = [self.pair_with_state(i, o, n) for n, o in enumerate(i.operands[1:])]
+        return make("conditional", i.operands[0], *operands, name=f"{i.name}.{self.kind.word}", **attributes)
+
+    def pair_with_state(self, i: Instruction, given: Instruction, number: int = 0) -> Instruction:
+        return make("tuple", given, self.state, name=f"{i.name}.in.{number}")
+
+    def opened(self, pair: Instruction) -> Instruction:
+        """The result of what gives a pair; the state is the pair's other half."""
+        self.add(pair)
+        self.state = self.add(make("get-tuple-element", pair, name=f"{pair.name}.state", index=1))
+        return make("get-tuple-element", pair, name=f"{pair.name}.result", index=0)
+
+    def beside(self, computation: Computation, gives_pair: bool = False) -> Computation:
+        """A computation that does not use the state, as one that is given it: a condition; with `gives_pair` a
+        branch."""
+        (p,) = computation.parameters
+        name = f"{computation.name}.{self.kind.word}"
+        whole = Instruction(f"{name}.in", "parameter", Shape.tuple_of(p.shape, self.kind.shape), [], {"number": 0})
+        given = make("get-tuple-element", whole, name=f"{name}.given", index=0)
+        called = make("call", given, name=f"{name}.call", to_apply=computation)
+        instructions = [whole, given, called]
+        if gives_pair:
+            state = make("get-tuple-element", whole, name=f"{name}.state", index=1)
+            instructions += [state, make("tuple", called, state, name=f"{name}.out")]
+        return Computation(name, instructions, instructions[-1])

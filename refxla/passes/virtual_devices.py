@@ -1,0 +1,494 @@
+"""Makes of a program for several devices one for a single device, which computes what all of them do.
+
+A program with partitions states a whole computation: its values are whole, its parameters and results are cut into
+tiles, each device having one, as their shardings say. Only within manual regions (JAX's shard_map) does each device
+have a value of its own. So whole values are computed once, and values of devices once for each of them; a collective is
+what it does to these. Parameters and results of the new program are those of all devices, one device after another.
+
+This is no way to use several machines or GPUs. It lets one device stand for many, as XLA's host platform does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from refxla_spec.custom_calls import TARGETS as MEANINGS
+from refxla_spec.custom_calls import identity
+from refxla_spec.custom_calls.sharded import WHOLE, Tiling, mesh_tilings, tiling
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.groups import device_pairs, member_groups
+from refxla_spec.module import Computation, Instruction, Module, clone_computation
+from refxla_spec.names import make_unique
+from refxla_spec.types import F32, U32, Shape
+
+from .._core.shapes import make
+from ..ir.builder import Build
+from ..ir.op_table import ELEMENTWISE, ROWS
+from .dce import called_first
+
+TO_TILES = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
+TO_WHOLE = ("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape")
+
+
+@dataclass(frozen=True)
+class PerDevice:
+    """A value that each device has its own of."""
+
+    values: tuple[Instruction, ...]
+
+
+Value = Instruction | PerDevice  # an instruction alone is a whole value
+
+
+def on_one_device(module: Module, count: int) -> Module:
+    """A new module that computes on one device what `module` does on `count` partitions.
+
+    Raises UnsupportedError for manual regions within manual regions, collectives that have no equivalent here, and
+    shardings that are no tilings into equal parts.
+    """
+    return _Rewrite(module, count).module()
+
+
+def result_shardings(module: Module) -> list[str | None]:
+    """How each result of a program is cut: as the program says, else as what it is computed from element by element;
+    None: it is whole."""
+    root = module.entry.root
+    if root.sharding is not None:
+        return _split(root.sharding, len(root.shape.elements)) if root.shape.is_tuple else [root.sharding]
+    found: dict[Instruction, Sharding] = {}
+    _propagate(module, module.entry, [p.sharding for p in module.entry.parameters], found)
+    return (
+        [_element(found.get(root), n) for n in range(len(root.shape.elements))]
+        if root.shape.is_tuple
+        else [_element(found.get(root))]
+    )
+
+
+Sharding = str | tuple | None  # of an array, of a tuple's elements; None: nothing is known
+
+
+def _element(sharding: Sharding, n: int | None = None) -> str | None:
+    """The sharding of an element of a tuple, or of an array."""
+    if n is not None:
+        sharding = sharding[n] if isinstance(sharding, tuple) and n < len(sharding) else None
+    return sharding if isinstance(sharding, str) else None
+
+
+def _text(cut: Tiling | None) -> str | None:
+    """A tiling in the notation of `sharding`."""
+    if cut is WHOLE:
+        return None
+    devices = sorted(cut.tiles, key=lambda d: (cut.tiles[d], d))
+    each = len(devices) // max(1, int(np.prod(cut.counts)))
+    counts = (*cut.counts, each) if each > 1 else cut.counts
+    names = (",".join(map(str, numbers)) for numbers in (counts, devices))
+    return "{{devices=[{}]{}{}}}".format(*names, " last_tile_dim_replicate" if each > 1 else "")
+
+
+def _propagate(
+    module: Module, computation: Computation, given: Sequence[Sharding], found: dict[Instruction, Sharding]
+) -> Sharding:
+    """Enter what is known of values' shardings; gives that of the root."""
+    for i in computation.instructions:
+        operands = [found.get(o) for o in i.operands]
+        if i.opcode == "parameter":
+            found[i] = given[i.number]
+        elif i.sharding is not None:
+            found[i] = i.sharding
+        elif i.opcode == "tuple":
+            found[i] = tuple(operands)
+        elif i.opcode == "get-tuple-element":
+            found[i] = operands[0][i.index] if isinstance(operands[0], tuple) else None
+        elif i.opcode == "call":
+            found[i] = _propagate(module, i.to_apply, operands, {})
+        elif i.opcode == "custom-call" and i.custom_call_target == TO_WHOLE[1]:
+            cuts = mesh_tilings(i, "out_shardings", len(operands), module)
+            found[i] = tuple(map(_text, cuts)) if i.shape.is_tuple else _text(cuts[0])
+        elif i.opcode == "custom-call" and MEANINGS.get(i.custom_call_target) is identity:
+            found[i] = operands[0]
+        elif i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE:
+            alike = (s for s, o in zip(operands, i.operands, strict=True) if o.shape.dimensions == i.shape.dimensions)
+            found[i] = next((s for s in alike if isinstance(s, str)), None)
+    return found.get(computation.root)
+
+
+class _Rewrite:
+    def __init__(self, module: Module, count: int) -> None:
+        self.source, self.count = module, count
+        self.special = _special(module)
+        self.order: dict[Instruction, None] = {}  # of the computation that is being made
+        self.computations: dict[Computation, Computation] = {}  # those that are taken over as they are
+
+    def module(self) -> Module:
+        entry = self.source.entry
+        given = [self._parameter(n, p, len(entry.parameters)) for n, p in enumerate(entry.parameters)]
+        root = self.walk(entry, given)
+        shapes = entry.root.shape.elements if entry.root.shape.is_tuple else (entry.root.shape,)
+        shardings = result_shardings(self.source)
+        b = Build("result")
+        results = []
+        for d in range(self.count):
+            for n, (shape, sharding) in enumerate(zip(shapes, shardings, strict=True)):
+                value = self.part(root, d)
+                if entry.root.shape.is_tuple:
+                    value = (
+                        value.operands[n] if value.opcode == "tuple" else b.make("get-tuple-element", value, index=n)
+                    )
+                cut = WHOLE if isinstance(root, PerDevice) else tiling(sharding, shape.rank, entry.root)
+                results.append(self._tile(b, value, cut, d))
+        whole = self.add(b.make("tuple", *results))
+        made = Computation(entry.name, list(self.order), whole)
+        module = Module(self.source.name, [made], made, {})
+        module.computations = called_first(made)
+        make_unique(module)
+        return module
+
+    def _parameter(self, number: int, p: Instruction, parameters: int) -> Value:
+        """The whole value of a parameter, put together of the tiles that devices have."""
+        cut = tiling(p.sharding, p.shape.rank, p)
+        plain = p.shape.without_layout()
+        counts = (1,) * plain.rank if cut is WHOLE else cut.counts
+        if any(size % n for size, n in zip(plain.dimensions, counts, strict=True)):
+            raise UnsupportedError(f"{p.name}: {plain} is not cut into {list(counts)} equal tiles")
+        part = plain.with_dimensions(tuple(size // n for size, n in zip(plain.dimensions, counts, strict=True)))
+        parts = [
+            self.add(Instruction(f"{p.name}.{d}", "parameter", part, [], {"number": d * parameters + number}))
+            for d in range(self.count)
+        ]
+        return self._whole(Build(p.name), parts, cut)
+
+    # -- computations ---------------------------------------------------------------------------------------------
+
+    def walk(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        """The value of a computation, whose instructions go into the one that is being made."""
+        values: dict[Instruction, Value] = dict(zip(computation.parameters, arguments, strict=True))
+        for i in computation.instructions:
+            if i.opcode != "parameter":
+                values[i] = self.value(i, [values[o] for o in i.operands])
+        return values[computation.root]
+
+    def value(self, i: Instruction, operands: list[Value]) -> Value:
+        target = i.attributes.get("custom_call_target")
+        if target in TO_TILES:
+            return self.to_tiles(i, operands)
+        if target in TO_WHOLE:
+            return self.to_whole(i, operands)
+        if MEANINGS.get(target) is identity:
+            return operands[0]
+        if i.opcode == "call":
+            return self.walk(i.to_apply, operands)
+        if i.opcode in ("partition-id", "replica-id"):
+            numbers = range(self.count) if i.opcode == "partition-id" else [0] * self.count
+            return self.each(lambda d: Build(i.name).scalar(numbers[d], U32))
+        if i.opcode in _COLLECTIVES:
+            data = [[self.part(o, d) for o in operands] for d in range(self.count)]
+            return self.each(_COLLECTIVES[i.opcode](self, i, data).__getitem__)
+        if i.opcode in ("while", "conditional") and any(c in self.special for c in i.called):
+            return self.loop(i, operands[0]) if i.opcode == "while" else self.branch(i, operands)
+        if any(isinstance(o, PerDevice) for o in operands):
+            return self.each(lambda d: self.copy(i, [self.part(o, d) for o in operands]))
+        return self.add(self.copy(i, operands))
+
+    def loop(self, i: Instruction, state: Value) -> Value:
+        """A loop in which devices meet: all of them turn together, as often as the first one does."""
+        parts, per_device = self.parts(state)
+        shape = Shape.tuple_of(*(p.shape for p in parts))
+
+        def computation(source: Computation) -> Computation:
+            def body(whole: Instruction) -> Instruction:
+                inside = [self.add(make("get-tuple-element", whole, index=k)) for k in range(len(parts))]
+                result = self.walk(source, [self.value_of(inside, per_device)])
+                if source is i.condition:
+                    return self.part(result, 0)
+                made, became = self.parts(result, per_device)
+                if became != per_device:
+                    raise _Differs
+                return self.add(make("tuple", *made))
+
+            return self.computation(source.name, shape, body)
+
+        try:
+            called = {"condition": computation(i.condition), "body": computation(i.body)}
+        except _Differs:  # what was whole before it is each device's own behind an iteration
+            return self.loop(i, self.each(lambda d: self.part(state, d)))
+        made = self.add(make("while", self.add(make("tuple", *parts)), name=i.name, **called))
+        return self.value_of(
+            [self.add(make("get-tuple-element", made, index=k)) for k in range(len(parts))], per_device
+        )
+
+    def branch(self, i: Instruction, operands: list[Value]) -> Value:
+        """A conditional in whose branches devices meet: all of them take the branch of the first one."""
+        index, *given = operands
+        flat = [self.parts(o) for o in given]
+
+        def computation(source: Computation, n: int) -> Computation:
+            parts, per_device = flat[n]
+
+            def body(whole: Instruction) -> Instruction:
+                inside = [self.add(make("get-tuple-element", whole, index=k)) for k in range(len(parts))]
+                result = self.walk(source, [self.value_of(inside, per_device)])
+                return self.add(make("tuple", *(self.part(result, d) for d in range(self.count))))
+
+            return self.computation(source.name, Shape.tuple_of(*(p.shape for p in parts)), body)
+
+        if "true_computation" in i.attributes:
+            called = {
+                "true_computation": computation(i.true_computation, 0),
+                "false_computation": computation(i.false_computation, 1),
+            }
+        else:
+            called = {"branch_computations": tuple(computation(c, n) for n, c in enumerate(i.branch_computations))}
+        packed = [self.add(make("tuple", *parts)) for parts, _ in flat]
+        made = self.add(make("conditional", self.part(index, 0), *packed, name=i.name, **called))
+        return self.each(lambda d: make("get-tuple-element", made, index=d))
+
+    def computation(self, name: str, shape: Shape, body: Callable[[Instruction], Instruction]) -> Computation:
+        """A computation of one parameter, made apart from the one that is being made."""
+        outside, self.order = self.order, {}
+        try:
+            root = body(self.add(Instruction("state", "parameter", shape, [], {"number": 0})))
+            return Computation(name, list(self.order), root)
+        finally:
+            self.order = outside
+
+    def parts(self, value: Value, wanted: bool | None = None) -> tuple[list[Instruction], bool]:
+        """The instructions that a value consists of, and whether it is each device's own; as such if `wanted`."""
+        if isinstance(value, PerDevice) or wanted:
+            return [self.part(value, d) for d in range(self.count)], True
+        return [value], False
+
+    def value_of(self, parts: list[Instruction], per_device: bool) -> Value:
+        return PerDevice(tuple(parts)) if per_device else parts[0]
+
+    def copy(self, i: Instruction, operands: Sequence[Instruction]) -> Instruction:
+        attributes = {k: self._taken(v) for k, v in i.attributes.items()}
+        return Instruction(
+            i.name, i.opcode, i.shape, list(operands), attributes, i.metadata, backend_config=i.backend_config
+        )
+
+    def _taken(self, value: object) -> object:
+        """An attribute whose computations are copies of the source's, once for all."""
+        if isinstance(value, Computation):
+            if value not in self.computations:
+                self.computations[value] = clone_computation(value, self._taken)
+            return self.computations[value]
+        if isinstance(value, tuple) and value and isinstance(value[0], Computation):
+            return tuple(map(self._taken, value))
+        return value
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def add(self, i: Instruction) -> Instruction:
+        """An instruction, and before it what it is made of that is new."""
+        stack = [i]
+        while stack:
+            top = stack[-1]
+            waiting = [o for o in top.operands if o not in self.order]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            self.order[top] = None
+        return i
+
+    def each(self, value: Callable[[int], Instruction]) -> PerDevice:
+        return PerDevice(tuple(self.add(value(d)) for d in range(self.count)))
+
+    def part(self, value: Value, device: int) -> Instruction:
+        return value.values[device] if isinstance(value, PerDevice) else value
+
+    def _tile(self, b: Build, value: Instruction, cut: Tiling | None, device: int) -> Instruction:
+        if cut is WHOLE:
+            return value
+        if device not in cut.tiles:
+            raise UnsupportedError(f"{value.name}: device {device} has no tile of it")
+        if any(size % n for size, n in zip(value.shape.dimensions, cut.counts, strict=True)):
+            raise UnsupportedError(f"{value.name}: {value.shape} is not cut into {list(cut.counts)} equal tiles")
+        sizes = [size // n for size, n in zip(value.shape.dimensions, cut.counts, strict=True)]
+        start = tuple(k * size for k, size in zip(cut.tiles[device], sizes, strict=True))
+        return b.slice(value, start, tuple(s + size for s, size in zip(start, sizes, strict=True)))
+
+    def _whole(self, b: Build, parts: Sequence[Instruction], cut: Tiling | None) -> Instruction:
+        if cut is WHOLE:
+            return parts[0]
+        owner = {place: d for d, place in sorted(cut.tiles.items(), reverse=True)}
+        tiles = np.empty(cut.counts, object)
+        for place in np.ndindex(cut.counts):
+            tiles[place] = parts[owner[place]]
+        for d in range(len(cut.counts) - 1, -1, -1):
+            joined = np.empty(tiles.shape[:-1], object)
+            for place in np.ndindex(joined.shape):
+                row = list(tiles[place])
+                joined[place] = row[0] if len(row) == 1 else b.make("concatenate", *row, dimensions=(d,))
+            tiles = joined
+        return self.add(tiles[()])
+
+    def to_tiles(self, i: Instruction, operands: list[Value]) -> Value:
+        if any(isinstance(o, PerDevice) for o in operands):
+            raise UnsupportedError(f"{i.name}: a manual region within another one has no equivalent on one device")
+        if i.custom_call_target == TO_TILES[0]:
+            cuts = [tiling(o.sharding, o.shape.rank, i) for o in i.operands]
+        else:
+            cuts = mesh_tilings(i, "in_shardings", len(operands), self.source)
+        b = Build(i.name)
+        tiles = [[self._tile(b, o, c, d) for o, c in zip(operands, cuts, strict=True)] for d in range(self.count)]
+        return self.each(lambda d: b.make("tuple", *tiles[d]) if i.shape.is_tuple else tiles[d][0])
+
+    def to_whole(self, i: Instruction, operands: list[Value]) -> Value:
+        if i.custom_call_target == TO_WHOLE[0]:
+            cuts = [tiling(i.sharding, i.shape.rank, i)]
+        else:
+            cuts = mesh_tilings(i, "out_shardings", len(operands), self.source)
+        b = Build(i.name)
+        wholes = [
+            self._whole(b, [self.part(o, d) for d in range(self.count)], c) for o, c in zip(operands, cuts, strict=True)
+        ]
+        return self.add(b.make("tuple", *wholes)) if i.shape.is_tuple else wholes[0]
+
+
+class _Differs(Exception):
+    """A loop's state is whole before an iteration and each device's own behind it."""
+
+
+def _special(module: Module) -> set[Computation]:
+    """The computations in which devices meet or differ, or that call such a one; callees stand first."""
+    found: set[Computation] = set()
+    for c in called_first(module.entry):
+        for i in c.instructions:
+            target = i.attributes.get("custom_call_target")
+            if i.opcode in _COLLECTIVES or i.opcode in ("partition-id", "replica-id") or target in TO_TILES + TO_WHOLE:
+                found.add(c)
+            if any(called in found for called in i.called):
+                found.add(c)
+    return found
+
+
+def _split(sharding: str | None, count: int) -> list[str | None]:
+    """The shardings of a tuple's elements, of {{...}, {...}}; one for all if it is not such a list."""
+    if sharding is None or not re.match(r"\{\s*(/\*.*?\*/)?\s*\{", sharding):
+        return [sharding] * count
+    found, depth, start = [], 0, 0
+    for n, c in enumerate(sharding):
+        depth += {"{": 1, "}": -1}.get(c, 0)
+        if c == "{" and depth == 2:
+            start = n
+        if c == "}" and depth == 1:
+            found.append(sharding[start : n + 1])
+    return found
+
+
+# -- collectives: (rewrite, instruction, operands of each device) -> result of each device ---------------------------
+
+Data = list[list[Instruction]]
+
+
+def _groups(r: _Rewrite, i: Instruction) -> dict[int, tuple[int, ...]]:
+    """The group of each device."""
+    return {d: g for g in member_groups(i, 1, r.count) for d in g}
+
+
+def _one(b: Build, parts: list[Instruction]) -> Instruction:
+    return parts[0] if len(parts) == 1 else b.tuple(*parts)
+
+
+def _combined(b: Build, reducer: Computation, values: list[Instruction]) -> Instruction:
+    """Values of several devices combined element by element; narrow sums are computed in f32 and rounded once."""
+    element_type = values[0].shape.element_type
+    x, y = reducer.parameters
+    opcode = reducer.root.opcode if set(reducer.root.operands) == {x, y} else None
+    wide = opcode in ("add", "multiply") and element_type.is_float and element_type.bits < 32
+    values = [b.convert(v, F32) for v in values] if wide else values
+    result = values[0]
+    for v in values[1:]:
+        if opcode in ("add", "multiply", "maximum", "minimum", "and", "or", "xor"):
+            result = b.make(opcode, result, v)
+        else:
+            result = b.make("map", result, v, dimensions=tuple(range(v.shape.rank)), to_apply=reducer)
+    return b.convert(result, element_type)
+
+
+def _all_reduce(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
+    made: dict[tuple[int, ...], Instruction] = {}
+    reducer = r._taken(i.to_apply)
+    for group in _groups(r, i).values():
+        if group not in made:
+            b = Build(i.name)
+            made[group] = _one(b, [_combined(b, reducer, [data[d][n] for d in group]) for n in range(len(data[0]))])
+    return [made[_groups(r, i)[d]] for d in range(r.count)]
+
+
+def _all_gather(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
+    made: dict[tuple[int, ...], Instruction] = {}
+    groups = _groups(r, i)
+    for group in groups.values():
+        if group not in made:
+            b = Build(i.name)
+            rows = [[data[d][n] for d in group] for n in range(len(data[0]))]
+            made[group] = _one(b, [b.make("concatenate", *row, dimensions=i.dimensions) for row in rows])
+    return [made[groups[d]] for d in range(r.count)]
+
+
+def _cut(b: Build, x: Instruction, dimension: int, parts: int, k: int) -> Instruction:
+    """Part k of as many equal ones along a dimension."""
+    size = x.shape.dimensions[dimension] // parts
+    start = tuple(k * size if d == dimension else 0 for d in range(x.shape.rank))
+    limit = tuple((k + 1) * size if d == dimension else n for d, n in enumerate(x.shape.dimensions))
+    return b.slice(x, start, limit)
+
+
+def _reduce_scatter(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
+    groups, results = _groups(r, i), []
+    reducer = r._taken(i.to_apply)
+    for d in range(r.count):
+        b, group = Build(i.name), groups[d]
+        k = group.index(d)
+        parts = [[_cut(b, data[m][n], i.dimensions[0], len(group), k) for m in group] for n in range(len(data[0]))]
+        results.append(_one(b, [_combined(b, reducer, values) for values in parts]))
+    return results
+
+
+def _all_to_all(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
+    groups, results = _groups(r, i), []
+    for d in range(r.count):
+        b, group = Build(i.name), groups[d]
+        k = group.index(d)
+        if not i.dimensions:
+            results.append(b.tuple(*(data[m][k] for m in group)))
+            continue
+        (at,) = i.dimensions
+        results.append(
+            b.make("concatenate", *(_cut(b, data[m][0], at, len(group), k) for m in group), dimensions=(at,))
+        )
+    return results
+
+
+def _permute(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
+    if i.slice_sizes:
+        raise UnsupportedError(f"{i.name}: a permutation of slices has no equivalent on one device")
+    source = {t: s for s, t in device_pairs(i, i.source_target_pairs, 1, r.count)}
+    results = []
+    for d in range(r.count):
+        b = Build(i.name)
+        zeros = (b.full(o.shape.element_type.dtype.type(0), o.shape) for o in data[d])
+        results.append(_one(b, data[source[d]] if d in source else list(zeros)))
+    return results
+
+
+def _refused(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
+    raise UnsupportedError(f"{i.name}: {i.opcode} has no equivalent on one device that stands for several")
+
+
+_COLLECTIVES: dict[str, Callable[[_Rewrite, Instruction, Data], list[Instruction]]] = {
+    "all-reduce": _all_reduce,
+    "all-gather": _all_gather,
+    "reduce-scatter": _reduce_scatter,
+    "all-to-all": _all_to_all,
+    "collective-permute": _permute,
+    **dict.fromkeys(
+        "all-reduce-start all-gather-start collective-permute-start collective-broadcast ragged-all-to-all".split(),
+        _refused,
+    ),
+}

@@ -1,0 +1,18 @@
+"""JAX on refxla: a PJRT plugin, which runs unmodified JAX programs (`JAX_PLATFORMS=refxla python train.py`).
+
+JAX finds it by the entry point `jax_plugins` and calls `initialize`. The interface itself is refxla/_core/pjrt*.pyx.
+"""
+
+from __future__ import annotations
+
+
+def initialize() -> None:
+    """Register the platform with JAX, which calls this when it looks for plugins. Where JAX_PLATFORMS asks for others
+    alone, nothing is loaded."""
+    import jax
+
+    wanted = jax.config.jax_platforms
+    if not wanted or "refxla" in wanted.split(","):
+        from .plugin import register
+
+        register()

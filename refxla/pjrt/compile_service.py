@@ -1,0 +1,66 @@
+"""The thread that compiles. JAX asks on threads of its own, whose stacks are too small for a compiler in Python."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from .programs import Program, compiled, loaded
+
+_STACK = 256 << 20  # bytes, of which the system gives those that are touched
+
+_lock = threading.Lock()
+_requests: queue.SimpleQueue | None = None
+
+
+def compile_program(code: bytes, format: bytes, options: bytes) -> Program:
+    """The program of a PJRT_Program, compiled in the service's thread; see programs.compiled."""
+    return _ask(lambda: compiled(code, format.decode(), options))
+
+
+def load_program(serialized: bytes, options: bytes) -> Program:
+    """The program that was serialized, in the service's thread; see programs.loaded."""
+    return _ask(lambda: loaded(serialized, options))
+
+
+def _ask(work: Callable[[], Any]) -> Any:
+    answer: Future = Future()
+    _service().put((work, answer))
+    return answer.result()
+
+
+def _service() -> queue.SimpleQueue:
+    """The requests of the service, whose thread is begun when there is none."""
+    global _requests
+    with _lock:
+        if _requests is None:
+            _requests = queue.SimpleQueue()
+            before = threading.stack_size(_STACK)
+            try:
+                threading.Thread(target=_serve, args=(_requests,), name="refxla compiler", daemon=True).start()
+            finally:
+                threading.stack_size(before)
+        return _requests
+
+
+def _serve(requests: queue.SimpleQueue) -> None:
+    while True:
+        work, answer = requests.get()
+        try:
+            answer.set_result(work())
+        except BaseException as problem:
+            answer.set_exception(problem)
+        del work, answer
+
+
+def _forked() -> None:
+    """In a forked process there is no service yet."""
+    global _requests, _lock
+    _requests, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)

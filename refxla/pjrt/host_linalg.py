@@ -1,0 +1,125 @@
+"""Decompositions that refxla has no code for, by the LAPACK that SciPy brings: what calls of host functions compute.
+
+Each function takes the operands of JAX's primitive of the same name, as arrays [..., m, n], and gives the list of its
+results. Where LAPACK does not converge, a matrix' results are NaN, as on JAX's CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.linalg import lapack
+
+
+def _by_matrix(compute: Callable, results: Sequence[tuple[tuple[int, ...], np.dtype]], *operands: np.ndarray) -> list:
+    """compute(matrix of each operand) for all matrices, into arrays of these shapes (without batch) and types; of
+    `compute`'s results the last is LAPACK's info."""
+    batch = operands[0].shape[:-2]
+    made = [np.empty((*batch, *shape), dtype) for shape, dtype in results]
+    for index in np.ndindex(*batch):
+        *values, info = compute(*(o[index] for o in operands))
+        for array, value in zip(made, values, strict=True):
+            array[index] = value if info == 0 or array.dtype.kind == "i" else np.nan
+    return made
+
+
+def _routine(name: str, a: np.ndarray) -> Callable:
+    """LAPACK's routine of a name for the type of an array."""
+    return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + name)
+
+
+def _complex(dtype: np.dtype) -> np.dtype:
+    return np.result_type(dtype, np.complex64)
+
+
+def eig(
+    a: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **_: object
+) -> list[np.ndarray]:
+    """[values[..., n], left and right eigenvectors[..., n, n], those that are asked for], all complex."""
+    n, dtype = a.shape[-1], _complex(a.dtype)
+    wanted = (True, compute_left_eigenvectors, compute_right_eigenvectors)
+    routine = _routine("geev", a)
+
+    def compute(matrix: np.ndarray) -> list:
+        if n == 0:
+            return [v for v, w in zip(([], np.empty((0, 0)), np.empty((0, 0))), wanted, strict=True) if w] + [0]
+        finite = np.isfinite(matrix).all()
+        if not finite:  # LAPACK may never end
+            return [np.nan] * sum(wanted) + [1]
+        *w, left, right, info = routine(
+            matrix, compute_vl=compute_left_eigenvectors, compute_vr=compute_right_eigenvectors
+        )
+        values = w[0] + 1j * w[1] if len(w) == 2 else w[0]
+        if len(w) == 2:
+            left, right = (_from_pairs(w[1], v, k) for v, k in ((left, wanted[1]), (right, wanted[2])))
+        return [v for v, k in zip((values, left, right), wanted, strict=True) if k] + [info]
+
+    shapes = ((n,), (n, n), (n, n))
+    return _by_matrix(compute, [(s, dtype) for s, k in zip(shapes, wanted, strict=True) if k], a)
+
+
+def _from_pairs(imaginary: np.ndarray, v: np.ndarray, wanted: bool) -> np.ndarray:
+    """Complex vectors, of real ones that stand for conjugate pairs as (real part, imaginary part)."""
+    if not wanted:
+        return v
+    made = v.astype(_complex(v.dtype))
+    for k in np.flatnonzero(imaginary > 0):
+        made[:, k] = v[:, k] + 1j * v[:, k + 1]
+        made[:, k + 1] = made[:, k].conj()
+    return made
+
+
+def hessenberg(a: np.ndarray) -> list[np.ndarray]:
+    """[packed[..., n, n], taus[..., n - 1]]."""
+    n = a.shape[-1]
+    routine = _routine("gehrd", a)
+    compute = (lambda m: routine(m)) if n > 1 else lambda m: (m, [], 0)
+    return _by_matrix(compute, [((n, n), a.dtype), ((max(n - 1, 0),), a.dtype)], a)
+
+
+def schur(a: np.ndarray, *, compute_schur_vectors: bool, sort_eig_vals: bool, **_: object) -> list[np.ndarray]:
+    """[t[..., n, n], vectors[..., n, n] if they are asked for]."""
+    if sort_eig_vals:
+        raise NotImplementedError("Schur forms with sorted eigenvalues")
+    n = a.shape[-1]
+    routine = _routine("gees", a)
+
+    def compute(matrix: np.ndarray) -> list:
+        if n == 0 or not np.isfinite(matrix).all():
+            return [np.nan] * (1 + compute_schur_vectors) + [int(n > 0)]
+        t, *_, vectors, _work, info = routine(lambda *_: None, matrix, compute_v=compute_schur_vectors)
+        return [t, *([vectors] if compute_schur_vectors else []), info]
+
+    return _by_matrix(compute, [((n, n), a.dtype)] * (1 + compute_schur_vectors), a)
+
+
+def tridiagonal(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
+    """[packed[..., n, n], diagonal[..., n], off-diagonal[..., n - 1], taus[..., n - 1]]."""
+    n = a.shape[-1]
+    real = np.empty(0, a.dtype).real.dtype
+    routine = _routine("sytrd" if a.dtype.kind == "f" else "hetrd", a)
+    return _by_matrix(
+        lambda m: routine(m, lower=lower),
+        [((n, n), a.dtype), ((n,), real), ((n - 1,), real), ((n - 1,), a.dtype)],
+        a,
+    )
+
+
+def geqp3(a: np.ndarray, jpvt: np.ndarray, **_: object) -> list[np.ndarray]:
+    """[packed[..., m, n], pivots[..., n] from 1 on, taus[..., min(m, n)]]: QR with columns pivoted, none of them fixed.
+
+    Raises NotImplementedError for columns that are to be first.
+    """
+    if jpvt.any():
+        raise NotImplementedError("a QR decomposition in which some columns are to be first")
+    m, n = a.shape[-2:]
+    routine = _routine("geqp3", a)
+
+    def compute(matrix: np.ndarray) -> list:
+        if not matrix.size:
+            return [matrix, np.arange(1, n + 1), [], 0]
+        packed, pivots, taus, _work, info = routine(matrix)
+        return [packed, pivots, taus, info]
+
+    return _by_matrix(compute, [((m, n), a.dtype), ((n,), np.dtype(np.int32)), ((min(m, n),), a.dtype)], a)

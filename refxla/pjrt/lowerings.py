@@ -1,0 +1,134 @@
+"""What JAX lowers for its own platforms alone, for refxla.
+
+Linear algebra becomes the calls of LAPACK that JAX makes for a CPU: refxla makes them itself (ir/library_calls.py), or
+knows their meaning (passes/expanders/lapack.py). Where it does not make them, what it has no code for becomes a call of
+a host function (runtime/host_calls.py), as Python callbacks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jax._src import callback, debugging, dtypes, ffi
+from jax._src.interpreters import mlir
+from jax._src.lax import linalg
+
+from ..compiler.driver import uses_library
+from ..compiler.options import Options
+from ..passes.host_call_threading import HOST_CALL
+from ..runtime.host_calls import HostFunction
+from . import host_linalg
+
+_AS_ON_CPU = (linalg.eigh_p, linalg.svd_p)
+_AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
+_ON_THE_HOST = {
+    linalg.eig_p: host_linalg.eig,
+    linalg.hessenberg_p: host_linalg.hessenberg,
+    linalg.schur_p: host_linalg.schur,
+    linalg.tridiagonal_p: host_linalg.tridiagonal,
+    linalg.geqp3_p: host_linalg.geqp3,
+}
+
+
+def register(platform: str) -> None:
+    """Tell JAX how to lower these primitives for the platform."""
+    for primitive in _AS_ON_CPU:
+        rule = mlir._platform_specific_lowerings["cpu"].get(primitive)
+        if rule is not None:
+            mlir.register_lowering(primitive, rule.rule, platform=platform)
+    for primitive in _AS_ON_CPU_FOR_LIBRARY:
+        neutral = mlir._lowerings[primitive].rule
+        mlir.register_lowering(primitive, _library_rule(primitive, neutral), platform=platform)
+    for primitive, function in _ON_THE_HOST.items():
+        rule = _library_rule(primitive, _host_rule(function))
+        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
+    for primitive, rule in (
+        (debugging.debug_callback_p, debugging.debug_callback_lowering),
+        (debugging.debug_print_p, debugging.debug_print_lowering_rule),
+    ):
+        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
+    callback.emit_python_callback = _emitter(platform, callback.emit_python_callback)
+
+
+def _library_rule(primitive: Any, otherwise: Callable) -> Callable:
+    """A CPU's lowering of a primitive where programs call the library, else another one."""
+    library = mlir._platform_specific_lowerings["cpu"][primitive].rule
+
+    def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
+        return (library if uses_library(Options()) else otherwise)(ctx, *operands, **parameters)
+
+    return rule
+
+
+def _host_rule(function: Callable) -> Callable:
+    """The lowering of a primitive to a call of a host function, which gets the primitive's parameters, too."""
+
+    def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
+        host = HostFunction(partial(function, **parameters))
+        ctx.module_context.add_keepalive(host)
+        return _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect=False).results
+
+    return rule
+
+
+def _emitter(platform: str, known: Callable) -> Callable:
+    """JAX's emitter of callbacks, which refuses platforms that it does not know, with one more of them."""
+
+    def emit_python_callback(
+        ctx: Any,
+        function: Callable,
+        token: Any,
+        operands: Sequence[Any],
+        operand_avals: Sequence[Any],
+        result_avals: Sequence[Any],
+        *,
+        has_side_effect: bool,
+        sharding: Any = None,
+        **more: Any,
+    ) -> tuple[Sequence[Any], Any, Any]:
+        if tuple(ctx.module_context.platforms) != (platform,):
+            return known(
+                ctx, function, token, operands, operand_avals, result_avals,
+                has_side_effect=has_side_effect, sharding=sharding, **more,
+            )  # fmt: skip
+        host = HostFunction(_checked(function, result_avals))
+        ctx.module_context.add_keepalive(host)
+        made = _host_call(ctx, host, operands, operand_avals, result_avals, has_side_effect)
+        if sharding is not None:
+            mlir.set_sharding(ctx.module_context, made, sharding)
+        return made.results, token, host
+
+    return emit_python_callback
+
+
+def _host_call(
+    ctx: Any, host: HostFunction, operands: Sequence[Any], operand_avals: Any, result_avals: Any, has_side_effect: bool
+) -> Any:
+    ctx = ctx.replace(avals_in=list(operand_avals), avals_out=list(result_avals))
+    lower = ffi.build_ffi_lowering_function(HOST_CALL, has_side_effect=has_side_effect)
+    return lower(ctx, *operands, key=np.uint64(host.key))
+
+
+def _checked(function: Callable, result_avals: Sequence[Any]) -> Callable:
+    """The function, whose results are arrays of the types and shapes that the program was told of."""
+
+    def call(*arguments: np.ndarray) -> list[np.ndarray]:
+        given = function(*arguments)
+        if len(given) != len(result_avals):
+            raise RuntimeError(
+                f"Mismatched number of outputs from callback. Expected: {len(result_avals)}, Actual: {len(given)}"
+            )
+        results = [np.asarray(dtypes.canonicalize_value(np.asarray(value))) for value in given]
+        for n, (value, aval) in enumerate(zip(results, result_avals, strict=True)):
+            for what in ("shape", "dtype"):
+                if getattr(value, what) != getattr(aval, what):
+                    raise RuntimeError(
+                        f"Incorrect output {what} for return value #{n}: "
+                        f"Expected: {getattr(aval, what)}, Actual: {getattr(value, what)}"
+                    )
+        return results
+
+    return call

@@ -1,0 +1,154 @@
+"""Programs that JAX hands over: StableHLO, converted by jaxlib in this process, compiled by refxla's driver."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxlib import _jax, xla_client
+from refxla_spec.errors import UnsupportedError
+
+from .._core import pjrt_objects
+from ..compiler.driver import Compiled, compile_module
+from ..frontends.hlo_schema import CLASSES, HloModuleProto
+from ..frontends.proto import from_proto
+from ..frontends.proto_values import sharding_to
+from ..frontends.stablehlo_child import to_hlo
+from ..ir.fingerprint import Source
+from ..passes.host_call_threading import HOST_CALL
+from ..passes.virtual_devices import on_one_device, result_shardings
+from ..runtime.result_memory import Memory
+
+_TYPE_NUMBERS = {name: number for number, name in enumerate(pjrt_objects.TYPE_NAMES) if name is not None}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program, as refxla/_core/pjrt_executable.pyx reads it.
+
+    `executor` takes and gives the arrays of all devices, one device after another; all else is about one device.
+    `devices` has `replicas` rows of `partitions` numbers; `results` for each result its type's number and dimensions;
+    `donated` the numbers of parameters whose arrays the program may destroy; `memory` bytes of code, arguments,
+    results, aliases and temporaries; `cost` named numbers.
+    """
+
+    executor: Compiled
+    devices: tuple[int, ...]
+    replicas: int
+    partitions: int
+    results: tuple[tuple[int, tuple[int, ...]], ...]
+    donated: tuple[int, ...]
+    name: bytes
+    fingerprint: bytes
+    memory: tuple[int, int, int, int, int]
+    cost: tuple[tuple[bytes, float], ...]
+    hlo: bytes
+    options: bytes
+
+    def compile_options(self) -> bytes:
+        """The options it was compiled with, as JAX gave them."""
+        return self.options
+
+    def device_assignment(self) -> bytes:
+        """A serialized DeviceAssignmentProto."""
+        grid = np.array(self.devices, np.int32).reshape(self.replicas, self.partitions)
+        return xla_client.DeviceAssignment.create(grid).serialize()
+
+    def optimized(self) -> bytes:
+        """The program with its shardings, which JAX reads them from: a serialized HloModuleProtoWithConfig."""
+        if len(self.devices) == 1:
+            raise UnsupportedError("the program of one device has no shardings")
+        message = CLASSES["HloModuleProtoWithConfig"]()
+        message.hlo_module.ParseFromString(self.hlo)
+        message.config.entry_computation_layout.CopyFrom(message.hlo_module.host_program_shape)
+        module = from_proto(self.hlo)
+        single = not module.entry.root.shape.is_tuple
+        shardings = [sharding or "{replicated}" for sharding in result_shardings(module)]
+        text = shardings[0] if single else f"{{{', '.join(shardings)}}}"
+        sharding_to(text, message.hlo_module.spmd_output_sharding)
+        for parameter in module.entry.parameters:
+            sharding_to(parameter.sharding or "{replicated}", message.hlo_module.spmd_parameters_shardings.add())
+        return message.SerializeToString()
+
+    def serialized(self) -> bytes:
+        """What `loaded` makes the program of again: the options behind their length, and the HLO. What refxla compiled
+        of it is in refxla's own cache."""
+        if HOST_CALL.encode() in self.hlo:
+            raise UnsupportedError("a program that calls functions of this process cannot be serialized")
+        return len(self.options).to_bytes(8, "little") + self.options + self.hlo
+
+
+def compiled(code: bytes, format: str, options: bytes) -> Program:
+    """Compile for the devices that the options name. Raises as `refxla.compile` does."""
+    if format != "mlir":
+        raise UnsupportedError(f"programs come as StableHLO (format mlir), and this one as {format}")
+    parsed = xla_client.CompileOptions.ParseFromString(options)
+    return _program(to_hlo(_jax.mlir, code), parsed, options)
+
+
+def loaded(serialized: bytes, options: bytes) -> Program:
+    """The program that was serialized, for the devices that `options` name, if they are given."""
+    size = int.from_bytes(serialized[:8], "little")
+    options = options or serialized[8 : 8 + size]
+    return _program(serialized[8 + size :], xla_client.CompileOptions.ParseFromString(options), options)
+
+
+def _program(hlo: bytes, parsed: Any, options: bytes) -> Program:
+    build = parsed.executable_build_options
+    replicas, partitions = build.num_replicas, build.num_partitions
+    devices = _devices(parsed.device_assignment, replicas * partitions)
+    message = HloModuleProto.FromString(hlo)
+    donated = {e.parameter_number for e in message.input_output_alias.entries}
+    donated |= {e.parameter_number for e in message.buffer_donor.entries}
+    fingerprint = _fingerprint(message)
+    size = sum(len(c.instructions) for c in message.computations)
+    count = replicas * partitions
+    if replicas > 1:
+        raise UnsupportedError(
+            f"{message.name} is a program of {replicas} replicas: write it for partitions (shard_map)"
+        )
+    source = Source(f"pjrt {fingerprint}", lambda: from_proto(hlo), size)
+    if count > 1:
+        source = Source(f"pjrt {count} {fingerprint}", lambda: on_one_device(from_proto(hlo), count), size * count)
+    executor = compile_module(source)
+    if type(executor) is not Compiled:
+        raise UnsupportedError(f"{message.name} has dynamic shapes, which JAX's arrays do not have")
+    memory, cost = Memory.of(executor.plan), executor.cost
+    shapes = executor.signature.result_shapes[: executor.signature.result_count // count]
+    return Program(
+        executor=executor,
+        devices=devices,
+        replicas=replicas,
+        partitions=partitions,
+        results=tuple((_TYPE_NUMBERS[s.element_type.name], s.dimensions) for s in shapes),
+        donated=tuple(sorted(donated)),
+        name=message.name.encode(),
+        fingerprint=fingerprint.encode(),
+        memory=(0, memory.parameters, memory.results, 0, memory.arena + memory.workspace),
+        cost=((b"flops", float(cost.operations)), (b"bytes accessed", float(cost.bytes_read + cost.bytes_written))),
+        hlo=hlo,
+        options=options,
+    )
+
+
+def _devices(assignment: Any, count: int) -> tuple[int, ...]:
+    """The numbers of the devices that a program is for, row r those of replica r; the first ones if nothing is said."""
+    if assignment is None:
+        return tuple(range(count))
+    message = CLASSES["DeviceAssignmentProto"].FromString(assignment.serialize())
+    columns = [computation.replica_device_ids for computation in message.computation_devices]
+    return tuple(number for row in zip(*columns, strict=True) for number in row)
+
+
+def _fingerprint(message: Any) -> str:
+    """Of the program, wherever in the user's sources it was written."""
+    bare = HloModuleProto()
+    bare.CopyFrom(message)
+    bare.ClearField("stack_frame_index")
+    bare.ClearField("id")
+    for computation in bare.computations:
+        for instruction in computation.instructions:
+            instruction.ClearField("metadata")
+    return hashlib.sha256(bare.SerializeToString(deterministic=True)).hexdigest()

@@ -1,0 +1,271 @@
+"""The OpenCL devices of this machine, as they are found when OpenCL is loaded.
+
+Nothing happens at import: OpenCL is loaded when devices are first asked for. With that, six things are seen to, each
+only where the user's environment has not decided it already:
+
+- PoCL offers its `pthread` device (all cores) and its `basic` device (the calling thread, and so any thread of refxla's
+  own thread pool) side by side in one context;
+- Intel's CPU runtime, when it was installed with pip, is made known to the loader, which its wheel does not do;
+- PoCL compiles in a directory of this process; what it makes is kept by refxla's own cache (disk_cache.py);
+- pyopencl keeps nothing on disk: it would end where it cannot write below the user's home;
+- PoCL and Oclgrind, where they come with pyopencl, keep to their own LLVM: bound to TensorFlow's, PoCL crashes;
+- PoCL's threads, where there is one for each core, keep to one each: woken together, two of them may otherwise share
+  one for milliseconds while another idles.
+
+The environment is left as it was found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import DeviceError
+
+from .pocl import platform as pocl
+from .temporary_directories import scratch
+
+FIX = "run: pip install 'pyopencl[pocl]'"
+
+
+@dataclass(frozen=True)
+class OpenClDevice:
+    """An OpenCL device, or PoCL's two devices for one CPU, under a short and stable name.
+
+    `kind` is "cpu", "gpu", "accelerator" or "simulator" (Oclgrind). `raw` is the pyopencl device; `small`, where there
+    is one, another device of the same context, which runs what it is given in the thread that gives it. `driver` tells
+    one version of the driver from another. `why` says how the device came to be chosen, once it was.
+    """
+
+    name: str
+    kind: str
+    label: str
+    platform: str
+    driver: str
+    compute_units: int
+    raw: Any = field(repr=False, compare=False)
+    small: Any = field(default=None, repr=False, compare=False)
+    why: str = field(default="", repr=False, compare=False)
+
+    @property
+    def raws(self) -> tuple[Any, ...]:
+        """The pyopencl devices: one, or two."""
+        return (self.raw,) if self.small is None else (self.raw, self.small)
+
+    @property
+    def runner(self) -> Any:
+        """The pyopencl device that programs run on: threads of refxla's own start sooner than those of a device."""
+        return self.raw if self.small is None else self.small
+
+    @property
+    def context(self) -> Any:
+        """The pyopencl context of the device; one for each platform."""
+        return _context(self.raw)
+
+    def queue(self, raw: Any) -> Any:
+        """A new in-order pyopencl command queue on one of `raws`."""
+        import pyopencl
+
+        return pyopencl.CommandQueue(self.context, raw)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.label} ({self.platform}, {self.driver})"
+
+
+# Finding them --------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_found: dict[str, OpenClDevice] | None = None
+_failure: str = ""
+_contexts: dict[Any, Any] = {}
+
+_NO_CACHE = "PYOPENCL_NO_CACHE"
+
+
+def load() -> dict[str, OpenClDevice]:
+    """The devices by their names. Raises DeviceError when pyopencl cannot be loaded."""
+    global _found, _failure
+    with _lock:
+        if _found is None:
+            _found, _failure = _discover()
+        return _found
+
+
+def _discover() -> tuple[dict[str, OpenClDevice], str]:
+    """Load OpenCL and name its devices; with them, the loader's complaint if it had one."""
+    before = dict(os.environ)
+    try:
+        _prepare()
+        try:
+            import pyopencl as cl
+        except ImportError as error:
+            raise DeviceError(f"pyopencl cannot be loaded ({error}); {FIX}") from error
+        found: dict[str, OpenClDevice] = {}
+        try:
+            with pocl.threads_apart():  # some loaders ask for the devices of a platform, too
+                platforms = cl.get_platforms()
+        except cl.Error as error:  # the loader calls it an error when there is no platform
+            return {}, str(error)
+        for platform in platforms:
+            try:
+                with pocl.threads_apart():
+                    raws = platform.get_devices()
+            except cl.Error as error:
+                if error.code == cl.status_code.DEVICE_NOT_FOUND:
+                    continue
+                raise DeviceError(f"the OpenCL platform {platform.name} does not list its devices: {error}") from error
+            for device in _of_platform(platform, raws):
+                found[_unused(device.name, found)] = replace(device, name=_unused(device.name, found))
+        return found, ""
+    finally:
+        for name in set(os.environ) - set(before):
+            if not name.startswith("PYOPENCL") or name == _NO_CACHE:
+                del os.environ[name]
+        os.environ.update(before)
+
+
+def pocl_directory() -> Path | None:
+    """Where PoCL keeps what it compiles in this process; None where the user or an earlier import decided that."""
+    load()
+    return pocl.directory()
+
+
+def failure() -> str:
+    """What the loader said when it found no devices, in parentheses; "" if it said nothing."""
+    return f" ({_failure})" if _failure else ""
+
+
+def _prepare() -> None:
+    """Set the environment that OpenCL is loaded with."""
+    already = pocl.is_loaded()
+    pocl.prepare()
+    os.environ.setdefault(_NO_CACHE, "1")
+    if sys.platform == "linux" and not already and not os.environ.get("LD_PRELOAD"):
+        _load_apart()
+    if not any(os.environ.get(v) for v in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")):
+        library = _intel_library()
+        if library is not None:
+            _announce(library)
+
+
+def _load_apart() -> None:
+    """Load the implementations in pyopencl's wheel so that they look for symbols in themselves first.
+
+    TensorFlow offers the symbols of its LLVM to the whole process, and these have one in them too. The loader, which
+    comes later, gets the libraries as they are loaded here. (Where LD_PRELOAD replaces functions, they stay replaced.)
+    """
+    package = importlib.util.find_spec("pyopencl")
+    if package is None or package.origin is None:
+        return
+    for icd in sorted((Path(package.origin).parent / ".libs").glob("*.icd")):
+        try:
+            ctypes.CDLL(str(icd.with_name(icd.read_text().strip())), os.RTLD_LAZY | os.RTLD_DEEPBIND)
+        except OSError:  # the loader then leaves it out, which is what `devices()` shows
+            continue
+
+
+def _intel_library() -> Path | None:
+    """libintelocl.so, where the wheel intel-opencl-rt is installed."""
+    try:
+        files = importlib.metadata.distribution("intel-opencl-rt").files or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == "libintelocl.so":
+            path = Path(str(file.locate())).resolve()
+            return path if path.exists() else None
+    return None
+
+
+def _announce(library: Path) -> None:
+    """Make Intel's runtime known to the loader, beside all that the system knows."""
+    for name in ("libtbb.so.12", "libintlc.so.5", "libimf.so", "libirng.so", "libsvml.so"):
+        neighbour = library.with_name(name)
+        if neighbour.exists():
+            try:
+                ctypes.CDLL(str(neighbour), ctypes.RTLD_GLOBAL)
+            except OSError:  # the loader then leaves the runtime out, which is what `devices()` shows
+                return
+    vendors = scratch()
+    for icd in Path("/etc/OpenCL/vendors").glob("*.icd"):
+        shutil.copy(icd, vendors / icd.name)
+    (vendors / "refxla-intel.icd").write_text(f"{library}\n")
+    os.environ["OCL_ICD_VENDORS"] = str(vendors)
+
+
+def _of_platform(platform: Any, raws: Sequence[Any]) -> list[OpenClDevice]:
+    """The devices of one platform, named; numbers are added where a name comes twice."""
+    import pyopencl as cl
+
+    def make(name: str, kind: str, raw: Any, small: Any = None) -> OpenClDevice:
+        label = raw.name.strip()
+        return OpenClDevice(
+            name=name,
+            kind=kind,
+            label=label.removeprefix("pthread-").removeprefix("basic-").removeprefix("cpu-"),
+            platform=platform.name.strip(),
+            driver=pocl.plain(f"{raw.version} {raw.driver_version}").strip(),
+            compute_units=raw.max_compute_units,
+            raw=raw,
+            small=small,
+        )
+
+    if platform.name == pocl.NAME:
+        cpus = [r for r in raws if r.type & cl.device_type.CPU]
+        threads, basic = pocl.cpus(cpus)
+        out = []
+        if threads or basic:
+            out.append(make("pocl", "cpu", threads or basic, basic if threads else None))
+        if threads and basic:
+            out += [make("pocl:pthread", "cpu", threads), make("pocl:basic", "cpu", basic)]
+        others = [r for r in raws if r not in cpus]
+        return out + [make(f"pocl:{_kind(r)}", _kind(r), r) for r in others]
+    if platform.name == "Oclgrind":
+        return [make("oclgrind", "simulator", r) for r in raws]
+    word = platform.vendor.lower()
+    vendor = next(
+        (v for v in ("nvidia", "intel", "amd", "advanced micro", "apple", "arm", "qualcomm") if v in word), ""
+    )
+    vendor = {"advanced micro": "amd"}.get(vendor, vendor or platform.name.split()[0].lower())
+    out = []
+    for raw in raws:
+        kind = _kind(raw)
+        out.append(make(vendor if kind == "cpu" else f"{vendor}:{sum(d.kind == kind for d in out)}", kind, raw))
+    return out
+
+
+def _kind(raw: Any) -> str:
+    import pyopencl as cl
+
+    return "gpu" if raw.type & cl.device_type.GPU else "cpu" if raw.type & cl.device_type.CPU else "accelerator"
+
+
+def _unused(name: str, taken: dict[str, OpenClDevice]) -> str:
+    """The name itself, or the name with the first number that makes it new."""
+    if name not in taken:
+        return name
+    number = 1
+    while f"{name}.{number}" in taken:
+        number += 1
+    return f"{name}.{number}"
+
+
+def _context(raw: Any) -> Any:
+    import pyopencl
+
+    platform = raw.platform
+    with _lock:
+        if platform not in _contexts:
+            siblings = [r for d in (_found or {}).values() for r in d.raws if r.platform == platform]
+            unique = list(dict.fromkeys(siblings or [raw]))
+            _contexts[platform] = pyopencl.Context(unique)
+        return _contexts[platform]

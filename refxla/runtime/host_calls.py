@@ -1,0 +1,48 @@
+"""Functions of this process that programs call: Python callbacks, and what only a library of the host computes.
+
+A program knows a function by its key. A key is never given twice in a process, and a function is forgotten when nobody
+else has it: who registers one keeps it alive as long as programs may call it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import Error
+
+
+class HostFunction:
+    """A function that a program may call: `function(*operands)` with arrays of its own gives the sequence of results,
+    each an array of the type and shape that the program says. `key` is what programs know it by."""
+
+    def __init__(self, function: Callable[..., Sequence[Any]]) -> None:
+        self.function = function
+        self.key = next(_keys)
+        _functions[self.key] = self
+
+
+_keys = itertools.count(1)
+_functions: weakref.WeakValueDictionary[int, HostFunction] = weakref.WeakValueDictionary()
+
+
+def call(key: int, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+    """Call the function of a key and fill `results` with what it gives. What it raises is raised; Error for a key of no
+    function, and for results of other shapes."""
+    found = _functions.get(key)
+    if found is None:
+        raise Error(f"the program calls host function {key} of another process, or of a function that is gone")
+    given = found.function(*operands)
+    if len(given) != len(results):
+        raise Error(f"host function {key} gave {len(given)} results, and the program takes {len(results)}")
+    for value, result in zip(given, results, strict=True):
+        array = np.asarray(value)
+        if array.shape != result.shape or array.dtype != result.dtype:
+            raise Error(
+                f"host function {key} gave an array of type {array.dtype} and shape {array.shape}, and the program "
+                f"takes {result.dtype} and {result.shape}"
+            )
+        result[...] = array

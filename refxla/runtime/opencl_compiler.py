@@ -1,0 +1,43 @@
+"""OpenCL C into a built program, past all caches."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from refxla_spec.errors import DeviceError
+
+from . import disk_cache
+
+
+def program_key(sources: list[str], options: str, raw: Any) -> str:
+    """Under which a program that was built of these sources for a pyopencl device is kept on disk."""
+    return disk_cache.key("program", *sources, options, raw.platform.name, raw.name, raw.version, raw.driver_version)
+
+
+def compile_source(context: Any, raw: Any, source: str, options: str = "") -> Any:
+    """Compile, without any cache of ours or pyopencl's. Raises DeviceError with the compiler's log."""
+    import pyopencl as cl
+    from pyopencl import _cl
+
+    program = _cl._Program(context, source)
+    try:
+        program._build(options.encode(), [raw])
+    except cl.Error as error:
+        log = str(program.get_build_info(raw, cl.program_build_info.LOG) or error)
+        raise DeviceError(
+            f"the OpenCL compiler of {raw.name.strip()} refuses a generated program, which is an error of refxla's; "
+            f"please report it with this:\n{_excerpt(log, source)}"
+        ) from error
+    return program
+
+
+def _excerpt(log: str, source: str, limit: int = 2000) -> str:
+    """The compiler's first errors, with the line of the source that the first is about."""
+    errors = [line for line in log.splitlines() if "error" in line]
+    text = "\n".join(errors or log.splitlines())[:limit]
+    place = re.search(r":(\d+):\d+:", text)
+    lines = source.splitlines()
+    if place and 0 < int(place[1]) <= len(lines):
+        text += f"\nline {place[1]}: {lines[int(place[1]) - 1].strip()}"
+    return text

@@ -1,0 +1,70 @@
+"""PoCL's platform: what its environment is set to before it is loaded, its devices, and its threads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..temporary_directories import scratch
+
+NAME = "Portable Computing Language"
+
+_directory: Path | None = None
+
+
+def directory() -> Path | None:
+    """`discovery.pocl_directory`, in a process that has loaded OpenCL."""
+    return _directory
+
+
+def is_loaded() -> bool:
+    """Whether this process has loaded PoCL before."""
+    return "libpocl" in Path("/proc/self/maps").read_text() if sys.platform == "linux" else False
+
+
+def prepare() -> None:
+    """Set the environment that PoCL is loaded with: both of its CPU devices, and a directory of this process."""
+    global _directory
+    os.environ.setdefault("POCL_DEVICES", "pthread basic")
+    if "POCL_CACHE_DIR" not in os.environ and not is_loaded():
+        _directory = scratch() / "pocl"
+        os.environ["POCL_CACHE_DIR"] = str(_directory)
+
+
+def cpus(raws: Sequence[Any]) -> tuple[Any, Any]:
+    """Among its pyopencl devices for a CPU: (the one with threads, the one without), None for what is not there."""
+    named = {r.name.split("-")[0]: r for r in raws}
+    return named.get("pthread") or named.get("cpu"), named.get("basic")  # "cpu" is its name from PoCL 5 on
+
+
+def plain(text: str) -> str:
+    """A name or version without the names of PoCL's two devices in it."""
+    return text.replace("basic-", "").replace("pthread-", "")
+
+
+def threads() -> set[int]:
+    """The threads of this process, where the system tells."""
+    tasks = Path("/proc/self/task")
+    return {int(task.name) for task in tasks.iterdir()} if sys.platform == "linux" and tasks.is_dir() else set()
+
+
+@contextmanager
+def threads_apart() -> Iterator[None]:
+    """Give each of the threads that are begun here a core of its own, if there are as many as this process may use."""
+    before = threads()
+    yield
+    begun = threads() - before
+    if not begun or "POCL_AFFINITY" in os.environ:
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if len(begun) != len(cores):
+        return
+    for thread, core in zip(sorted(begun), cores, strict=True):
+        try:
+            os.sched_setaffinity(thread, {core})
+        except OSError:  # the thread has ended, or may not be moved: it is as quick as it was
+            return

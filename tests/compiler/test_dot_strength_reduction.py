@@ -1,0 +1,42 @@
+"""A dot without free dimensions is a reduction of products, and stays within the bounds of a dot."""
+
+import numpy as np
+import pytest
+from agreement import assert_agree
+from refxla_spec import interpreter
+from refxla_spec.text import parse
+
+import refxla
+from refxla.passes.pipeline import optimize
+
+BATCHES = "lhs_batch_dims={0}, rhs_batch_dims={0}, "
+CASES = {
+    "vectors": ("f32[], f32[1000], f32[1000]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "nothing": ("f32[], f32[0], f32[0]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "halves": ("f16[], f16[1000], f16[1000]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "bytes": ("s32[], s8[1000], s8[1000]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "bytes that wrap": ("s8[], s8[1000], s8[1000]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "wider": ("f64[], f32[300], f32[300]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", True),
+    "a batch": ("f32[5], f32[5,70], f32[5,70]", BATCHES + "lhs_contracting_dims={1}, rhs_contracting_dims={1}", True),
+    "ones": ("f32[5,1], f32[5,1,70], f32[5,70]", BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={1}", True),
+    "two": ("f32[], f32[5,70], f32[5,70]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}", True),
+    "only a batch": ("f32[5], f32[5], f32[5]", BATCHES + "lhs_contracting_dims={}, rhs_contracting_dims={}", True),
+    "numbers": ("f32[], f32[], f32[]", "operand_precision={default,default}", True),
+    "exchanged": ("f32[], f32[5,7], f32[7,5]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}", False),
+    "a matrix": ("f32[5], f32[5,70], f32[70]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", False),
+    "complex": ("c64[], c64[70], c64[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
+    "predicates": ("pred[], pred[70], pred[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dot_of_vectors(name):
+    shapes, attributes, reduced = CASES[name]
+    made, x, y = shapes.split(", ")
+    text = f"ENTRY e {{ x = {x} parameter(0)\ny = {y} parameter(1)\nROOT d = {made} dot(x, y), {attributes} }}"
+    left = [i.opcode for i in optimize(parse(text)).entry.instructions]
+    assert ("dot" not in left) == reduced
+    random = np.random.default_rng(3)
+    given = [(10 * random.standard_normal(p.shape.dimensions)).astype(p.shape.element_type.dtype)
+             for p in parse(text).entry.parameters]  # fmt: skip
+    assert_agree(refxla.compile(text)(*given), [interpreter.run(parse(text), given)])

@@ -1,0 +1,74 @@
+"""Programs that call functions of this process: passes/host_call_threading.py, plan.HostCall, runtime/host_calls.py."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import refxla
+from refxla.runtime.host_calls import HostFunction
+
+
+def program(body: str, key: int, effect: bool = False) -> str:
+    call = f'custom_call_target="refxla_host_call", backend_config="{{key = {key} : ui64}}"'
+    return body.replace("CALL", call + (", custom_call_has_side_effect=true" if effect else ""))
+
+
+@pytest.mark.parametrize("device", ["pocl", "pocl:pthread"])
+def test_a_function_is_called(device):
+    host = HostFunction(lambda x, y: [x + y, np.float32(x.sum())])
+    text = program(
+        "HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n  y = f32[3] multiply(x, x)\n"
+        "  c = (f32[3], f32[]) custom-call(x, y), CALL\n  a = f32[3] get-tuple-element(c), index=0\n"
+        "  b = f32[] get-tuple-element(c), index=1\n  s = f32[3] broadcast(b), dimensions={}\n"
+        "  ROOT r = f32[3] add(a, s)\n}\n",
+        host.key,
+    )
+    exe = refxla.compile(text, device=device)
+    np.testing.assert_array_equal(exe(np.array([1, 2, 3], np.float32)), [8, 12, 18])
+    assert f"host function {host.key}" in str(exe.plan)
+
+
+def test_effects_are_kept_in_order():
+    """Nobody reads the results, and the loop that calls leaves nothing behind: the calls happen all the same."""
+    seen = []
+    host = HostFunction(lambda n: seen.append(int(n)) or [n])
+    text = program(
+        "HloModule m\n"
+        "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  c = s32[] custom-call(i), CALL\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+        "  ROOT t = (s32[]) tuple(j)\n}\n"
+        "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(3)\n"
+        "  ROOT less = pred[] compare(i, n), direction=LT\n}\n"
+        "ENTRY e {\n  x = f32[2] parameter(0)\n  zero = s32[] constant(0)\n  ten = s32[] constant(10)\n"
+        "  first = s32[] custom-call(ten), CALL\n  t = (s32[]) tuple(zero)\n"
+        "  loop = (s32[]) while(t), condition=cond, body=body\n  last = s32[] custom-call(ten), CALL\n"
+        "  ROOT r = f32[2] negate(x)\n}\n",
+        host.key,
+        effect=True,
+    )
+    exe = refxla.compile(text)
+    for _ in range(2):
+        np.testing.assert_array_equal(exe(np.ones(2, np.float32)), [-1, -1])
+    assert seen == [10, 0, 1, 2, 10] * 2
+
+
+def test_errors_of_functions():
+    def fails(x):
+        raise KeyError("mine")
+
+    text = "HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n  ROOT c = f32[3] custom-call(x), CALL\n}\n"
+    x = np.ones(3, np.float32)
+    host = HostFunction(fails)
+    exe = refxla.compile(program(text, host.key))
+    with pytest.raises(KeyError, match="mine"):
+        exe(x)
+    host.function = lambda x: [x]
+    np.testing.assert_array_equal(exe(x), x)
+    host.function = lambda x: [x[:2]]
+    with pytest.raises(refxla.Error, match="gave an array of type float32 and shape \\(2,\\)"):
+        exe(x)
+    del host
+    gc.collect()
+    with pytest.raises(refxla.Error, match="of a function that is gone"):
+        exe(x)

@@ -1,0 +1,296 @@
+"""Linear algebra that LAPACK computes: which instructions become calls, what the plan says of them, and their results.
+
+Each result is held to the rules by which the conformance suite decides decompositions (refxla_spec.properties).
+"""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from refxla_spec import interpreter, properties
+from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.text import parse
+
+import refxla
+from refxla.ir.library_calls import library_call
+from refxla.ir.plan import LibraryCall, Repeat
+from refxla.passes.pipeline import optimize
+
+TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
+LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+REAL = {"f32": "f32", "f64": "f64", "c64": "f32", "c128": "f64"}
+WIDE = {"f32": "c64", "f64": "c128", "c64": "c64", "c128": "c128"}
+
+
+def matrix(name, *sizes, seed=0):
+    rng = np.random.default_rng((seed, *sizes))
+    values = rng.standard_normal(sizes)
+    return (values + 1j * rng.standard_normal(sizes) if name[0] == "c" else values).astype(TYPES[name])
+
+
+def adjoint(a):
+    return a.swapaxes(-1, -2).conj()
+
+
+def definite(name, *sizes):
+    a = matrix(name, *sizes)
+    return a @ adjoint(a) + np.eye(sizes[-1], dtype=a.dtype)
+
+
+def shape(name, *sizes):
+    return f"{name}[{','.join(map(str, sizes))}]"
+
+
+def program(target, results, arguments, options=""):
+    names = {np.dtype(v): k for k, v in (*TYPES.items(), ("s32", np.int32))}
+    parameters = "\n".join(f"p{k} = {shape(names[a.dtype], *a.shape)} parameter({k})" for k, a in enumerate(arguments))
+    result = f"({', '.join(results)})" if len(results) > 1 else results[0]
+    operands = ", ".join(f"p{k}" for k in range(len(arguments)))
+    return f"""HloModule m
+    ENTRY main {{ {parameters}
+    ROOT r = {result} custom-call({operands}), custom_call_target="{target}", api_version=API_VERSION_TYPED_FFI,
+             backend_config={{{options}}} }}"""
+
+
+def cases(name, n, *batch):
+    """(target, result shapes, arguments, options) of each routine, for matrices of n rows."""
+    t, r, c, real = LETTER[name], REAL[name], WIDE[name], name[0] == "f"
+    square, info, values = shape(name, *batch, n, n), shape("s32", *batch), shape(r, *batch, n)
+    a, h = matrix(name, *batch, n, n), definite(name, *batch, n, n)
+    tall = matrix(name, *batch, n + 2, n, seed=1)
+    parts = [values, values] if real else [shape(name, *batch, n)]
+    diagonals = [matrix(name, *batch, n, seed=k) + 4 * (k == 1) for k in range(3)]
+    both = f"compute_left = {ord('V')} : ui8, compute_right = {ord('V')} : ui8"
+    wide = shape(c, *batch, n, n)
+    long, beside = shape(name, *batch, n + 2, n), [shape(x, *batch, max(0, n - 1)) for x in (r, name)]
+    vectors = [shape(name, *batch, n + 2, n + 2), shape(name, *batch, n, n)]
+    found = {
+        "potrf": ([square, info], [h], "uplo = 85 : ui8"),
+        "trsm": ([square], [np.tril(h), a], "side = 82 : ui8, uplo = 76 : ui8, trans_x = 67 : ui8, diag = 78 : ui8"),
+        "getrf": ([long, shape("s32", *batch, n), info], [tall], ""),
+        "geqrf": ([long, shape(name, *batch, n)], [tall], ""),
+        "geqp3": ([long, shape("s32", *batch, n), shape(name, *batch, n)], [tall, np.zeros((*batch, n), np.int32)], ""),
+        "syevd" if real else "heevd": ([square, values, info], [h], "mode = 86 : ui8, uplo = 76 : ui8"),
+        "gesdd": ([long, values, *vectors, info], [tall], "mode = 65 : ui8"),
+        "geev": ([*parts, wide, wide, info], [a], both),
+        "gees": ([square, square, *parts, info, info], [a], "mode = 86 : ui8, sort = 78 : ui8"),
+        "gehrd": ([square, beside[1], info], [a], f"low = 1 : i32, high = {n} : i32"),
+        "sytrd" if real else "hetrd": ([square, values, *beside, info], [h], "uplo = 76 : ui8"),
+        "gtsv": ([shape(name, *batch, n)] * 3 + [square, info], [*diagonals, a], ""),
+    }
+    return [(f"lapack_{t}{routine}_ffi", *rest) for routine, rest in found.items()]
+
+
+@pytest.mark.parametrize(("n", "batch"), [(1, ()), (2, (2,)), (3, ()), (37, (2, 2))])
+@pytest.mark.parametrize("name", TYPES)
+def test_each_routine_keeps_its_rules(name, n, batch):
+    for target, results, arguments, options in cases(name, n, *batch):
+        text = program(target, results, arguments, options)
+        executable = refxla.compile(text)
+        empty = any(0 in a.shape for a in arguments)
+        assert [type(s) for s in executable.plan.steps] == [LibraryCall] or empty, target
+        got = executable(*arguments)
+        (decided,) = properties.decided(parse(text), arguments)
+        wrong, told = decided.broken(got if isinstance(got, tuple) else (got,))
+        assert not wrong.any(), f"{target}: {told}"
+
+
+@pytest.mark.parametrize("lower", ["true", "false"])
+def test_cholesky_is_one_call_and_a_matrix_that_is_not_definite_is_nan(lower):
+    a = np.stack([definite("c64", 5, 5), -definite("c64", 5, 5), definite("c64", 5, 5)])
+    a[2, 3, 3] = np.nan
+    text = f"""HloModule m
+    ENTRY main {{ a = c64[3,5,5] parameter(0)
+    ROOT r = c64[3,5,5] cholesky(a), lower={lower} }}"""
+    executable = refxla.compile(text)
+    (step,) = executable.plan.steps
+    assert (step.function, step.items) == ("cpotrf", 3)
+    got, wanted = executable(a), interpreter.run(parse(text), [a])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_allclose(got[0], wanted[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("operation", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize(("left", "lower", "unit"), [(1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 0)])
+def test_triangular_solve_reads_one_triangle(left, lower, unit, operation):
+    n, columns = 6, 4
+    a, b = definite("c128", n, n), matrix("c128", *((n, columns) if left else (columns, n)))
+    read = np.tri(n, k=-unit, dtype=bool)
+    a = np.where(read if lower else read.T, a, np.nan)
+    attributes = ", ".join(
+        f"{k}={'true' if v else 'false'}" for k, v in (("left_side", left), ("lower", lower), ("unit_diagonal", unit))
+    )
+    text = f"""HloModule m
+    ENTRY main {{ a = c128[{n},{n}] parameter(0)
+    b = {shape("c128", *b.shape)} parameter(1)
+    ROOT r = {shape("c128", *b.shape)} triangular-solve(a, b), {attributes}, transpose_a={operation} }}"""
+    executable = refxla.compile(text)
+    assert [s.function for s in executable.plan.steps] == ["ztrsm"]
+    np.testing.assert_allclose(executable(a, b), interpreter.run(parse(text), [a, b]), rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_not_finite_is_nan_with_a_status_and_leaves_the_others_of_its_batch_alone():
+    n = 4
+    for target, results, arguments, options in cases("f64", n, 3):
+        if not any(r in target for r in ("syevd", "gesdd", "geev", "gees")):
+            continue
+        arguments[0][1, 2, 1] = np.inf
+        got = refxla.compile(program(target, results, arguments, options))(*arguments)
+        alone = [a[[0, 2]] for a in arguments]
+        of_two = [r.replace("[3", "[2") for r in results]
+        wanted = refxla.compile(program(target, of_two, alone, options))(*alone)
+        np.testing.assert_array_equal(got[-1], [0, 1, 0])
+        first = 1 if "gesdd" in target else 0
+        for x, y in zip(got[first:], wanted[first:], strict=True):
+            np.testing.assert_array_equal(x[[0, 2]], y)
+        assert np.isnan(got[1][1]).all()
+
+
+def test_a_singular_tridiagonal_system_has_no_solution():
+    one, zero = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    diagonal, b = np.array([[1, 1, 1], [0, 1, 1]], np.float32), np.ones((2, 3, 1), np.float32)
+    results = [shape("f32", 2, 3)] * 3 + [shape("f32", 2, 3, 1), "s32[2]"]
+    below, same, above, x, info = refxla.compile(program("lapack_sgtsv_ffi", results, [zero, diagonal, zero, b]))(
+        zero, diagonal, zero, b
+    )
+    np.testing.assert_array_equal(info, [0, 1])
+    np.testing.assert_array_equal(x[0, :, 0], one[0])
+    assert np.isnan(x[1]).all()
+    for kept, given in ((below, zero), (same, diagonal), (above, zero)):
+        np.testing.assert_array_equal(kept, given)
+
+
+IN_A_LOOP = """HloModule m
+    test { s = (s32[], f32[3,3]) parameter(0)
+    i = s32[] get-tuple-element(s), index=0
+    n = s32[] constant(4)
+    ROOT r = pred[] compare(i, n), direction=LT }
+    body { s = (s32[], f32[3,3]) parameter(0)
+    i = s32[] get-tuple-element(s), index=0
+    a = f32[3,3] get-tuple-element(s), index=1
+    one = s32[] constant(1)
+    j = s32[] add(i, one)
+    l = f32[3,3] cholesky(a), lower=true
+    t = f32[3,3] transpose(l), dimensions={1,0}
+    b = f32[3,3] add(l, t)
+    ROOT r = (s32[], f32[3,3]) tuple(j, b) }
+    ENTRY main { zero = s32[] constant(0)
+    a = f32[3,3] parameter(0)
+    s = (s32[], f32[3,3]) tuple(zero, a)
+    w = (s32[], f32[3,3]) while(s), condition=test, body=body
+    ROOT r = f32[3,3] get-tuple-element(w), index=1 }"""
+
+
+def test_a_loop_calls_the_library_between_its_kernels():
+    a = definite("f32", 3, 3) + 3 * np.eye(3, dtype=np.float32)
+    executable = refxla.compile(IN_A_LOOP)
+    (loop,) = [s for s in executable.plan.steps if isinstance(s, Repeat)]
+    assert any(isinstance(s, LibraryCall) for s in loop.body)
+    np.testing.assert_allclose(executable(a), interpreter.run(parse(IN_A_LOOP), [a]), rtol=1e-5)
+
+
+def test_results_that_nobody_reads_have_no_memory():
+    a = definite("f32", 4, 4)
+    text = """HloModule m
+    ENTRY main { a = f32[4,4] parameter(0)
+    e = (f32[4,4], f32[4], s32[]) custom-call(a), custom_call_target="lapack_ssyevd_ffi"
+    ROOT w = f32[4] get-tuple-element(e), index=1 }"""
+    executable = refxla.compile(text)
+    (step,) = executable.plan.steps
+    assert step.results[0] is None and step.results[2] is None
+    np.testing.assert_allclose(executable(a), np.linalg.eigvalsh(a), rtol=1e-5)
+
+
+def test_a_result_that_is_shown_twice_is_written_once():
+    a = definite("f32", 4, 4)
+    text = """HloModule m
+    ENTRY main { a = f32[4,4] parameter(0)
+    e = (f32[4,4], f32[4]) custom-call(a), custom_call_target="Eigh"
+    w = f32[4] get-tuple-element(e), index=1
+    x = f32[4] get-tuple-element(e), index=1
+    ROOT r = (f32[4], f32[4]) tuple(w, x) }"""
+    for without in ((), ("cse", "copy-insertion")):
+        w, x = refxla.compile(text, without=without)(a)
+        np.testing.assert_array_equal(w, x)
+        np.testing.assert_allclose(w, np.linalg.eigvalsh(a), rtol=1e-5)
+
+
+CHOLESKY = "HloModule m\nENTRY main { a = f32[4,4] parameter(0)\n ROOT r = f32[4,4] cholesky(a), lower=true }"
+
+
+def test_the_option_and_the_environment_choose(monkeypatch):
+    calls = lambda e: any(isinstance(s, LibraryCall) for s in e.plan.steps)  # noqa: E731
+    assert calls(refxla.compile(CHOLESKY))
+    assert not calls(refxla.compile(CHOLESKY, linear_algebra="expanded"))
+    monkeypatch.setenv("REFXLA_LINEAR_ALGEBRA", "expanded")
+    assert not calls(refxla.compile(CHOLESKY))
+    assert calls(refxla.compile(CHOLESKY, linear_algebra="library"))
+    with pytest.raises(InputError, match="'netlib'.*'library'.*'expanded'"):
+        refxla.compile(CHOLESKY, linear_algebra="netlib")
+
+
+def test_both_give_the_same_but_for_rounding():
+    a = definite("f64", 20, 20)
+    text = CHOLESKY.replace("f32[4,4]", "f64[20,20]")
+    library, expanded = (refxla.compile(text, linear_algebra=x)(a) for x in ("library", "expanded"))
+    np.testing.assert_allclose(library, expanded, rtol=1e-12, atol=1e-12)
+
+
+def test_explain_names_the_routine():
+    told = str(refxla.compile(CHOLESKY).explain())
+    assert "LAPACK's spotrf" in told and "a matrix" in told
+
+
+def test_what_only_the_library_computes_says_so_where_it_is_expanded():
+    a = matrix("f32", 3, 3)
+    results = ["f32[3]", "f32[3]", "c64[3,3]", "c64[3,3]", "s32[]"]
+    with pytest.raises(UnsupportedError, match="lapack_sgeev_ffi.*linear_algebra='library'"):
+        refxla.compile(program("lapack_sgeev_ffi", results, [a]), linear_algebra="expanded")
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "ROOT r = f16[4,4] cholesky(f16[4,4] a), lower=true",
+        "ROOT r = f32[0,4,4] cholesky(f32[0,4,4] a), lower=true",
+    ],
+)
+def test_types_and_sizes_that_lapack_does_not_have_are_expanded(instruction):
+    kind = instruction.split("(")[1].split(" ")[0]
+    text = f"HloModule m\nENTRY main {{ a = {kind} parameter(0)\n {instruction.replace(f'({kind} a', '(a')} }}"
+    module = optimize(parse(text), library_calls=True)
+    assert not any(library_call(i) for i in module.instructions())
+
+
+def test_a_batch_is_left_between_two_matrices_when_the_user_interrupts():
+    n, count = 96, 20_000
+    text = f"""HloModule m
+    ENTRY main {{ a = f32[{n},{n}] parameter(0)
+    b = f32[{count},{n},{n}] broadcast(a), dimensions={{1,2}}
+    e = (f32[{count},{n},{n}], f32[{count},{n}]) custom-call(b), custom_call_target="Eigh"
+    ROOT w = f32[{count},{n}] get-tuple-element(e), index=1 }}"""
+    executable = refxla.compile(text)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            executable(definite("f32", n, n))
+    finally:
+        timer.join()
+
+
+def test_threads_share_an_executable():
+    a = definite("f32", 64, 24, 24)
+    executable = refxla.compile(CHOLESKY.replace("[4,4]", "[64,24,24]"))
+    wanted = executable(a)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(executable(a))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 4
+    for got in results:
+        np.testing.assert_array_equal(got, wanted)

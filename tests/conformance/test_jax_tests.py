@@ -1,0 +1,45 @@
+"""The runner of JAX's own tests, on a checkout of three tests: one passes, one fails, one kills its process."""
+
+import pytest
+from jax_programs import environment
+
+pytest.importorskip("jax")
+
+TESTS = """
+import os, pytest
+
+@pytest.mark.parametrize("x", [(1, None), 2], ids=["a=(1, None)", "b"])
+def test_fine(x):
+    assert os.environ["JAX_PLATFORMS"] in ("refxla,cpu", "cpu")
+
+def test_wrong():
+    assert False
+
+def test_dies():
+    os.abort()
+
+@pytest.mark.skip
+def test_not():
+    pass
+
+def test_last():
+    pass
+"""
+
+
+def test_a_table(tmp_path, capsys, monkeypatch):
+    from refxla_conformance import jax_tests
+
+    environment()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "some_test.py").write_text(TESTS)
+    status = jax_tests.main([str(tmp_path), "some", "nothing", "--report", str(tmp_path / "report.txt")])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["file", "passed", "failed", "skipped", "crashed", "hung", "cpu", "too"]
+    assert rows[1] == ["tests/some_test.py", "3", "1", "1", "1", "0", "2"]
+    assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
+    assert status == 1
+    assert (tmp_path / "report.txt").read_text() == (
+        "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
+        "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
+    )

@@ -1,0 +1,159 @@
+"""Unmodified JAX programs on refxla: each test is a program in a process of its own, with JAX_PLATFORMS=refxla."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+from jax_programs import command, environment, run
+
+pytest.importorskip("jax")
+
+
+def test_transformations():
+    out = run("""
+        x = jnp.arange(6.0).reshape(2, 3)
+        assert [d.platform for d in x.devices()] == ["refxla"] and jax.default_backend() == "refxla"
+        f = jax.jit(lambda a: jnp.sin(a) @ a.T)
+        n = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+        np.testing.assert_allclose(f(x), np.sin(n) @ n.T, rtol=1e-5)
+        np.testing.assert_allclose(jax.grad(lambda a: jnp.sum(a**2))(x), 2 * n)
+        np.testing.assert_allclose(jax.vmap(lambda a: a[0] * a)(x), n[:, :1] * n)
+        total, products = jax.jit(lambda c: lax.scan(lambda c, y: (c + y, c * y), c, jnp.arange(5.0)))(1.0)
+        assert float(total) == 11 and products.tolist() == [0, 1, 4, 12, 28]
+        assert int(lax.while_loop(lambda c: c < 10, lambda c: c + 3, 0)) == 12
+        assert int(lax.cond(x[0, 0] > 0, lambda: 1, lambda: 2)) == 2
+        print(jax.random.normal(jax.random.key(0), (2,)))
+    """)
+    assert out == "[1.6226422 2.0252647]\n"
+
+
+def test_what_goes_in_comes_out():
+    """Arrays of all types, of no elements, scalars, strided ones, many results and none."""
+    run("""
+        names = "bool int4 uint4 int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64 "
+        names += "float8_e4m3fn float8_e5m2 float8_e8m0fnu float4_e2m1fn"
+        twice = jax.jit(lambda arrays: (arrays, [jnp.concatenate([a, a]) for a in arrays], ()))
+        given = [np.arange(3).astype(getattr(jnp, name)) for name in names.split()]
+        same, doubled, nothing = twice([jnp.asarray(a) for a in given])
+        for a, b, c in zip(given, same, doubled):
+            assert b.dtype == c.dtype == a.dtype, (a.dtype, b.dtype)
+            assert np.asarray(b).tobytes() == a.tobytes() and np.asarray(c).tobytes() == 2 * a.tobytes(), a.dtype
+        empty = jax.jit(lambda x: x + 1)(jnp.zeros((0, 3)))
+        assert empty.shape == np.asarray(empty).shape == (0, 3) and float(jnp.sum(empty)) == 0
+        a = np.arange(12, dtype=np.float32).reshape(3, 4)
+        for view in (a.T, a[::-1, ::2], np.broadcast_to(a[0], (2, 4)), a[1]):
+            assert (np.asarray(jnp.asarray(view)) == view).all()
+        assert jax.jit(lambda x: None)(1.0) is None and float(jnp.float32(3)) == 3.0
+        with jax.enable_x64(True):
+            assert (jnp.arange(3.0) + 1).dtype == np.float64
+    """)
+
+
+def test_memory():
+    """What is put on the device is a copy, views outlive arrays, donated arrays are gone, deleted ones are refused."""
+    run("""
+        a = np.ones(1000, np.float32)
+        x = jnp.asarray(a)
+        a[:] = 7
+        assert float(x.sum()) == 1000
+        y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+        assert x.is_deleted() and float(y[0]) == 2
+        view = np.asarray(y)
+        y.delete()
+        z = [jnp.full(1000, float(n)) for n in range(20)]
+        assert view.sum() == 2000
+        try:
+            y + 1
+        except RuntimeError as problem:
+            assert "deleted" in str(problem)
+        else:
+            raise AssertionError("a deleted array was used")
+        step = jax.jit(lambda x: x * 2, donate_argnums=0)
+        before = jax.devices()[0].memory_stats()["bytes_in_use"]
+        w = jnp.ones(1 << 20)
+        for _ in range(50):
+            w = step(w)
+        w.block_until_ready()
+        assert jax.devices()[0].memory_stats()["bytes_in_use"] < before + (16 << 20)
+        other = jax.device_put(w, jax.devices("cpu")[0])
+        assert float(other[0]) == 2.0**50 and float(jax.device_put(other, jax.devices()[0])[1]) == 2.0**50
+    """)
+
+
+def test_an_error_is_an_exception():
+    """What refxla refuses is refused with its message, and the process goes on."""
+    out = run("""
+        try:
+            jax.ffi.ffi_call("nobody_has_this", jax.ShapeDtypeStruct((2,), jnp.float32))(jnp.ones(2))
+        except RuntimeError as problem:
+            print(str(problem).split(";")[0])
+        assert float(jnp.float32(1) + 1) == 2
+    """)
+    assert "UNIMPLEMENTED" in out and "no code for custom-call target 'nobody_has_this'" in out
+
+
+def test_threads():
+    """Threads share executables and mix nothing."""
+    run("""
+        import threading
+        f = jax.jit(lambda x, n: (x + n, n * 2))
+        wrong = []
+        def work(n):
+            x = jnp.full(17, float(n))
+            for k in range(300):
+                y, m = f(x, float(n))
+                if k % 50 == 0 and (np.asarray(y) != 2 * n).any() or float(m) != 2 * n:
+                    wrong.append(n)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        assert not wrong
+    """)
+
+
+def test_compiled_programs_can_be_asked():
+    run("""
+        made = jax.jit(lambda x: x @ x).lower(jnp.ones((4, 4))).compile()
+        assert made.cost_analysis()["flops"] == 128
+        assert made.memory_analysis().argument_size_in_bytes == 64
+    """)
+
+
+def test_interruption():
+    """Control-C ends a long loop as KeyboardInterrupt, and the process goes on."""
+    program = """
+        f = jax.jit(lambda n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, jnp.ones(9))))
+        f(1)
+        print("ready", flush=True)
+        try:
+            f(2_000_000_000)[0].block_until_ready()
+        except KeyboardInterrupt:
+            print("interrupted", int(f(3)[0]))
+    """
+    child = subprocess.Popen(command(program), stdout=subprocess.PIPE, text=True, env=environment())
+    try:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted 3\n"
+        assert child.wait(60) == 0
+    finally:
+        child.kill()
+
+
+def test_serialization():
+    """An executable becomes bytes and an executable again; one that calls functions of the process does not."""
+    run("""
+        from jax.experimental import serialize_executable
+        made = jax.jit(lambda x: jnp.sin(x) * 2).lower(jnp.ones(3)).compile()
+        again = serialize_executable.deserialize_and_load(*serialize_executable.serialize(made))
+        np.testing.assert_array_equal(again(jnp.ones(3)), made(jnp.ones(3)))
+        shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+        calls = jax.jit(lambda x: jax.pure_callback(lambda a: a, shape, x)).lower(jnp.ones(3)).compile()
+        try:
+            serialize_executable.serialize(calls)
+        except Exception as problem:
+            assert "cannot be serialized" in str(problem) or "callback" in str(problem), problem
+        else:
+            raise AssertionError("no error")
+    """)

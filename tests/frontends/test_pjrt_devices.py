@@ -1,0 +1,72 @@
+"""JAX programs on several virtual devices (REFXLA_DEVICES)."""
+
+import pytest
+from jax_programs import run
+
+pytest.importorskip("jax")
+
+MESH = """
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("a", "b"))
+    n = np.arange(32, dtype=np.float32).reshape(8, 4)
+    x = jax.device_put(n, NamedSharding(mesh, P("a", "b")))
+    def same(a, b):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+"""
+
+
+def test_sharded_programs():
+    """Of values divided among devices jit computes what it does of whole ones, and says how results are divided."""
+    run(
+        MESH
+        + """
+    assert x.addressable_shards[1].data.tolist() == n[:4, 2:].tolist()
+    same(jax.jit(lambda x: x @ x.T + 1)(x), n @ n.T + 1)
+    y = jax.jit(lambda x: x * 2, out_shardings=NamedSharding(mesh, P("b")))(x)
+    assert y.sharding.spec == P("b") and y.addressable_shards[3].data.shape == (4, 4)
+    same(y, 2 * n)
+    z = x + 1
+    assert z.sharding.spec == P("a", "b")
+    same(z, n + 1)
+    same(x[2:6], n[2:6])  # whose start, an argument of its own, nobody has placed
+    same(jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 2)))(x), 2 * np.sin(n) * np.cos(n))
+    same(jax.device_put(x, NamedSharding(mesh, P("b", "a"))), n)
+    w = jax.device_put(jnp.ones(3), jax.devices()[2]) + 1
+    assert w.devices() == {jax.devices()[2]}
+    jax.jit(lambda x: x + 1, donate_argnums=0)(z)
+    assert z.is_deleted()
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
+def test_shard_map():
+    """Collectives, loops in which devices meet and loops that take each its own time, branches of each device."""
+    run(
+        MESH
+        + """
+    def mapped(f, i, o):
+        return jax.jit(jax.shard_map(f, mesh=mesh, in_specs=i, out_specs=o, check_vma=False))
+    tiles = P("a", "b")
+    blocks = n.reshape(2, 4, 2, 2)
+    same(mapped(lambda x: lax.psum(x, ("a", "b")), tiles, P())(x), blocks.sum((0, 2)))
+    same(mapped(lambda x: lax.all_gather(x, "b", axis=1, tiled=True), tiles, P("a"))(x), n)
+    same(mapped(lambda x: lax.psum_scatter(x, "b", scatter_dimension=0, tiled=True), tiles, P(("a", "b")))(x),
+         blocks.sum(2).reshape(8, 2))
+    same(mapped(lambda x: lax.all_to_all(x, "b", 1, 0, tiled=True), tiles, P(("a"), "b"))(x).shape, (16, 2))
+    turn = lambda c, _: (lax.ppermute(c, "a", [(0, 1), (1, 0)]), c.sum())
+    result = mapped(lambda x: lax.scan(turn, x, None, length=3)[0], tiles, tiles)(x)
+    assert result.sharding.spec == tiles
+    same(result, np.roll(n, 4, 0))
+    own = mapped(lambda x: lax.while_loop(lambda c: c.sum() < 200, lambda c: c + 1, x), tiles, tiles)(x)
+    assert [float(s.data.sum()) for s in own.addressable_shards] == [204] * 4  # after 19, 17, 3 and 1 times
+    signs = mapped(lambda x: lax.cond(lax.axis_index("a") > 0, lambda x: x, lambda x: -x, x), tiles, tiles)(x)
+    same(signs, np.concatenate([-n[:4], n[4:]]))
+    together = lambda x: lax.cond(lax.psum(x.sum(), "a") > 0, lambda x: lax.pmax(x, "b"), lambda x: x, x)
+    same(mapped(together, tiles, tiles)(x), np.tile(n.reshape(8, 2, 2).max(1), 2))
+    product = jax.shard_map(lambda x: x * lax.psum(x, "a"), mesh=mesh, in_specs=tiles, out_specs=tiles)
+    same(jax.jit(jax.grad(lambda x: jnp.sum(product(x))))(x), 2 * np.tile(n[:4] + n[4:], (2, 1)))
+    same(jax.pmap(lambda x: lax.psum(x, "i"), axis_name="i")(np.arange(4.0)), np.full(4, 6.0))
+    """,
+        REFXLA_DEVICES="4",
+    )

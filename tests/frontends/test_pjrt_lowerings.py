@@ -1,0 +1,69 @@
+"""What JAX lowers for its own platforms alone: decompositions of matrices, and callbacks of Python."""
+
+import pytest
+from jax_programs import run
+
+pytest.importorskip("jax")
+
+
+def test_decompositions():
+    run("""
+        import jax.scipy.linalg as js
+        random = np.random.RandomState(0)
+        def near(a, b):
+            np.testing.assert_allclose(a, b, atol=2e-5)
+        a = random.randn(3, 3).astype(np.float32)
+        h, x, c = a @ a.T, jnp.asarray(a), a + 1j * random.randn(3, 3).astype(np.float32)
+        for b in (a, c):
+            w, v = map(np.asarray, jnp.linalg.eig(b))
+            near(b @ v, v * w)
+        w, v = map(np.asarray, jnp.linalg.eigh(h))
+        near(h @ v, v * w)
+        u, s, vh = map(np.asarray, jnp.linalg.svd(x))
+        near((u * s) @ vh, a)
+        t, z = map(np.asarray, js.schur(c))
+        near(z @ t @ z.conj().T, c)
+        packed, taus = map(np.asarray, jax.lax.linalg.hessenberg(x))
+        near(np.trace(packed), np.trace(a))
+        q, r, p = map(np.asarray, js.qr(x, pivoting=True))
+        near(q @ r, a[:, p])
+        assert jax.lax.linalg.tridiagonal(jnp.asarray(h))[1].shape == (3,)
+        assert np.isnan(jnp.linalg.eigvals(jnp.full((2, 2), jnp.nan))).all()
+    """)
+
+
+def test_callbacks():
+    """They are called once each, in order, within loops and branches, and what they raise is raised."""
+    out = run("""
+        from jax.experimental import io_callback
+        f32 = jax.ShapeDtypeStruct((3,), jnp.float32)
+        twice = jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(a) * 2, f32, x))
+        assert twice(jnp.ones(3)).tolist() == [2, 2, 2]
+        def step(c, _):
+            jax.debug.print("c={c}", c=c)
+            return c + 1, c
+        jax.jit(lambda n: lax.scan(step, n, None, length=3))(5)
+        def ordered(i, c):
+            jax.debug.callback(lambda i: print("i", i), i, ordered=True)
+            return c * 2
+        jax.jit(lambda n: lax.fori_loop(0, n, ordered, 1.0))(2)
+        jax.jit(lambda p: lax.cond(p, lambda: jax.debug.print("yes"), lambda: jax.debug.print("no")))(True)
+        seen = []
+        count = jax.jit(lambda x: (io_callback(lambda a: seen.append(int(a)), None, x), jnp.sin(x))[1])
+        for n in range(3):
+            count(n)
+        jax.effects_barrier()
+        assert seen == [0, 1, 2]
+        import logging
+        logging.disable(logging.CRITICAL)
+        def wrong(a):
+            raise TypeError("not this one")
+        for function, text in ((wrong, "not this one"), (lambda a: np.ones(4, np.float32), "Incorrect output shape")):
+            try:
+                jax.block_until_ready(jax.jit(lambda x: jax.pure_callback(function, f32, x))(jnp.ones(3)))
+            except RuntimeError as problem:
+                assert text in str(problem)
+            else:
+                raise AssertionError("no error")
+    """)
+    assert out.split("\n") == ["c=5", "c=6", "c=7", "i 0", "i 1", "yes", ""]

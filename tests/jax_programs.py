@@ -1,0 +1,27 @@
+"""Unmodified JAX programs on refxla, each in a process of its own, with JAX_PLATFORMS=refxla."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from importlib.metadata import entry_points
+
+HEAD = "import jax, jax.numpy as jnp, numpy as np\nfrom jax import lax\n"
+
+
+def command(program: str) -> list[str]:
+    return [sys.executable, "-c", HEAD + textwrap.dedent(program)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    found = [e.value for e in entry_points(group="jax_plugins") if e.name == "refxla"]
+    assert found == ["refxla.pjrt"], "the package was installed before it had this entry point: pip install -e ."
+    return {**os.environ, "JAX_PLATFORMS": "refxla", **more}
+
+
+def run(program: str, **more: str) -> str:
+    """What a program prints. It ends well, and says nothing on its standard error."""
+    done = subprocess.run(command(program), capture_output=True, text=True, timeout=300, env=environment(**more))
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stderr == ""
+    return done.stdout
