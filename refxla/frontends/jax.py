@@ -1,9 +1,9 @@
 """Functions of JAX: lowered by JAX to HLO for a platform that is nobody's, then compiled.
 
 Lowering for a platform name that JAX does not know gives neutral HLO, without calls of a vendor's library; what JAX
-cannot lower so is lowered for a CPU. Where LAPACK computes linear algebra (ir/library_calls.py), each such operation
-is lowered as for a CPU, to a call of its routine. JAX drops arguments that the program does not need; which ones are
-kept is asked of the lowering.
+cannot lower so (callbacks, decompositions of matrices) is lowered for the platform "refxla" (jax_lowerings.py). Where
+LAPACK computes linear algebra (ir/library_calls.py), each such operation is lowered as for a CPU, to a call of its
+routine. JAX drops arguments that the program does not need; which ones are kept is asked of the lowering.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .randomness import refused
 from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction
 
-PLATFORM = "neutral"  # nobody's; what is lowered for "refxla" may call functions of the host (pjrt/lowerings.py)
+PLATFORM = "neutral"  # nobody's
 
 # The settings of JAX that change what a function means.
 _SETTINGS = (
@@ -143,7 +143,7 @@ class JaxFunction(TracedFunction):
             traced = self.function.trace(*args, **kwargs)
         try:
             lowered = neutral_lowering(traced, uses_library(self.options))
-        except (NotImplementedError, ValueError) as problem:  # of callbacks JAX says it by a ValueError
+        except (NotImplementedError, ValueError) as problem:
             reason = str(problem).strip().split("\n")[0]
             raise UnsupportedError(
                 f"JAX has no neutral lowering for {self.name}: {reason}; leave that operation "
@@ -159,18 +159,20 @@ class JaxFunction(TracedFunction):
 
 
 def neutral_lowering(traced: Any, library_calls: bool = False) -> Any:
-    """The lowering for nobody's platform; of operations that JAX has for particular ones alone (eigh, svd, schur, ...),
-    that for a CPU, with calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows. With `library_calls`,
-    linear algebra is lowered to such calls in any case."""
+    """The lowering for nobody's platform; of what JAX has for particular ones alone (eigh, svd, schur, callbacks, ...),
+    that for refxla: calls of LAPACK by name, whose meaning refxla_spec.custom_calls knows, and of functions of this
+    process, which the lowering keeps alive. With `library_calls`, linear algebra is lowered to such calls in any
+    case."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers")  # a hint that is not needed here
+        rules = _library_rules() if library_calls else {}
         try:
-            rules = _library_rules() if library_calls else {}
             return traced.lower(lowering_platforms=(PLATFORM,), **rules)
-        except NotImplementedError as problem:
-            if "not found for platform" not in str(problem):
-                raise
-            return traced.lower(lowering_platforms=("cpu",))
+        except (NotImplementedError, ValueError):  # a ValueError of callbacks
+            from . import jax_lowerings
+
+            jax_lowerings.register()
+            return traced.lower(lowering_platforms=(jax_lowerings.PLATFORM,), **rules)
 
 
 # Operations of linear algebra whose neutral lowering is a loop, or that have none.
@@ -232,14 +234,20 @@ class _JaxLowered(Lowered):
         import jax
 
         lowering = lowered._lowering
+        self.keepalive = lowering.compile_args.get("keepalive")  # functions of this process that the program calls
         self.hoisted = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
         self.kept = sorted(lowering.compile_args["kept_var_idx"])
         self.program = build(_source(lowered))
         parameters = self.program.arity
         if parameters != len(self.kept):
+            ordered = ", ".join(sorted(map(str, lowering.compile_args.get("ordered_effects", ()))))
             raise UnsupportedError(
-                f"the program has {parameters} parameters for {len(self.kept)} arguments: what else it takes (tokens "
-                "of side effects, sizes) is not supported"
+                f"the program has {parameters} parameters for {len(self.kept)} arguments: what else it takes "
+                + (
+                    f"(a token that orders calls: {ordered}) is not supported; leave ordered=True out"
+                    if ordered
+                    else "(sizes) is not supported"
+                )
             )
         types = [c.dtype for c in self.hoisted] + [a.dtype for a in jax.tree.leaves(lowered.args_info)]
         self.types = [types[n] for n in self.kept]

@@ -12,10 +12,11 @@ from jaxlib.mlir.dialects import stablehlo
 from refxla_spec.errors import InputError
 
 from .._core import pjrt, pjrt_client, pjrt_executable
+from ..frontends import jax_lowerings
+from ..frontends.jax_lowerings import PLATFORM
 from ..version import RELEASE
-from . import compile_service, lowerings
+from . import compile_service
 
-PLATFORM = "refxla"
 _PRIORITY = -100  # below the CPU of JAX's own: refxla runs what asks for it (JAX_PLATFORMS, jax.devices("refxla"))
 
 _lock = threading.Lock()
@@ -31,11 +32,10 @@ def register() -> None:
         _registered = True
         pjrt_client.configure(device_count(), f"refxla {RELEASE}")
         pjrt_executable.set_compiler(compile_service.compile_program, compile_service.load_program)
-        xla_bridge._nonexperimental_plugins.add(PLATFORM)
         if PLATFORM not in mlir._platforms_with_donation:
             mlir._platforms_with_donation.append(PLATFORM)
         _add_cpu()
-        lowerings.register(PLATFORM)
+        jax_lowerings.register()
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
 

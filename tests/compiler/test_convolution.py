@@ -65,7 +65,7 @@ def convolutions(draw):
     return lhs, rhs, window, f"{labels[0]}_{labels[1]}->{labels[2]}", groups, of_batch
 
 
-@examples(30)
+@examples(20)
 @given(convolutions(), *[st.booleans()] * 3)
 def test_any_window_gives_the_bits_of_the_elementwise_form(case, small_blocks, shared_loops, segmented):
     lhs, rhs, window, labels, groups, of_batch = case

@@ -45,7 +45,7 @@ def dots(draw):
     return lhs, rhs, lb, rb, lc, rc
 
 
-@examples(24)
+@examples(16)
 @given(dots(), st.sampled_from(["f32", "f32", "f64", "s32", "bf16", "c64"]), *[st.booleans()] * 3)
 def test_any_dimension_numbers_give_the_bits_of_the_elementwise_form(
     numbers, name, small_blocks, shared_loops, segmented

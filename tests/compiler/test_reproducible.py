@@ -1,9 +1,9 @@
 """The same bits, whatever is fused, whichever passes are left out, whichever device and however many threads run it
 (docs: what is promised).
 
-The examples are tested at every run; of the benchmark suite's models and the other programs one share, each day
-another, so that a week sees all of them. REFXLA_SHARE=N repeats the share in a failed test's name, and
-REFXLA_THOROUGH=1 runs all, each with every pass left out alone.
+Each day has its share of them: every second example, every seventh of the benchmark suite's models and of the other
+programs, so that a week sees all. REFXLA_SHARE=N repeats the share in a failed test's name, and REFXLA_THOROUGH=1 runs
+all, each with every pass left out alone.
 """
 
 import datetime
@@ -22,17 +22,20 @@ from refxla.passes.pipeline import FUSION, OPTIONAL
 
 ROOT = Path(__file__).parents[2]
 THOROUGH = os.environ.get("REFXLA_THOROUGH") == "1"
-SHARES = 7
-SHARE = int(os.environ.get("REFXLA_SHARE") or datetime.date.today().toordinal()) % SHARES
+TODAY = int(os.environ.get("REFXLA_SHARE") or datetime.date.today().toordinal())
 FILES = [p for p in sorted((ROOT / "examples").glob("*/*.hlo")) if p.stem != "predict"]
 LEFT_OUT = [(FUSION,), OPTIONAL] + ([(name,) for name in OPTIONAL if name != FUSION] if THOROUGH else [])
 THREADS = (1, 3)
 
 
-def of_today(programs: list) -> list:
+def of_today(programs: list, shares: int = 7) -> list:
     """The share of the programs whose turn it is, as parameters of a test that say so."""
-    chosen = [(n % SHARES, p) for n, p in enumerate(programs) if THOROUGH or n % SHARES == SHARE]
-    return [pytest.param(p, id=f"share{n}-{getattr(p, 'name', p)}") for n, p in chosen]
+    chosen = [(n % shares, p) for n, p in enumerate(programs) if THOROUGH or n % shares == TODAY % shares]
+    return [pytest.param(p, id=f"share{n}-{_name(p)}") for n, p in chosen]
+
+
+def _name(program) -> str:
+    return f"{program.parent.name}-{program.stem}" if isinstance(program, Path) else getattr(program, "name", program)
 
 
 def programs_of_jax() -> list:
@@ -101,7 +104,7 @@ def in_threads(threads: int, hlo: str, arguments, folder: Path) -> list[np.ndarr
         return [found[f"out{n}"] for n in range(sum(not name.endswith(".type") for name in found.files))]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize("path", of_today(FILES, shares=2))
 def test_examples(path, tmp_path):
     arguments = runpy.run_path(str(path.with_name("inputs.py")))["inputs"]()
     assert_reproducible(path.read_text(), arguments, tmp_path)

@@ -102,7 +102,7 @@ def scatters(draw):
     return operand, indices, updates, attributes
 
 
-@examples(25, phases=[Phase.generate])
+@examples(16, phases=[Phase.generate])
 @given(
     scatters(), st.sampled_from(["add", "second", "maximum", "multiply"]), st.sampled_from(["f32", "bf16", "s8"]),
     st.sampled_from(["s32", "u32", "s64", "s8", "u8"]), st.booleans(),

@@ -110,7 +110,7 @@ def windows(draw, dilations=True):
     return sizes, window
 
 
-@examples(25, phases=[Phase.generate])
+@examples(16, phases=[Phase.generate])
 @given(windows(), st.sampled_from(["add", "maximum", "minimum", "multiply"]), st.sampled_from(["f32", "bf16", "s32"]))
 def test_any_window(case, opcode, name):
     sizes, window = case
@@ -283,7 +283,7 @@ def source_of(sizes, window):
     return [count(s, w) for s, w in zip(sizes, window, strict=True)]
 
 
-@examples(25, phases=[Phase.generate])
+@examples(16, phases=[Phase.generate])
 @given(
     windows(dilations=False),
     st.sampled_from(["GE", "GT", "LE", "LT", "NE"]),

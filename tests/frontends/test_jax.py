@@ -13,6 +13,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 from agreement import assert_agree  # noqa: E402
+from jax.experimental import io_callback  # noqa: E402
 from jax_models import MODELS  # noqa: E402
 
 import refxla  # noqa: E402
@@ -240,16 +241,39 @@ def test_linear_algebra_calls_the_library_unless_it_is_to_be_expanded():
             np.testing.assert_allclose(made(*arguments), wanted, rtol=2e-5, atol=2e-5)
 
 
+def test_callbacks(capsys):
+    seen = []
+
+    def steps(a):
+        jax.debug.print("sum {s}", s=a.sum())
+
+        def step(carry, n):
+            io_callback(lambda i: seen.append(int(i)), None, n)
+            return jax.pure_callback(lambda x: np.sin(x), jax.ShapeDtypeStruct(a.shape, a.dtype), carry), n
+
+        return jax.lax.scan(step, a, jnp.arange(3))[0]
+
+    f = refxla.compile(jax.jit(steps))
+    for calls in (1, 2):
+        np.testing.assert_allclose(f(X), np.sin(np.sin(np.sin(X))), rtol=1e-6)
+        assert sorted(seen) == sorted([0, 1, 2] * calls)
+    assert capsys.readouterr().out.count("sum ") == 2
+
+
+def test_what_a_callback_raises_ends_the_call():
+    def fails(a):
+        raise KeyError("no such thing")
+
+    f = refxla.compile(jax.jit(lambda a: jax.pure_callback(fails, jax.ShapeDtypeStruct(a.shape, a.dtype), a)))
+    with pytest.raises(KeyError, match="no such thing"):
+        f(X)
+
+
 # What is refused.
 
 
-def callback(a):
-    return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
-
-
 REFUSED = {
-    "callback": (callback, "no neutral lowering for callback: .*Callback"),
-    "print": (lambda a: jax.debug.print("{}", a), "debug_print"),
+    "ordered": (lambda a: jax.debug.print("{}", a, ordered=True), "orders calls: OrderedDebug.*ordered=True"),
     "foreign": (lambda a: jax.ffi.ffi_call("my_call", jax.ShapeDtypeStruct(a.shape, a.dtype))(a), "my_call"),
 }
 

@@ -8,11 +8,11 @@ a host function (runtime/host_calls.py), as Python callbacks do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from jax._src import callback, debugging, dtypes, ffi
+from jax._src import callback, debugging, dtypes, ffi, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
 
@@ -21,6 +21,8 @@ from ..compiler.options import Options
 from ..passes.host_call_threading import HOST_CALL
 from ..runtime.host_calls import HostFunction
 from . import host_linalg
+
+PLATFORM = "refxla"
 
 _AS_ON_CPU = (linalg.eigh_p, linalg.svd_p)
 _AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
@@ -33,24 +35,26 @@ _ON_THE_HOST = {
 }
 
 
-def register(platform: str) -> None:
-    """Tell JAX how to lower these primitives for the platform."""
+@cache
+def register() -> None:
+    """Tell JAX of the platform's name, and how to lower these primitives for it; a second time does nothing."""
+    xla_bridge._nonexperimental_plugins.add(PLATFORM)
     for primitive in _AS_ON_CPU:
         rule = mlir._platform_specific_lowerings["cpu"].get(primitive)
         if rule is not None:
-            mlir.register_lowering(primitive, rule.rule, platform=platform)
+            mlir.register_lowering(primitive, rule.rule, platform=PLATFORM)
     for primitive in _AS_ON_CPU_FOR_LIBRARY:
         neutral = mlir._lowerings[primitive].rule
-        mlir.register_lowering(primitive, _library_rule(primitive, neutral), platform=platform)
+        mlir.register_lowering(primitive, _library_rule(primitive, neutral), platform=PLATFORM)
     for primitive, function in _ON_THE_HOST.items():
         rule = _library_rule(primitive, _host_rule(function))
-        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
+        mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
     for primitive, rule in (
         (debugging.debug_callback_p, debugging.debug_callback_lowering),
         (debugging.debug_print_p, debugging.debug_print_lowering_rule),
     ):
-        mlir.register_lowering(primitive, rule, platform=platform, cacheable=False)
-    callback.emit_python_callback = _emitter(platform, callback.emit_python_callback)
+        mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
+    callback.emit_python_callback = _emitter(callback.emit_python_callback)
 
 
 def _library_rule(primitive: Any, otherwise: Callable) -> Callable:
@@ -74,7 +78,7 @@ def _host_rule(function: Callable) -> Callable:
     return rule
 
 
-def _emitter(platform: str, known: Callable) -> Callable:
+def _emitter(known: Callable) -> Callable:
     """JAX's emitter of callbacks, which refuses platforms that it does not know, with one more of them."""
 
     def emit_python_callback(
@@ -89,7 +93,7 @@ def _emitter(platform: str, known: Callable) -> Callable:
         sharding: Any = None,
         **more: Any,
     ) -> tuple[Sequence[Any], Any, Any]:
-        if tuple(ctx.module_context.platforms) != (platform,):
+        if tuple(ctx.module_context.platforms) != (PLATFORM,):
             return known(
                 ctx, function, token, operands, operand_avals, result_avals,
                 has_side_effect=has_side_effect, sharding=sharding, **more,
