@@ -89,7 +89,9 @@ def misfit(module: Module, replicas: int, partitions: int) -> str | None:
     fits = next((pair for pair in _by_size() if problem(*pair) is None), None)
     if fits is None:
         return f"{found}; nor does the program fit any other number of devices up to {MOST_GUESSED}"
-    return f"{found}. The program seems to be written for {described(*fits)}"
+    swapped = fits[0] != fits[1] and problem(fits[1], fits[0]) is None
+    guess = f"{fits[0] * fits[1]} devices" if swapped else described(*fits)  # where replicas and partitions do as well
+    return f"{found}. The program seems to be written for {guess}"
 
 
 def _by_size() -> Iterator[tuple[int, int]]:

@@ -336,4 +336,8 @@ def described(replicas: int, partitions: int) -> str:
     """A count of devices, in words."""
     if replicas * partitions == 1:
         return "one device"
-    return f"{replicas * partitions} devices ({replicas} replica(s) of {partitions} partition(s))"
+    if partitions == 1:
+        return f"{replicas} devices ({replicas} replicas)"
+    if replicas == 1:
+        return f"{partitions} devices ({partitions} partitions)"
+    return f"{replicas * partitions} devices ({replicas} replicas of {partitions} partitions)"

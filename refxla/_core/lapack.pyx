@@ -8,7 +8,9 @@ by rows, and LAPACK's by columns: what is a there is transpose(a) here. Some rou
 transposed before and after.
 
 LAPACK is not defined for what is not finite. The eigenvalues, singular values and Schur forms of such a matrix are NaN
-here, with an info of 1, as the specification says.
+here, with an info of 1, as the specification says; and a triangular system whose solution is not finite is solved again
+by substitution as it is defined, since kernels that work on tiles multiply what is beside the triangle by zero, and so
+spread NaN on some processors to elements that do not depend on it.
 """
 
 import ctypes
@@ -23,6 +25,7 @@ from refxla_spec.errors import DeviceError, UnsupportedError
 
 cdef extern from *:
     """
+    #include <complex.h>
     #include <math.h>
     #include <pthread.h>
     #include <stdint.h>
@@ -135,6 +138,42 @@ cdef extern from *:
     RX_EIGENVECTORS(float)
     RX_EIGENVECTORS(double)
 
+    /* BLAS's trsm, by its definition: op(a) x = b for each of the columns of b[rows, columns], or x op(a) = b for each of
+       its rows, in place; matrices lie by columns. What is beside the triangle is not read. */
+    #define RX_SUBSTITUTE(NAME, T, CONJUGATE)                                                                         \\
+        static void rx_substitute_##NAME(const char* flags, int64_t rows, int64_t columns, const T* a, T* b) {        \\
+            const int left = flags[0] == 'L', turned = (flags[2] == 'N') != left;                                     \\
+            const int lower = (flags[1] == 'L') != turned, conjugated = flags[2] == 'C', unit = flags[3] == 'U';      \\
+            const int64_t k = left ? rows : columns, step = left ? 1 : rows, next = left ? rows : 1;                  \\
+            for (int64_t system = 0; system < (left ? columns : rows); ++system) {                                    \\
+                T* x = b + system * next;                                                                             \\
+                for (int64_t n = 0; n < k; ++n) {                                                                     \\
+                    const int64_t r = lower ? n : k - 1 - n;                                                          \\
+                    T value = x[r * step];                                                                            \\
+                    for (int64_t m = 0; m <= n - unit; ++m) {                                                         \\
+                        const int64_t s = lower ? m : k - 1 - m;                                                      \\
+                        const T given = turned ? a[r * k + s] : a[s * k + r];                                         \\
+                        const T factor = conjugated ? CONJUGATE(given) : given;                                       \\
+                        value = m == n ? value / factor : value - factor * x[s * step];                               \\
+                    }                                                                                                 \\
+                    x[r * step] = value;                                                                              \\
+                }                                                                                                     \\
+            }                                                                                                         \\
+        }
+    RX_SUBSTITUTE(s, float, )
+    RX_SUBSTITUTE(d, double, )
+    RX_SUBSTITUTE(c, float _Complex, conjf)
+    RX_SUBSTITUTE(z, double _Complex, conj)
+
+    static void rx_substitute(
+        int size, int part, const char* flags, int64_t rows, int64_t columns, const void* a, void* b
+    ) {
+        if (size == 4) rx_substitute_s(flags, rows, columns, (const float*)a, (float*)b);
+        else if (size == 16) rx_substitute_z(flags, rows, columns, (const double _Complex*)a, (double _Complex*)b);
+        else if (part == 8) rx_substitute_d(flags, rows, columns, (const double*)a, (double*)b);
+        else rx_substitute_c(flags, rows, columns, (const float _Complex*)a, (float _Complex*)b);
+    }
+
     /* The threads of the library's own: how many it uses is one number for the process. */
     static pthread_mutex_t rx_threads_mutex = PTHREAD_MUTEX_INITIALIZER;
     static int (*rx_get_threads)(void);
@@ -172,6 +211,7 @@ cdef extern from *:
     double rx_real(int, const void*) nogil
     void rx_eigenvectors_float(const float*, const float*, int64_t, float*) nogil
     void rx_eigenvectors_double(const double*, const double*, int64_t, double*) nogil
+    void rx_substitute(int, int, const char*, int64_t, int64_t, const void*, void*) nogil
     void rx_hold_threads(int) nogil
     void rx_release_threads() nogil
     void rx_threads_by(void*, void*)
@@ -248,6 +288,9 @@ cdef int triangular_solve(Call* c, char** p, char* work) noexcept nogil:
     (<F11> c.routine)(
         &c.flag[0], &c.flag[1], &c.flag[2], &c.flag[3], &c.n, &c.m, one, p[0], &c.k, p[2], &c.n
     )
+    if not rx_finite(c.part, p[2], c.bytes[2] // c.part):
+        memcpy(p[2], p[1], c.bytes[2])
+        rx_substitute(c.size, c.part, c.flag, c.n, c.m, p[0], p[2])
     return 0
 
 

@@ -131,6 +131,30 @@ def test_triangular_solve_reads_one_triangle(left, lower, unit, operation):
     np.testing.assert_allclose(executable(a, b), interpreter.run(parse(text), [a, b]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("operation", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize(("left", "lower", "unit"), [(1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 0)])
+def test_nan_stays_with_the_elements_that_depend_on_it(left, lower, unit, operation, name):
+    """Kernels of BLAS that work on tiles spread it, on some processors and at some sizes."""
+    n, m = 13, 5
+    a = (matrix(name, n, n) + 8 * np.eye(n)).astype(TYPES[name])
+    b = matrix(name, *((n, m) if left else (m, n)))
+    hlo = f"""HloModule m
+    ENTRY main {{ a = {shape(name, n, n)} parameter(0)
+    b = {shape(name, *b.shape)} parameter(1)
+    ROOT x = {shape(name, *b.shape)} triangular-solve(a, b), left_side={str(bool(left)).lower()},
+             lower={str(bool(lower)).lower()}, unit_diagonal={str(bool(unit)).lower()}, transpose_a={operation} }}"""
+    solve = refxla.compile(hlo)
+    usual = solve(a, b)
+    for place in range(n):
+        spoiled = b.copy()
+        spoiled[(place, 1) if left else (1, place)] = np.nan
+        got = solve(a, spoiled)
+        wanted = interpreter.run(parse(hlo), [a, spoiled])
+        assert (np.isnan(got) == np.isnan(wanted)).all()
+        np.testing.assert_allclose(got[~np.isnan(got)], usual[~np.isnan(got)], rtol=1e-4)
+
+
 def test_what_is_not_finite_is_nan_with_a_status_and_leaves_the_others_of_its_batch_alone():
     n = 4
     for target, results, arguments, options in cases("f64", n, 3):
