@@ -17,6 +17,11 @@ A, B = tf.range(8.0), tf.constant(2.0)
 Pair = collections.namedtuple("Pair", "first second")
 
 
+@pytest.fixture(autouse=True)
+def same_weights_at_every_run():
+    keras.utils.set_random_seed(0)
+
+
 def check(function, *args, **kwargs):
     """The compiled function gives what the function gives: structure, types, values."""
     compiled = refxla.compile(function)
@@ -27,7 +32,7 @@ def check(function, *args, **kwargs):
             assert a is None
             continue
         assert isinstance(a, tf.Tensor) and (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(np.asarray(a, np.float64), np.asarray(b, np.float64), 1e-6, 1e-6)
+        np.testing.assert_allclose(np.asarray(a, np.float64), np.asarray(b, np.float64), 1e-5, 1e-6)
     return compiled
 
 
@@ -56,7 +61,6 @@ def network():
 
 def test_training_with_adam_agrees_with_tensorflow():
     """Several steps: weights, statistics, moments, the count of steps and the state of the dropout are written back."""
-    keras.utils.set_random_seed(0)
     model, optimizer = network(), keras.optimizers.Adam(1e-3)
     optimizer.build(model.trainable_variables)
     cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -78,7 +82,7 @@ def test_training_with_adam_agrees_with_tensorflow():
         variable.assign(value)
     compiled = refxla.compile(step, images, labels)
     assert all(np.array_equal(v.numpy(), value) for v, value in zip(variables, start, strict=True))  # not run yet
-    np.testing.assert_allclose([compiled(images, labels).numpy() for _ in range(4)], wanted, 1e-6)
+    np.testing.assert_allclose([compiled(images, labels).numpy() for _ in range(4)], wanted, 1e-5)
     assert kinds(compiled) == 1  # no recompilation because the count of steps or the learning rate changes
     for variable, value in zip(variables, trained, strict=True):
         np.testing.assert_allclose(
@@ -93,7 +97,7 @@ def test_keras_models_layers_and_methods():
     compiled = check(model, A[None])
     assert compiled.plan.kernels
     layer = keras.layers.Dense(3)  # has no weights before its first call
-    np.testing.assert_allclose(refxla.compile(layer)(A[None]), layer(A[None]), 1e-6)
+    np.testing.assert_allclose(refxla.compile(layer)(A[None]), layer(A[None]), 1e-5, 1e-5)
     model.compile("sgd", "mse")
     step, before = refxla.compile(model.train_step), model.get_weights()
     first, second = (float(step((A[None], tf.ones((1, 2))))["loss"]) for _ in range(2))
