@@ -68,7 +68,7 @@ def outcomes(results: Results, target: str) -> dict[str, set[Outcome]]:
 
 def test_a_crash_or_hang_is_a_fail_of_that_case_alone_and_every_fail_is_reproduced(faulty, capsys):
     """Two targets side by side; the faulty one aborts, hangs, refuses, accepts too much, and is off by one ULP."""
-    command = ["--kind", "example", "--kind", "counterexample", "--target", "reference", "-j", "2", "--limit", "20"]
+    command = ["--kind", "example", "--kind", "counterexample", "--target", "reference", "-j", "2", "--limit", "8"]
     command += ["--target", "faulty_target:Faulty", "--json", "a.json", "--html", "a.html", "--reproducers", "r"]
     names = [
         f"--name={kind}/{op}/*" for op in ("exponential", "sqrt", "ceil") for kind in ("example", "counterexample")
