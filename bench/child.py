@@ -37,8 +37,13 @@ class Absent(Exception):
 
 
 def entry(name: str) -> Entry:
-    """The entry of exactly this name."""
-    return next(e for e in ENTRIES if e.name == name)
+    """The entry of exactly this name, of the suite or else of the list of programs."""
+    found = next((e for e in ENTRIES if e.name == name), None)
+    if found is None:
+        from .programs import PROGRAMS  # imports JAX, which the children of other frameworks do without
+
+        found = next(e for e in PROGRAMS if e.name == name)
+    return found
 
 
 class Prepared:
@@ -47,6 +52,7 @@ class Prepared:
     def __init__(self, framework: str, name: str, small: bool = False) -> None:
         self.entry = entry(name)
         self.framework = load(framework)
+        self.framework.wide_types(self.entry.x64)
         arguments = self.entry.arguments(**(self.entry.small if small else self.entry.sizes))
         self.arguments = self.framework.place(arguments)
         begin = time.perf_counter()

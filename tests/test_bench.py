@@ -138,6 +138,32 @@ def test_the_suite_has_what_it_names():
         chosen(["quicksort"])
 
 
+def test_programs_are_measured_beside_jax_and_their_results_compared(tmp_path):
+    pytest.importorskip("jax")
+    from bench.programs.__main__ import compile_ratios
+
+    file = tmp_path / "figures.json"
+    command = ["bench.programs", "--only", "sort by two keys", "--small", "--turns", "1", "--seconds", "0"]
+    shown = run(*command, "--json", str(file))
+    assert "sort by two keys" in shown and "run: geometric mean" in shown and "compile: geometric mean" in shown
+    figures = json.loads(file.read_text())
+    cells = figures["entries"]["sort by two keys"]["cells"]
+    assert cells["refxla"]["median"] > 0 and cells["jax"]["distance"] == 0.0
+    assert compile_ratios(figures) == {"sort by two keys": cells["jax"]["first"] / cells["refxla"]["first"]}
+    assert shown == run("bench.programs", "--json", str(file), "--show"), "the same table, without measuring"
+
+
+def test_the_list_of_programs_has_many_of_every_kind():
+    pytest.importorskip("jax")
+    from bench.models import ENTRIES, chosen
+    from bench.programs import PROGRAMS
+
+    names = [e.name for e in PROGRAMS]
+    assert len({*names, *(e.name for e in ENTRIES)}) == len(PROGRAMS) + len(ENTRIES), "child.entry finds them by name"
+    assert len(PROGRAMS) >= 60 and {"solvers", "sparse", "scans", "text"} <= {e.group for e in PROGRAMS}
+    assert [e.name for e in chosen(["text", "heat stencil"], PROGRAMS)][0] == "heat stencil"
+
+
 def test_bandwidth_is_shown_beside_a_copy(tmp_path):
     pytest.importorskip("jax")
     file = str(tmp_path / "rows.json")

@@ -28,6 +28,10 @@ class Framework:
 
     # How it runs.
 
+    def wide_types(self, on: bool) -> None:
+        """Whether types of 64 bits stay what they are, where a framework narrows them by default; to be called before
+        `place`."""
+
     def place(self, tree: Tree) -> Tree:
         """NumPy arrays as the framework's own."""
         raise NotImplementedError

@@ -31,6 +31,9 @@ class Jax(Framework):
     relu, sigmoid, gelu = map(staticmethod, (jax.nn.relu, jax.nn.sigmoid, jax.nn.gelu))
     softmax, log_softmax = map(staticmethod, (jax.nn.softmax, jax.nn.log_softmax))
 
+    def wide_types(self, on: bool) -> None:
+        jax.config.update("jax_enable_x64", on)
+
     def place(self, tree: Tree) -> Tree:
         return jax.tree.map(jax.device_put, tree)
 

@@ -14,6 +14,7 @@ class Entry:
     """`function(xp, *arguments)`, with `arguments(**sizes)` to measure it and `arguments(**small)` to test it.
 
     `bound`: how far a framework's results may lie from another's, relative to the largest number of each result.
+    `x64`: JAX's 64-bit types are on.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Entry:
     small: dict[str, int]
     trains: bool = False
     bound: float = field(default=2e-3)
+    x64: bool = False
 
 
 def _kernel(name: str, function: Callable, arguments: Callable, sizes: dict, small: dict, bound: float = 1e-4) -> Entry:
@@ -161,20 +163,20 @@ ENTRIES = [
     ),
 ]
 
-GROUPS = ("kernels", "science", "models")
 
-
-def chosen(names: list[str]) -> list[Entry]:
-    """Entries of these groups, or whose names hold one of these texts (of any case); of none, all.
+def chosen(names: list[str], entries: list[Entry] | None = None) -> list[Entry]:
+    """Entries (None: of the suite) of these groups, or whose names hold one of these texts (of any case); of none, all.
 
     Raises ValueError for a name that is in none.
     """
+    entries = ENTRIES if entries is None else entries
+    groups = list(dict.fromkeys(e.group for e in entries))
     if not names:
-        return ENTRIES
+        return entries
     for name in names:
-        if name not in GROUPS and not any(name.lower() in e.name.lower() for e in ENTRIES):
+        if name not in groups and not any(name.lower() in e.name.lower() for e in entries):
             raise ValueError(
-                f"no entry's name holds {name!r}; there are the groups {', '.join(GROUPS)}, and: "
-                + ", ".join(e.name for e in ENTRIES)
+                f"no entry's name holds {name!r}; there are the groups {', '.join(groups)}, and: "
+                + ", ".join(e.name for e in entries)
             )
-    return [e for e in ENTRIES if any(n == e.group or n.lower() in e.name.lower() for n in names)]
+    return [e for e in entries if any(n == e.group or n.lower() in e.name.lower() for n in names)]

@@ -1,0 +1,135 @@
+"""Filters of signals and of states."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .inputs import grid, matrix, vector
+from .registry import program
+
+
+def _motion():
+    step = jnp.array([[1.0, 0.0, 0.1, 0.0], [0.0, 1.0, 0.0, 0.1], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    seen = jnp.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    return step, seen, 0.01 * jnp.eye(4), 0.5 * jnp.eye(2)
+
+
+@program("filters", matrix, rows=(1000, 5), columns=(2, 2))
+def kalman_filter(observed):
+    step, seen, noise, error = _motion()
+
+    def turn(state, y):
+        mean, spread = state
+        mean, spread = step @ mean, step @ spread @ step.T + noise
+        total = seen @ spread @ seen.T + error
+        gain = jnp.linalg.solve(total, seen @ spread).T
+        mean = mean + gain @ (y - seen @ mean)
+        return (mean, spread - gain @ seen @ spread), mean
+
+    return lax.scan(turn, (jnp.zeros(4), jnp.eye(4)), observed)[1]
+
+
+@program("filters", matrix, rows=(512, 4), columns=(2, 2), bound=1e-2)
+def parallel_kalman_means(observed):
+    """The affine recursion of a filter with a constant gain, as an associative scan."""
+    step, seen, _, _ = _motion()
+    gain = 0.2 * seen.T
+    a = jnp.broadcast_to(step - gain @ seen @ step, (len(observed), 4, 4)) * 0.99
+    b = observed @ gain.T
+
+    def combine(first, second):
+        return second[0] @ first[0], jnp.einsum("nij,nj->ni", second[0], first[1]) + second[1]
+
+    return lax.associative_scan(combine, (a, b))[1]
+
+
+@program("filters", vector, n=(20000, 16))
+def biquad(signal):
+    def turn(state, x):
+        one, two = state
+        y = 0.2 * x + one
+        return (0.3 * x + 0.5 * y + two, 0.2 * x - 0.2 * y), y
+
+    return lax.scan(turn, (0.0, 0.0), signal)[1]
+
+
+@program("filters", lambda n, taps: [*vector(n), *vector(taps)], n=(100_000, 64), taps=(101, 5))
+def finite_response(signal, taps):
+    return jnp.convolve(signal, taps, mode="same")
+
+
+@program("filters", grid, side=(512, 12))
+def median_of_nine(pixels):
+    p = jnp.pad(pixels, 1, mode="edge")
+    side = pixels.shape[0]
+    around = jnp.stack([p[i : i + side, j : j + side] for i in range(3) for j in range(3)], -1)
+    return jnp.median(around, -1)
+
+
+@program("filters", vector, n=(16384, 50))
+def exponential_average(signal):
+    def combine(first, second):
+        return first[0] * second[0], second[0] * first[1] + second[1]
+
+    return lax.associative_scan(combine, (jnp.full_like(signal, 0.95), 0.05 * signal))[1]
+
+
+def _chain(steps, states):
+    return [*matrix(states, states), *matrix(steps, states)]
+
+
+@program("filters", _chain, steps=(500, 5), states=(32, 4))
+def hidden_markov_forward(transitions, scores):
+    move = jax.nn.log_softmax(transitions)
+
+    def turn(alpha, score):
+        return jax.nn.logsumexp(alpha[:, None] + move, 0) + score, None
+
+    alpha, _ = lax.scan(turn, scores[0], scores[1:])
+    return jax.nn.logsumexp(alpha)
+
+
+@program("filters", _chain, steps=(500, 5), states=(48, 4))
+def viterbi(transitions, scores):
+    def forward(best, score):
+        paths = best[:, None] + transitions
+        return paths.max(0) + score, paths.argmax(0)
+
+    last, came_from = lax.scan(forward, scores[0], scores[1:])
+
+    def back(state, pointers):
+        state = pointers[state]
+        return state, state
+
+    final = last.argmax()
+    return last.max(), lax.scan(back, final, came_from, reverse=True)[1]
+
+
+@program("filters", vector, n=(65536, 1024))
+def power_spectrum(signal):
+    """Welch's estimate: windows that overlap, their spectra averaged."""
+    frame, hop = 256, 128
+    starts = jnp.arange(0, signal.size - frame + 1, hop)
+    frames = signal[starts[:, None] + jnp.arange(frame)] * jnp.hanning(frame)
+    return jnp.mean(jnp.abs(jnp.fft.rfft(frames)) ** 2, 0)
+
+
+@program("filters", matrix, rows=(200, 4), columns=(3, 3), bound=1e-2)
+def unscented_filter(observed):
+    size = 3
+
+    def turn(state, y):
+        mean, spread = state
+        root = jnp.linalg.cholesky(spread * (size + 1.0) + 1e-4 * jnp.eye(size))
+        points = jnp.concatenate([mean[None], mean + root.T, mean - root.T])
+        weights = jnp.full(2 * size + 1, 0.5 / (size + 1.0)).at[0].set(1 / (size + 1.0))
+        moved = 0.9 * points + 0.1 * jnp.sin(points)
+        mean = weights @ moved
+        apart = moved - mean
+        spread = (apart * weights[:, None]).T @ apart + 0.05 * jnp.eye(size)
+        gain = jnp.linalg.solve(spread + 0.3 * jnp.eye(size), spread)
+        return (mean + gain.T @ (y - mean), spread - spread @ gain), mean
+
+    return lax.scan(turn, (jnp.zeros(size), jnp.eye(size)), observed)[1]

@@ -1,0 +1,97 @@
+"""Images."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .inputs import grid, image
+from .registry import program
+
+
+@program("images", image, side=(512, 16))
+def bilinear_resize(pixels):
+    side = pixels.shape[0]
+    return jax.image.resize(pixels, (side * 3 // 4, side * 3 // 4, 3), "bilinear")
+
+
+@program("images", grid, side=(1024, 12))
+def edges_by_sobel(pixels):
+    p = jnp.pad(pixels, 1, mode="edge")
+    down = p[:-2] + 2 * p[1:-1] + p[2:]
+    across = p[:, :-2] + 2 * p[:, 1:-1] + p[:, 2:]
+    return jnp.hypot(down[:, 2:] - down[:, :-2], across[2:] - across[:-2])
+
+
+@program("images", grid, side=(1024, 12))
+def histogram_equalization(pixels):
+    level = jnp.clip((pixels**2 * 256).astype(jnp.int32), 0, 255)
+    share = jnp.cumsum(jnp.bincount(level.reshape(-1), length=256)) / pixels.size
+    return share[level]
+
+
+@program("images", image, side=(512, 24))
+def gaussian_blur(pixels):
+    x = jnp.arange(-7, 8) / 3.0
+    taps = jnp.exp(-0.5 * x * x)
+    taps = taps / taps.sum()
+    planes = pixels.transpose(2, 0, 1)[:, None]
+    planes = lax.conv(planes, taps[None, None, :, None], (1, 1), "SAME")
+    return lax.conv(planes, taps[None, None, None, :], (1, 1), "SAME")[:, 0]
+
+
+@program("images", grid, side=(512, 12))
+def rotation(pixels):
+    side = pixels.shape[0]
+    y, x = jnp.indices((side, side)) - side / 2
+    c, s = jnp.cos(0.3), jnp.sin(0.3)
+    places = [c * y - s * x + side / 2, s * y + c * x + side / 2]
+    return jax.scipy.ndimage.map_coordinates(pixels, places, order=1)
+
+
+@program("images", lambda side: [(grid(side)[0] > 0.4)], side=(128, 10))
+def connected_components(inside):
+    """Labels spread until nothing changes."""
+    labels = jnp.where(inside, jnp.arange(inside.size).reshape(inside.shape), -1)
+
+    def turn(state):
+        labels, _ = state
+        p = jnp.pad(labels, 1, constant_values=-1)
+        most = jnp.maximum(jnp.maximum(p[:-2, 1:-1], p[2:, 1:-1]), jnp.maximum(p[1:-1, :-2], p[1:-1, 2:]))
+        new = jnp.where(inside, jnp.maximum(labels, most), -1)
+        return new, jnp.any(new != labels)
+
+    return lax.while_loop(lambda s: s[1], turn, (labels, True))[0]
+
+
+@program("images", image, side=(1024, 8))
+def hue_and_saturation(pixels):
+    r, g, b = pixels[..., 0], pixels[..., 1], pixels[..., 2]
+    most, least = pixels.max(-1), pixels.min(-1)
+    wide = most - least + 1e-6
+    hue = jnp.where(most == r, (g - b) / wide, jnp.where(most == g, 2 + (b - r) / wide, 4 + (r - g) / wide))
+    return jnp.stack([hue / 6, wide / (most + 1e-6), most], -1)
+
+
+@program("images", lambda boxes: [grid(boxes)[0][:, :4]], boxes=(400, 8))
+def suppressed_boxes(raw):
+    """Boxes that overlap a better one go."""
+    corner, size = raw[:, :2], raw[:, 2:4] * 0.3
+    low, high = corner, corner + size
+    both = jnp.minimum(high[:, None], high) - jnp.maximum(low[:, None], low)
+    shared = jnp.prod(jnp.maximum(both, 0), -1)
+    area = jnp.prod(size, -1)
+    overlap = shared / (area[:, None] + area - shared + 1e-9)
+    later = jnp.arange(len(raw))
+
+    def turn(k, kept):
+        return kept & ~(kept[k] & (overlap[k] > 0.3) & (later > k))
+
+    return lax.fori_loop(0, len(raw), turn, jnp.ones(len(raw), bool))
+
+
+@program("images", grid, side=(512, 16))
+def dilation_and_erosion(pixels):
+    wide = lax.reduce_window(pixels, -jnp.inf, lax.max, (5, 5), (1, 1), "SAME")
+    return lax.reduce_window(wide, jnp.inf, lax.min, (5, 5), (1, 1), "SAME")

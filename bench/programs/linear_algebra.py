@@ -1,0 +1,105 @@
+"""Linear algebra: factorizations, products of many shapes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.linalg import cho_factor, cho_solve, expm, solve_triangular
+
+from .inputs import linear_system, matrix, positive_definite, vector
+from .registry import program
+
+
+@program("linear algebra", lambda n: [*matrix(n, 3), *vector(n)], n=(500, 9))
+def gaussian_process(x, y):
+    apart = jnp.sum((x[:, None] - x[None]) ** 2, -1)
+    factor = cho_factor(jnp.exp(-0.5 * apart) + 0.1 * jnp.eye(len(x)), lower=True)
+    fit = y @ cho_solve(factor, y)
+    return -0.5 * fit - jnp.log(jnp.diag(factor[0])).sum()
+
+
+@program(
+    "linear algebra", lambda rows, columns: [*matrix(rows, columns), *vector(rows)], rows=(2000, 20), columns=(64, 4)
+)
+def least_squares_by_qr(a, b):
+    q, r = jnp.linalg.qr(a)
+    return solve_triangular(r, q.T @ b)
+
+
+@program("linear algebra", matrix, rows=(1000, 20), columns=(64, 4), bound=1e-2)
+def principal_components(x):
+    x = x - x.mean(0)
+    values, vectors = jnp.linalg.eigh(x.T @ x / len(x))
+    return values, jnp.abs(x @ vectors[:, -4:])
+
+
+@program("linear algebra", matrix, rows=(200, 9), columns=(100, 6), bound=1e-2)
+def low_rank_approximation(x):
+    u, s, v = jnp.linalg.svd(x, full_matrices=False)
+    return (u[:, :5] * s[:5]) @ v[:5]
+
+
+@program("linear algebra", lambda n: [matrix(n, 16)[0].reshape(n, 4, 4) + 4 * np.eye(4, dtype=np.float32)], n=(4096, 5))
+def batched_inverse(a):
+    return jnp.linalg.inv(a)
+
+
+@program("linear algebra", linear_system, n=(512, 8))
+def power_iteration(a, x):
+    def turn(_, x):
+        y = a @ x
+        return y / jnp.linalg.norm(y)
+
+    x = lax.fori_loop(0, 100, turn, x)
+    return x @ a @ x
+
+
+@program("linear algebra", matrix, rows=(64, 5), columns=(64, 5))
+def matrix_exponential(a):
+    return expm(0.1 * a)
+
+
+@program("linear algebra", lambda n: [matrix(n, 64)[0].reshape(n, 8, 8)], n=(1024, 5), bound=1e-2)
+def batched_determinants(a):
+    return tuple(jnp.linalg.slogdet(a))
+
+
+def _double_system(n):
+    return [a.astype(np.float64) for a in (positive_definite(n), *vector(n))]
+
+
+@program("linear algebra", _double_system, x64=True, n=(1500, 9), bound=1e-8)
+def matrix_vector_f64(a, x):
+    return a @ x
+
+
+@program("linear algebra", matrix, rows=(256, 12), columns=(64, 5))
+def gram_schmidt(a):
+    def turn(k, q):
+        before = jnp.where(jnp.arange(q.shape[1]) < k, q, 0)
+        v = q[:, k] - before @ (before.T @ q[:, k])
+        return q.at[:, k].set(v / jnp.linalg.norm(v))
+
+    return lax.fori_loop(0, a.shape[1], turn, a)
+
+
+@program("linear algebra", lambda n: [matrix(n, n * n)[0].reshape(n, n, n), *matrix(n, n), *matrix(n, n)], n=(64, 4))
+def tensor_contraction(t, a, b):
+    return jnp.einsum("ijk,jl,km->ilm", t, a, b)
+
+
+@program("linear algebra", lambda n: [np.stack([positive_definite(16)] * n), matrix(n, 16)[0]], n=(512, 3))
+def batched_cholesky_solve(a, b):
+    return jax.vmap(lambda a, b: cho_solve(cho_factor(a, lower=True), b))(a, b)
+
+
+@program("linear algebra", lambda n: [vector(n)[0], matrix(2, n)[0][0]], n=(16384, 20))
+def inner_products(x, y):
+    """A dot to a scalar in each turn of a loop."""
+
+    def turn(_, x):
+        return x - 0.01 * jnp.vdot(x, y) / jnp.vdot(y, y) * y
+
+    return lax.fori_loop(0, 50, turn, x)

@@ -1,0 +1,34 @@
+"""The table of programs: each is a function of arrays in JAX, with the inputs that it is measured and tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..models import Entry
+
+PROGRAMS: list[Entry] = []
+
+Function = Callable[..., Any]
+
+
+def program(
+    kind: str, inputs: Callable[..., list[Any]], bound: float = 1e-3, x64: bool = False, **sizes: tuple[int, int]
+) -> Callable[[Function], Function]:
+    """Adds a function of arrays to the table, under its own name with spaces, and gives it back as it is.
+
+    `inputs(**sizes)` makes its arguments; each size is (what is measured, what a test takes). `bound`: how far the
+    results of two compilers may lie from each other, relative to the largest number of each result: larger where a
+    program amplifies rounding. `x64`: JAX's 64-bit types are on.
+    """
+
+    def add(function: Function) -> Function:
+        def of_any_framework(_: Any, *arguments: Any) -> Any:
+            return function(*arguments)
+
+        name = function.__name__.replace("_", " ")
+        measured, small = ({key: pair[n] for key, pair in sizes.items()} for n in (0, 1))
+        PROGRAMS.append(Entry(name, kind, of_any_framework, inputs, measured, small, bound=bound, x64=x64))
+        return function
+
+    return add

@@ -1,0 +1,104 @@
+"""Cumulative operations and recurrences."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .inputs import grid, integers, matrix, uniform, vector
+from .registry import program
+
+
+@program("scans", vector, n=(1_000_000, 50))
+def cumulative_sum(x):
+    return jnp.cumsum(x)
+
+
+@program("scans", lambda n: [np.random.default_rng(0).random(n)], x64=True, n=(500_000, 50), bound=1e-10)
+def cumulative_sum_f64(x):
+    return jnp.cumsum(x)
+
+
+@program("scans", lambda n: [integers(0, 5, n)], n=(1_000_000, 50), bound=0.0)
+def cumulative_sum_of_integers(x):
+    return jnp.cumsum(x)
+
+
+@program("scans", vector, n=(300_000, 40))
+def running_maximum(x):
+    return lax.cummax(x), lax.cummin(x)
+
+
+@program("scans", lambda n: [1 + 0.001 * vector(n)[0]], n=(100_000, 40))
+def cumulative_product(x):
+    return jnp.cumprod(x)
+
+
+@program("scans", vector, n=(100_000, 40))
+def cumulative_logsumexp(x):
+    return lax.cumlogsumexp(x)
+
+
+@program("scans", matrix, rows=(4096, 9), columns=(256, 5))
+def cumulative_sum_of_columns(x):
+    return jnp.cumsum(x, 0)
+
+
+@program("scans", matrix, rows=(64, 3), columns=(16384, 30))
+def cumulative_sum_of_rows(x):
+    return jnp.cumsum(x, 1)
+
+
+@program("scans", lambda n: [uniform(n, 16), uniform(n, 16, seed=1)], n=(4096, 9))
+def linear_recurrence(a, b):
+    """A diagonal state-space layer."""
+
+    def combine(first, second):
+        return first[0] * second[0], second[0] * first[1] + second[1]
+
+    return lax.associative_scan(combine, (a, b))[1]
+
+
+@program("scans", vector, n=(50_000, 30))
+def running_variance(x):
+    """Welford's updates."""
+
+    def turn(state, x):
+        count, mean, square = state
+        count = count + 1
+        change = x - mean
+        mean = mean + change / count
+        square = square + change * (x - mean)
+        return (count, mean, square), square / count
+
+    return lax.scan(turn, (0.0, 0.0, 0.0), x)[1]
+
+
+@program("scans", grid, side=(1024, 12))
+def integral_image(pixels):
+    total = jnp.pad(jnp.cumsum(jnp.cumsum(pixels, 0), 1), ((1, 0), (1, 0)))
+    r = 8
+    side = pixels.shape[0]
+    low, high = jnp.clip(jnp.arange(side) - r, 0, side), jnp.clip(jnp.arange(side) + r + 1, 0, side)
+    rows = total[high] - total[low]
+    return (rows[:, high] - rows[:, low]) / (2 * r + 1) ** 2
+
+
+@program("scans", lambda n: [vector(n)[0], integers(0, 40, n) == 0], n=(65536, 30))
+def segmented_sum(x, starts):
+    def combine(first, second):
+        return jnp.where(second[1], second[0], first[0] + second[0]), first[1] | second[1]
+
+    return lax.associative_scan(combine, (x, starts))[0]
+
+
+@program("scans", lambda n: [vector(n)[0]], n=(10_000, 20))
+def recurrent_gates(x):
+    def turn(h, x):
+        gate = jax.nn.sigmoid(1.5 * x + 0.5 * h)
+        h = gate * h + (1 - gate) * jnp.tanh(x - 0.3 * h)
+        return h, h
+
+    return lax.scan(turn, 0.0, x)[1]

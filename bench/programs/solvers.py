@@ -1,0 +1,215 @@
+"""Solvers: of linear and nonlinear equations, of differential equations, of optimization problems."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental.ode import odeint
+from jax.scipy.optimize import minimize
+from jax.scipy.sparse.linalg import bicgstab, cg, gmres
+
+from .inputs import linear_system, matrix, uniform, vector
+from .registry import program
+
+
+@program("solvers", linear_system, n=(512, 16))
+def conjugate_gradients(a, b):
+    return cg(lambda x: a @ x, b, maxiter=50, tol=0.0)[0]
+
+
+def _laplacian(u):
+    p = jnp.pad(u, 1)
+    return 4 * u - p[:-2, 1:-1] - p[2:, 1:-1] - p[1:-1, :-2] - p[1:-1, 2:]
+
+
+@program("solvers", matrix, rows=(128, 8), columns=(128, 8))
+def stencil_conjugate_gradients(f):
+    return cg(lambda u: _laplacian(u) + 0.05 * u, f, maxiter=100, tol=0.0)[0]
+
+
+@program("solvers", matrix, rows=(96, 8), columns=(96, 8), bound=1e-2)
+def convection_diffusion_bicgstab(f):
+    def operator(u):
+        return _laplacian(u) + 0.5 * u + 0.3 * (jnp.roll(u, -1, 0) - jnp.roll(u, 1, 0))
+
+    return bicgstab(operator, f, maxiter=25, tol=0.0)[0]
+
+
+@program("solvers", linear_system, n=(256, 12), bound=5e-3)
+def restarted_gmres(a, b):
+    return gmres(a + 2 * jnp.eye(len(b)), b, restart=10, maxiter=3, tol=0.0, solve_method="incremental")[0]
+
+
+@program("solvers", lambda n: [uniform(n) * 0.5 + 0.5], n=(8, 3), bound=5e-2)
+def rosenbrock_bfgs(x):
+    def rosenbrock(x):
+        return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    found = minimize(rosenbrock, x, method="BFGS", options={"maxiter": 200})
+    return found.x
+
+
+@program("solvers", lambda n: [uniform(n, 3) + 0.5], n=(2048, 5))
+def batched_newton(x):
+    """The intersection of a sphere, a plane and a paraboloid, from many starts."""
+
+    def residual(p):
+        x, y, z = p
+        return jnp.array([x * x + y * y + z * z - 3.0, x + y - z - 1.0, x * x + 0.5 * y * y - z - 0.5])
+
+    def step(_, p):
+        return p - 0.5 * jnp.linalg.solve(jax.jacfwd(residual)(p) + 0.1 * jnp.eye(3), residual(p))
+
+    return jax.vmap(lambda p: lax.fori_loop(0, 12, step, p))(x)
+
+
+@program("solvers", lambda n: [uniform(n) * 20.0], n=(65536, 9))
+def bisection(target):
+    """x with x exp(x) = target, for each target."""
+
+    def unfinished(state):
+        low, high, turn = state
+        return (turn < 60) & jnp.any(high - low > 1e-6)
+
+    def halve(state):
+        low, high, turn = state
+        middle = 0.5 * (low + high)
+        above = middle * jnp.exp(middle) > target
+        return jnp.where(above, low, middle), jnp.where(above, middle, high), turn + 1
+
+    start = (jnp.zeros_like(target), jnp.full_like(target, 4.0), 0)
+    low, high, _ = lax.while_loop(unfinished, halve, start)
+    return 0.5 * (low + high)
+
+
+@program("solvers", linear_system, n=(128, 8), bound=1e-2)
+def backtracking_gradient_descent(a, b):
+    def loss(x):
+        return 0.5 * x @ (a @ x) - b @ x + 0.1 * jnp.sum(jnp.sqrt(1 + x * x))
+
+    def step(_, x):
+        value, slope = jax.value_and_grad(loss)(x)
+        steep = slope @ slope
+
+        def too_long(length):
+            return (loss(x - length * slope) > value - 0.3 * length * steep) & (length > 1e-4)
+
+        return x - lax.while_loop(too_long, lambda length: length * 0.5, 1.0) * slope
+
+    return loss(lax.fori_loop(0, 50, step, jnp.zeros_like(b)))
+
+
+@program("solvers", vector, n=(1000, 30))
+def levenberg_marquardt(noise):
+    t = jnp.linspace(0, 4, noise.size)
+    data = 2.5 * jnp.exp(-1.3 * t) + 0.5 + 0.05 * noise
+
+    def residual(p):
+        return p[0] * jnp.exp(-p[1] * t) + p[2] - data
+
+    def step(state, _):
+        p, damping = state
+        r, j = residual(p), jax.jacfwd(residual)(p)
+        new = p - jnp.linalg.solve(j.T @ j + damping * jnp.eye(3), j.T @ r)
+        better = jnp.sum(residual(new) ** 2) < jnp.sum(r**2)
+        return (jnp.where(better, new, p), jnp.where(better, damping * 0.3, damping * 2.0)), None
+
+    return lax.scan(step, (jnp.array([1.0, 1.0, 0.0]), 1.0), None, length=20)[0][0]
+
+
+@program("solvers", lambda n: [uniform(n) + 0.5], n=(64, 4), bound=1e-2)
+def adaptive_runge_kutta(x):
+    """Predators and prey by Dormand and Prince's method, several populations with one step size."""
+
+    def slope(state, t):
+        prey, hunters = state
+        return prey * (1.1 - 0.4 * hunters), hunters * (0.1 * prey - 0.4)
+
+    return odeint(slope, (10 * x, 5 * x), jnp.linspace(0.0, 10.0, 20), rtol=1e-4, atol=1e-4)
+
+
+@program("solvers", lambda n: [uniform(n, 3) + 1.0], n=(1000, 4), bound=1e-2)
+def lorenz_runge_kutta(start):
+    def slope(p):
+        x, y, z = p[..., 0], p[..., 1], p[..., 2]
+        return jnp.stack([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z], -1)
+
+    def step(p, _):
+        h = 0.01
+        a = slope(p)
+        b = slope(p + h / 2 * a)
+        c = slope(p + h / 2 * b)
+        d = slope(p + h * c)
+        p = p + h / 6 * (a + 2 * b + 2 * c + d)
+        return p, p.mean(0)
+
+    return lax.scan(step, start, None, length=200)[1]
+
+
+@program("solvers", lambda n: [uniform(n, n), uniform(n) + 0.1, uniform(n, seed=1) + 0.1], n=(256, 8))
+def sinkhorn(cost, rows, columns):
+    """Optimal transport with entropy, in logarithms."""
+    a, b, scale = jnp.log(rows / rows.sum()), jnp.log(columns / columns.sum()), 0.05
+
+    def step(_, state):
+        f, g = state
+        f = scale * (a - jax.nn.logsumexp((g[None, :] - cost) / scale, 1))
+        g = scale * (b - jax.nn.logsumexp((f[:, None] - cost) / scale, 0))
+        return f, g
+
+    f, g = lax.fori_loop(0, 50, step, (jnp.zeros_like(a), jnp.zeros_like(b)))
+    return jnp.sum(jnp.exp((f[:, None] + g[None, :] - cost) / scale) * cost)
+
+
+@program("solvers", lambda rows, columns: [*matrix(rows, columns), *vector(rows)], rows=(256, 12), columns=(512, 20))
+def fista_lasso(a, b):
+    length = 1.0 / (a.shape[0] + a.shape[1]) / 2
+
+    def step(state, _):
+        x, y, t = state
+        moved = y - length * (a.T @ (a @ y - b))
+        new = jnp.sign(moved) * jnp.maximum(jnp.abs(moved) - 5.0 * length, 0)
+        u = 0.5 * (1 + jnp.sqrt(1 + 4 * t * t))
+        return (new, new + (t - 1) / u * (new - x), u), None
+
+    zeros = jnp.zeros(a.shape[1])
+    return lax.scan(step, (zeros, zeros, jnp.float32(1)), None, length=100)[0][0]
+
+
+@program("solvers", lambda n: [uniform(n)], n=(1000, 12))
+def implicit_heat(u):
+    """Crank and Nicolson's steps, each a tridiagonal system."""
+    r = 0.4
+    off = jnp.full_like(u, -r / 2)
+    lower, upper, diagonal = off.at[0].set(0), off.at[-1].set(0), jnp.full_like(u, 1 + r)
+
+    def step(u, _):
+        p = jnp.pad(u, 1)
+        right = (1 - r) * u + r / 2 * (p[:-2] + p[2:])
+        return lax.linalg.tridiagonal_solve(lower, diagonal, upper, right[:, None])[:, 0], None
+
+    return lax.scan(step, u, None, length=50)[0]
+
+
+@program("solvers", matrix, rows=(128, 16), columns=(128, 16))
+def multigrid_cycles(f):
+    """Poisson's equation by V-cycles with damped Jacobi smoothing."""
+
+    def smooth(u, f, turns):
+        return lax.fori_loop(0, turns, lambda _, u: u + 0.2 * (f - _laplacian(u)), u)
+
+    def cycle(u, f):
+        u = smooth(u, f, 3)
+        side = f.shape[0]
+        if side <= 8:
+            return smooth(u, f, 10)
+        rest = f - _laplacian(u)
+        coarse = 4 * rest.reshape(side // 2, 2, side // 2, 2).mean((1, 3))
+        fine = jnp.repeat(jnp.repeat(cycle(jnp.zeros_like(coarse), coarse), 2, 0), 2, 1)
+        return smooth(u + 0.5 * fine, f, 3)
+
+    u = jnp.zeros_like(f)
+    for _ in range(2):
+        u = cycle(u, f)
+    return u

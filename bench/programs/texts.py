@@ -1,0 +1,88 @@
+"""Text: bytes and tokens."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .inputs import integers, text
+from .registry import program
+
+
+@program("text", text, length=(1_000_000, 100))
+def byte_histogram(data):
+    return jnp.zeros(256, jnp.int32).at[data].add(1)
+
+
+@program("text", text, length=(500_000, 100))
+def hashed_trigrams(data):
+    d = data.astype(jnp.uint32)
+    value = (d[:-2] * 961 + d[1:-1] * 31 + d[2:]) * jnp.uint32(2654435761)
+    return jnp.bincount((value >> 20).astype(jnp.int32), length=4096)
+
+
+@program("text", text, length=(50_000, 40))
+def checksum(data):
+    """CRC-32 by its table."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, np.uint32(0xEDB88320) ^ (table >> 1), table >> 1).astype(np.uint32)
+    lookup = jnp.asarray(table)
+
+    def turn(crc, byte):
+        return lookup[(crc ^ byte) & 0xFF] ^ (crc >> 8), None
+
+    return ~lax.scan(turn, jnp.uint32(0xFFFFFFFF), data.astype(jnp.uint32))[0]
+
+
+@program("text", lambda n: [text(n)[0], np.roll(text(n)[0], 3)], n=(400, 9))
+def edit_distance(a, b):
+    place = jnp.arange(1, b.size + 1)
+
+    def row(above, item):
+        letter, k = item
+        substituted = above[:-1] + (b != letter)
+        best = jnp.minimum(substituted, above[1:] + 1)
+        across = jnp.minimum(lax.cummin(best - place), k) + place
+        return jnp.concatenate([k[None], across]), None
+
+    first = jnp.arange(b.size + 1)
+    return lax.scan(row, first, (a, jnp.arange(1, a.size + 1)))[0][-1]
+
+
+@program("text", lambda documents, length: [integers(0, 2000, documents, length)], documents=(200, 3), length=(200, 9))
+def term_weights(tokens):
+    """Term frequencies by inverse document frequencies."""
+    documents = len(tokens)
+    rows = jnp.broadcast_to(jnp.arange(documents)[:, None], tokens.shape)
+    counts = jnp.zeros((documents, 2000)).at[rows, tokens].add(1.0)
+    weights = counts * jnp.log((1 + documents) / (1 + (counts > 0).sum(0)))
+    return weights / jnp.linalg.norm(weights, axis=1, keepdims=True)
+
+
+@program("text", text, length=(500_000, 60))
+def word_lengths(data):
+    """How many words have each length."""
+    letter = (data >= 97) & (data <= 122)
+    place = jnp.arange(data.size)
+    start = lax.cummax(jnp.where(letter, -1, place))
+    ends = letter & ~jnp.concatenate([letter[1:], jnp.zeros(1, bool)])
+    return jnp.bincount(jnp.where(ends, jnp.minimum(place - start, 31), 0), length=32)[1:]
+
+
+@program("text", text, length=(500_000, 60))
+def matches_of_a_word(data):
+    word = jnp.frombuffer(b"the", jnp.uint8)
+    places = jnp.arange(data.size - word.size + 1)
+    found = jnp.all(data[places[:, None] + jnp.arange(word.size)] == word, 1)
+    return found.sum(), jnp.nonzero(found, size=100, fill_value=-1)[0]
+
+
+@program("text", text, length=(200_000, 60))
+def rolling_hash(data):
+    def combine(first, second):
+        return first[0] * second[0], first[1] * second[0] + second[1]
+
+    powers = jnp.full(data.shape, 31, jnp.uint32)
+    return lax.associative_scan(combine, (powers, data.astype(jnp.uint32)))[1]
