@@ -45,7 +45,7 @@ def show(figures: dict[str, Any], console: Any) -> None:
     run, compiled = {n: r[BESIDE] for n, r in ratios(figures).items() if BESIDE in r}, compile_ratios(figures)
     machine = figures["machine"]
     table = Table(title=f"{machine['processor']}, {figures['threads']} threads; ratios are JAX's seconds over refxla's")
-    table.add_column("program")
+    table.add_column("program", no_wrap=True)
     table.add_column("kind")
     for name in ("refxla", "JAX", "ratio", "refxla compiles", "JAX compiles", "ratio"):
         table.add_column(name, justify="right")
