@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 import refxla
+from refxla.codegen.merged_kernel_emitter import body_text
 from refxla.codegen.opencl_program import program as generate
 from refxla.compiler.driver import Compiled
 from refxla.compiler.explanation import fusion_cost
@@ -125,7 +126,7 @@ def main() -> None:
         found = [k for p in program.plan.kernels for k in (p, *p.parts()) if k.name == options.kernel]
         if not found:
             parser.error(f"no kernel is called {options.kernel}; there are: " + ", ".join(_names(program)))
-        print(found[0].body)
+        print(body_text(found[0]))
         return
     rows = sorted(profile(program), key=lambda row: -row.seconds)
     if options.json:

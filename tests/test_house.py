@@ -187,6 +187,28 @@ def test_no_files_import_each_other():
     assert cycles(import_graph()) == sorted(CYCLES, key=sorted), "untie the circle, or take it out of CYCLES"
 
 
+# OpenCL C is written in codegen alone. A statement in a string of a layer before it would be C; docstrings may name it.
+BEFORE_CODEGEN = ("ir", "analysis", "passes", "scheduling")
+C_TEXT = re.compile(r"__(?:global|private|kernel|local)\b|\brx_\w|\b(?:for|while|if|switch) \(|;\n|;$|[;)] [{}]")
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and the text of each string of a Python file that is no docstring, of an f-string each piece of text."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node.lineno, node.value
+
+
+def test_opencl_c_is_written_in_codegen_alone():
+    files = [path for room in BEFORE_CODEGEN for path in sources(f"refxla/{room}") if path.suffix == ".py"]
+    found = [f"{path}:{line}: {text!r}" for path in files for line, text in texts(path) if C_TEXT.search(text)]
+    assert files and not found
+    emitter = ROOT / "refxla" / "codegen" / "merged_kernel_emitter.py"  # what would be found
+    assert sum(bool(C_TEXT.search(text)) for _, text in texts(emitter)) > 20
+
+
 def test_every_import_is_read(tmp_path):
     """The reader of imports sees those in functions, under TYPE_CHECKING, over several lines, and Cython's."""
     python = tmp_path / "a.py"
@@ -215,7 +237,7 @@ def test_cycles_are_found():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}}) == [{"b", "c"}, {"d"}]
 
 
-NOT_CHECKED = 127  # entries of the list in pyproject.toml; it only shrinks
+NOT_CHECKED = 124  # entries of the list in pyproject.toml; it only shrinks
 
 
 def test_the_list_of_modules_without_checked_types_shrinks():

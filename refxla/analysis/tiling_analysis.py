@@ -19,35 +19,11 @@ from refxla_spec.module import Computation, Instruction, SliceDimension, post_or
 from refxla_spec.types import S32, Shape
 
 from .._core.shapes import make
+from ..ir.merged_body import Axis, Offset, TileNumberOffset, TileOffset
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .reduction_order import reduction_order
 
 MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change where an element of an input is found
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Dimensions of `size` elements that are walked in steps of `block`. Where that does not divide `size`, the last
-    step begins earlier and computes some elements again."""
-
-    size: int
-    block: int
-
-    @property
-    def count(self) -> int:
-        """How many steps there are."""
-        return -(-self.size // self.block)
-
-    def start(self, step: str) -> str:
-        """Where a step begins, as C."""
-        if self.block == 1:
-            return step
-        begin, last = f"({step}) * {self.block}", self.size - self.block
-        return begin if self.size % self.block == 0 else f"({begin} < {last} ? {begin} : {last})"
-
-    def starts(self) -> np.ndarray:
-        """Where each step begins."""
-        return np.minimum(np.arange(self.count) * self.block, self.size - self.block).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -60,13 +36,12 @@ class View:
     strides: tuple[int, ...]
     table: int = -1
 
-    def text(self) -> str:
-        """How many bytes into the value the part of a tile begins, as C of s0, s1, ... and t0, t1, ... (see
-        PersistentKernel.tiles)."""
+    @property
+    def place(self) -> Offset:
+        """How many bytes into the value, or the table, the part of a tile begins."""
         if self.value is None:
-            return f"t{self.table} * 4"
-        steps = [f"(long)s{n} * {stride}" for n, stride in enumerate(self.strides) if stride]
-        return "(" + " + ".join([*steps, str(self.offset)]) + ")"
+            return TileNumberOffset(self.table, S32.bytes)
+        return TileOffset(self.strides, self.offset)
 
     @property
     def is_whole(self) -> bool:

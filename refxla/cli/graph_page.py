@@ -12,6 +12,7 @@ from html import escape
 
 from refxla_spec.module import Instruction
 
+from ..codegen.merged_kernel_emitter import body_text
 from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
 from ..ir.plan import Argument, Fusion
 
@@ -120,7 +121,7 @@ def sources(explanation: Explanation) -> str:
             items = f"{kernel.items} work item{'s' * (kernel.items != 1)}"
             parts.append(
                 f"<details><summary><code>{n}. {escape(kernel.name)}</code>, {items}</summary>"
-                f"<pre>{escape(pointers + kernel.body)}</pre></details>"
+                f"<pre>{escape(pointers + body_text(kernel))}</pre></details>"
             )
     return "\n".join(parts)
 

@@ -14,13 +14,13 @@ its part, so that no two are called alike: PoCL knows what it made of a binary b
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..device.description import Target
 from ..ir.plan import Argument, Kernel
 from . import prelude
+from .merged_kernel_emitter import body_text
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
 _WIDTHS = (8, 32, 1 << 30)
@@ -145,7 +145,8 @@ class Builder:
 
     @property
     def _room(self) -> int:
-        """The characters of the next part."""
+        """The characters of the next part of several."""
+        assert self.part is not None
         return self.part * (_GROWTH + min(len(self._parts), 2 * _GROWTH)) // _GROWTH
 
     def _enter(self, kernel: Kernel) -> tuple[_Dispatcher, int]:
@@ -218,9 +219,8 @@ class _Functions:
         called = [self.of(k) for k in kernel.calls]
         restrict = "" if called else " restrict"  # two arguments of a merged kernel may be one value
         parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
-        body = re.sub(r"\bcall_(\d+)\(", lambda m: f"{called[int(m[1])]}(", kernel.body) if called else kernel.body
         size = "const int workers, __private int* phase, " if kernel.persistent else ""
-        text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
+        text = f"(const int item, {size}{parameters}) {{\n{body_text(kernel, called)}}}\n"
         key = (self.wide if kernel.registers else "", text)
         if key not in self.names:
             count = len(kernel.arguments)

@@ -111,6 +111,7 @@ class _Unpickler(pickle.Unpickler):
 
     _MODULES = (
         "refxla.compiler.compilation_cache",
+        "refxla.ir.merged_body",
         "refxla.ir.plan",
         "refxla.codegen.opencl_program",
         "refxla.analysis.cost_analysis",

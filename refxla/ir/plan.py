@@ -4,7 +4,7 @@ A plan is what the scheduler and the memory planner make of an optimized module,
 runtime need. It is data: it prints as text (`str(plan)`), and the runtime turns it into a flat list of numbers.
 
     Fusion    a set of instructions that becomes one kernel (or the few stages of one, for a packed dot)
-    Kernel    OpenCL C for a fusion, with the arguments it takes and the number of work items
+    Kernel    OpenCL C for a fusion, or calls of several kernels, with the arguments and the number of work items
     Buffer    a value in memory and where it lies
     Step      Launch, Copy, HostCall, LibraryCall, Loop, Repeat, Branch: what the runtime does, in order
 """
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
+
+from .merged_body import PersistentBody, StructuredBody
 
 # The spaces a buffer can lie in.
 PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only
@@ -69,31 +71,35 @@ class Argument:
 
 @dataclass(frozen=True)
 class Kernel:
-    """OpenCL C for one launch.
+    """What one launch runs.
 
-    `body` is the body of `static void f(const int item, T0 a0, T1 a1, ...)`, where a_n is the n-th argument, a pointer
-    `__global [const] ctype* restrict`. The function is called once for every `item` in [0, items): each call is one
-    chunk of the work. Any call may run beside any other.
+    `body`, of a fusion's kernel, is the body of `static void f(const int item, T0 a0, T1 a1, ...)` in OpenCL C, where
+    a_n is the n-th argument, a pointer `__global [const] ctype* restrict`. The function is called once for every `item`
+    in [0, items): each call is one chunk of the work. Any call may run beside any other.
 
-    The body of a merged kernel (launch_merging.py) calls other kernels: `call_n(item, ...)` stands for the n-th of
-    `calls`. `us` is the cost model's estimate for all items on one core, in microseconds (0: unknown). The items of a
-    `persistent` kernel (persistent_kernel.py) are workers that run its phases together. There may be any number of
-    them, which the body knows as `workers`; `persistent_us` is the estimate for `items` workers. `helpers` are C
-    functions that the body calls, "void f(...) { ... }"; equal ones are emitted once. `registers` asks for all vector
-    registers of the device (Target.features): the sums of a matrix product need them, and so do the constants of an
-    exponential.
+    A merged kernel (scheduling/launch_merging.py) has a StructuredBody, which says in which control flow it runs the
+    kernels `calls`; codegen/merged_kernel_emitter.py writes it as C. `us` is the cost model's estimate for all items on
+    one core, in microseconds (0: unknown). The items of a persistent kernel are workers that go through its phases
+    together. There may be any number of them, which the body knows as `workers`; `persistent_us` is the estimate for
+    `items` workers. `helpers` are C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once.
+    `registers` asks for all vector registers of the device (Target.features): the sums of a matrix product need them,
+    and so do the constants of an exponential.
     """
 
     name: str
-    body: str
+    body: str | StructuredBody
     arguments: tuple[Argument, ...]
     items: int
     calls: tuple[Kernel, ...] = ()
     us: float = 0.0
     registers: bool = False
-    persistent: bool = False
     persistent_us: float = 0.0
     helpers: tuple[str, ...] = ()
+
+    @property
+    def persistent(self) -> bool:
+        """Whether its items are workers that go through phases together."""
+        return isinstance(self.body, PersistentBody)
 
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that a merged one runs, in order; of another, itself."""

@@ -11,7 +11,8 @@ for each channel, the iteration of a small loop. After a computation's steps are
                     (persistent_kernel.py)
 
 A kernel may move up past others that touch none of its memory; blocks then live from the earlier place on. Nothing
-of this changes what a kernel computes, nor its bits. A merged kernel is a plan.Kernel whose body calls others.
+of this changes what a kernel computes, nor its bits. A merged kernel is a plan.Kernel whose body, which is data
+(ir/merged_body.py), calls others.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeVar
 
 from ..analysis.cost_analysis import Costs
-from ..analysis.tiling_analysis import Axis
+from ..ir import merged_body as m
 from ..ir import plan as p
-from .merged_kernel import MOST_ARGUMENTS, Body, Call, MergedLaunch, Places, Section, copy_kernel, uses
+from . import serial_control_flow
+from .merged_kernel import MOST_ARGUMENTS, ArgumentList, Call, MergedLaunch, Section, SubBuffers, copy_kernel, uses
 from .persistent_kernel import (
     BARRIER_US,
     PERSISTENT_US,
@@ -34,7 +37,7 @@ from .persistent_kernel import (
     shares_work,
     sync_bytes,
 )
-from .serial_control_flow import LAUNCH_US, PROGRESS_BYTES, SerialControlFlow, iterations_per_launch
+from .serial_control_flow import LAUNCH_US, iterations_per_launch
 
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
 LARGE_US = 500.0  # a kernel that takes longer gains little from a persistent, and is compiled while others are emitted
@@ -142,17 +145,18 @@ class LaunchMerger:
         step = p.Repeat(trip_count, tuple(body), counter, table)
         if trip_count < 1:
             return ()
-        place = f"iteration * {self.bytes_of(counter)}" if counter is not None and trip_count > 1 else ""
-        counted = {} if counter is None else {counter: (table, place)}
+        counted: SubBuffers = {}
+        if counter is not None and table is not None:
+            counted = {counter: (table, m.IterationOffset(self.bytes_of(counter)) if trip_count > 1 else None)}
         section = self._serial(body)
         if section is not None and section.parts:
             if not section.resumable and trip_count * max(section.us, LEAST_US) <= LAUNCH_US:
                 return (self._launch([section], trip_count, counted),)
             start, progress, more = self._resumable()
-            code = SerialControlFlow(progress, more, counted)
-            code.counted_loop(section, trip_count)
-            loop = self._enter_control_flow(code, [section], trip_count, progress, more)
-            return (step,) if loop is None else (start, loop)
+            arguments = ArgumentList(counted)
+            code = serial_control_flow.counted_loop(arguments, section, trip_count, progress, more)
+            launch = self._enter_control_flow(arguments, code, [section], trip_count)
+            return (step,) if launch is None else (start, self._resume(launch, progress, more))
         phases = self._phases(body)
         if not phases:
             return (step,)
@@ -161,9 +165,9 @@ class LaunchMerger:
             return (self._persistent_launch(phases, trip_count, counted),)
         if counter is not None or count == 1:
             return (step,)
-        repeat = p.Repeat(trip_count // count, (self._persistent_launch(phases, count, {}),))
+        repeat = p.Repeat(trip_count // count, (self._persistent_launch(phases, count),))
         rest = trip_count % count
-        return (repeat, self._persistent_launch(phases, rest, {})) if rest else (repeat,)
+        return (repeat, self._persistent_launch(phases, rest)) if rest else (repeat,)
 
     def while_loop(self, condition: Sequence[p.Step], predicate: int, body: Sequence[p.Step]) -> tuple[p.Step, ...]:
         """A loop that ends by a predicate: many iterations in one launch where an iteration is small."""
@@ -175,50 +179,52 @@ class LaunchMerger:
             n = len(condition)
             return (step if both is None else self._waiting(both[:n], predicate, both[n:]),)
         start, progress, _ = self._resumable(predicate)
-        code = SerialControlFlow(progress, None)
-        code.while_loop(test, predicate, section)
-        loop = self._enter_control_flow(code, [test, section], 1, progress, predicate)
-        return (step,) if loop is None else (start, loop)
+        arguments = ArgumentList()
+        code = serial_control_flow.while_loop(arguments, test, predicate, section, progress)
+        launch = self._enter_control_flow(arguments, code, [test, section], 1)
+        return (step,) if launch is None else (start, self._resume(launch, progress, predicate))
 
     def branch(self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]]) -> tuple[p.Step, ...]:
         """A conditional: one launch where each of its branches is small."""
         step = p.Branch(index, tuple(tuple(x) for x in branches))
-        sections = [self._serial(x) for x in branches]
-        if None in sections or not any(section.parts for section in sections):
+        sections = _all(self._serial(x) for x in branches)
+        if sections is None or not any(section.parts for section in sections):
             return (step,)
-        if any(section.resumable for section in sections):
-            start, progress, more = self._resumable()
-        else:
-            start, progress, more = None, None, None
-        code = SerialControlFlow(progress, more)
-        code.branch(index, of_pred, sections)
-        made = self._enter_control_flow(code, sections, 1, progress, more)
-        if made is None:
-            return (step,)
-        return (made,) if start is None else (start, made)
+        arguments = ArgumentList()
+        if not any(section.resumable for section in sections):
+            code = serial_control_flow.conditional(arguments, index, of_pred, sections, None)
+            launch = self._enter_control_flow(arguments, code, sections, 1)
+            return (step,) if launch is None else (launch,)
+        start, progress, more = self._resumable()
+        code = serial_control_flow.conditional(arguments, index, of_pred, sections, (progress, more))
+        launch = self._enter_control_flow(arguments, code, sections, 1)
+        return (step,) if launch is None else (start, self._resume(launch, progress, more))
 
     def _resumable(self, more: int | None = None) -> tuple[p.Step, int, int]:
         """The step before a kernel that can be left, its progress, and the pred that says whether there is more."""
-        progress = self.scratch("progress", "s64", PROGRESS_BYTES // 8)
+        count = m.PROGRESS_BYTES // 8
+        progress = self.scratch("progress", "s64", count)
         more = self.scratch("more", "pred", 1) if more is None else more
-        return p.Copy(self.zeros(PROGRESS_BYTES // 8), progress), progress, more
+        return p.Copy(self.zeros(count), progress), progress, more
 
     def _enter_control_flow(
-        self, code: SerialControlFlow, sections: list[Section], trip_count: int, progress: int | None, more: int | None
-    ) -> p.Step | None:
-        """The launch of such a kernel, repeated as long as there is more; None if it has too many arguments."""
-        if len(code.body.numbers) > MOST_ARGUMENTS:
+        self, arguments: ArgumentList, body: m.StructuredBody, sections: list[Section], trip_count: int
+    ) -> p.Launch | None:
+        """The launch of a kernel of control flow; None if it has too many arguments."""
+        if len(arguments.numbers) > MOST_ARGUMENTS:
             return None
-        launch = self._enter(code.body, [Section([x for section in sections for x in section.parts])], 1, trip_count)
-        if progress is None:
-            return launch
+        parts = [part for section in sections for part in section.parts]
+        return self._enter(arguments, body, [Section(parts)], 1, trip_count)
+
+    def _resume(self, launch: p.Launch, progress: int, more: int) -> p.Loop:
+        """The launch of a kernel that can be left, repeated as long as there is more."""
         self.progress[launch.kernel] = progress
         return p.Loop((launch,), more, ())
 
     def _serial(self, body: Sequence[p.Step]) -> Section | None:
         """Steps as one section, if one core has done them sooner than several that must be started."""
-        parts = [self._resumed(s) or self._part(s, alone=True) for s in body]
-        if any(x is None or x.kernel.persistent for x in parts):
+        parts = _all(self._resumed(s) or self._part(s, alone=True) for s in body)
+        if parts is None or any(x.kernel.persistent for x in parts):
             return None
         section = Section(parts)
         split = sum(self._split(x) for x in parts)
@@ -234,9 +240,9 @@ class LaunchMerger:
     def _resumed(self, step: p.Step) -> Call | None:
         """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
         match step:
-            case p.Loop((p.Launch(kernel, buffers),), predicate, ()) if kernel in self.progress:
+            case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
                 reads, writes = uses(step, self.kernels)
-                kernel, resumable = self.kernels[kernel], (self.progress[kernel], predicate)
+                kernel, resumable = self.kernels[number], (self.progress[number], predicate)
                 return Call(step, kernel, buffers, max(kernel.us, LEAST_US), reads, writes, True, resumable)
         return None
 
@@ -248,7 +254,8 @@ class LaunchMerger:
         """A step as something that can share a launch; None if it cannot. `alone`: it may be as large as it wants."""
         if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= COPY_BYTES or (alone and self.workspace)):
             size = self.bytes_of(step.source)
-            kernel, buffers, us = copy_kernel(size), (step.source, step.target), size / 10e3
+            kernel, us = copy_kernel(size), size / 10e3
+            buffers: tuple[int, ...] = (step.source, step.target)
         elif isinstance(step, p.Launch):
             kernel, buffers, us = self.kernels[step.kernel], step.buffers, self.kernels[step.kernel].us
         else:
@@ -318,14 +325,14 @@ class LaunchMerger:
 
         def close() -> None:
             if len(waiting) > 1 and shares_work(phases):
-                steps.append(self._persistent_launch(phases, 1, {}))
+                steps.append(self._persistent_launch(phases, 1))
             else:
                 steps.extend(self._step(unit) for unit in waiting)
             waiting.clear()
             phases.clear()
 
         for unit in units:
-            phase = unit.sections or self._phase(unit.step)
+            phase = self._phase(unit.step) if unit.step is not None else unit.sections
             if isinstance(unit.step, p.Launch) and self.stands_alone(self.kernels[unit.step.kernel]):
                 phase = None
             if phase is None:
@@ -346,21 +353,24 @@ class LaunchMerger:
 
     def _phases(self, steps: Sequence[p.Step]) -> list[Phase] | None:
         """Steps as phases of one persistent kernel; None if they are not, or one core may as well do them."""
-        phases = [self._phase(s) for s in steps] if self.workspace else [None]
-        return None if None in phases or not shares_work(phases) or not self._fits(phases) else phases
+        phases = _all(map(self._phase, steps)) if self.workspace else None
+        return None if phases is None or not shares_work(phases) or not self._fits(phases) else phases
 
     def _fits(self, phases: list[Phase]) -> bool:
         known = len(arguments_of(phases)) + 1
         return known <= MOST_ARGUMENTS and sum(phase_us(x, self.cores) for x in phases) <= PERSISTENT_US
 
-    def tiled(self, axes: Sequence[Axis], places: Places, once: Sequence[p.Step], each: Sequence[p.Step]) -> p.Launch:
-        """The launch of a persistent kernel that does steps tile by tile: see PersistentKernel.tiles. This needs a
-        `workspace`."""
-        persistent = self._new_persistent(places)
-        first, rest = ([self._part(s, alone=True) for s in steps] for steps in (once, each))
+    def tiled(
+        self, axes: Sequence[m.Axis], sub_buffers: SubBuffers, once: Sequence[p.Step], each: Sequence[p.Step]
+    ) -> p.Launch:
+        """The launch of a persistent kernel that does steps, which are launches and copies, tile by tile: see
+        PersistentKernel.tiles. This needs a `workspace`."""
+        persistent = self._new_persistent(sub_buffers)
+        first, rest = ([part for s in steps if (part := self._part(s, alone=True))] for steps in (once, each))
+        assert len(first) == len(once) and len(rest) == len(each)
         persistent.tiles(axes, first, rest)
         name, trip_count = f"merged.{len(self.merged)}", prod(a.count for a in axes)
-        kernel, buffers = persistent.kernel(name, 1)
+        kernel, buffers = persistent.kernel(name, 1, 1)
         names = tuple(x.kernel.name for x in (*first, *rest))
         self.merged.append(
             MergedLaunch(name, (names,), trip_count, kernel.us, (len(rest) - 1) * self.launch_us, persistent=True)
@@ -368,40 +378,39 @@ class LaunchMerger:
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, buffers)
 
-    def _new_persistent(self, counted: Places | None = None) -> PersistentKernel:
+    def _new_persistent(self, sub_buffers: SubBuffers | None = None) -> PersistentKernel:
         if self.sync is None:
+            assert self.workspace is not None  # or there are no persistent kernels
             self.sync = self.workspace(sync_bytes(self.cores))
-        return PersistentKernel(self.sync, self.cores, counted)
+        return PersistentKernel(self.sync, self.cores, sub_buffers)
 
-    def _persistent_launch(self, phases: Sequence[Phase], trip_count: int, counted: Places) -> p.Step:
+    def _persistent_launch(
+        self, phases: Sequence[Phase], trip_count: int, counted: SubBuffers | None = None
+    ) -> p.Launch:
         """The launch of a persistent kernel that runs its phases `trip_count` times."""
         persistent = self._new_persistent(counted)
-        if trip_count > 1:
-            persistent.body.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
         for phase in phases:
             persistent.phase(phase)
-        if trip_count > 1:
-            persistent.body.lines.append("    }")
-        return self._enter_persistent(persistent, phases, trip_count)
+        return self._enter_persistent(persistent, phases, trip_count, trip_count)
 
     def _waiting(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
         """A loop that ends by a predicate, many iterations in a launch of a persistent kernel."""
         persistent = self._new_persistent()
         us = sum(phase_us(x, self.cores) for x in (*test, *body))
-        trip_count = iterations_per_launch(us)
-        persistent.body.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
         for phase in test:
             persistent.phase(phase)
-        persistent.go_while(predicate)
+        persistent.exit_unless(predicate)
         for phase in body:
             persistent.phase(phase)
-        persistent.body.lines.append("    }")
-        return p.Loop((self._enter_persistent(persistent, [*test, *body], 1),), predicate, ())
+        launch = self._enter_persistent(persistent, [*test, *body], iterations_per_launch(us), 1)
+        return p.Loop((launch,), predicate, ())
 
-    def _enter_persistent(self, persistent: PersistentKernel, phases: Sequence[Phase], trip_count: int) -> p.Launch:
-        """Make a persistent kernel of the body, note what it is, and launch it."""
+    def _enter_persistent(
+        self, persistent: PersistentKernel, phases: Sequence[Phase], trip_count: int, counted: int
+    ) -> p.Launch:
+        """Launch a persistent kernel, and note what it is; `counted` iterations are in its estimates."""
         name = f"merged.{len(self.merged)}"
-        kernel, buffers = persistent.kernel(name, trip_count)
+        kernel, buffers = persistent.kernel(name, trip_count, counted)
         names = []
         for n, sections in enumerate(phases):
             parts = sum(len(section.parts) for section in sections)
@@ -410,8 +419,8 @@ class LaunchMerger:
             if parts > 1:
                 us = sum(section.us for section in sections)
                 self.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.launch_us))
-        saved = (trip_count * len(phases) - 1) * self.launch_us
-        self.merged.append(MergedLaunch(name, (tuple(names),), trip_count, kernel.us, saved, persistent=True))
+        saved = (counted * len(phases) - 1) * self.launch_us
+        self.merged.append(MergedLaunch(name, (tuple(names),), counted, kernel.us, saved, persistent=True))
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, buffers)
 
@@ -422,30 +431,36 @@ class LaunchMerger:
             return unit.step
         if len(unit.sections) == 1 and len(unit.sections[0].parts) == 1:
             return unit.sections[0].parts[0].step
-        return self._launch(unit.sections, 1, {})
+        return self._launch(unit.sections, 1)
 
-    def _launch(self, sections: list[Section], trip_count: int, counted: Places) -> p.Launch:
+    def _launch(self, sections: list[Section], trip_count: int, counted: SubBuffers | None = None) -> p.Launch:
         """The launch of a merged kernel. `counted`: buffers that are the next element of a table in each iteration."""
-        body = Body(counted)
-        begin = 0
-        for n, section in enumerate(sections):
-            if len(sections) > 1:
-                body.lines.append(f"    {'else ' if n else ''}if (item < {begin + section.items}) {{")
-            if trip_count > 1:
-                body.lines.append(f"    for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
-            for part in section.parts:
-                body.call(part, "" if section.serial else f"item - {begin}")
-            body.lines += ["    }"] * ((trip_count > 1) + (len(sections) > 1))
-            begin += section.items
-        return self._enter(body, sections, begin, trip_count)
+        arguments = ArgumentList(counted)
+        body = m.MergedBody(tuple(map(arguments.section, sections)), trip_count)
+        return self._enter(arguments, body, sections, sum(section.items for section in sections), trip_count)
 
-    def _enter(self, body: Body, sections: list[Section], items: int, trip_count: int) -> p.Launch:
+    def _enter(
+        self, merged: ArgumentList, body: m.StructuredBody, sections: list[Section], items: int, trip_count: int
+    ) -> p.Launch:
         """Make a body a kernel, note what it is, and launch it."""
-        buffers, arguments = body.arguments()
+        buffers, arguments = merged.arguments()
         us = trip_count * sum(section.us for section in sections)
-        kernel = p.Kernel(f"merged.{len(self.merged)}", body.text(), arguments, items, tuple(body.calls), us)
+        kernel = p.Kernel(f"merged.{len(self.merged)}", body, arguments, items, tuple(merged.calls), us)
         parts = sum(len(section.parts) for section in sections)
         names = tuple(tuple(x.kernel.name for x in section.parts) for section in sections)
         self.merged.append(MergedLaunch(kernel.name, names, trip_count, us, (trip_count * parts - 1) * self.launch_us))
         self.kernels.append(kernel)
         return p.Launch(len(self.kernels) - 1, buffers)
+
+
+_T = TypeVar("_T")
+
+
+def _all(found: Iterable[_T | None]) -> list[_T] | None:
+    """What was found, or None where something was not."""
+    whole = []
+    for x in found:
+        if x is None:
+            return None
+        whole.append(x)
+    return whole

@@ -1,4 +1,4 @@
-"""What a merged kernel is made of: parts, one after the other in sections, and a body of text that calls them.
+"""What a merged kernel is made of: parts, one after the other in sections, and the arguments that they share.
 
 launch_merging.py says which kernels share a launch, persistent_kernel.py how the items of one go through many.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..ir import merged_body as m
 from ..ir import plan as p
 
 MOST_ARGUMENTS = 96  # of a kernel: OpenCL promises 1024 bytes
@@ -80,43 +81,40 @@ def conflict(reads: frozenset[int], writes: frozenset[int], part: Call) -> bool:
     return not (writes.isdisjoint(part.reads) and writes.isdisjoint(part.writes) and reads.isdisjoint(part.writes))
 
 
-# Buffers that are a part of another one, which may be a different part in each iteration of a loop: (the other one, C).
-Places = dict[int, tuple[int, str]]
+# Buffers that are a part of another one, which may be a different part in each iteration of a loop: (the other one,
+# how far into it; None: they are the same).
+SubBuffers = dict[int, tuple[int, m.Offset | None]]
 
 
-class Body:
-    """The text of a merged kernel: calls of others, each on some of its own arguments, one for each buffer.
+class ArgumentList:
+    """The arguments of a merged kernel while it is made, one for each buffer, and the kernels that it calls."""
 
-    `places` has the buffers that lie in others: which one, and how many bytes into it, as C (see Places).
-    """
-
-    def __init__(self, places: Places | None = None) -> None:
-        self.places = places or {}
+    def __init__(self, sub_buffers: SubBuffers | None = None) -> None:
+        self.sub_buffers = sub_buffers or {}
         self.numbers: dict[int, int] = {}  # buffer -> argument
         self.first: dict[int, p.Argument] = {}
         self.written: set[int] = set()
         self.calls: list[p.Kernel] = []
-        self.lines: list[str] = []
 
-    def call(self, part: Call, item: str = "") -> None:
-        """Run one item of a part, or all of them one after the other."""
-        given = []
+    def call(self, part: Call) -> m.KernelCall:
+        """The call of a part, whose buffers become arguments."""
+        numbers: list[int] = []
+        offsets: list[tuple[int, m.Offset]] = []
         for b, a in zip(part.buffers, part.kernel.arguments, strict=True):
-            around, offset = self.places.get(b, (b, ""))
-            number = self.argument(around, a)
-            qualifier = "const " if a.role == "input" else ""
-            place = f"((__global {qualifier}uchar*)a{number} + {offset})" if offset else f"a{number}"
-            given.append(f"(__global {qualifier}{a.ctype}*){place}")
-        name, items = f"call_{len(self.calls)}", part.kernel.items
+            surrounding, offset = self.sub_buffers.get(b, (b, None))
+            if offset is not None:
+                offsets.append((len(numbers), offset))
+            numbers.append(self.argument(surrounding, a))
+        state = None if part.resumable is None else m.ResumeState(*(self.numbers[b] for b in part.resumable))
         self.calls.append(part.kernel)
-        if part.kernel.persistent:
-            self.lines.append(f"    {name}(item, workers, phase, {', '.join(given)});")
-            return
-        loop = f"for (int i = 0; i < {items}; ++i) " if not item and items > 1 else ""
-        item = item or ("i" if loop else "0")
-        self.lines.append(f"    {loop}{name}({item}, {', '.join(given)});")
+        return m.KernelCall(len(self.calls) - 1, tuple(numbers), tuple(offsets), state)
+
+    def section(self, section: Section) -> m.SectionBody:
+        """The calls of a section."""
+        return m.SectionBody(section.items, tuple(map(self.call, section.parts)), section.serial)
 
     def argument(self, buffer: int, a: p.Argument) -> int:
+        """The number of the argument for a buffer, which a part takes as `a`."""
         if a.role != "input":
             self.written.add(buffer)
         self.first.setdefault(buffer, a)
@@ -133,26 +131,19 @@ class Body:
         again = p.Argument("input", "uchar", made[0].instruction, made[0].bytes)
         return (*buffers, *buffers[:1] * spare), (*made, *[again] * spare)
 
-    def text(self) -> str:
-        return "".join(line + "\n" for line in self.lines)
-
 
 def copy_kernel(size: int) -> p.Kernel:
     """A kernel that copies so many bytes."""
     ctype, width = next((c, w) for c, w in (("uint", 4), ("ushort", 2), ("uchar", 1)) if size % w == 0)
-    count, each = size // width, COPY_ITEM // width
-    if size <= COPY_ITEM:
-        body = f"    for (int i = 0; i < {count}; ++i) a1[i] = a0[i];\n"
-    else:
-        body = f"    const long begin = (long)item * {each};\n"
-        body += f"    const int n = {count} - begin < {each} ? (int)({count} - begin) : {each};\n"
-        body += "    for (int i = 0; i < n; ++i) a1[begin + i] = a0[begin + i];\n"
+    body = m.CopyBody(size // width, COPY_ITEM // width)
     arguments = (p.Argument("input", ctype, bytes=size), p.Argument("output", ctype, bytes=size))
     return p.Kernel(COPY, body, arguments, -(-size // COPY_ITEM))
 
 
 def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], frozenset[int]]:
     """The buffers that a step reads and those that it writes."""
+    reads: set[int] = set()
+    writes: set[int] = set()
     match step:
         case p.Launch(kernel, buffers):
             roles = [a.role for a in kernels[kernel].arguments]
@@ -165,12 +156,13 @@ def uses(step: p.Step, kernels: Sequence[p.Kernel]) -> tuple[frozenset[int], fro
         case p.LibraryCall():
             return frozenset(step.operands), frozenset(step.written)
         case p.Loop(condition, predicate, body):
-            inside, reads, writes = (*condition, *body), {predicate}, set()
+            inside, reads = (*condition, *body), {predicate}
         case p.Repeat(_, body, counter, table):
             inside = body
-            reads, writes = (set(), set()) if counter is None else ({table}, {counter})
+            if counter is not None and table is not None:
+                reads, writes = {table}, {counter}
         case p.Branch(index, branches):
-            inside, reads, writes = tuple(s for b in branches for s in b), {index}, set()
+            inside, reads = tuple(s for b in branches for s in b), {index}
         case _:
             raise TypeError(f"{step!r} is no step of a plan")
     for s in inside:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from ..analysis.tiling_analysis import Axis
+from ..ir import merged_body as m
 from ..ir import plan as p
-from .merged_kernel import Body, Call, Places, Section
+from .merged_kernel import ArgumentList, Call, Section, SubBuffers
 
 BARRIER_US = 0.5  # that a phase takes beside its kernels
 PERSISTENT_US = 50_000.0  # of a launch: signals are answered between launches
@@ -27,89 +27,49 @@ Phase = list[Section]
 
 
 class PersistentKernel:
-    """A persistent kernel while it is written. `sync` is the buffer that its items share (of sync_bytes), `places` as
-    Body has it."""
+    """A persistent kernel while it is made, phase by phase. `sync` is the buffer that its workers share (of
+    sync_bytes), `sub_buffers` as ArgumentList has them."""
 
-    def __init__(self, sync: int, cores: int, places: Places | None = None) -> None:
+    def __init__(self, sync: int, cores: int, sub_buffers: SubBuffers | None = None) -> None:
         self.cores = cores
-        self.body = Body(places)
-        number = self.body.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
-        assert number == 0  # the dispatcher's rx_leave knows it there
-        self.sync = f"(__global long*)a{number}"
+        self.arguments = ArgumentList(sub_buffers)
+        number = self.arguments.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
+        assert number == 0  # where PersistentBody has it
+        self.phases: list[m.Phase] = []
         self.us = self.persistent_us = 0.0
 
     def phase(self, sections: Phase) -> None:
         """Share out the items of the sections."""
-        lines, count = self.body.lines, sum(section.items for section in sections)
         self.us += sum(section.us for section in sections)
         self.persistent_us += phase_us(sections, self.cores)
         if is_persistent(sections):
-            self.body.call(sections[0].parts[0])
+            self.phases.append(m.NestedPhases(self.arguments.call(sections[0].parts[0])))
             return
         # What takes long comes first, and small things do not shift the shares of large ones from core to core.
         sections = sorted(sections, key=lambda section: -section.us / section.items)
-        begin = 0
-        self._open(count)
-        for n, section in enumerate(sections):
-            if len(sections) > 1:
-                lines.append(f"    {'else ' if n else ''}if (at < {begin + section.items}) {{")
-            for part in section.parts:
-                self.body.call(part, "" if section.serial else f"at - {begin}")
-            if len(sections) > 1:
-                lines.append("    }")
-            begin += section.items
-        self._close()
+        self.phases.append(m.SharedPhase(tuple(map(self.arguments.section, sections))))
 
-    def tiles(self, axes: Sequence[Axis], once: Sequence[Call], each: Sequence[Call]) -> None:
-        """A phase whose items are the tiles of these axes: `each` for every tile, by one core, and `once` before them
-        where the tile before was at another place of an axis but the last. In their places, s0, s1, ... are where the
-        tile begins on each axis, t0, t1, ... how many steps come before it, `item` the core."""
-        lines, trip_count = self.body.lines, prod(a.count for a in axes)
+    def tiles(self, axes: Sequence[m.Axis], once: Sequence[Call], each: Sequence[Call]) -> None:
+        """A phase whose items are the tiles of these axes: see TiledPhase."""
+        trip_count = prod(a.count for a in axes)
         us = trip_count * sum(part.us for part in each)
         self.us += us
         self.persistent_us += us / trip_count * -(-trip_count // self.cores) + BARRIER_US
-        if once:
-            lines.append("    int before = -1;")
-        self._open(trip_count)
-        behind = 1
-        for n, axis in reversed(list(enumerate(axes))):
-            lines.append(f"    const int t{n} = at / {behind} % {axis.count};")
-            lines.append(f"    const int s{n} = {axis.start(f't{n}')};")
-            behind *= axis.count
-        if once:
-            lines.append(f"    if (before != at / {axes[-1].count}) {{")
-            for part in once:
-                self.body.call(part)
-            lines += [f"    before = at / {axes[-1].count};", "    }"]
-        for part in each:
-            self.body.call(part)
-        self._close()
+        first, rest = (tuple(map(self.arguments.call, parts)) for parts in (once, each))
+        self.phases.append(m.TiledPhase(tuple(axes), first, rest))
 
-    def go_while(self, predicate: int) -> None:
-        """Leave the launch unless the pred in that buffer is true: a phase, so that all see the same."""
-        number = self.body.argument(predicate, p.Argument("input", "uchar", bytes=1))
-        self._open(1)
-        self.body.lines.append(f"    rx_note_s32({self.sync}, *(__global const uchar*)a{number} != 0);")
-        self._close()
-        self.body.lines.append(f"    if (!rx_goes_s32({self.sync}, phase[0])) return;")
+    def exit_unless(self, predicate: int) -> None:
+        """Leave the launch unless the pred in that buffer is true: a phase, so that all workers see the same."""
+        number = self.arguments.argument(predicate, p.Argument("input", "uchar", bytes=1))
+        self.phases.append(m.ExitPhase(number))
 
-    def _open(self, count: int) -> None:
-        """What follows, until `_close`, is done for each of `count` things."""
-        next = f"rx_next_s32({self.sync}, phase, item, workers, {count})"
-        self.body.lines.append(f"    for (int at; (at = {next}) >= 0;) {{")
-
-    def _close(self) -> None:
-        self.body.lines.append("    }")
-
-    def kernel(self, name: str, trip_count: float) -> tuple[p.Kernel, tuple[int, ...]]:
-        """The kernel and the buffers of its arguments."""
-        buffers, arguments = self.body.arguments()
-        calls = tuple(self.body.calls)
-        us, persistent_us = trip_count * self.us, trip_count * self.persistent_us
-        made = p.Kernel(
-            name, self.body.text(), arguments, self.cores, calls, us, persistent=True, persistent_us=persistent_us
-        )
-        return made, buffers
+    def kernel(self, name: str, trip_count: int, counted: int) -> tuple[p.Kernel, tuple[int, ...]]:
+        """The kernel that runs its phases `trip_count` times, and the buffers of its arguments. Its estimates are those
+        of `counted` times: of a loop that ends by a predicate, one iteration counts."""
+        buffers, arguments = self.arguments.arguments()
+        body, calls = m.PersistentBody(tuple(self.phases), trip_count), tuple(self.arguments.calls)
+        us, persistent_us = counted * self.us, counted * self.persistent_us
+        return p.Kernel(name, body, arguments, self.cores, calls, us, persistent_us=persistent_us), buffers
 
 
 def sync_bytes(cores: int) -> int:

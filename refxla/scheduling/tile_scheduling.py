@@ -18,7 +18,8 @@ from refxla_spec.types import Shape
 from .._core.buffer_offsets import assign
 from ..analysis.tiling_analysis import View
 from ..ir import plan as p
-from .merged_kernel import Places
+from ..ir.merged_body import WorkerOffset
+from .merged_kernel import SubBuffers
 from .tiled_fusion import TiledFusion
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, tiled: TiledFusion
     results = [frame.new_block(i) for i in body.results]
     begin, known = planner.time, len(planner.blocks)
     planner.time += 1
-    places: Places = {}
+    sub_buffers: SubBuffers = {}
     same: set[Block] = set()
 
     def part(view: View, around: Block, shape: Shape) -> Block:
@@ -40,7 +41,7 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, tiled: TiledFusion
             same.add(around)
             return around
         made = planner.block(around.name, shape, p.TILE)
-        places[planner.number[made]] = (planner.number[around], view.text())
+        sub_buffers[planner.number[made]] = (planner.number[around], view.place)
         if view.strides[-1] == 0:
             same.add(made)
         return made
@@ -58,15 +59,15 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, tiled: TiledFusion
         planner.copy(steps, inner.block_of(leaf), target)
     # A stage that reads no part of anything is the same for every tile.
     stages = [s for _, s in inner.preheader.steps]
-    first = [s for s in stages if places.keys().isdisjoint(s.buffers)]
-    once = [s for s in stages if not places.keys().isdisjoint(s.buffers)]
+    first = [s for s in stages if sub_buffers.keys().isdisjoint(s.buffers)]
+    once = [s for s in stages if not sub_buffers.keys().isdisjoint(s.buffers)]
     frame.steps += [(begin, step) for step in first]
     for block in inner.preheader.filled:
         block.start, block.end = begin, planner.time
     outside = {b for s in first for b in s.buffers}
     own = [b for b in planner.blocks[known:] if b.space == p.ARENA and planner.number[b] not in outside]
-    tile_buffer = _tile_buffers(frame, name, own, places, alignment)
-    step = planner.merging.tiled(body.axes, places, once, [s for _, s in steps])
+    tile_buffer = _tile_buffers(frame, name, own, sub_buffers, alignment)
+    step = planner.merging.tiled(body.axes, sub_buffers, once, [s for _, s in steps])
     for block in planner.blocks[:known]:
         if block.end >= begin:
             block.end = planner.time
@@ -77,7 +78,7 @@ def plan_tiled_fusion(frame: ComputationScheduler, name: str, tiled: TiledFusion
 
 
 def _tile_buffers(
-    frame: ComputationScheduler, name: str, own: Sequence[Block], places: Places, alignment: int
+    frame: ComputationScheduler, name: str, own: Sequence[Block], sub_buffers: SubBuffers, alignment: int
 ) -> list[Block]:
     """Lay blocks that a tile has for itself into memory of which each core has a piece; that memory, if any."""
     planner = frame.planner
@@ -90,5 +91,5 @@ def _tile_buffers(
     tile_buffer.start = min(b.start for b in own)
     for block, offset in zip(own, offsets, strict=True):
         block.space = p.TILE
-        places[planner.number[block]] = (planner.number[tile_buffer], f"((long)item * {size} + {int(offset)})")
+        sub_buffers[planner.number[block]] = (planner.number[tile_buffer], WorkerOffset(size, int(offset)))
     return [tile_buffer]

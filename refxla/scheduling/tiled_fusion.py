@@ -20,7 +20,8 @@ from refxla_spec.module import Instruction
 
 from .._core.fusion import in_order
 from ..analysis.cost_analysis import Costs, bytes_text
-from ..analysis.tiling_analysis import Axis, Dimension, TileBody, TilingAnalysis
+from ..analysis.tiling_analysis import Dimension, TileBody, TilingAnalysis
+from ..ir.merged_body import Axis
 from ..ir.op_table import ROWS
 from .fusion_group import FusionGroup
 

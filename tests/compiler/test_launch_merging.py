@@ -1,6 +1,6 @@
 """Merged launches: what may share a launch, no bit changes, and loops with small bodies are launches."""
 
-import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ import refxla
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
+from refxla.ir.merged_body import ConditionalBody, CountedLoopBody, MergedBody, WhileLoopBody
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, SIZES
 from refxla.scheduling.serial_control_flow import LAUNCH_US, iterations_per_launch
 
@@ -31,22 +32,27 @@ def updates(count: int, size: int) -> str:
     return "HloModule updates\nENTRY e {\n" + "\n".join(lines) + f"\nROOT t = ({shapes}) tuple({names})\n}}"
 
 
-def ranges(plan: p.Plan, launch: p.Launch, part: p.Kernel, numbers: list[int]):
+def ranges(plan: p.Plan, launch: p.Launch, part: p.Kernel, numbers: Sequence[int]):
     """(written, space, begin, end) of each argument of a part of a merged kernel."""
     for argument, number in zip(part.arguments, numbers, strict=True):
         b = plan.buffers[launch.buffers[number]]
         yield argument.role != "input", (b.space, b.index), b.offset, b.offset + b.bytes
 
 
-def lanes_of(kernel: p.Kernel) -> list[list[tuple[p.Kernel, list[int]]]]:
-    """The sections of a merged kernel, from its text: each part with the arguments that it takes."""
-    found = []
-    for text in re.split(r"if \(item < \d+\)", kernel.body):
-        calls = re.findall(r"call_(\d+)\([^,]+, (.*)\);", text)
-        section = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
-        if section:
-            found.append(section)
-    return found
+def sections_of(kernel: p.Kernel) -> list[list[tuple[p.Kernel, tuple[int, ...]]]]:
+    """The sections of a merged kernel, or what it does one after the other as one: each part with its arguments."""
+    match kernel.body:
+        case MergedBody(sections):
+            calls = [section.calls for section in sections]
+        case CountedLoopBody() as body:
+            calls = [body.calls]
+        case WhileLoopBody() as body:
+            calls = [(*body.test, *body.calls)]
+        case ConditionalBody() as body:
+            calls = [tuple(call for branch in body.branches for call in branch)]
+        case _:
+            raise TypeError(f"{kernel.name} is no merged kernel")
+    return [[(kernel.calls[call.kernel], call.arguments) for call in section] for section in calls]
 
 
 def check(plan: p.Plan) -> int:
@@ -57,7 +63,7 @@ def check(plan: p.Plan) -> int:
         assert len(kernel.arguments) == len(launch.buffers)
         if not kernel.calls:
             continue
-        sections = lanes_of(kernel)
+        sections = sections_of(kernel)
         assert len(kernel.arguments) in SIZES and sum(map(len, sections)) == len(kernel.calls)
         used = [[r for part in section for r in ranges(plan, launch, *part)] for section in sections]
         for n, mine in enumerate(used):
@@ -185,14 +191,12 @@ def test_a_launch_of_long_iterations_has_one():
     (launch,) = step.condition
     kernel = plan.kernels[launch.kernel]
     assert kernel.us > LAUNCH_US and not step.body
-    found = re.search(r"long spent = 0; for \(; spent < (\d+); spent \+= (\d+)\)", kernel.body)
-    limit, spent = map(int, found.groups())
-    assert 0 < limit < spent
+    assert isinstance(kernel.body, WhileLoopBody) and 0 < kernel.body.limit_ns < kernel.body.iteration_ns
     assert iterations_per_launch(2 * LAUNCH_US) == 1 and iterations_per_launch(LAUNCH_US / 7.5) == 7
 
 
 @pytest.mark.parametrize("seed", range(0, 60))
-def test_lanes_of_random_programs_do_not_meet(seed):
+def test_sections_of_random_programs_do_not_meet(seed):
     try:
         planned = plan_module(generate(seed).module, DEFAULT_CPU)[1]
     except UnsupportedError as problem:

@@ -1,7 +1,6 @@
 """Launches whose items go through phases together: no two sections of a phase meet in memory, the bits stay, and nobody
 waits for who is not there."""
 
-import re
 import threading
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ import refxla
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
+from refxla.ir.merged_body import NestedPhases, SharedPhase, TiledPhase
 from refxla.runtime.executable import choose_cores
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS
 
@@ -66,19 +66,18 @@ FOUND = """first = f32[1,1] slice(x), slice={[0:1], [0:1]}
     ROOT p = pred[] and(a, b)"""
 
 
-def phases_of(kernel: p.Kernel) -> list[list[list[tuple[p.Kernel, list[int]]]]]:
-    """The sections of each phase of a persistent, from its text: each part with the arguments that it takes."""
+def phases_of(kernel: p.Kernel) -> list[list[list[tuple[p.Kernel, tuple[int, ...]]]]]:
+    """The sections of each phase of a persistent kernel: each part with the arguments that it takes."""
     phases = []
-    for phase in re.split(r"rx_next_s32\(", kernel.body):
-        sections = []
-        for text in re.split(r"if \(at < \d+\)", phase):
-            calls = re.findall(r"call_(\d+)\((.*)\);", text)
-            section = [(kernel.calls[int(n)], [int(a) for a in re.findall(r"\ba(\d+)", given)]) for n, given in calls]
-            if section:
-                sections.append(section)
-        if sections:
-            phases.append(sections)
-    return phases
+    for phase in kernel.body.phases:
+        match phase:
+            case SharedPhase(sections):
+                phases.append([section.calls for section in sections])
+            case NestedPhases(call):
+                phases.append([(call,)])
+            case TiledPhase(_, once, each):
+                phases.append([(*once, *each)])
+    return [[[(kernel.calls[c.kernel], c.arguments) for c in section] for section in phase] for phase in phases]
 
 
 def check(plan: p.Plan) -> int:

@@ -1,0 +1,307 @@
+"""OpenCL C of merged kernels: the bodies of ir/merged_body.py as statements that call other kernels' functions.
+
+A kernel of control flow runs for a limited time, since signals are answered between launches. It can be left and
+resumed: it notes its progress (where it is) and sets the pred `more`, for which the host launches it again. Where one
+loop is inside another, the outer kernel calls the inner one; when that one leaves, the outer one leaves, too, and when
+it is resumed it passes over what it has done and calls the inner one again. The nanoseconds spent are counted from the
+cost model's figures, an inner kernel telling the outer one its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.merged_body import (
+    Axis,
+    ConditionalBody,
+    CopyBody,
+    CountedLoopBody,
+    ExitPhase,
+    IterationOffset,
+    KernelCall,
+    MergedBody,
+    NestedPhases,
+    Offset,
+    PersistentBody,
+    Phase,
+    SectionBody,
+    SharedPhase,
+    TiledPhase,
+    TileNumberOffset,
+    TileOffset,
+    WhileLoopBody,
+    WorkerOffset,
+)
+from ..ir.plan import Kernel
+
+# Elements of `progress`, longs: the iteration, the call that was being made (0: none), the nanoseconds of this launch.
+_ITERATION, _POSITION, _SPENT = 0, 1, 2
+_SYNC = "(__global long*)a0"  # the memory that the workers of a persistent kernel share
+
+
+def body_text(kernel: Kernel, functions: Sequence[str] | None = None) -> str:
+    """The statements of a kernel's function. `functions` names those of the kernels that it calls; "call_n" is the n-th
+    by default."""
+    if isinstance(kernel.body, str):
+        return kernel.body
+    return _Writer(kernel, functions or [f"call_{n}" for n in range(len(kernel.calls))]).text()
+
+
+class _Writer:
+    """The statements of one merged kernel."""
+
+    def __init__(self, kernel: Kernel, functions: Sequence[str]) -> None:
+        self.kernel, self.functions = kernel, functions
+        self._lines: list[str] = []
+        self._position = 0  # of the last call that can be left
+
+    def text(self) -> str:
+        """All statements, a newline behind each."""
+        match self.kernel.body:
+            case CopyBody() as body:
+                self._copy(body)
+            case MergedBody() as body:
+                self._merged(body)
+            case PersistentBody() as body:
+                self._persistent(body)
+            case CountedLoopBody() as body:
+                self._counted_loop(body)
+            case WhileLoopBody() as body:
+                self._while_loop(body)
+            case ConditionalBody() as body:
+                self._conditional(body)
+        return "".join(f"    {line}\n" for line in self._lines)
+
+    def _line(self, text: str) -> None:
+        self._lines.append(text)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, call: KernelCall, item: str = "") -> None:
+        """A call for one work item, or for all items of the called kernel in order."""
+        kernel, name = self.kernel.calls[call.kernel], self.functions[call.kernel]
+        offsets = dict(call.offsets)
+        pointers = []
+        for n, (number, argument) in enumerate(zip(call.arguments, kernel.arguments, strict=True)):
+            qualifier = "const " if argument.role == "input" else ""
+            address = f"a{number}"
+            if n in offsets:
+                address = f"((__global {qualifier}uchar*)a{number} + {_bytes(offsets[n])})"
+            pointers.append(f"(__global {qualifier}{argument.ctype}*){address}")
+        if kernel.persistent:
+            self._line(f"{name}(item, workers, phase, {', '.join(pointers)});")
+            return
+        loop = f"for (int i = 0; i < {kernel.items}; ++i) " if not item and kernel.items > 1 else ""
+        item = item or ("i" if loop else "0")
+        self._line(f"{loop}{name}({item}, {', '.join(pointers)});")
+
+    def _sections(self, sections: Sequence[SectionBody], item: str, trip_count: int = 1) -> None:
+        """Run the section that has work item `item`, a C variable."""
+        begin = 0
+        for n, section in enumerate(sections):
+            if len(sections) > 1:
+                self._line(f"{'else ' if n else ''}if ({item} < {begin + section.items}) {{")
+            if trip_count > 1:
+                self._iterations(trip_count)
+            for call in section.calls:
+                self._call(call, "" if section.serial else f"{item} - {begin}")
+            for _ in range((trip_count > 1) + (len(sections) > 1)):
+                self._line("}")
+            begin += section.items
+
+    def _iterations(self, trip_count: int) -> None:
+        """The head of a loop, whose variable an IterationOffset is a multiple of."""
+        self._line(f"for (int iteration = 0; iteration < {trip_count}; ++iteration) {{")
+
+    # -- copies and launches side by side ------------------------------------------------------------------------------
+
+    def _copy(self, body: CopyBody) -> None:
+        if body.count <= body.per_item:
+            self._line(f"for (int i = 0; i < {body.count}; ++i) a1[i] = a0[i];")
+            return
+        self._line(f"const long begin = (long)item * {body.per_item};")
+        rest = f"{body.count} - begin"
+        self._line(f"const int n = {rest} < {body.per_item} ? (int)({rest}) : {body.per_item};")
+        self._line("for (int i = 0; i < n; ++i) a1[begin + i] = a0[begin + i];")
+
+    def _merged(self, body: MergedBody) -> None:
+        self._sections(body.sections, "item", body.trip_count)
+
+    # -- persistent kernels --------------------------------------------------------------------------------------------
+
+    def _persistent(self, body: PersistentBody) -> None:
+        repeated = body.trip_count > 1 or any(isinstance(phase, ExitPhase) for phase in body.phases)
+        if repeated:
+            self._iterations(body.trip_count)
+        for phase in body.phases:
+            self._phase(phase)
+        if repeated:
+            self._line("}")
+
+    def _phase(self, phase: Phase) -> None:
+        match phase:
+            case SharedPhase(sections):
+                self._share_out(sum(section.items for section in sections))
+                self._sections(sections, "at")
+                self._line("}")
+            case NestedPhases(call):
+                self._call(call)
+            case TiledPhase():
+                self._tiles(phase)
+            case ExitPhase(predicate):
+                self._share_out(1)
+                self._line(f"rx_note_s32({_SYNC}, *(__global const uchar*)a{predicate} != 0);")
+                self._line("}")
+                self._line(f"if (!rx_goes_s32({_SYNC}, phase[0])) return;")
+
+    def _share_out(self, count: int) -> None:
+        """The head of a loop over those of `count` work items that this worker takes; `at` is the item."""
+        self._line(f"for (int at; (at = rx_next_s32({_SYNC}, phase, item, workers, {count})) >= 0;) {{")
+
+    def _tiles(self, phase: TiledPhase) -> None:
+        """In a tile t0, t1, ... are its numbers along the axes, and s0, s1, ... the elements at which it begins."""
+        count = 1
+        for axis in phase.axes:
+            count *= axis.count
+        if phase.once:
+            self._line("int before = -1;")
+        self._share_out(count)
+        inner = 1
+        for n, axis in reversed(list(enumerate(phase.axes))):
+            self._line(f"const int t{n} = at / {inner} % {axis.count};")
+            self._line(f"const int s{n} = {_start(axis, f't{n}')};")
+            inner *= axis.count
+        if phase.once:
+            row = f"at / {phase.axes[-1].count}"
+            self._line(f"if (before != {row}) {{")
+            for call in phase.once:
+                self._call(call)
+            self._line(f"before = {row};")
+            self._line("}")
+        for call in phase.each:
+            self._call(call)
+        self._line("}")
+
+    # -- control flow --------------------------------------------------------------------------------------------------
+
+    def _counted_loop(self, body: CountedLoopBody) -> None:
+        note = f"progress[{_ITERATION}] = iteration;"
+        resumable = _can_leave(body.calls)
+        self._progress(body.state.progress)
+        self._line(f"long iteration = progress[{_ITERATION}], at = progress[{_POSITION}], spent = 0;")
+        self._line(f"for (; iteration < {body.trip_count}; ++iteration) {{")
+        self._line(f"if (spent >= {body.limit_ns}) {{")
+        self._leave(body.state.more, note)
+        self._line("}")
+        self._calls(body.calls, resumable, body.state.more, note)
+        self._line(f"spent += {body.iteration_ns};")
+        self._line("}")
+        self._line(f"progress[{_ITERATION}] = 0;")
+        self._end(body.state.more)
+
+    def _while_loop(self, body: WhileLoopBody) -> None:
+        resumable = _can_leave(body.calls)
+        self._progress(body.progress)
+        if resumable:
+            self._line(f"long at = progress[{_POSITION}], spent = 0;")
+            self._line("for (;;) {")
+            self._line("if (at == 0) {")
+        else:
+            self._line(f"long spent = 0; for (; spent < {body.limit_ns}; spent += {body.iteration_ns}) {{")
+        self._calls(body.test, False)
+        self._line(f"if (!*(__global const uchar*)a{body.predicate}) break;")
+        if resumable:
+            self._line(f"if (spent >= {body.limit_ns}) {{")
+            self._leave()
+            self._line("} }")
+        self._calls(body.calls, resumable)
+        if resumable:
+            self._line(f"spent += {body.iteration_ns};")
+        self._line("}")
+        self._end(None, resumable)
+
+    def _conditional(self, body: ConditionalBody) -> None:
+        ctype, last = "uchar" if body.of_pred else "int", len(body.branches) - 1
+        more = None if body.state is None else body.state.more
+        if body.state is not None:
+            self._progress(body.state.progress)
+        self._line(f"int branch = *(__global const {ctype}*)a{body.index}{' ? 0 : 1' if body.of_pred else ''};")
+        if not body.of_pred:
+            self._line(f"if (branch < 0 || branch > {last}) branch = {last};")
+        if body.state is not None:
+            self._line(f"long at = progress[{_POSITION}], spent = 0;")
+            first = 1  # the buffer of the index may be another value's by now: the position says which branch it was
+            for n, calls in enumerate(body.branches):
+                count = sum(call.state is not None for call in calls)
+                if count:
+                    self._line(f"if (at >= {first} && at < {first + count}) branch = {n};")
+                first += count
+        for n, calls in enumerate(body.branches):
+            self._line(f"{'else ' if n else ''}if (branch == {n}) {{")
+            self._calls(calls, body.state is not None, more)
+            self._line("}")
+        if body.state is not None:
+            self._end(more)
+
+    def _calls(self, calls: Sequence[KernelCall], resumable: bool, more: int | None = None, note: str = "") -> None:
+        """Make the calls; `resumable`: unless they were made before the launch that left one of them."""
+        for call in calls:
+            if call.state is None:
+                if resumable:
+                    self._line("if (at == 0)")
+                self._call(call)
+                continue
+            self._position += 1
+            self._line(f"if (at == 0 || at == {self._position}) {{")
+            self._call(call)
+            self._line(f"spent += ((__global const long*)a{call.state.progress})[{_SPENT}];")
+            self._line(f"if (*(__global const uchar*)a{call.state.more}) {{")
+            self._line(f"at = {self._position};")
+            self._leave(more, note)
+            self._line("} at = 0; }")
+
+    def _progress(self, argument: int) -> None:
+        self._line(f"__global long* progress = (__global long*)a{argument};")
+
+    def _leave(self, more: int | None = None, note: str = "") -> None:
+        """Note the position and return. A while loop has no `more`: its predicate is true then."""
+        self._line(f"{note} progress[{_POSITION}] = at; progress[{_SPENT}] = spent;".strip())
+        self._set_more(more, 1)
+        self._line("return;")
+
+    def _end(self, more: int | None, resumable: bool = True) -> None:
+        if resumable:
+            self._line(f"progress[{_POSITION}] = 0;")
+        self._line(f"progress[{_SPENT}] = spent;")
+        self._set_more(more, 0)
+
+    def _set_more(self, more: int | None, value: int) -> None:
+        if more is not None:
+            self._line(f"*(__global uchar*)a{more} = {value};")
+
+
+def _can_leave(calls: Sequence[KernelCall]) -> bool:
+    """Whether one of the calls may return before it has done all."""
+    return any(call.state is not None for call in calls)
+
+
+def _bytes(offset: Offset) -> str:
+    """An offset in bytes, in terms of the iteration, the worker (`item`), or the tile."""
+    match offset:
+        case IterationOffset(stride):
+            return f"iteration * {stride}"
+        case WorkerOffset(stride, start):
+            return f"((long)item * {stride} + {start})"
+        case TileOffset(strides, start):
+            steps = [f"(long)s{n} * {stride}" for n, stride in enumerate(strides) if stride]
+            return "(" + " + ".join([*steps, str(start)]) + ")"
+        case TileNumberOffset(axis, stride):
+            return f"t{axis} * {stride}"
+
+
+def _start(axis: Axis, number: str) -> str:
+    """The element at which a tile begins, from its number along the axis."""
+    if axis.block == 1:
+        return number
+    begin, last = f"({number}) * {axis.block}", axis.size - axis.block
+    return begin if axis.size % axis.block == 0 else f"({begin} < {last} ? {begin} : {last})"

@@ -1,0 +1,207 @@
+"""What a merged kernel does, as data: which kernels it calls, on which of its arguments, in which control flow.
+
+The scheduler makes these bodies (scheduling/launch_merging.py); codegen/merged_kernel_emitter.py writes them as
+OpenCL C. Kernels are referred to by their number in `Kernel.calls`, arguments by their number in `Kernel.arguments`.
+
+    CopyBody          a copy of memory; it calls no kernel
+    MergedBody        kernels side by side in one launch, each with a range of work items of its own
+    PersistentBody    the phases of a persistent kernel, which all work items go through together
+    CountedLoopBody, WhileLoopBody, ConditionalBody
+                      control flow that a single work item runs, and that can be left and resumed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+PROGRESS_BYTES = 32  # of the buffer in which a kernel that can be left notes where it is
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Dimensions of `size` elements that are walked in steps of `block`. Where that does not divide `size`, the last
+    step begins earlier and computes some elements again."""
+
+    size: int
+    block: int
+
+    @property
+    def count(self) -> int:
+        """How many steps there are."""
+        return -(-self.size // self.block)
+
+    def starts(self) -> np.ndarray:
+        """Where each step begins."""
+        return np.minimum(np.arange(self.count) * self.block, self.size - self.block).astype(np.int32)
+
+
+# -- parts of arguments: how many bytes into an argument the memory lies that a called kernel takes --------------------
+
+
+@dataclass(frozen=True)
+class IterationOffset:
+    """`stride` bytes for each iteration of the loop that came before this one."""
+
+    stride: int
+
+
+@dataclass(frozen=True)
+class WorkerOffset:
+    """Each worker of a persistent kernel has `stride` bytes for itself; the part begins `offset` bytes into them."""
+
+    stride: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class TileOffset:
+    """`offset` bytes, and `strides[a]` more for each element of axis a that lies before the tile."""
+
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class TileNumberOffset:
+    """`stride` bytes for each tile that comes before this one along an axis."""
+
+    axis: int
+    stride: int
+
+
+Offset = IterationOffset | WorkerOffset | TileOffset | TileNumberOffset
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ResumeState:
+    """The arguments by which a kernel of control flow is left and resumed: its `progress` (PROGRESS_BYTES, zero before
+    the first launch), and the pred `more`, which is true as long as the kernel must be launched again."""
+
+    progress: int
+    more: int
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A call of a kernel on the arguments of these numbers; `offsets` has (position, offset) for each of them of which
+    the kernel takes a part. `state`: of a kernel that may return before it has done all."""
+
+    kernel: int
+    arguments: tuple[int, ...]
+    offsets: tuple[tuple[int, Offset], ...] = ()
+    state: ResumeState | None = None
+
+
+@dataclass(frozen=True)
+class SectionBody:
+    """Calls that share a range of `items` work items. Each item makes the calls for its own number in that range; the
+    one item of a `serial` section makes each call for all items of the called kernel, in order."""
+
+    items: int
+    calls: tuple[KernelCall, ...]
+    serial: bool
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CopyBody:
+    """Copies `count` elements of argument 0 to argument 1; each work item copies `per_item` of them."""
+
+    count: int
+    per_item: int
+
+
+@dataclass(frozen=True)
+class MergedBody:
+    """Sections side by side: each work item runs one item of one section, `trip_count` times."""
+
+    sections: tuple[SectionBody, ...]
+    trip_count: int = 1
+
+
+@dataclass(frozen=True)
+class SharedPhase:
+    """A phase whose work items, those of all sections, are shared out among the workers."""
+
+    sections: tuple[SectionBody, ...]
+
+
+@dataclass(frozen=True)
+class NestedPhases:
+    """The phases of a persistent kernel that is called."""
+
+    call: KernelCall
+
+
+@dataclass(frozen=True)
+class TiledPhase:
+    """A phase whose work items are the tiles of these axes, the last axis fastest. A worker makes the calls `each` for
+    every tile, and `once` before them where its tile before lay elsewhere on an axis but the last."""
+
+    axes: tuple[Axis, ...]
+    once: tuple[KernelCall, ...]
+    each: tuple[KernelCall, ...]
+
+
+@dataclass(frozen=True)
+class ExitPhase:
+    """A phase after which all workers leave the kernel unless the pred in argument `predicate` is true."""
+
+    predicate: int
+
+
+Phase = SharedPhase | NestedPhases | TiledPhase | ExitPhase
+
+
+@dataclass(frozen=True)
+class PersistentBody:
+    """Phases that all workers go through together, `trip_count` times. Argument 0 is the memory that they share."""
+
+    phases: tuple[Phase, ...]
+    trip_count: int = 1
+
+
+@dataclass(frozen=True)
+class CountedLoopBody:
+    """Makes the calls `trip_count` times. The kernel is left after `limit_ns`, an iteration counting as
+    `iteration_ns`, to which inner loops add what they spend."""
+
+    trip_count: int
+    calls: tuple[KernelCall, ...]
+    state: ResumeState
+    iteration_ns: int
+    limit_ns: int
+
+
+@dataclass(frozen=True)
+class WhileLoopBody:
+    """Makes the calls as long as the pred in argument `predicate`, which the calls `test` compute, is true. The pred
+    also says whether the kernel, which is left as a CountedLoopBody is, must be launched again."""
+
+    test: tuple[KernelCall, ...]
+    predicate: int
+    calls: tuple[KernelCall, ...]
+    progress: int
+    iteration_ns: int
+    limit_ns: int
+
+
+@dataclass(frozen=True)
+class ConditionalBody:
+    """Makes the calls of one branch: by a pred (`of_pred`) in argument `index` the first if it is true, by an s32 the
+    last if it is out of range. `state`: where a call of a branch may return before it has done all."""
+
+    index: int
+    of_pred: bool
+    branches: tuple[tuple[KernelCall, ...], ...]
+    state: ResumeState | None
+
+
+StructuredBody = CopyBody | MergedBody | PersistentBody | CountedLoopBody | WhileLoopBody | ConditionalBody

@@ -1,0 +1,62 @@
+"""OpenCL C of merged kernels: what each body says is what is written."""
+
+from refxla.codegen.merged_kernel_emitter import body_text
+from refxla.ir import merged_body as m
+from refxla.ir.plan import Argument, Kernel
+
+INPUT, OUTPUT = Argument("input", "float"), Argument("output", "float")
+PART = Kernel("part", "    a1[item] = a0[item];\n", (INPUT, OUTPUT), 4)
+
+
+def merged(body: m.StructuredBody, calls: int = 1) -> list[str]:
+    """The lines of a kernel that calls PART so many times."""
+    kernel = Kernel("merged", body, (INPUT, OUTPUT), 1, (PART,) * calls)
+    return [line.strip() for line in body_text(kernel, [f"f{n}" for n in range(calls)]).splitlines()]
+
+
+def test_the_text_of_an_emitter_stays():
+    assert body_text(PART) == PART.body
+
+
+def test_sections_have_ranges_of_items():
+    parallel = m.SectionBody(4, (m.KernelCall(0, (0, 1)),), serial=False)
+    serial = m.SectionBody(1, (m.KernelCall(1, (2, 3)),), serial=True)
+    assert merged(m.MergedBody((parallel, serial)), 2) == [
+        "if (item < 4) {",
+        "f0(item - 0, (__global const float*)a0, (__global float*)a1);",
+        "}",
+        "else if (item < 5) {",
+        "for (int i = 0; i < 4; ++i) f1(i, (__global const float*)a2, (__global float*)a3);",
+        "}",
+    ]
+
+
+def test_a_copy_is_cut_into_items():
+    assert merged(m.CopyBody(8, 8), 0) == ["for (int i = 0; i < 8; ++i) a1[i] = a0[i];"]
+    assert merged(m.CopyBody(9, 8), 0)[1] == "const int n = 9 - begin < 8 ? (int)(9 - begin) : 8;"
+
+
+def test_parts_of_arguments_have_addresses():
+    offsets = (m.IterationOffset(8), m.WorkerOffset(64, 16), m.TileOffset((12, 0), 4), m.TileNumberOffset(1, 4))
+    texts = ["iteration * 8", "((long)item * 64 + 16)", "((long)s0 * 12 + 4)", "t1 * 4"]
+    for offset, text in zip(offsets, texts, strict=True):
+        call = m.KernelCall(0, (0, 1), ((0, offset),))
+        (line,) = merged(m.MergedBody((m.SectionBody(4, (call,), serial=False),)))
+        source = f"(__global const float*)((__global const uchar*)a0 + {text})"
+        assert line == f"f0(item - 0, {source}, (__global float*)a1);"
+
+
+def test_the_last_tile_begins_earlier():
+    axes = (m.Axis(5, 1), m.Axis(8, 4), m.Axis(10, 4))
+    lines = merged(m.PersistentBody((m.TiledPhase(axes, (), (m.KernelCall(0, (0, 1)),)),)))
+    assert [line for line in lines if line.startswith("const int s")] == [
+        "const int s2 = ((t2) * 4 < 6 ? (t2) * 4 : 6);",
+        "const int s1 = (t1) * 4;",
+        "const int s0 = t0;",
+    ]
+
+
+def test_a_loop_that_ends_by_a_predicate_leaves_in_time():
+    lines = merged(m.WhileLoopBody((), 2, (m.KernelCall(0, (0, 1)),), 3, iteration_ns=70, limit_ns=1000))
+    assert "long spent = 0; for (; spent < 1000; spent += 70) {" in lines
+    assert "if (!*(__global const uchar*)a2) break;" in lines
