@@ -1,7 +1,7 @@
 # The contract of the fusion scheduler: groups of nodes of a graph, each to be one kernel.
 
 from refxla._core.graph cimport (
-    Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_LIBRARY, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE,
+    Graph, K_CONTROL, K_CONVOLUTION, K_DOT, K_FFT, K_LIBRARY, K_LOOP, K_REDUCTION, K_SCATTER, K_SELECT, K_SORT, K_UPDATE,
     K_WINDOW,
     N_CONTROL, N_ELEMENTWISE, N_HERO, N_INLINE, N_MOVEMENT, N_SOURCE,
     R_BROADCAST, R_FULL, R_MEMORY, R_OTHER, R_PACKED, R_SAME, R_UPDATE, R_WINDOW,

@@ -341,7 +341,7 @@ cdef class Scheduler:
             return g.bytes[p] >= FAR or (g.is_row[hero] and self.rows_fit(hero))
         if group.kind == K_REDUCTION:
             return tag == group.signature
-        return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_SELECT, K_LIBRARY)
+        return tag == FULL and group.kind not in (K_CONTROL, K_UPDATE, K_SCATTER, K_SORT, K_FFT, K_SELECT, K_LIBRARY)
 
     cdef place_hero(self, int p, dict users, bint in_memory):
         cdef Graph g = self.g

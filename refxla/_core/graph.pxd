@@ -27,9 +27,10 @@ cpdef enum Kind:  # kind[n]: which emitter a kernel around the node needs; KIND_
     K_SELECT = 5
     K_SCATTER = 6
     K_SORT = 7
-    K_LIBRARY = 8
-    K_UPDATE = 9
-    K_CONTROL = 10
+    K_FFT = 8
+    K_LIBRARY = 9
+    K_UPDATE = 10
+    K_CONTROL = 11
 
 cdef class Graph:
     cdef public list instructions   # per node: its instructions, the operation first

@@ -160,6 +160,13 @@ def _convolution_work(i: Instruction) -> int:
     return 2 * i.shape.size * kernel.size // max(1, features)
 
 
+def _fft_work(i: Instruction) -> int:
+    """Five for each element and factor of two of the length."""
+    whole: int = max(i.shape.size, i.operands[0].shape.size)
+    length: int = prod(i.fft_length)
+    return 5 * whole * (length - 1).bit_length()
+
+
 def _window_work(i: Instruction) -> int:
     window: int = prod(w.size for w in i.window)
     return _elements(i) * window
@@ -221,6 +228,7 @@ def _rows() -> dict[str, Row]:
             "scatter", 2, "scatter", work=lambda i: i.operands[-1].shape.size, in_place=lambda i: len(i.operands) // 2
         ),
         _hero("sort", 20, "sort", work=_operand_elements),
+        _hero("fft", 3, "fft.fft", work=_fft_work, invariant=True),
     ]
     rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # where they are not expanded
     return {r.opcode: r for r in rows}

@@ -34,7 +34,7 @@ class Fusion:
 
     `instructions` are the members, each after its operands; a cheap one may be a member of several fusions. `inputs`
     are the values read from memory, `outputs` the members whose values are written. `kind` names the emitter: "loop",
-    "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "update" (a
+    "reduction", "dot", "convolution", "reduce-window", "select-and-scatter", "scatter", "sort", "fft", "update" (a
     dynamic-update-slice in place); a "library-call" has no kernel, but a LibraryCall. `hero` is the member that the
     emitter is about; None for a loop. `loop_invariant` are the inputs that are the same in every iteration of the
     enclosing loop: what depends on them alone is computed once, before the loop. `trip_count` is the number of tiles

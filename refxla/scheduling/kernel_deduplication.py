@@ -72,7 +72,8 @@ class _Renamed:
         )
 
     def _argument(self, a: Argument) -> Argument:
-        instruction, updates = self.instructions[a.instruction], self.instructions[a.updates]
+        # The emitter's own constants depend on nothing but what is equal.
+        instruction, updates = self.instructions.get(a.instruction, a.instruction), self.instructions[a.updates]
         return replace(a, instruction=instruction, scratch=self._name(a.scratch), updates=updates)
 
     def _name(self, name: str) -> str:

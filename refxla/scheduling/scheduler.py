@@ -451,6 +451,7 @@ class ComputationScheduler:
             self.values[i] = self.output(n, fusion, i, source, source is not None and self.base(source) in read)
             if source is not None:
                 read.add(self.base(source))  # a second output that begins as the same value needs a copy
+        each_time: set[str] = set()  # scratch memory that is used anew in each iteration of the loop around
         for kernel in kernels:
             numbers = []
             for a in kernel.arguments:
@@ -468,11 +469,14 @@ class ComputationScheduler:
             planner.kernels.append(replace(kernel, us=us))
             planner.tell(planner.kernels[-1], self.computation)
             step = p.Launch(len(planner.kernels) - 1, tuple(numbers))
-            if kernel is not kernels[-1] and self.is_once(kernel):
+            shared = {a.scratch for a in kernel.arguments if a.role == "scratch"}
+            if kernel is not kernels[-1] and not shared & each_time and self.is_once(kernel):
                 self.preheader.steps.append((self.preheader.time, step))
-                self.preheader.filled += [scratch[a.scratch] for a in kernel.arguments if a.role == "scratch"]
-            elif kernel.items:
-                self.steps.append((planner.time, step))
+                self.preheader.filled += [scratch[name] for name in sorted(shared)]
+            else:
+                each_time |= shared
+                if kernel.items:
+                    self.steps.append((planner.time, step))
             planner.time += 1
 
     def library_call(self, n: int, group: FusionGroup) -> None:

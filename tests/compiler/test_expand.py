@@ -10,8 +10,8 @@ from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
 import refxla
-from refxla.passes.expanders import fft_expander
-from refxla.passes.expanders.twiddle_factors import rotation, transform_of_chirp
+from refxla.analysis import fft_plan
+from refxla.analysis.twiddle_factors import rotation, transform_of_chirp
 
 TYPES = {
     "f16": np.float16,
@@ -119,12 +119,22 @@ TRANSFORMS = [  # fft_type, batch, fft_length
     ("FFT", (2,), (1024,)),
     ("IFFT", (), (3 * PRIME,)),
     ("RFFT", (0,), (4,)),
+    ("FFT", (11,), (40,)),  # whole vectors of lanes and some more
+    ("RFFT", (11,), (2 * 11,)),
+    ("IRFFT", (9,), (8, 12)),
+    ("IFFT", (2,), (4, 9)),
+    ("RFFT", (), (256,)),  # two stages
+    ("IRFFT", (2,), (128,)),
+    ("IRFFT", (2,), (3, 2 * 77)),
+    ("FFT", (9,), (2 * fft_plan.LONGEST,)),
+    ("RFFT", (), (4, PRIME)),
+    ("IRFFT", (2,), (PRIME,)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "batch", "length"), TRANSFORMS)
 def test_fft(kind, batch, length):
-    assert PRIME > fft_expander.DIRECT  # so that it is done by chirps
+    assert PRIME > fft_plan.LARGEST_RADIX  # so that it is done by chirps
     whole, half = (*batch, *length), (*batch, *length[:-1], length[-1] // 2 + 1)
     operand, result = {"RFFT": (whole, half), "IRFFT": (half, whole)}.get(kind, (whole, whole))
     of, to = {"RFFT": ("f32", "c64"), "IRFFT": ("c64", "f32")}.get(kind, ("c64", "c64"))
@@ -132,6 +142,54 @@ def test_fft(kind, batch, length):
         ROOT r = {to}[{dims(*result)}] fft(x), fft_type={kind}, fft_length={{{dims(*length)}}}"""
     got, wanted = run(body, random(of, *operand))
     assert_agree(got, [wanted], eps=4)
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("length", [(6,), (120,), (16, 18)])
+def test_fft_of_f64(kind, length):
+    whole, half = (5, *length), (5, *length[:-1], length[-1] // 2 + 1)
+    operand, result = {"RFFT": (whole, half), "IRFFT": (half, whole)}.get(kind, (whole, whole))
+    of, to = {"RFFT": ("f64", "c128"), "IRFFT": ("c128", "f64")}.get(kind, ("c128", "c128"))
+    body = f"""x = {of}[{dims(*operand)}] parameter(0)
+        ROOT r = {to}[{dims(*result)}] fft(x), fft_type={kind}, fft_length={{{dims(*length)}}}"""
+    got, wanted = run(body, random(of, *operand))
+    assert_agree(got, [wanted], eps=16)
+
+
+def test_of_a_real_spectrum_the_first_and_the_last_imaginary_part_do_not_count():
+    x = random("c64", 9, 17)
+    body = "x = c64[9,17] parameter(0)\nROOT r = f32[9,32] fft(x), fft_type=IRFFT, fft_length={32}"
+    wanted, _ = run(body, x)
+    x.imag[:, [0, 16]] = np.nan
+    got, _ = run(body, x)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_transform_reaches_no_other_one_of_the_batch():
+    x = random("c64", 11, 48)
+    body = "x = c64[11,48] parameter(0)\nROOT r = c64[11,48] fft(x), fft_type=FFT, fft_length={48}"
+    wanted, _ = run(body, x)
+    x[7] = np.nan
+    got, _ = run(body, x)
+    np.testing.assert_array_equal(np.delete(got, 7, 0), np.delete(wanted, 7, 0))
+
+
+@pytest.mark.parametrize("n", [1, 2, 16, 128, 360, 1 << 20, 3 * 7 * 61, 67])
+def test_the_radices_of_a_transform_multiply_to_its_length(n):
+    found = fft_plan.radices(n)
+    assert np.prod(found, dtype=int) == n and 2 not in found[1:]
+    assert fft_plan.is_planned("FFT", (n,)) == (max(found, default=1) <= fft_plan.LARGEST_RADIX)
+
+
+@pytest.mark.parametrize("kind", ["FFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("sizes", [(4096,), (3, 1 << 13), (1, 16, 1 << 14), (5, 6)])
+def test_each_stage_reads_what_the_one_before_it_wrote(kind, sizes):
+    found = fft_plan.stages(kind, sizes, sizes[-2:], lanes=8)
+    assert found[0].source == fft_plan.OPERAND and found[-1].target == fft_plan.RESULT
+    for before, after in zip(found, found[1:], strict=False):
+        assert before.target == after.source
+    product = np.prod([s.length for s in found if s.passes])
+    assert product == np.prod(sizes[-2:]) // (1 if kind == "FFT" else 2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 12, 97, 1000])

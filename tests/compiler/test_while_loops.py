@@ -192,3 +192,52 @@ def test_a_state_that_is_read_behind_its_update_keeps_its_initial_value(reader):
     got = refxla.compile(text)(*arguments)
     for g, wanted in zip(got, interpreter.run(parse(text), arguments), strict=True):
         np.testing.assert_array_equal(g, wanted)
+
+
+STAGES = {  # operations of several kernels, of which some read nothing but what the ones before them wrote
+    "sort": (
+        "s32[131072]",
+        """m = s32[] constant(1103515245)
+            ms = s32[131072] broadcast(m), dimensions={}
+            y = s32[131072] multiply(x, ms)
+            z = s32[131072] sort(y), dimensions={0}, to_apply=less""",
+    ),
+    "fft": (
+        "c64[3,4,5]",
+        """y = f32[3,4,8] fft(x), fft_type=IRFFT, fft_length={3,4,8}
+            z = c64[3,4,5] fft(y), fft_type=RFFT, fft_length={3,4,8}""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_all_kernels_of_an_operation_run_in_every_iteration(name):
+    shape, statements = STAGES[name]
+    text = f"""HloModule m
+        less {{ a = s32[] parameter(0)
+            b = s32[] parameter(1)
+            ROOT p = pred[] compare(a, b), direction=LT }}
+        body {{ s = (s32[], {shape}) parameter(0)
+            i = s32[] get-tuple-element(s), index=0
+            x = {shape} get-tuple-element(s), index=1
+            {statements}
+            w = {shape} add(z, z)
+            one = s32[] constant(1)
+            next = s32[] add(i, one)
+            ROOT r = (s32[], {shape}) tuple(next, w) }}
+        condition {{ s = (s32[], {shape}) parameter(0)
+            i = s32[] get-tuple-element(s), index=0
+            n = s32[] constant(3)
+            ROOT p = pred[] compare(i, n), direction=LT }}
+        ENTRY e {{ x = {shape} parameter(0)
+            zero = s32[] constant(0)
+            t = (s32[], {shape}) tuple(zero, x)
+            l = (s32[], {shape}) while(t), condition=condition, body=body
+            ROOT r = {shape} get-tuple-element(l), index=1 }}"""
+    random = np.random.default_rng(0)
+    if name == "sort":
+        x = random.integers(-(2**31), 2**31, 131072).astype(np.int32)
+    else:
+        x = np.fft.rfftn(random.standard_normal((3, 4, 8))).astype(np.complex64)
+    wanted = interpreter.run(parse(text), [x])
+    np.testing.assert_allclose(refxla.compile(text)(x), wanted, rtol=0, atol=1e-4 * (name == "fft"))

@@ -1,13 +1,8 @@
-"""fft as small discrete Fourier transforms, each a product with a matrix of constants.
+"""fft with lengths for which there is no plan (analysis/fft_plan.py), by transforms for which there is one.
 
-A transform of n = r m elements (Cooley and Tukey, 1965): with j = m j1 + j2 and k = k1 + r k2,
-
-    X[k] = sum over j2 of exp(-2 pi i j2 k2 / m) * exp(-2 pi i j2 k1 / n) * sum over j1 of exp(-2 pi i j1 k1 / r) * x[j]
-
-that is, transforms of r elements, a multiplication by twiddle factors, and transforms of m elements. Prime factors up
-to RADIX are grouped, and prime factors up to DIRECT are transformed directly. With a larger prime factor the transform
-becomes a convolution with exp(pi i j^2 / n), done by transforms of a power of two (Bluestein, 1970).
-twiddle_factors.py computes the constants.
+Those of real arrays with an odd last length are computed as complex ones. With a prime factor that is too large for a
+pass a transform becomes a convolution with exp(pi i j^2 / n), done by transforms of a power of two (Bluestein, 1970).
+analysis/twiddle_factors.py computes the constants.
 """
 
 from __future__ import annotations
@@ -16,17 +11,17 @@ import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
+from ...analysis.fft_plan import is_planned
+from ...analysis.twiddle_factors import rotation, transform_of_chirp
 from ...ir.builder import Build
-from .twiddle_factors import rotation, transform_of_chirp
-
-RADIX = 16
-DIRECT = 64
 
 
-def _expand(i: Instruction) -> Instruction:
+def _expand(i: Instruction) -> Instruction | None:
     b, x, length = Build(i.name), i.operands[0], i.fft_length
     if not i.shape.size or not x.shape.size:
         return b.full(0, i.shape)
+    if is_planned(i.fft_type, length):
+        return None
     rank, inverse = x.shape.rank, i.fft_type in ("IFFT", "IRFFT")
     if i.fft_type == "RFFT":
         x = b.complex(x, b.full(0, x.shape))
@@ -59,40 +54,17 @@ def _along(b: Build, x: Instruction, d: int, inverse: bool) -> Instruction:
     exchange = tuple(rank - 1 if e == d else d if e == rank - 1 else e for e in range(rank))
     if d != rank - 1:
         x = b.make("transpose", x, dimensions=exchange)
-    made = b.reshape(_rows(b, b.reshape(x, (x.shape.size // n, n)), inverse), x.shape.dimensions)
-    if inverse:
-        made = b.complex(b.divide(b.real(made), n), b.divide(b.imag(made), n))
-    return b.make("transpose", made, dimensions=exchange) if d != rank - 1 else made
+    if is_planned("FFT", (n,)):
+        x = _fft(b, x, inverse)
+    else:
+        rows = _by_chirps(b, b.reshape(x, (x.shape.size // n, n)), inverse)
+        x = b.reshape(rows, x.shape.dimensions)
+    return b.make("transpose", x, dimensions=exchange) if d != rank - 1 else x
 
 
-def _rows(b: Build, x: Instruction, inverse: bool) -> Instruction:
-    """The transform of each row of x[rows, n], without the division by n."""
-    rows, n = x.shape.dimensions
-    r = _radix(n)
-    if r == 1:
-        return x
-    if r > DIRECT:
-        return _by_chirps(b, x, inverse)
-    turn = 1 if inverse else -1
-    m = n // r
-    j1, k1 = np.ogrid[:r, :r]
-    matrix = _constant(b, x, rotation(j1 * k1, r, turn))
-    x = b.reshape(x, (rows, r, m))
-    x = b.make(
-        "dot",
-        x,
-        matrix,
-        shape=Shape(x.shape.element_type, (rows, m, r)),
-        lhs_contracting_dims=(1,),
-        rhs_contracting_dims=(0,),
-    )
-    if m > 1:
-        j2, k1 = np.ogrid[:m, :r]
-        x = b.multiply(x, b.spread(_constant(b, x, rotation(j2 * k1, n, turn)), x.shape, (1, 2)))
-        x = b.reshape(b.make("transpose", x, dimensions=(0, 2, 1)), (rows * r, m))
-        x = b.reshape(_rows(b, x, inverse), (rows, r, m))
-        x = b.make("transpose", x, dimensions=(0, 2, 1))
-    return b.reshape(x, (rows, n))
+def _fft(b: Build, x: Instruction, inverse: bool) -> Instruction:
+    """The transforms along the last dimension, of a length for which there is a plan."""
+    return b.make("fft", x, fft_type="IFFT" if inverse else "FFT", fft_length=x.shape.dimensions[-1:])
 
 
 def _by_chirps(b: Build, x: Instruction, inverse: bool) -> Instruction:
@@ -101,25 +73,18 @@ def _by_chirps(b: Build, x: Instruction, inverse: bool) -> Instruction:
     size = 1 << (2 * n - 2).bit_length()
     j = np.arange(n)
     chirp = rotation(j * j, 2 * n, 1 if inverse else -1)
-    response = transform_of_chirp(n, size)  # of the conjugate chirp of the forward transform
+    response = transform_of_chirp(n, size) * size  # of the conjugate chirp of the forward transform
     response = response.conj() if inverse else response
     chirps = b.spread(_constant(b, x, chirp), x.shape, (1,))
-    wide = _rows(b, b.pad(b.multiply(x, chirps), 0, size - n), inverse=False)
+    wide = _fft(b, b.pad(b.multiply(x, chirps), 0, size - n), inverse=False)
     filtered = b.multiply(wide, b.spread(_constant(b, x, response), wide.shape, (1,)))
-    return b.multiply(b.slice(_rows(b, filtered, inverse=True), (0, 0), (rows, n)), chirps)
+    made = b.multiply(b.slice(_fft(b, filtered, inverse=True), (0, 0), (rows, n)), chirps)
+    return b.complex(b.divide(b.real(made), n), b.divide(b.imag(made), n)) if inverse else made
 
 
 def _constant(b: Build, like: Instruction, values: np.ndarray) -> Instruction:
     array = values.astype(like.shape.element_type.dtype)
     return b.make("constant", shape=Shape.of(array), literal=array)
-
-
-def _radix(n: int) -> int:
-    """The factor to be split off: the largest up to RADIX, or else the smallest prime factor. 1 for n = 1."""
-    small = [r for r in range(2, min(n, RADIX) + 1) if n % r == 0]
-    if small or n == 1:
-        return small[-1] if small else 1
-    return next((r for r in range(RADIX + 1, int(n**0.5) + 1) if n % r == 0), n)
 
 
 EXPANSIONS = {"fft": _expand}

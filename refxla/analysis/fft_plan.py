@@ -1,0 +1,163 @@
+"""How a discrete Fourier transform is computed, as data: stages over memory, each a schedule of passes in a cache.
+
+A *pass* of radix r (Stockham's form of Cooley and Tukey's algorithm: the result is in order without a permutation)
+takes the transforms of n = r m elements, s of them side by side, to those of m elements, r s of them side by side:
+
+    y[r p + k][q] = exp(-2 pi i p k / n) * sum over j of x[p + m j][q] * exp(-2 pi i j k / r)    0 <= p < m, 0 <= q < s
+
+A *stage* loads a few transforms side by side, as the lanes of vectors, runs all passes on them and stores the results.
+It reads and writes each element of memory once. Long transforms, and those of which there are fewer than lanes, are
+two stages (Bailey's four steps, 1990): with n = a b, j = b j1 + j2 and k = k1 + a k2,
+
+    t[k1][j2] = exp(-2 pi i j2 k1 / n) * sum over j1 of x[b j1 + j2] * exp(-2 pi i j1 k1 / a)
+    X[k1 + a k2] = sum over j2 of t[k1][j2] * exp(-2 pi i j2 k2 / b)
+
+A real transform of n = 2 h elements is one of h complex numbers, z[j] = x[2 j] + i x[2 j + 1], and a pass that
+*separates* the transforms of its real and imaginary parts behind it; the inverse *joins* them first:
+
+    X[k] = (Z[k] + conj(Z[h - k])) / 2 + exp(-2 pi i k / n) * (Z[k] - conj(Z[h - k])) / 2 i
+
+An inverse transform is a forward one of which real and imaginary parts change places, before and after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt, prod
+
+LARGEST_RADIX = 64  # no radix of a pass is larger: what has larger prime factors is computed by other transforms
+LANES = {"f32": 8, "f64": 4}  # by type of a part: vectors of 32 bytes
+SHORTEST_SPLIT = 64  # elements of a transform that may become two stages
+LONGEST = 4096  # elements of one that is a single stage where it can be two: its lanes lie in a nearby cache
+OPERAND, RESULT, SCRATCH, SECOND_SCRATCH = "operand", "result", "t", "z"  # places of arrays
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where element j of lane l of group o of an array lies: at o * outer + l * lane + j * element complex numbers."""
+
+    outer: int
+    lane: int
+    element: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`outer` groups of `lanes` transforms of `length` elements, from the array `source` to the array `target`.
+
+    `swaps` says whether real and imaginary parts change places on the way in and on the way out. Results are divided
+    by `divisor`. With `twiddles` = n the result k of lane l is multiplied by exp(-2 pi i l k / n). `real` is "" or says
+    that the transforms are those of real numbers: "separate" or "join" (see above); their side of the spectrum has one
+    element more. Without `passes` a stage does nothing but separate or join.
+    """
+
+    length: int
+    outer: int
+    lanes: int
+    source: str
+    target: str
+    reads: Layout
+    writes: Layout
+    swaps: tuple[bool, bool] = (False, False)
+    divisor: int = 1
+    twiddles: int = 0
+    real: str = ""
+    passes: bool = True
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        """The radices of its passes, in order."""
+        return radices(self.length) if self.passes else ()
+
+
+def radices(n: int) -> tuple[int, ...]:
+    """Radices whose product is n: eights, or fours where an eight would leave a two, then odd primes."""
+    twos = (n & -n).bit_length() - 1
+    eights, rest = divmod(twos, 3)
+    if rest == 1 and eights:
+        eights, found = eights - 1, [4, 4]
+    else:
+        found = [1 << rest] if rest else []
+    found = [8] * eights + found
+    n >>= twos
+    r = 3
+    while n > 1:
+        if r * r > n:
+            return (*found, n)
+        while n % r == 0:
+            found.append(r)
+            n //= r
+        r += 2
+    return tuple(found)
+
+
+def is_planned(fft_type: str, fft_length: tuple[int, ...]) -> bool:
+    """Whether a transform of this type and these lengths can be planned: no prime factor is too large, and the last
+    length of a real one is even."""
+    smooth = all(max(radices(n), default=1) <= LARGEST_RADIX for n in fft_length)
+    return smooth and (fft_type in ("FFT", "IFFT") or fft_length[-1] % 2 == 0)
+
+
+def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ...], lanes: int) -> list[Stage]:
+    """The stages of the transforms of the last dimensions of an array.
+
+    `dimensions` are the sizes on the side where they are `fft_length`; `lanes` is the number of transforms that are
+    computed side by side. No size may be 0, and is_planned must hold.
+    """
+    inverse, real = fft_type in ("IFFT", "IRFFT"), fft_type in ("RFFT", "IRFFT")
+    rank, n = len(dimensions), dimensions[-1]
+    rows = prod(dimensions[:-1])
+    row = n // 2 + 1 if real else n  # complex numbers of a row of the spectrum
+    columns = [d for d in range(rank - len(fft_length), rank - 1) if dimensions[d] > 1]
+    found: list[Stage] = []
+    if fft_type == "IRFFT":
+        place = OPERAND
+        for d in reversed(columns):
+            found.append(_columns(dimensions, d, row, place, SECOND_SCRATCH, inverse))
+            place = SECOND_SCRATCH
+        return found + _rows(n // 2, rows, place, RESULT, lanes, inverse, "join")
+    found += _rows(n // 2 if real else n, rows, OPERAND, RESULT, lanes, inverse, "separate" if real else "")
+    return found + [_columns(dimensions, d, row, RESULT, RESULT, inverse) for d in reversed(columns)]
+
+
+def _columns(dimensions: tuple[int, ...], d: int, row: int, source: str, target: str, inverse: bool) -> Stage:
+    """The transforms along a dimension d that is not the last one; the last one has `row` elements."""
+    n, outer, inner = dimensions[d], prod(dimensions[:d]), prod(dimensions[d + 1 : -1]) * row
+    layout = Layout(n * inner, 1, inner)
+    return Stage(n, outer, inner, source, target, layout, layout, (inverse, inverse), n if inverse else 1)
+
+
+def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool, real: str) -> list[Stage]:
+    """The transforms of rows of n complex numbers; those that are `real` have n + 1 on the side of the spectrum."""
+    divisor = 1 if not inverse else 2 * n if real else n
+    own, spectrum = Layout(0, n, 1), Layout(0, n + 1, 1)
+    a = _split(n, lanes) if n > LONGEST or rows < lanes else 1
+    if a == 1:
+        reads, writes = (spectrum if real == "join" else own), (spectrum if real == "separate" else own)
+        return [Stage(n, 1, rows, source, target, reads, writes, (inverse, inverse), divisor, real=real)]
+    b = n // a
+    first, last = source, target
+    found: list[Stage] = []
+    if real == "join":
+        first = SECOND_SCRATCH if source != SECOND_SCRATCH else "x"
+        found.append(Stage(n, 1, rows, source, first, spectrum, own, (False, inverse), real=real, passes=False))
+    if real == "separate":
+        last = SECOND_SCRATCH
+    swaps = inverse and real != "join"
+    found.append(
+        Stage(a, rows, b, first, SCRATCH, Layout(n, 1, b), Layout(n, 1, b), (swaps, False), 1, n),
+    )
+    found.append(
+        Stage(b, rows, a, SCRATCH, last, Layout(n, b, 1), Layout(n, 1, a), (False, inverse), divisor),
+    )
+    if real == "separate":
+        found.append(Stage(n, 1, rows, last, target, own, spectrum, real=real, passes=False))
+    return found
+
+
+def _split(n: int, lanes: int) -> int:
+    """The factor of n next to its root that leaves `lanes` on both sides; 1 if there is none, or n is too short."""
+    if n < SHORTEST_SPLIT:
+        return 1
+    near = (a for a in range(isqrt(n), lanes - 1, -1) if n % a == 0 and n // a >= lanes)
+    return next(near, 1)

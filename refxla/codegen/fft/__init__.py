@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms: passes of small radices over vectors whose lanes are different transforms."""

@@ -1,0 +1,229 @@
+"""The kernels of kind "fft": one for each stage of a transform (analysis/fft_plan.py).
+
+An item computes several vectors of lanes, one after the other, in scratch memory of its own that stays in a cache:
+it loads them, runs the passes from one half of that memory to the other and back, and stores them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from refxla_spec.types import C128, F64
+
+from ...analysis.fft_plan import OPERAND, RESULT, Layout, Stage, stages
+from ...analysis.twiddle_factors import rotation
+from ...device.description import LINE, Target
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..kernel_arguments import input_argument, output_argument
+from ..products.prepacked_constants import prepacked_argument
+from . import lanes, passes
+from .passes import UNROLLED, Parts
+
+ITEMS_PER_CORE = 4  # of a stage that has so many groups
+MOST_ITEMS = 1 << 12  # on a GPU
+ROW_PART = 1 << 12  # complex numbers that an item separates or joins
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernels of a transform."""
+    hero = fusion.hero
+    assert hero is not None
+    sizes = (hero if hero.fft_type == "IRFFT" else hero.operands[0]).shape.dimensions
+    wide = {C128, F64} & {hero.shape.element_type, hero.operands[0].shape.element_type}
+    parts = Parts("f64" if wide else "f32")
+    planned = stages(hero.fft_type, sizes, hero.fft_length, parts.lanes)
+    space: dict[str, int] = {}
+    for stage in planned:
+        space[stage.target] = max(space.get(stage.target, 0), _extent(stage, stage.writes, stage.real == "separate"))
+    return tuple(_StageEmitter(fusion, target, parts, s, n, space).kernel() for n, s in enumerate(planned))
+
+
+def _extent(stage: Stage, layout: Layout, spectrum: bool) -> int:
+    """The complex numbers from the first to the last of an array."""
+    last = (stage.outer - 1) * layout.outer + (stage.lanes - 1) * layout.lane
+    return last + (stage.length - (not spectrum)) * layout.element + 1
+
+
+class _StageEmitter:
+    """The kernel of stage number `number`; `space` has the complex numbers in each scratch array."""
+
+    def __init__(
+        self, fusion: Fusion, target: Target, parts: Parts, stage: Stage, number: int, space: dict[str, int]
+    ) -> None:
+        self.fusion, self.target, self.parts, self.stage, self.space = fusion, target, parts, stage, space
+        self.name, self.work = f"{fusion.name}.{number}", f"work{number}"
+        self.block = Block()
+        self.arguments: list[Argument] = []
+        self.helpers: dict[str, None] = {}
+
+    def kernel(self) -> Kernel:
+        """The kernel itself."""
+        items = self._vectors() if self.stage.passes else self._numbers()
+        text, helpers = self.block.text(), tuple(self.helpers)
+        return Kernel(self.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
+
+    # -- what it reads and writes ------------------------------------------------------------------------------
+
+    def _pointer(self, argument: Argument) -> str:
+        """The C variable of an argument, which is added."""
+        if argument not in self.arguments:
+            self.arguments.append(argument)
+        return f"a{self.arguments.index(argument)}"
+
+    def _place(self, place: str, written: bool) -> str:
+        """A C pointer to the first part of an array of complex numbers."""
+        hero = self.fusion.hero
+        assert hero is not None
+        if place == OPERAND:
+            argument = input_argument(hero.operands[0])
+        elif place == RESULT:
+            argument = output_argument(hero)
+        else:
+            size = 2 * self.space[place] * self.parts.dtype.itemsize
+            argument = Argument("scratch", self.parts.scalar, bytes=size, scratch=place)
+        const = "" if written or place != OPERAND else "const "
+        return f"(__global {const}{self.parts.scalar}*){self._pointer(argument)}"
+
+    def _table(self, name: str, values: np.ndarray) -> str:
+        """The C pointer to complex numbers that are a constant of the program."""
+        array = np.ascontiguousarray(values).reshape(-1).view(np.float64).astype(self.parts.dtype)
+        return self._pointer(prepacked_argument(self.fusion, f"{self.name}.{name}", array))
+
+    def _call(self, text: str, *arguments: object) -> None:
+        """The statement that calls a function, of which this is the text."""
+        self.helpers[text] = None
+        name = text.split("(", 1)[0].split()[-1]
+        self.block.line(f"{name}({', '.join(map(str, arguments))});")
+
+    # -- stages of passes --------------------------------------------------------------------------------------
+
+    def _vectors(self) -> int:
+        """Emits the loop over the vectors of an item. Returns the number of items."""
+        stage, p, block = self.stage, self.parts, self.block
+        groups = -(-stage.lanes // p.lanes)
+        units = stage.outer * groups
+        most = ITEMS_PER_CORE * self.target.compute_units if self.target.kind == "cpu" else MOST_ITEMS
+        per_item = -(-units // min(units, most))
+        items = -(-units // per_item)
+        source, target = self._place(stage.source, False), self._place(stage.target, True)
+        vectors = 2 * (stage.length + (stage.real != "")) + LINE // (4 * p.lanes)
+        scratch = Argument("scratch", p.vector, bytes=items * 2 * vectors * 32, scratch=self.work)
+        block.line(f"__global {p.vector}* const x = {self._pointer(scratch)} + item * {2 * vectors};")
+        block.line(f"__global {p.vector}* const y = x + {vectors};")
+        tables = self._pass_tables()
+        end = f"(item + 1) * {per_item} < {units} ? (item + 1) * {per_item} : {units}"
+        block.line(f"const int end = {end};")
+        with block.scope(f"for (int unit = item * {per_item}; unit < end; ++unit)"):
+            block.line(f"const int group = unit / {groups}, vector = unit % {groups}, lane = vector * {p.lanes};")
+            block.line(f"const int valid = {stage.lanes} - lane < {p.lanes} ? {stage.lanes} - lane : {p.lanes};")
+            reads, writes = (f"2 * ({a.outer}l * group + {a.lane}l * lane)" for a in (stage.reads, stage.writes))
+            block.line(f"__global const {p.scalar}* const from = {source} + {reads};")
+            block.line(f"__global {p.scalar}* const to = {target} + {writes};")
+            self._load()
+            made = self._passes(tables)
+            if stage.twiddles:
+                self._rotate(made)
+            if stage.real == "separate":
+                self._call(lanes.real_pass(p, False, True), made, stage.length, self._real_table(), 0)
+            self._store(made)
+        return items
+
+    def _load(self) -> None:
+        stage, p = self.stage, self.parts
+        join = stage.real == "join"
+        n, swap, layout = stage.length + join, int(stage.swaps[0] and not join), stage.reads
+        along = layout.lane == 1 and stage.lanes >= p.lanes
+        general = ("from", f"{layout.lane}l", f"{layout.element}l", n, "valid", 1, f"(__global {p.scalar}*)x", swap)
+        if along:
+            with self.block.scope(f"if (valid == {p.lanes})"):
+                self._call(lanes.load_columns(p), "from", f"{layout.element}l", n, 1, "x", swap)
+            if stage.lanes % p.lanes:
+                with self.block.scope("else"):
+                    self._call(lanes.load_lanes(p), *general)
+        elif layout.element == 1 and n >= p.lanes // 4:
+            self._call(lanes.load_rows(p), "from", f"{layout.lane}l", n, "valid", "x", swap)
+        else:
+            self._call(lanes.load_lanes(p), *general)
+        if join:
+            self._call(lanes.real_pass(p, True, True), "x", stage.length, self._real_table(), int(stage.swaps[0]))
+
+    def _store(self, made: str) -> None:
+        stage, p = self.stage, self.parts
+        n, swap, layout = stage.length + (stage.real == "separate"), int(stage.swaps[1]), stage.writes
+        divided = stage.divisor != 1
+        more = [p.literal(stage.divisor)] if divided else []
+        steps = f"{layout.lane}l", f"{layout.element}l"
+        general = (f"(__global const {p.scalar}*){made}", n, "valid", 1, "to", *steps, swap)
+        whole = stage.lanes >= p.lanes and (layout.lane == 1 or (layout.element == 1 and n >= p.lanes // 4))
+        if whole:
+            with self.block.scope(f"if (valid == {p.lanes})"):
+                if layout.lane == 1:
+                    arguments = (made, n, 1, "to", f"{layout.element}l", swap)
+                    self._call(lanes.store_columns(p, divided), *arguments, *more)
+                else:
+                    self._call(lanes.store_rows(p, divided), made, n, "to", f"{layout.lane}l", swap, *more)
+        if not whole or stage.lanes % p.lanes:
+            with self.block.scope("else" if whole else ""):
+                self._call(lanes.store_lanes(p, divided), *general, *more)
+
+    def _passes(self, tables: list[tuple[str, str]]) -> str:
+        """Emits the calls of the passes. Returns the C variable of where the results are."""
+        here, there = "x", "y"
+        m, s = self.stage.length, 1
+        for radix, (w, roots) in zip(self.stage.radices, tables, strict=True):
+            m //= radix
+            last = m == 1
+            arguments: list[object] = [here, there, *([s] if last else [m, s, w]), *([roots] if roots else [])]
+            self._call(passes.function(radix, self.parts, last), *arguments)
+            s *= radix
+            here, there = there, here
+        return here
+
+    def _pass_tables(self) -> list[tuple[str, str]]:
+        """For each pass the C pointers of its rotations and of its roots, "" where it has none."""
+        found, n = [], self.stage.length
+        for number, radix in enumerate(self.stage.radices):
+            m, w, roots = n // radix, "", ""
+            if m > 1:
+                p, k = np.ogrid[:m, 1:radix]
+                w = self._table(f"pass{number}", rotation(p * k, n, -1))
+            if radix > UNROLLED:
+                k, j = np.ogrid[1 : radix // 2 + 1, 1 : radix // 2 + 1]
+                roots = self._table(f"roots{radix}", rotation(j * k, radix, 1))
+            found.append((w, roots))
+            n = m
+        return found
+
+    def _rotate(self, made: str) -> None:
+        stage, p = self.stage, self.parts
+        vector, k = np.ogrid[: -(-stage.lanes // p.lanes), : stage.length]
+        w = self._table("vectors", rotation(vector * p.lanes * k, stage.twiddles, -1))
+        k, lane = np.ogrid[: stage.length, : p.lanes]
+        turns = rotation(k * lane, stage.twiddles, -1)
+        # As vectors: all real parts, then all imaginary parts.
+        split = np.ascontiguousarray(np.stack([turns.real, turns.imag], 1)).reshape(-1).view(np.complex128)
+        each = f"(__global const {p.vector}*){self._table('lanes', split)}"
+        self._call(lanes.rotate(p), made, stage.length, 1, f"{w} + 2 * vector * {stage.length}", each)
+
+    def _real_table(self) -> str:
+        h = self.stage.length
+        return self._table("real", rotation(np.arange(h // 2 + 1), 2 * h, -1))
+
+    # -- stages of real passes alone ---------------------------------------------------------------------------
+
+    def _numbers(self) -> int:
+        """Emits a part of a row of numbers. Returns the number of items."""
+        stage, p, block = self.stage, self.parts, self.block
+        count = stage.length // 2 + 1
+        chunks = -(-count // ROW_PART)
+        source, target = self._place(stage.source, False), self._place(stage.target, True)
+        table = self._real_table()
+        block.line(f"const int row = item / {chunks}, first = item % {chunks} * {ROW_PART};")
+        block.line(f"const int end = first + {ROW_PART} < {count} ? first + {ROW_PART} : {count};")
+        self._call(
+            lanes.real_pass(p, stage.real == "join", False),
+            f"{source} + 2l * {stage.reads.lane} * row",
+            f"{target} + 2l * {stage.writes.lane} * row",
+            stage.length, "first", "end", table, int(stage.swaps[1]),
+        )  # fmt: skip
+        return stage.lanes * chunks

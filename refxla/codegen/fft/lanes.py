@@ -1,0 +1,200 @@
+"""How elements of memory become lanes of vectors and back, as C functions; and what else is done to lanes.
+
+The lanes of a vector are `valid` different transforms, of which n elements each lie `lane` and `element` complex
+numbers apart in memory. In vectors, element j of `groups` vectors of lanes begins at 2 j groups. Where real and
+imaginary parts change places, `swap` is 1.
+"""
+
+from __future__ import annotations
+
+from ..c_block import Block
+from .passes import Parts
+
+
+def load_rows(p: Parts) -> str:
+    """fft_load_rows: elements lie side by side, so blocks of them are transposed in registers. n is not 1, and the
+    lanes beyond the valid ones repeat the last."""
+    block, quarter = Block(), p.lanes // 2
+    with block.scope(
+        f"void fft_load_rows_{p.name}(__global const {p.scalar}* restrict from, const long lane, const int n, "
+        f"const int valid, __global {p.vector}* restrict to, const int swap)"
+    ):
+        block.line(f"typedef {p.scalar}{quarter} __attribute__((aligned(sizeof({p.scalar})))) half_vector;")
+        for i in range(p.lanes):
+            block.line(f"__global const {p.scalar}* const row{i} = from + 2 * lane * ({i} < valid ? {i} : valid - 1);")
+        step = quarter // 2
+        with block.scope(f"for (int i = 0; i < n; i += {step})"):
+            block.line(f"const int j = i + {step} <= n ? i : n - {step};")
+            block.line(f"{p.vector} r[{quarter}];")
+            for i in range(quarter):
+                halves = (f"*(__global const half_vector*)(row{row} + 2 * j)" for row in (i, i + quarter))
+                block.line(f"r[{i}] = ({p.vector})({', '.join(halves)});")
+            block.line(f"rx_transpose_halves_{p.name}(r);")
+            for k in range(step):
+                block.line(f"to[2 * (j + {k}) + swap] = r[{2 * k}];")
+                block.line(f"to[2 * (j + {k}) + 1 - swap] = r[{2 * k + 1}];")
+    return block.text()
+
+
+def store_rows(p: Parts, divided: bool) -> str:
+    """fft_store_rows: the other way round; all lanes are valid."""
+    block, quarter = Block(), p.lanes // 2
+    with block.scope(
+        f"void fft_store_rows{'_divided' * divided}_{p.name}(__global const {p.vector}* restrict from, const int n, "
+        f"__global {p.scalar}* restrict to, const long lane, const int swap{_divisor(p, divided)})"
+    ):
+        block.line(f"typedef {p.scalar}{quarter} __attribute__((aligned(sizeof({p.scalar})))) half_vector;")
+        step = quarter // 2
+        with block.scope(f"for (int i = 0; i < n; i += {step})"):
+            block.line(f"const int j = i + {step} <= n ? i : n - {step};")
+            block.line(f"{p.vector} r[{quarter}];")
+            for k in range(step):
+                block.line(f"r[{2 * k}] = from[2 * (j + {k}) + swap]{_quotient(divided)};")
+                block.line(f"r[{2 * k + 1}] = from[2 * (j + {k}) + 1 - swap]{_quotient(divided)};")
+            block.line(f"rx_transpose_halves_{p.name}(r);")
+            for i in range(quarter):
+                for row, half in ((i, "lo"), (i + quarter, "hi")):
+                    block.line(f"*(__global half_vector*)(to + 2 * (lane * {row} + j)) = r[{i}].{half};")
+    return block.text()
+
+
+def load_columns(p: Parts) -> str:
+    """fft_load_columns: lanes lie side by side, and all are valid."""
+    block = Block()
+    with block.scope(
+        f"void fft_load_columns_{p.name}(__global const {p.scalar}* restrict from, const long element, const int n, "
+        f"const int groups, __global {p.vector}* restrict to, const int swap)"
+    ):
+        block.line(f"typedef {p.vector} __attribute__((aligned(sizeof({p.scalar})))) loose_vector;")
+        with block.scope("for (int j = 0; j < n; ++j)"):
+            block.line("__global const loose_vector* const x = (__global const loose_vector*)(from + 2 * element * j);")
+            with block.scope("for (int g = 0; g < 2 * groups; g += 2)"):
+                block.line(f"const {p.vector} a = x[g], b = x[g + 1];")
+                block.line(f"to[2 * j * groups + g + swap] = ({p.vector})(a.even, b.even);")
+                block.line(f"to[2 * j * groups + g + 1 - swap] = ({p.vector})(a.odd, b.odd);")
+    return block.text()
+
+
+def store_columns(p: Parts, divided: bool) -> str:
+    """fft_store_columns: the other way round."""
+    block = Block()
+    pairs = [f"{part}.s{lane:x}" for lane in range(p.lanes) for part in "ab"]
+    with block.scope(
+        f"void fft_store_columns{'_divided' * divided}_{p.name}(__global const {p.vector}* restrict from, const int n, "
+        f"const int groups, __global {p.scalar}* restrict to, const long element, const int swap{_divisor(p, divided)})"
+    ):
+        block.line(f"typedef {p.vector} __attribute__((aligned(sizeof({p.scalar})))) loose_vector;")
+        with block.scope("for (int j = 0; j < n; ++j)"):
+            block.line("__global loose_vector* const y = (__global loose_vector*)(to + 2 * element * j);")
+            with block.scope("for (int g = 0; g < 2 * groups; g += 2)"):
+                block.line(f"const {p.vector} a = from[2 * j * groups + g + swap]{_quotient(divided)};")
+                block.line(f"const {p.vector} b = from[2 * j * groups + g + 1 - swap]{_quotient(divided)};")
+                for n, half in enumerate((pairs[: p.lanes], pairs[p.lanes :])):
+                    block.line(f"y[g + {n}] = ({p.vector})({', '.join(half)});".replace("g + 0", "g"))
+    return block.text()
+
+
+def load_lanes(p: Parts) -> str:
+    """fft_load_lanes: one number after the other, zeros in the lanes beyond the valid ones."""
+    block = Block()
+    with block.scope(
+        f"void fft_load_lanes_{p.name}(__global const {p.scalar}* restrict from, const long lane, const long element, "
+        f"const int n, const int valid, const int groups, __global {p.scalar}* restrict to, const int swap)"
+    ):
+        _each_number(p, block, "from[2 * (lane * l + element * j) + part]", "{} = l < valid ? {} : 0;", "groups")
+    return block.text()
+
+
+def store_lanes(p: Parts, divided: bool) -> str:
+    """fft_store_lanes: the other way round."""
+    block = Block()
+    with block.scope(
+        f"void fft_store_lanes{'_divided' * divided}_{p.name}(__global const {p.scalar}* restrict from, const int n, "
+        f"const int valid, const int groups, __global {p.scalar}* restrict to, const long lane, const long element, "
+        f"const int swap{_divisor(p, divided)})"
+    ):
+        place = "to[2 * (lane * l + element * j) + part]"
+        _each_number(p, block, place, f"if (l < valid) {{1}} = {{0}}{_quotient(divided)};", "groups", "from")
+    return block.text()
+
+
+def _each_number(p: Parts, block: Block, place: str, statement: str, groups: str, vectors: str = "to") -> None:
+    with (
+        block.scope("for (int j = 0; j < n; ++j)"),
+        block.scope(f"for (int l = 0; l < {groups} * {p.lanes}; ++l)"),
+        block.scope("for (int part = 0; part < 2; ++part)"),
+    ):
+        block.line(f"const int vector = 2 * (j * {groups} + l / {p.lanes}) + (part ^ swap);")
+        own = f"{vectors}[vector * {p.lanes} + l % {p.lanes}]"
+        block.line(statement.format(own, place))
+
+
+def rotate(p: Parts) -> str:
+    """fft_rotate: x[k] *= exp(-2 pi i l k / n) for lane l. `w` has that of the first lane of each vector and each k,
+    `lanes` its quotient by that of each lane, as vectors."""
+    block, m = Block(), p.multiply_add
+    with (
+        block.scope(
+            f"void fft_rotate_{p.name}(__global {p.vector}* restrict x, const int n, const int groups, "
+            f"__global const {p.scalar}* restrict w, __global const {p.vector}* restrict lanes)"
+        ),
+        block.scope("for (int k = 0; k < n; ++k)"),
+    ):
+        block.line(f"const {p.vector} c = lanes[2 * k], s = lanes[2 * k + 1];")
+        with block.scope("for (int g = 0; g < groups; ++g)"):
+            block.line(f"__global {p.vector}* const z = x + 2 * (k * groups + g);")
+            block.line(f"__global const {p.scalar}* const u = w + 2 * (g * n + k);")
+            block.line(f"const {p.vector} a = ({p.vector})(u[0]), b = ({p.vector})(u[1]);")
+            block.line(f"const {p.vector} re = {m('a', 'c', '-(b * s)')}, im = {m('a', 's', 'b * c')};")
+            block.line(f"const {p.vector} zr = z[0], zi = z[1];")
+            block.line(f"z[0] = {m('zr', 're', '-(zi * im)')};")
+            block.line(f"z[1] = {m('zr', 'im', 'zi * re')};")
+    return block.text()
+
+
+def real_pass(p: Parts, join: bool, vectors: bool) -> str:
+    """fft_separate and fft_join (analysis/fft_plan.py): of vectors in place, or of a row of numbers from x to y.
+
+    w has exp(-2 pi i k / 2 h). Each k up to h / 2 is done together with h - k; a row from `first` to `end` - 1.
+    """
+    block, name = Block(), f"fft_{'join' if join else 'separate'}{'' if vectors else '_row'}_{p.name}"
+    t = p.vector if vectors else p.scalar
+    multiply_add = p.multiply_add if vectors else p.multiply_add_scalar
+    places = f"__global {t}* restrict x" if vectors else f"__global const {t}* restrict x, __global {t}* restrict y"
+    more = "" if vectors else "const int first, const int end, "
+    loop = "int k = 0; k <= h / 2; ++k" if vectors else "int k = first; k < end; ++k"
+    with (
+        block.scope(f"void {name}({places}, const int h, {more}__global const {p.scalar}* restrict w, const int swap)"),
+        block.scope(f"for ({loop})"),
+    ):
+        block.line(f"const int other = {'h - k' if join else 'k ? h - k : 0'};")
+        for which, place in (("a", "k"), ("b", "other")):
+            block.line(f"const {t} {which}r = x[2 * {place}], {which}i = x[2 * {place} + 1];")
+        block.line(f"const {t} c = ({t})(w[2 * k]), s = ({t})(w[2 * k + 1]);")
+        block.line(f"const {t} er = ar + br, dr = ar - br;")
+        if join:  # of the first and the last element the imaginary parts count as zeros
+            block.line(f"const {t} ei = k ? ai - bi : ({t})(0), di = k ? ai + bi : ({t})(0);")
+            re, im = multiply_add("dr", "c", "di * s"), multiply_add("di", "c", "-(dr * s)")
+            block.line(f"const {t} tr = {re}, ti = {im};")
+            results = (("k", "er - ti", "ei + tr", ""), ("(h - k)", "er + ti", "tr - ei", "if (k && k != h - k)"))
+        else:
+            block.line(f"const {t} ei = ai - bi, di = ai + bi;")
+            re, im = multiply_add("di", "c", "dr * s"), multiply_add("di", "s", "-(dr * c)")
+            block.line(f"const {t} tr = {re}, ti = {im}, half_of = ({t})({p.literal(0.5)});")
+            results = (
+                ("k", "(er + tr) * half_of", "(ei + ti) * half_of", ""),
+                ("(h - k)", "(er - tr) * half_of", "(ti - ei) * half_of", "if (k != h - k)"),
+            )
+        for place, re, im, condition in results:
+            with block.scope(condition):
+                block.line(f"{'x' if vectors else 'y'}[2 * {place} + swap] = {re};")
+                block.line(f"{'x' if vectors else 'y'}[2 * {place} + 1 - swap] = {im};")
+    return block.text()
+
+
+def _divisor(p: Parts, divided: bool) -> str:
+    return f", const {p.scalar} divisor" if divided else ""
+
+
+def _quotient(divided: bool) -> str:
+    return " / divisor" if divided else ""
