@@ -17,7 +17,8 @@ import json
 import os
 import pickle
 import platform
-from collections.abc import Collection, Iterable
+import sys
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -133,8 +134,18 @@ class _Unpickler(pickle.Unpickler):
 
 def save(name: str | None, made: Compilation) -> None:
     """Keep a compilation under a key; None keeps nothing, nor does a process whose own sources were edited since."""
-    if name is not None and build() == build.__wrapped__():
+    if name is not None and _is_as_it_began():
         disk.cache().put(name, pickle.dumps(made, protocol=5))
+
+
+def _is_as_it_began() -> bool:
+    """Whether the code of this process is that of `build`: whether no file had been edited when its last module was
+    imported. Files are looked at again only when modules were imported since: others run as they were."""
+    global _looked
+    now = build, len(sys.modules)
+    if now != _looked and build() == build.__wrapped__():
+        _looked = now
+    return now == _looked
 
 
 def load_names(name: str | None) -> list[str] | None:
@@ -165,4 +176,5 @@ def build() -> str:
     return disk.key(*sorted(parts))
 
 
+_looked: tuple[Callable[[], str], int] | None = None  # `build`, and the count of modules, when it was last found so
 build()  # now, when the code that runs is the code on disk

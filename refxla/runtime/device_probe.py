@@ -68,12 +68,14 @@ class Properties:
 
 
 def properties(device: OpenClDevice) -> Properties:
-    """The properties of a device: from the cache, or found now (about a second)."""
+    """The properties of a device: from the cache, which is read once, or found now (about a second)."""
     store = disk.cache()
     name = entry(device)
+    if (store.directory, name) in _read:
+        return _read[store.directory, name]
     kept = store.get(name)
     if kept is not None:
-        return Properties(**json.loads(kept))
+        return _read.setdefault((store.directory, name), Properties(**json.loads(kept)))
     # PoCL 3 compiles vectors of 16 for minutes, or not at all, where the machine has AVX-512; nothing needs them there.
     skip = {"float16"} if "PoCL" in device.driver and device.driver.split()[-1].startswith("3.") else set()
     answers = run_checks(device.name, [c for c in CHECKS if c not in skip])
@@ -83,11 +85,15 @@ def properties(device: OpenClDevice) -> Properties:
     return result
 
 
+_read: dict[tuple[Path, str], Properties] = {}  # by the directory of the cache, and the key
+
+
 def entry(device: OpenClDevice) -> str:
     """The key of a device's properties in the cache."""
     return disk.key("probe", _self(), device.platform, device.label, device.driver, device.kind)
 
 
+@cache
 def _self() -> str:
     """What changes whenever the answers may change on our side."""
     texts = [

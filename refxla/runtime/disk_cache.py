@@ -27,6 +27,7 @@ from . import private_directories
 LIMIT = 1 << 30
 _MAGIC = b"refxla cache 1\n"
 _SUFFIX = ".entry"
+_COUNTED = 64  # files are counted again when a process has written this part of the limit
 
 
 class CacheWarning(UserWarning):
@@ -40,6 +41,7 @@ class Cache:
         self.directory = directory
         self.limit = limit
         self._warned = False
+        self._unseen: int | None = None  # bytes written since the files were last looked at; None: they never were
 
     def get(self, key: str) -> bytes | None:
         """The content stored under a key (see `key`), or None."""
@@ -77,7 +79,7 @@ class Cache:
                 with contextlib.suppress(OSError):
                     os.unlink(name)
                 raise
-            self._evict(keep=path)
+            self._make_room(len(content), keep=path)
         except OSError as error:
             self._complain("written", error)
             return False
@@ -113,6 +115,15 @@ class Cache:
                     status = path.stat()
                     found.append((status.st_mtime_ns, status.st_size, path))
         return sorted(found)
+
+    def _make_room(self, written: int, keep: Path) -> None:
+        """Keep to the limit. What many small entries take together is counted once in a while: counting looks at each
+        file, and a process that compiles many programs would look at all of them for each."""
+        if self._unseen is not None:
+            self._unseen += written
+        if self._unseen is None or self._unseen > self.limit // _COUNTED:
+            self._evict(keep)
+            self._unseen = 0
 
     def _evict(self, keep: Path) -> None:
         entries = self._entries()

@@ -186,6 +186,19 @@ def test_a_process_whose_sources_are_edited_keeps_nothing(planned, monkeypatch):
     assert len(planned) == 2 and not entries(b"refxla.compiler.compilation_cache")
 
 
+def test_files_are_looked_at_again_when_modules_were_imported(own_cache, monkeypatch):
+    versions = ["as it began", "as it began", "edited"]
+    left = iter(versions)
+    monkeypatch.setattr(compilation_cache, "build", functools.cache(lambda: next(left)))
+    keys = [disk_cache.key(str(n)) for n in range(3)]
+    for key in keys[:2]:
+        compilation_cache.save(key, None)
+    monkeypatch.setitem(sys.modules, "refxla_imported_now", sys)
+    compilation_cache.save(keys[2], None)
+    assert [disk_cache.cache().get(key) is not None for key in keys] == [True, True, False]
+    assert next(left, None) is None
+
+
 def test_a_build_is_known_by_its_files(monkeypatch, tmp_path):
     package = tmp_path / "refxla"
     package.mkdir()

@@ -92,6 +92,16 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert store.clear() == 4 * 1_047 and store.size() == 0
 
 
+def test_files_are_counted_once_in_a_while(tmp_path, monkeypatch):
+    store = Cache(tmp_path, limit=640_000)
+    counts = []
+    real = store._entries
+    monkeypatch.setattr(store, "_entries", lambda: counts.append(1) or real())
+    for n in range(41):  # the first one counts, and then every 10_000 bytes
+        store.put(disk_cache.key(str(n)), bytes(1_000))
+    assert len(counts) == 1 + 40 // 11
+
+
 def unusable(store):
     """Put and get without an error, with one warning in all."""
     with warnings.catch_warnings(record=True) as caught:

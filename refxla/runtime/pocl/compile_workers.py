@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...codegen.opencl_program import Part
 from ...device.description import GET_GLOBAL_ID
+from . import linker
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
 _REST_S = 1.0  # that a thread needs at most to see that no more parts come
@@ -28,8 +29,16 @@ _SMALL_GRID = 65535  # PoCL compiles a kernel once for launches up to this size 
 
 def libraries() -> tuple[Path, Path] | None:
     """The paths of the OpenCL loader and of PoCL in this process; None where they are not to be found."""
-    if sys.platform != "linux":
-        return None
+    global _libraries
+    if _libraries is None and sys.platform == "linux":
+        _libraries = _loaded_libraries()
+    return _libraries
+
+
+_libraries: tuple[Path, Path] | None = None  # a library that is loaded stays where it is
+
+
+def _loaded_libraries() -> tuple[Path, Path] | None:
     paths = {line.split(maxsplit=5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
     loaders = sorted(p for p in paths if Path(p).name.startswith("libOpenCL"))
     pocl = sorted(p for p in paths if Path(p).name.startswith("libpocl"))
@@ -79,6 +88,7 @@ class Helper:
     def __init__(self, loader: Path, pocl: Path, directory: Path) -> None:
         environment = {
             **os.environ,
+            **linker.environment(directory.with_name("linker")),
             "POCL_DEVICES": os.environ.get("POCL_DEVICES", "pthread basic"),
             "POCL_CACHE_DIR": str(directory),
             "OCL_ICD_VENDORS": str(pocl),  # the child needs no other platform

@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,11 @@ class Ahead:
         library = self.device.properties.builtins
         if library and self.device.target.bare:
             with contextlib.suppress(OSError):  # no room: it is as quick as it was
-                return builtins_library.folder(self._directory.with_name("beside"), pocl, library) or pocl
+                return _folder(self._directory.with_name("beside"), pocl, library) or pocl
         return pocl
+
+
+_folder = cache(builtins_library.folder)
 
 
 def processors() -> int:
