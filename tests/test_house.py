@@ -61,15 +61,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names}
 
-# What is still to be untied. Both are exact, so that they only shrink: take out what you have mended.
-UPWARD: set[str] = set()
-CYCLES: list[set[str]] = [
-    {
-        "scheduling.scheduler",
-        "scheduling.tile_scheduling",
-    },
-]
-
 
 def sources(*folders: str) -> list[Path]:
     files = (path for folder in folders for path in (ROOT / folder).rglob("*"))
@@ -180,11 +171,11 @@ def test_relative_imports_stay_in_their_room():
 def test_every_import_goes_down_the_layers():
     graph = import_graph()
     upward = {f"{a} -> {b}" for a in graph for b in graph[a] if layer_of(b) > layer_of(a)}
-    assert upward == UPWARD, "imports that climb: mend them; or, if you have mended one, take it out of UPWARD"
+    assert not upward
 
 
 def test_no_files_import_each_other():
-    assert cycles(import_graph()) == sorted(CYCLES, key=sorted), "untie the circle, or take it out of CYCLES"
+    assert not cycles(import_graph())
 
 
 # OpenCL C is written in codegen alone. A statement in a string of a layer before it would be C; docstrings may name it.
@@ -237,7 +228,7 @@ def test_cycles_are_found():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}}) == [{"b", "c"}, {"d"}]
 
 
-NOT_CHECKED = 124  # entries of the list in pyproject.toml; it only shrinks
+NOT_CHECKED = 121  # entries of the list in pyproject.toml; it only shrinks
 
 
 def test_the_list_of_modules_without_checked_types_shrinks():

@@ -22,7 +22,8 @@ from refxla.codegen.products import packing_functions
 from refxla.compiler import diagnostics, planning
 from refxla.ir.builder import Build
 from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
-from refxla.scheduling import scheduler
+from refxla.scheduling import computation_scheduler, plan_builder
+from refxla.scheduling.computation_scheduler import ComputationScheduler
 
 from .again import same_check
 from .cause import Cause, cause
@@ -206,8 +207,8 @@ def _logical(i: Instruction, values: list[np.ndarray]) -> np.ndarray:
 _evaluate = constant_folding._evaluate
 _key = cse.attribute_key
 _open_columns = packing_functions.open_columns
-_write_back = scheduler.ComputationScheduler.write_back
-_schedule = scheduler.schedule
+_write_back = ComputationScheduler.write_back
+_schedule = computation_scheduler.schedule
 
 
 def _no_words(value: Any, same: Any) -> Any:
@@ -325,15 +326,15 @@ BUGS: tuple[Bug, ...] = (
     Bug("a loop takes one iteration more", behind_a_pass("tuple-simplifier", _one_iteration_more),
         ("pass", "tuple-simplifier"), False, ("while",)),
     Bug("values that live at the same time lie in one place",
-        lambda: patch.object(scheduler, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
+        lambda: patch.object(plan_builder, "assign", _all_at_the_start), ("planner",), False, ("reduce",)),
     Bug("a loop's state is written back while it is still read",
-        lambda: patch.object(scheduler.ComputationScheduler, "write_back", _one_after_another), ("planner",), False,
+        lambda: patch.object(ComputationScheduler, "write_back", _one_after_another), ("planner",), False,
         ("while",), FLOATS, 800),
     Bug("a loop is written over an input that it reads elsewhere",
-        lambda: patch.object(scheduler.ComputationScheduler, "in_place", lambda *_: True), ("planner",), False,
+        lambda: patch.object(ComputationScheduler, "in_place", lambda *_: True), ("planner",), False,
         ("reverse",)),
-    Bug("two fused kernels run in the wrong order", lambda: patch.object(scheduler, "schedule", _last_two_exchanged),
-        ("fusion",), False, ("reduce",)),
+    Bug("two fused kernels run in the wrong order",
+        lambda: patch.object(computation_scheduler, "schedule", _last_two_exchanged), ("fusion",), False, ("reduce",)),
     Bug("the operands of subtract are exchanged", seen_by_emitters("subtract", _swapped), ("kernel", "subtract"), True,
         ("with_constant",)),
     Bug("the operands of divide are exchanged", seen_by_emitters("divide", _swapped), ("kernel", "divide"), True,

@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
-from ..scheduling.scheduler import Refusal
+from ..scheduling.plan_builder import Refusal
 from .commands import planned
 from .console import show, write_bytes
 from .graph_page import page

@@ -12,7 +12,8 @@ from ..ir.library_calls import Routine, batch, library_call, routine_name
 from ..ir.plan import Fusion, Kernel
 from ..passes.winograd_convolution import Decision
 from ..scheduling.merged_kernel import MergedLaunch
-from ..scheduling.scheduler import PlanningResult, Refusal
+from ..scheduling.plan_builder import Refusal
+from ..scheduling.scheduler import PlanningResult
 from ..scheduling.tiled_fusion import TilingDecision
 
 __all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]

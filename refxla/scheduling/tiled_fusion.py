@@ -105,12 +105,12 @@ class TilingSearch:
 
     def _seeds(self) -> list[Instruction]:
         """The values between a dot and what else can be in a tiled fusion, the largest first."""
-        kind = lambda n: self.groups[n].kind  # noqa: E731
+        kinds = [group.kind for group in self.groups]
         seeds = [
             v
             for v, made_by in self.maker.items()
-            if v.shape.is_array and v.shape.bytes >= LEAST_BYTES and kind(made_by) in KINDS
-            and any(kind(n) in KINDS and PRODUCTS & {kind(n), kind(made_by)} for n in self.readers.get(v, ()))
+            if v.shape.is_array and v.shape.bytes >= LEAST_BYTES and kinds[made_by] in KINDS
+            and any(kinds[n] in KINDS and PRODUCTS & {kinds[n], kinds[made_by]} for n in self.readers.get(v, ()))
         ]  # fmt: skip
         return sorted(seeds, key=lambda v: -v.shape.bytes)
 
@@ -159,7 +159,7 @@ class TilingSearch:
         heroes = {m for n in fused.groups for m in self.groups[n].heroes}
         members = {m for n in fused.groups for m in self.groups[n].members}
         outputs = {self.graph.node_of[i] for i in fused.body.results}
-        return FusionGroup("tile", *(tuple(sorted(nodes)) for nodes in (heroes, members, outputs)))
+        return FusionGroup("tile", tuple(sorted(heroes)), tuple(sorted(members)), tuple(sorted(outputs)))
 
     # -- one set of groups ---------------------------------------------------------------------------------------------
 
@@ -199,7 +199,8 @@ class TilingSearch:
 
     def _values(self, groups: frozenset[int]) -> tuple[list[Instruction], list[Instruction]]:
         """What these groups write that others read, and what only they read."""
-        written, between = [], []
+        written: list[Instruction] = []
+        between: list[Instruction] = []
         for n in sorted(groups):
             for m in self.groups[n].outputs:
                 for i in self.graph.instructions[m]:

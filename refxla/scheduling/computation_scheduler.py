@@ -1,0 +1,625 @@
+"""The steps of one computation that runs by itself: the entry, a loop's body or condition, a branch of a conditional.
+
+The instructions are grouped into fusions; each becomes kernels and a launch of each. Meanwhile every value gets a
+block of memory. Blocks are shared where a value may be updated in place: the state of a loop, the operand of a
+dynamic-update-slice or scatter that nobody reads later, an input of a loop kernel that is read only at the index that
+is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction
+from refxla_spec.types import S32, Shape
+
+from .._core.fusion import schedule
+from .._core.graph import Graph, NodeClass, Relation
+from ..analysis.cost_analysis import kernel_us
+from ..analysis.tiling_analysis import TileBody
+from ..analysis.while_loop_analysis import counter_of, covers, state_values, without_counting
+from ..ir import plan as p
+from ..ir.library_calls import batch, call_us, library_call, routine_name
+from ..passes import host_call_threading
+from ..progress import stage
+from .fusion_group import FusionGroup
+from .plan_builder import Block, PlanBuilder, Refusal, Steps
+from .tile_buffers import TileBuffers
+from .tiled_fusion import TiledFusion, TilingSearch
+
+TABLE = 1 << 16  # iterations of a loop up to which its counter is read from a table
+
+
+@dataclass
+class _Preheader:
+    """What is around the body of a loop: the steps before it, at `time` more of them can be done, and the blocks that
+    are the same in every iteration. `filled` are blocks that those steps fill for all of them."""
+
+    steps: Steps
+    time: int
+    kept: set[Block]
+    filled: list[Block] = field(default_factory=list)
+
+    def launches(self) -> list[p.Launch]:
+        """The launches among the steps."""
+        return [step for _, step in self.steps if isinstance(step, p.Launch)]
+
+
+class ComputationScheduler:
+    """One computation being planned: the blocks of its values, and who may still read them.
+
+    `owned` are the blocks given from outside that this computation may overwrite once their value is read for the last
+    time: the state of the loop whose body it is. `trip_count`: of the body of a tiled fusion, the number of tiles.
+    """
+
+    def __init__(
+        self,
+        builder: PlanBuilder,
+        computation: Computation,
+        values: dict[Instruction, Block],
+        owned: set[Block],
+        trip_count: int = 0,
+    ) -> None:
+        self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
+        self.graph = Graph(computation)
+        self.groups, unfused = schedule(self.graph, builder.costs, builder.fuse, builder.merging is not None)
+        self.read: dict[int, list[tuple[Instruction, bool]]] = {}  # what `operands` gave
+        self.roots = root_leaves(computation)
+        self.names = [self._name(n) for n in range(len(self.groups))]
+        self.overwritten = self._overwritten()
+        for edge in unfused:
+            producer = self.graph.instructions[edge.producer][0]
+            builder.refusals.append(Refusal(producer, self.names[edge.user], edge.reason, edge.apart, edge.fused))
+        self.aliases = self._aliases()
+        self.last_use = self._last_uses()
+        self.preheader: _Preheader | None = None  # of the body of a loop, or of a tiled fusion
+        self.trip_count = trip_count or 1
+        self.tiled: dict[int, TiledFusion] = {}  # by the number of their group
+        if builder.tiled and not trip_count:
+            self._tile()
+        self.steps: Steps = []
+        self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
+
+    def _tile(self) -> None:
+        """Make one of groups that are computed tile by tile."""
+        us = lambda n: kernel_us(self.fusion(n, self.groups[n]), self.builder.costs)  # noqa: E731
+        search = TilingSearch(self, self.builder.costs, self.builder.cores, us)
+        found = search.run()
+        self.builder.tiling_decisions += search.decisions
+        if found:
+            self.groups, self.names, self.tiled = search.joined(found)
+            self.aliases = self._aliases()
+            self.last_use = self._last_uses()
+
+    def _name(self, n: int) -> str:
+        group = self.groups[n]
+        first = self.graph.instructions[group.heroes[-1] if group.heroes else group.outputs[0]][0]
+        return first.name if group.kind == "control" else f"{group.kind}.{first.name}"
+
+    def _aliases(self) -> dict[Instruction, Instruction]:
+        """Values that are others: a reshape or copy alone in its group, and what a loop leaves as it was given."""
+        found: dict[Instruction, Instruction] = {}
+        for group in self.groups:
+            i, *elements = self.graph.instructions[group.outputs[0]]
+            alone = group.members == group.outputs and len(group.members) == 1
+            if group.kind == "loop" and alone and i.opcode in ("reshape", "copy"):
+                if not self.is_inline(i.operands[0]):
+                    found[i] = i.operands[0]
+            elif i.opcode == "while":
+                inside, roots = state_values(i.body), root_leaves(i.body)
+                kept = (e for e in elements if inside.get(e.index) is roots[e.index])
+                found.update({e: i.operands[0].operands[e.index] for e in kept})
+        return found
+
+    def _overwritten(self) -> dict[Instruction, set[int]]:
+        """By loop, the elements of its state whose values before it nobody reads."""
+        found = {}
+        for group in self.groups:
+            i = self.graph.instructions[group.outputs[0]][0]
+            counter = counter_of(i) if i.opcode == "while" else None
+            if counter is not None and 0 < counter.trip_count <= TABLE:
+                found[i] = {k for k in range(len(i.operands[0].operands)) if covers(i, counter, k)}
+        return found
+
+    def base(self, i: Instruction) -> Instruction:
+        while i in self.aliases:
+            i = self.aliases[i]
+        return i
+
+    def _last_uses(self) -> dict[Instruction, int]:
+        """For each value in memory the number of the last group that reads it; roots are read after all."""
+        last: dict[Instruction, int] = {}
+        for n, group in enumerate(self.groups):
+            for i in self.inputs(group):
+                last[self.base(i)] = n
+        for i in self.roots:
+            last[self.base(i)] = len(self.groups)
+        return last
+
+    def inputs(self, group: FusionGroup) -> list[Instruction]:
+        """The values a group reads from memory, in order of first use."""
+        inside = {i for m in group.members for i in self.graph.instructions[m]}
+        found: dict[Instruction, None] = {}
+        for m in group.members:
+            for leaf, in_memory in self.operands(m):
+                if leaf not in inside and (in_memory or not self.is_inline(leaf)):
+                    found[leaf] = None
+        return list(found)
+
+    def operands(self, node: int) -> list[tuple[Instruction, bool]]:
+        """The array values a node reads, and whether it must find them in memory."""
+        if node not in self.read:
+            self.read[node] = self._operands(node)
+        return self.read[node]
+
+    def _operands(self, node: int) -> list[tuple[Instruction, bool]]:
+        i, first = self.graph.instructions[node][0], self.graph.first[node]
+        values = [leaf for o in i.operands for leaf in (o.operands if o.opcode == "tuple" else (o,))]
+        unread = self.overwritten.get(i, ())
+        return [
+            (v, self.graph.relation[first + k] == Relation.R_MEMORY) for k, v in enumerate(values) if k not in unread
+        ]
+
+    def is_inline(self, i: Instruction) -> bool:
+        """Whether a value is written out wherever it is used (a scalar or splat constant, an iota)."""
+        return bool(self.graph.group[self.graph.node_of[i]] == NodeClass.N_INLINE)
+
+    # -- values and their blocks --------------------------------------------------------------------------------
+
+    def block_of(self, i: Instruction) -> Block:
+        """The block a value lies in; constants get theirs when first asked for."""
+        i = self.base(i)
+        if i not in self.values and i.opcode == "constant":
+            self.values[i] = self.builder.constant(i.name, i.literal)
+        return self.values[i]
+
+    def dies(self, i: Instruction, group: int) -> bool:
+        """Whether nobody reads a value after that group, and its memory is this computation's to use again."""
+        if self.base(i).opcode == "constant":  # it may have no block, if nobody reads it as it is
+            return False
+        return self.last_use[self.base(i)] <= group and self.block_of(i) in self.owned
+
+    def new_block(self, i: Instruction) -> Block:
+        if i in self.targets:
+            block = self.targets[i]
+        else:
+            block = self.builder.block(i.name, i.shape)
+            self.owned.add(block)
+        self.values[i] = block
+        return block
+
+    # -- the walk ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> Steps:
+        for n, group in enumerate(self.groups):
+            first = self.graph.instructions[group.outputs[0]][0]
+            if group.kind == "control":
+                control = {"while": self.loop, "conditional": self.branch, "custom-call": self.host_call}
+                control[first.opcode](n, first)
+            elif n in self.tiled:
+                self.tiled_fusion(self.names[n], self.tiled[n].body)
+            elif first in self.aliases or not self.is_read(group.outputs):
+                continue
+            elif group.kind == "library-call":
+                self.library_call(n, group)
+            else:
+                self.launch(n, group)
+        for i in self.roots:
+            self.values[i] = self.block_of(i)
+            self.builder.touch(self.values[i])
+        return self.steps
+
+    def is_read(self, nodes: Sequence[int]) -> bool:
+        """Whether anybody reads what a group writes."""
+        return any(self.base(i) in self.last_use for m in nodes for i in self.graph.instructions[m])
+
+    def launch(self, n: int, group: FusionGroup) -> None:
+        """A group's kernels, and the launch of each."""
+        fusion = self.fusion(n, group)
+        builder = self.builder
+        builder.fusions.append(fusion)
+        scratch: dict[str, Block] = {}
+        stage(f"kernel {len(builder.kernels) + 1}, {fusion.name}")
+        kernels = builder.emit(fusion)
+        arguments = [a for k in kernels for a in k.arguments]
+        updated = {a.instruction: a.updates for a in arguments if a.role == "output" and a.updates}
+        read = {self.base(_value(a)) for a in arguments if a.role == "input"}
+        for i in fusion.outputs:
+            source = updated.get(i)
+            self.values[i] = self.output(n, fusion, i, source, source is not None and self.base(source) in read)
+            if source is not None:
+                read.add(self.base(source))  # a second output that begins as the same value needs a copy
+        each_time: set[str] = set()  # scratch memory that is used anew in each iteration of the loop around
+        for kernel in kernels:
+            numbers = []
+            for a in kernel.arguments:
+                if a.role == "scratch":
+                    if a.scratch not in scratch:
+                        shape = Shape.array("u8", (a.bytes,))
+                        scratch[a.scratch] = builder.block(f"{fusion.name}.{a.scratch}", shape)
+                    block = scratch[a.scratch]
+                elif a.role == "workspace":
+                    block = builder.blocks[builder.workspace(kernel.name, a.bytes)]
+                else:
+                    block = self.block_of(_value(a))
+                numbers.append(builder.touch(block))
+            us = builder.us_of(fusion, kernel, last=kernel is kernels[-1])
+            builder.kernels.append(replace(kernel, us=us))
+            builder.tell(builder.kernels[-1], self.computation)
+            step = p.Launch(len(builder.kernels) - 1, tuple(numbers))
+            shared = {a.scratch for a in kernel.arguments if a.role == "scratch"}
+            preheader = None if kernel is kernels[-1] or shared & each_time else self.preheader
+            if preheader is not None and self.is_once(kernel):
+                preheader.steps.append((preheader.time, step))
+                preheader.filled += [scratch[name] for name in sorted(shared)]
+            else:
+                each_time |= shared
+                if kernel.items:
+                    self.steps.append((builder.time, step))
+            builder.time += 1
+
+    def library_call(self, n: int, group: FusionGroup) -> None:
+        """A call of a library. What several instructions show of it is written once and copied."""
+        builder = self.builder
+        fusion = self.fusion(n, group)
+        builder.fusions.append(fusion)
+        i = fusion.hero
+        assert i is not None
+        call, items = library_call(i), batch(i)
+        assert call is not None  # or it were no group of that kind
+        results: list[int | None] = [None] * call.results
+        again: list[tuple[Block, Block]] = []
+        for o in fusion.outputs:
+            k = o.index if i.shape.is_tuple else 0
+            block = self.new_block(o)
+            written = results[k]
+            if written is None:
+                results[k] = builder.touch(block)
+            else:
+                again.append((builder.blocks[written], block))
+        operands = tuple(builder.touch(self.block_of(o)) for o in i.operands)
+        shapes = [o.shape for o in i.operands] + list(i.shape.elements if i.shape.is_tuple else (i.shape,))
+        each = [s.bytes // items for s in shapes]
+        each += [S32.bytes] * (len(operands) + call.results - len(each))
+        name, us = routine_name(i, call), call_us(call)
+        step = p.LibraryCall(name, call.sizes, call.flags, items, operands, tuple(results), tuple(each), us)
+        self.steps.append((builder.time, step))
+        builder.time += 1
+        for source, target in again:
+            builder.copy(self.steps, source, target)
+
+    def is_once(self, kernel: p.Kernel) -> bool:
+        """Whether a stage makes the same of the same in every iteration of the loop around."""
+        return all(a.role == "scratch" or (a.role == "input" and self.is_kept(_value(a))) for a in kernel.arguments)
+
+    def is_kept(self, i: Instruction) -> bool:
+        """Whether a value is the same in every iteration of the loop whose body this is."""
+        if self.preheader is None:
+            return False
+        if self.base(i).opcode == "constant":
+            return True
+        block = self.block_of(i)
+        return block in self.preheader.kept or block.space == p.CONSTANT
+
+    def fusion(self, n: int, group: FusionGroup) -> p.Fusion:
+        inside: dict[Instruction, None] = {}
+        for m in group.members:
+            for o, in_memory in self.operands(m):
+                if self.is_inline(o) and not in_memory:
+                    inside.update(dict.fromkeys(_with_operands(o)))
+            inside.update(dict.fromkeys(self.graph.instructions[m]))
+        written = []
+        for m in group.outputs:
+            for i in self.graph.instructions[m]:
+                if i.shape.is_array and i in self.last_use:
+                    written.append(i)
+        hero = self.graph.instructions[group.heroes[0]][0] if group.heroes else None
+        if hero is not None and group.kind == "scatter" and hero.shape.is_tuple:
+            # it updates all its operands, also where a result is not read
+            found = {i.index: i for i in written}
+            for k, shape in enumerate(hero.shape.elements):
+                if k not in found:
+                    found[k] = Instruction(f"{hero.name}.{k}", "get-tuple-element", shape, [hero], {"index": k})
+                    inside[found[k]] = None
+            written = list(found.values())
+        inputs = tuple(dict.fromkeys(self.inputs(group)))
+        kept = tuple(i for i in inputs if self.is_kept(i))
+        return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
+
+    def in_place(self, group: FusionGroup, value: Instruction) -> bool:
+        """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
+        names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
+        return all(self.graph.node_of[i] in group.pointwise_inputs for i in names)
+
+    def output(
+        self, n: int, fusion: p.Fusion, i: Instruction, updated: Instruction | None = None, read_too: bool = False
+    ) -> Block:
+        """The block an output is written to: a new one, or one that may be overwritten.
+
+        `updated` is the value that is to lie there already, which the kernel also reads elsewhere if `read_too`.
+        """
+        if updated is not None:
+            source = self.block_of(updated)
+            if self.dies(updated, n) and not read_too and i not in self.targets:
+                return source
+            target = self.new_block(i)
+            if source is not target:
+                self.builder.copy(self.steps, source, target)
+            return target
+        if i in self.targets or len(fusion.outputs) > 1:
+            return self.new_block(i)
+        for candidate in fusion.inputs:
+            if self.dies(candidate, n):
+                block, alike = self.block_of(candidate), candidate.shape.element_type is i.shape.element_type
+                if alike and block.bytes == i.shape.bytes and self.in_place(self.groups[n], candidate):
+                    return block
+        return self.new_block(i)
+
+    def tiled_fusion(self, name: str, body: TileBody) -> None:
+        """A tiled fusion: one launch that does the steps of a tile for one tile after the other.
+
+        What is the same for every tile, such as the panels of weights, is computed before; what is the same along the
+        last axis, such as the panels of the keys of one head, once for each position of the other axes.
+        """
+        builder = self.builder
+        assert builder.merging is not None  # or nothing is tiled
+        results = [self.new_block(i) for i in body.results]
+        begin, known = builder.time, len(builder.blocks)
+        builder.time += 1
+        tile = TileBuffers(builder)
+        values: dict[Instruction, Block] = {}
+        bases: list[Block] = []
+        for parameter, view in zip(body.computation.parameters, body.views, strict=True):
+            if view.value is not None:
+                bases.append(self.block_of(view.value))
+            else:
+                bases.append(builder.constant(f"{name}.starts", body.axes[view.table].starts()))
+            values[parameter] = tile.part(view, bases[-1], parameter.shape)
+        inner = ComputationScheduler(builder, body.computation, values, set(), prod(a.count for a in body.axes))
+        preheader = inner.preheader = _Preheader([], builder.time - 1, tile.shared)
+        targets = [tile.part(v, b, i.shape) for v, b, i in zip(body.written, results, inner.roots, strict=True)]
+        inner.aim_fresh(targets)
+        steps = inner.run()
+        for leaf, target in zip(inner.roots, targets, strict=True):
+            builder.copy(steps, inner.block_of(leaf), target)
+        # A stage that reads no part of anything is the same for every tile.
+        first = [s for s in preheader.launches() if not tile.has_part(s)]
+        once = [s for s in preheader.launches() if tile.has_part(s)]
+        self.steps += [(begin, step) for step in first]
+        for block in preheader.filled:
+            block.start, block.end = begin, builder.time
+        outside = {b for s in first for b in s.buffers}
+        own = [b for b in builder.blocks[known:] if b.space == p.ARENA and builder.number[b] not in outside]
+        tile_buffer = tile.assign(name, own)
+        step = builder.merging.tiled(body.axes, tile.sub_buffers, once, [s for _, s in steps])
+        for block in builder.blocks[:known]:
+            if block.end >= begin:
+                block.end = builder.time
+        for block in (*bases, *results, *tile_buffer):
+            builder.touch(block)
+        self.steps.append((begin, step))
+        builder.time += 1
+
+    def loop(self, n: int, i: Instruction) -> None:
+        """A while: its state lives in blocks that the body reads and writes anew."""
+        builder = self.builder
+        counter = counter_of(i)
+        tabled = counter if counter is not None and counter.trip_count <= TABLE else None
+        body = i.body if tabled is None else without_counting(i.body, tabled)
+        init = i.operands[0].operands
+        inside = state_values(body)
+        roots = root_leaves(body)
+        state: list[Block] = []
+        owned: set[Block] = set()
+        unread = self.overwritten.get(i, ())
+        given = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
+        for k, value in enumerate(init):
+            source = given[k]
+            if tabled is not None and k == tabled.index:
+                state.append(builder.block(f"{i.name}.{k}", value.shape))
+                continue
+            if source is None:  # every iteration writes its part
+                state.append(builder.block(f"{i.name}.{k}", value.shape))
+                owned.add(state[-1])
+                continue
+            if inside.get(k) is roots[k]:  # the same in every iteration
+                state.append(source)
+                continue
+            if self.dies(value, n) and given.count(source) == 1:
+                block = source
+            else:
+                block = builder.block(f"{i.name}.{k}", value.shape)
+                builder.copy(self.steps, source, block)
+            owned.add(block)
+            state.append(block)
+        same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
+        around = _Preheader(self.steps, builder.time, same)
+        builder.time += 1
+        begin = builder.time
+        known = len(builder.blocks)
+        if counter is None:
+            test = ComputationScheduler(builder, i.condition, _bind(i.condition, state), set())
+            test_steps = builder.merge(test.run())
+            predicate = builder.touch(test.block_of(test.roots[0]))
+            builder.time += 1
+        iteration = ComputationScheduler(builder, body, _bind(body, state), owned)
+        iteration.aim(state)
+        iteration.preheader = around
+        timed = iteration.run()
+        self.write_back(iteration, timed, state)
+        body_steps = builder.merge(timed)
+        for block in builder.blocks[:known]:
+            if block.end >= begin or block in owned:
+                block.end = builder.time
+        for block in state:
+            builder.touch(block)
+        if counter is None:  # a launch of many iterations ends behind a body; whether another follows is read then
+            builder.touch(test.block_of(test.roots[0]))
+        for block in around.filled:
+            block.start, block.end = around.time, builder.time
+        merging, before = builder.merging, len(builder.blocks)
+        steps: tuple[p.Step, ...]
+        if counter is None:
+            steps = (p.Loop(test_steps, predicate, body_steps),)
+            if merging is not None:
+                steps = merging.while_loop(test_steps, predicate, body_steps)
+        else:
+            numbers: tuple[int | None, int | None] = (None, None)
+            if tabled is not None:
+                variable = state[tabled.index]
+                table = builder.constant(f"{i.name}.iterations", tabled.values(_dtype(variable.shape)))
+                numbers = builder.number[variable], builder.number[table]
+            steps = (p.Repeat(counter.trip_count, body_steps, *numbers),)
+            if merging is not None:
+                steps = merging.counted_loop(counter.trip_count, body_steps, *numbers)
+        self.add(begin, steps, before)
+        builder.time += 1
+        for k, block in enumerate(state):
+            self.owned |= {block} if block in owned else set()
+            if tabled is not None and k == tabled.index:
+                last = tabled.values(_dtype(block.shape))[-1]
+                block = builder.constant(f"{i.name}.{k}.last", last)
+            for gte in self.elements(i, k):
+                self.values[gte] = block
+
+    def add(self, time: int, steps: Sequence[p.Step], blocks: int) -> None:
+        """Add steps that begin at a time, as do the blocks that were made for them: those behind the first `blocks`."""
+        for block in self.builder.blocks[blocks:]:
+            block.start = min(block.start, time)
+        self.steps += [(time, step) for step in steps]
+
+    def elements(self, i: Instruction, k: int) -> list[Instruction]:
+        """The get-tuple-element of index k, if anybody reads it."""
+        return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
+
+    def aim(self, state: Sequence[Block]) -> None:
+        """Let a loop's body write its results into the state, where no later kernel reads the old value."""
+        inside = state_values(self.computation)
+        outputs = ((i, n) for n, g in enumerate(self.groups) for m in g.outputs for i in self.graph.instructions[m])
+        makers = {i: n for i, n in outputs if i not in self.aliases}
+        bases = [self.base(root) for root in self.roots]
+        for k, made in enumerate(bases):
+            old = inside.get(k)
+            if made in self.targets or made not in makers or bases.count(made) > 1:
+                continue
+            n = makers[made]
+            if self.groups[n].kind in ("control", "update", "scatter") or made.shape.bytes != state[k].bytes:
+                continue
+            aligned = old is not None and len(self.groups[n].outputs) == 1 and self.in_place(self.groups[n], old)
+            last = -1 if old is None else self.last_use.get(old, -1)
+            if last < n or (last == n and aligned):
+                self.targets[made] = state[k]
+                self.owned.discard(state[k])
+
+    def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[Block]) -> None:
+        """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
+        builder = self.builder
+        made = [iteration.block_of(r) for r in iteration.roots]
+        moves = [(source, target) for source, target in zip(made, state, strict=True) if source is not target]
+        safe = []
+        for source, target in moves:
+            if source in state and any(target is not source and t is source for _, t in moves):
+                between = builder.block(f"{target.name}.next", target.shape)
+                builder.copy(steps, source, between)
+                source = between
+            safe.append((source, target))
+        for source, target in safe:
+            builder.copy(steps, source, target)
+
+    def branch(self, n: int, i: Instruction) -> None:
+        """A conditional: each branch writes the same blocks."""
+        builder = self.builder
+        index = builder.touch(self.block_of(i.operands[0]))
+        results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
+        begin, known = builder.time, len(builder.blocks)
+        builder.time += 1
+        branches = []
+        for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
+            frame = ComputationScheduler(
+                builder, called, _bind(called, [self.block_of(o) for o in operand.operands]), set()
+            )
+            frame.aim_fresh(results)
+            steps = frame.run()
+            for leaf, target in zip(frame.roots, results, strict=True):
+                builder.copy(steps, frame.block_of(leaf), target)
+            branches.append(builder.merge(steps))
+        for block in builder.blocks[:known]:
+            if block.end >= begin:
+                block.end = builder.time
+        for block in results:
+            builder.touch(block)
+        self.owned.update(results)
+        merging, before = builder.merging, len(builder.blocks)
+        if merging is None:
+            self.add(begin, [p.Branch(index, tuple(branches))], before)
+        else:
+            of_pred = i.operands[0].shape.element_type.kind == "pred"
+            self.add(begin, merging.branch(index, of_pred, branches), before)
+        builder.time += 1
+        for k, block in enumerate(results):
+            for gte in self.elements(i, k):
+                self.values[gte] = block
+
+    def host_call(self, n: int, i: Instruction) -> None:
+        """A function of the host: it reads memory, and fills other memory."""
+        builder = self.builder
+        results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
+        operands = [builder.touch(self.block_of(o)) for o in i.operands]
+        filled = [builder.touch(block) for block in results]
+        if i.custom_call_has_side_effect:  # the state is an order, and no value that the function knows
+            operands, filled = operands[:-1], filled[:-1]
+        step = p.HostCall(host_call_threading.key_of(i), tuple(operands), tuple(filled))
+        self.steps.append((builder.time, step))
+        builder.time += 1
+        self.owned.update(results)
+        for k, block in enumerate(results):
+            for gte in self.elements(i, k):
+                self.values[gte] = block
+
+    def aim_fresh(self, results: Sequence[Block]) -> None:
+        """Let a branch's kernels write the results' blocks."""
+        made_here = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
+                     for i in self.graph.instructions[m]}  # fmt: skip
+        for root, block in zip(self.roots, results, strict=True):
+            made = self.base(root)
+            if made in made_here and made not in self.targets and made.shape.bytes == block.bytes:
+                self.targets[made] = block
+
+
+def root_leaves(computation: Computation) -> list[Instruction]:
+    """The array values a computation returns."""
+    root = computation.root
+    return list(root.operands) if root.opcode == "tuple" else [root]
+
+
+def branch_computations(i: Instruction) -> tuple[Computation, ...]:
+    """The computations of a conditional, in the order of its operands."""
+    if "true_computation" in i.attributes:
+        return (i.true_computation, i.false_computation)
+    return tuple(i.branch_computations)
+
+
+def _value(a: p.Argument) -> Instruction:
+    """The value that an input or output is."""
+    assert a.instruction is not None
+    return a.instruction
+
+
+def _dtype(shape: Shape) -> np.dtype[Any]:
+    """The type of an array's elements for NumPy."""
+    dtype = shape.element_type.dtype
+    assert dtype is not None
+    return dtype
+
+
+def _bind(computation: Computation, blocks: Sequence[Block]) -> dict[Instruction, Block]:
+    return {i: blocks[k] for k, i in state_values(computation).items()}
+
+
+def _with_operands(i: Instruction) -> list[Instruction]:
+    """An inline value with what it is made of: a broadcast constant with its constant."""
+    return [x for o in i.operands for x in _with_operands(o)] + [i]

@@ -1,0 +1,180 @@
+"""A plan while it is made: its blocks of memory, its kernels and constants, and the time at which its steps run.
+
+All computations of a program share one PlanBuilder. Its clock, `time`, advances by one at each step, and every block
+has the times between which it is needed; once all steps are planned, `finish` gives each block of the arena its offset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, Module
+from refxla_spec.types import Shape
+
+from .._core.buffer_offsets import assign
+from ..analysis.cost_analysis import Costs, kernel_us
+from ..ir import plan as p
+from .launch_merging import LaunchMerger
+from .tiled_fusion import TilingDecision
+
+ALIGNMENT = 64
+Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
+Steps = list[tuple[int, p.Step]]  # each with its time
+
+
+@dataclass(eq=False)
+class Block:
+    """A piece of memory: where it lies, and the first and last step at which it is needed."""
+
+    name: str
+    shape: Shape
+    bytes: int
+    space: str = p.ARENA
+    index: int = 0
+    offset: int = 0
+    start: int = 0
+    end: int = -1
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An edge that was not fused: who makes the value, which kernel reads it, why, and what the cost model said
+    (ns)."""
+
+    producer: Instruction
+    user: str
+    reason: str
+    apart: float
+    fused: float
+
+
+class PlanBuilder:
+    """See the module; the arguments are those of scheduler.make_plan."""
+
+    def __init__(
+        self,
+        module: Module,
+        emit: Emit,
+        costs: Costs,
+        fuse: bool,
+        launch_merging_cores: int,
+        persistent: bool,
+        on_kernel: Callable[[p.Kernel], object] | None,
+        tiled_fusion: bool,
+    ) -> None:
+        self.module, self.emit, self.costs, self.fuse, self.on_kernel = module, emit, costs, fuse, on_kernel
+        self.time = 0
+        self.blocks: list[Block] = []
+        self.number: dict[Block, int] = {}
+        self.kernels: list[p.Kernel] = []
+        self.fusions: list[p.Fusion] = []
+        self.refusals: list[Refusal] = []
+        self.constants: dict[tuple[str, tuple[int, ...], bytes], Block] = {}
+        self.constant_values: list[tuple[int, np.ndarray]] = []
+        self.constant_bytes = self.workspace_bytes = 0
+        self.merging: LaunchMerger | None = None
+        if launch_merging_cores:
+            size = lambda b: self.blocks[b].bytes  # noqa: E731
+            workspace = partial(self.workspace, "barrier") if persistent else None
+            self.merging = LaunchMerger(
+                self.kernels, size, self.live, costs, launch_merging_cores, self.scratch, self.zeros, workspace
+            )
+        self.cores = launch_merging_cores
+        self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
+        self.tiling_decisions: list[TilingDecision] = []
+
+    def block(self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None) -> Block:
+        made = Block(name, shape, shape.bytes if bytes is None else bytes, space, index)
+        made.start = self.time
+        self.number[made] = len(self.blocks)
+        self.blocks.append(made)
+        return made
+
+    def constant(self, name: str, value: np.ndarray) -> Block:
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        key = (str(array.dtype), array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8)).digest())
+        if key not in self.constants:
+            made = self.block(name, Shape.of(array), p.CONSTANT)
+            made.offset = self.constant_bytes
+            self.constant_values.append((made.offset, array))
+            self.constant_bytes += _aligned(made.bytes)
+            self.constants[key] = made
+        return self.constants[key]
+
+    def workspace(self, name: str, bytes: int) -> int:
+        """The number of a new block of memory that is zeroed once."""
+        block = self.block(f"{name}.workspace", Shape.array("u8", (bytes,)), p.WORKSPACE)
+        block.offset = self.workspace_bytes
+        self.workspace_bytes += _aligned(bytes)
+        return self.number[block]
+
+    def scratch(self, name: str, element_type: str, count: int) -> int:
+        """The number of a new block of so many elements, which the step being planned uses."""
+        return self.touch(self.block(name, Shape.array(element_type, (count,))))
+
+    def zeros(self, count: int) -> int:
+        """The number of a constant of zeros of type s64."""
+        return self.touch(self.constant("zeros", np.zeros(count, np.int64)))
+
+    def touch(self, block: Block) -> int:
+        """Note that the step being planned uses the block; returns its number."""
+        block.end = max(block.end, self.time)
+        return self.number[block]
+
+    def live(self, number: int, time: int) -> None:
+        """Note that the step of that time uses a block, though it was planned for a later one."""
+        self.blocks[number].start = min(self.blocks[number].start, time)
+
+    def copy(self, steps: Steps, source: Block, target: Block) -> None:
+        if source is not target and source.bytes:
+            steps.append((self.time, p.Copy(self.touch(source), self.touch(target))))
+            self.time += 1
+
+    def merge(self, steps: Steps) -> tuple[p.Step, ...]:
+        """The steps of a computation, with small launches made one."""
+        return tuple(s for _, s in steps) if self.merging is None else self.merging.run(steps)
+
+    def us_of(self, fusion: p.Fusion, kernel: p.Kernel, last: bool) -> float:
+        """The microseconds that a kernel takes on one core; the last of a fusion does the work, others move values."""
+        if last:
+            return kernel_us(fusion, self.costs)
+        moved = sum(a.instruction.shape.bytes if a.instruction is not None else a.bytes for a in kernel.arguments)
+        return moved * self.costs.byte / 1e3
+
+    def tell(self, kernel: p.Kernel, computation: Computation) -> None:
+        """Give away a kernel that no other launch will take."""
+        if self.on_kernel is not None and kernel.items and computation is self.module.entry:
+            if self.merging is None or self.merging.stands_alone(kernel):
+                self.on_kernel(kernel)
+
+    def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction], single: bool) -> p.Plan:
+        arena = [b for b in self.blocks if b.space == p.ARENA]
+        columns = ([b.start for b in arena], [b.end for b in arena], [b.bytes for b in arena])
+        offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
+        for b, offset in zip(arena, offsets, strict=True):
+            b.offset = int(offset)
+        renumbered, kernels = p.renumbered(tuple(steps), self.kernels)
+        all_buffers = [p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks]
+        buffers, final = p.without_tiles(all_buffers, renumbered)
+        return p.Plan(
+            self.module.name,
+            kernels,
+            buffers,
+            final,
+            tuple(i.shape for i in self.module.entry.parameters),
+            tuple(i.shape for i in results),
+            tuple(self.constant_values),
+            self.constant_bytes,
+            int(total),
+            self.workspace_bytes,
+            single,
+            tuple(self.fusions),
+        )
+
+
+def _aligned(size: int) -> int:
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
