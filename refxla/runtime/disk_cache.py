@@ -64,6 +64,10 @@ class Cache:
             os.utime(path)
         return content
 
+    def has(self, key: str) -> bool:
+        """Whether there is an entry, which may turn out to be broken."""
+        return os.path.exists(self._path(key))
+
     def put(self, key: str, content: bytes) -> bool:
         """Store a content. Whether that worked."""
         path = self._path(key)

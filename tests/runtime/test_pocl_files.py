@@ -13,8 +13,8 @@ from refxla.codegen.opencl_program import program
 from refxla.runtime import disk_cache, opencl_compiler
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
-from refxla.runtime.opencl_compiler import program_key
-from refxla.runtime.pocl import kernels, program_build, program_files
+from refxla.runtime.pocl import built_parts, kernels, program_files
+from refxla.runtime.pocl.compile_workers import Parts
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,12 @@ def cache_of_this_test(monkeypatch, tmp_path, device):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The sources that were compiled."""
+    """The sources that were compiled, by this process or another."""
     sources = []
+    put = Parts.put
+    monkeypatch.setattr(Parts, "put", lambda self, part: sources.append(part.source) or put(self, part))
     real = opencl_compiler.compile_source
-    for module in (kernels, program_build):
+    for module in (kernels, built_parts):
         monkeypatch.setattr(module, "compile_source", lambda *a, **k: sources.append(a[2]) or real(*a, **k))
     return sources
 
@@ -57,34 +59,61 @@ def test_programs_that_were_kept_do_not_mix(maker, device, compiled):
     assert not compiled
 
 
-def test_what_another_program_compiled_before_is_kept_too(maker, device, compiled):
+def test_what_another_program_compiled_before_is_opened(maker, device, compiled):
     one, two = (two_steps(type(maker)(), device, "13.0", summand) for summand in ("0.5", "1.5"))
-    assert one[1].parts[0] == two[1].parts[0]
-    assert (value(one, device), value(two, device)) == (13.5, 14.5)
-    packed = program_files.pack(pocl_directory(), two[1].parts)
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        kernels = {name.split("/")[2] for name in archive.namelist() if name.endswith(".so")}
-    assert kernels == {name for name, _ in two[1].entries}
-    assert program_files.pack(pocl_directory(), ()) is None
+    assert one[1].parts[0] == two[1].parts[0] and one[1].parts[1] != two[1].parts[1]
+    assert value(one, device) == 13.5 and set(compiled) == {part.source for part in one[1].parts}
+    compiled.clear()
+    assert value(two, device) == 14.5 and set(compiled) == {two[1].parts[1].source}
+
+
+def test_a_part_is_packed_with_all_its_kernels(maker, device):
+    (part, _) = two_steps(maker, device, "14.0", "0.5")[1].parts
+    directory = program_files.Directory(pocl_directory())
+    assert program_files.pack(directory, part) is None
+    assert program_files.pack(directory, dataclasses.replace(part, functions=())) is None
+    kernels.compiled(device, device.runner, part)
+    with zipfile.ZipFile(io.BytesIO(program_files.pack(directory, part))) as archive:
+        kernel_of = {name.split("/")[2] for name in archive.namelist() if name.endswith(".so")}
+        assert kernel_of == set(part.functions) and any(n.endswith("/program.bc") for n in archive.namelist())
+    more = dataclasses.replace(part, functions=(*part.functions, "refxla_1_that_was_not_launched"))
+    assert program_files.pack(directory, more) is None
+
+
+def test_programs_are_found_that_came_after_others(tmp_path):
+    directory = program_files.Directory(tmp_path / "pocl")
+    assert directory.program("refxla_0_a") is None
+    for name in "abc":
+        program = tmp_path / "pocl" / "DI" / f"GEST{name}"
+        program.mkdir(parents=True)
+        assert directory.program(f"refxla_0_{name}") is None  # it is being compiled
+        (program / f"refxla_0_{name}").mkdir()
+        assert directory.program(f"refxla_0_{name}") == program
 
 
 def test_other_versions_find_the_files_where_they_were(maker, device, tmp_path):
     one = two_steps(maker, device, "15.0", "0.5")
     assert value(one, device) == 15.5
-    packed = program_files.pack(pocl_directory(), one[1].parts)
+    part = one[1].parts[0]
+    packed = disk_cache.cache().get(built_parts.key(device, part))
     other = dataclasses.replace(device, driver="OpenCL 3.0 PoCL 6.0")
-    made = program_files.restore(packed, tmp_path / "pocl", other, device.small, one[1].parts, "")
-    assert made == [None, None]
+    assert program_files.restore(packed, tmp_path / "pocl", other, device.small, part) is None
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         found = {p.relative_to(tmp_path / "pocl").as_posix() for p in (tmp_path / "pocl").rglob("*") if p.is_file()}
         assert found == set(archive.namelist())
+
+
+def test_parts_that_differ_in_their_largest_launch_are_kept_apart(maker, device):
+    part = two_steps(maker, device, "17.0", "0.5")[1].parts[0]
+    large = dataclasses.replace(part, items=1 << 20)
+    assert built_parts.key(device, part) != built_parts.key(device, large)
 
 
 def test_bitcode_that_is_not_taken_is_compiled_anew(maker, device, compiled):
     one = two_steps(maker, device, "16.0", "0.5")
     assert value(one, device) == 16.5
     store = disk_cache.cache()
-    name = program_key([p.source for p in one[1].parts], device.build_options, device.small)
+    name = built_parts.key(device, one[1].parts[0])
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(store.get(name))) as archive, zipfile.ZipFile(out, "w") as changed:
         for member in archive.namelist():

@@ -17,7 +17,7 @@ from typing import Any
 from ...codegen.opencl_program import Part
 from ...progress import stage
 from ..devices import Device
-from . import builtins_library, platform
+from . import built_parts, builtins_library, platform
 from .compile_workers import HELPERS, Helper, Parts, libraries
 from .kernels import compiled
 
@@ -43,7 +43,8 @@ class Ahead:
             self._paths = (paths[0], self._pocl(paths[1]))
             self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = Parts()
-        self._put: set[str] = set()
+        self._seen: set[str] = set()  # the sources of parts that were taken
+        self._asked: set[str] = set()  # and of those that helpers are to compile
         self._helpers: list[Helper] = []
 
     def __enter__(self) -> Ahead:
@@ -58,19 +59,19 @@ class Ahead:
 
     def take(self, part: Part) -> None:
         """A part that is ready to be compiled."""
-        if part.source not in self._put:
-            self._put.add(part.source)
-            self._parts.put(part)
-            self._start(len(self._put))
+        if part.source not in self._seen:
+            self._seen.add(part.source)
+            if not built_parts.is_kept(self.device, part):
+                self._put(part)
 
     def finish(self, parts: Sequence[Part]) -> list[Any]:
-        """The pyopencl programs of all parts of the program, each built and its kernels compiled.
+        """The pyopencl programs of these parts of the program, each built and its kernels compiled, and kept on disk.
 
         What the helpers have done is opened here while they work; what they have not, this process compiles. Raises
         DeviceError with the compiler's log.
         """
-        for part in parts:
-            self.take(part)
+        for part in {p.source: p for p in parts if p.source not in self._asked}.values():
+            self._put(part)
         self._parts.close()
         made: dict[str, Any] = {}
         moved = time.monotonic()
@@ -78,20 +79,36 @@ class Ahead:
             stage(f"{len(self._parts.done)} of {len(parts)} parts of the OpenCL C compiled")
             ready = [p for p in parts if p.source in self._parts.done and p.source not in made]
             for part in ready:
-                made[part.source] = compiled(self.device, self.raw, part)
+                made[part.source] = self._built(part)
             busy[0].wait(_LOOK_S)
             if ready or any([h.moves() for h in busy]):
                 moved = time.monotonic()
             elif time.monotonic() > moved + _PATIENCE_S:
                 break
         self.end()
-        return [made.get(p.source) or compiled(self.device, self.raw, p) for p in parts]
+        return [made.get(p.source) or self._built(p) for p in parts]
 
     def end(self) -> None:
         """Let the helpers go; those that are at work are ended."""
         self._parts.drop()
         while self._helpers:
             HELPERS.give_back(self._helpers.pop())
+
+    def _put(self, part: Part) -> None:
+        """Have a part compiled by a helper."""
+        self._asked.add(part.source)
+        self._parts.put(part)
+        self._start(len(self._asked))
+
+    def _built(self, part: Part) -> Any:
+        """A part as a helper compiled it, or else compiled by this process."""
+        if part.source in self._parts.done:
+            program = built_parts.compiled_beside(self.device, part)
+            if program is not None:
+                return program
+        program = compiled(self.device, self.raw, part)
+        built_parts.keep(self.device, part)
+        return program
 
     def _start(self, count: int) -> None:
         """Have so many helpers at work, as far as they are allowed and can be started."""

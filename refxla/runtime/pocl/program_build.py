@@ -2,7 +2,7 @@
 
 PoCL gives its compiled program as bytes, but compiles each kernel a second time to make them general; what it compiles
 for launching lies in files in its own directory, so those files are kept: the next process puts them back, and neither
-compiles nor links anything (program_files.py).
+compiles nor links anything (built_parts.py, program_files.py).
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from typing import Any
 from refxla_spec.errors import DeviceError
 
 from ...codegen.opencl_program import Part
-from .. import disk_cache
 from ..devices import Device
-from ..opencl_compiler import compile_source, program_key
-from . import platform, program_files
-from .kernels import finish
+from . import built_parts, platform
 from .parallel_build import Ahead
 
 _lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
@@ -30,39 +27,16 @@ _ROOM = 16 << 20  # more than any program was seen to take
 def build(device: Device, parts: Sequence[Part], ahead: Ahead | None = None) -> list[Any]:
     """The pyopencl programs of the parts of a program, built for a device's `runner`; `ahead` is what began to compile
     the program when its first parts were made. Raises DeviceError with the compiler's log."""
-    raw, store = device.runner, disk_cache.cache()
-    name = program_key([part.source for part in parts], device.build_options, raw)
     directory = platform.directory()
     with _lock:
-        kept = None
         if directory is not None:
             _room(directory)
-            kept = store.get(name)
-        built = None if kept is None or directory is None else _restored(device, raw, parts, kept, directory)
-        if built is None:
+        found = {part.source: built_parts.kept(device, part) for part in parts}
+        left = [part for part in parts if found[part.source] is None]
+        if left:
             with ahead or Ahead(device) as work:
-                built = work.finish(parts)
-            packed = None if directory is None else program_files.pack(directory, parts)
-            if packed is not None:
-                store.put(name, packed)
-    return built
-
-
-def _restored(device: Device, raw: Any, parts: Sequence[Part], kept: bytes, directory: Path) -> list[Any] | None:
-    """The same for all parts of a program, from what was kept of it; None if PoCL does not take that."""
-    import pyopencl as cl
-
-    options = device.build_options
-    try:
-        found = program_files.restore(kept, directory, device, raw, parts, options)
-    except cl.Error:
-        return None
-    built = [
-        compile_source(device.context, raw, part.source, options) if program is None else program
-        for program, part in zip(found, parts, strict=True)
-    ]
-    finish(device, raw, zip(built, parts, strict=True))
-    return built
+                found.update(zip((part.source for part in left), work.finish(left), strict=True))
+    return [found[part.source] for part in parts]
 
 
 def _room(directory: Path) -> None:

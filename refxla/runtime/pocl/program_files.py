@@ -1,4 +1,4 @@
-"""What PoCL makes of a program, as bytes to keep, and back.
+"""What PoCL makes of a part of a program, as bytes to keep, and back.
 
 PoCL has a directory for each program: its bitcode, and a library for each kernel that was launched. Kept are these
 files. PoCL 3 takes the bitcode as a program's binary, past clang, whose reading of its own headers alone takes most of
@@ -8,10 +8,10 @@ are alike (codegen/opencl_program.py). Other versions find the files where they 
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import zipfile
-from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,53 +21,88 @@ from ..devices import Device
 _BITCODE = "program.bc"
 
 
-def pack(directory: Path, parts: Sequence[Part]) -> bytes | None:
-    """The files that PoCL made of these parts in its directory; None if there are none."""
-    kernels = {function for part in parts for function in part.functions}
+class Directory:
+    """PoCL's directory, whose programs are found by their kernels.
+
+    The directory of a program is named after a digest, which PoCL alone computes: DI/GEST. A process that compiles many
+    programs would list all of them for each, so those are listed that changed since they were listed last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._listed: dict[str, int] = {}  # for the first part of the digest, the time of its directory
+        self._programs: dict[str, Path] = {}  # by the name of a kernel
+
+    def program(self, kernel: str) -> Path | None:
+        """The directory of the program that has a kernel which was launched; None if there is none."""
+        if kernel not in self._programs:
+            self._list()
+        if kernel not in self._programs:  # a file system may tell the time in steps of hundredths of a second
+            self._listed.clear()
+            self._list()
+        return self._programs.get(kernel)
+
+    def _list(self) -> None:
+        with contextlib.suppress(OSError), os.scandir(self.path) as firsts:
+            for first in firsts:
+                if len(first.name) == 2 and first.is_dir():
+                    changed = first.stat().st_mtime_ns
+                    if self._listed.get(first.name) != changed and all([self._enter(p) for p in _children(first.path)]):
+                        self._listed[first.name] = changed
+
+    def _enter(self, program: os.DirEntry[str]) -> bool:
+        """Note the kernels of a program. Whether it has any yet."""
+        kernels = [entry.name for entry in _children(program.path) if entry.is_dir()]
+        self._programs.update(dict.fromkeys(kernels, Path(program.path)))
+        return bool(kernels)
+
+
+def _children(path: str) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        return list(entries)
+    return []
+
+
+def pack(directory: Directory, part: Part) -> bytes | None:
+    """The files that PoCL made of a part in its directory; None if it has not made all of its kernels."""
+    program = directory.program(part.functions[0]) if part.functions else None
+    if program is None:
+        return None
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for library in sorted(directory.glob("??/*/*/*/*.so")):
-            kernel = library.parents[1]
-            if kernel.name in kernels:
-                beside = (p for p in sorted(kernel.parent.iterdir()) if p.is_file() and p.suffix != ".temp")
-                for path in (*beside, library):
-                    name = path.relative_to(directory).as_posix()
-                    if name not in archive.NameToInfo:
-                        archive.write(path, name)
-    return out.getvalue() if archive.NameToInfo else None
+        libraries = [sorted(program.glob(f"{kernel}/*/*.so")) for kernel in part.functions]
+        if not all(libraries) or not (program / _BITCODE).exists():
+            return None
+        beside = (p for p in sorted(program.iterdir()) if p.is_file() and p.suffix != ".temp")
+        for path in (*beside, *(library for each in libraries for library in each)):
+            archive.write(path, path.relative_to(directory.path).as_posix())
+    return out.getvalue()
 
 
-def restore(
-    content: bytes, directory: Path, device: Device, raw: Any, parts: Sequence[Part], options: str
-) -> list[Any]:
-    """For each part its pyopencl program, with its kernels as PoCL compiled them; None where it is not in `content`,
-    or must be built from its source, which then takes little.
+def restore(content: bytes, directory: Path, device: Device, raw: Any, part: Part) -> Any | None:
+    """The pyopencl program of a part, with its kernels as PoCL compiled them; None where it must be built from its
+    source, which then takes little.
 
     Raises pyopencl.Error for bitcode that PoCL does not take.
     """
     from pyopencl import _cl
 
     takes_bitcode = device.driver.split()[-1].startswith("3.")
-    bitcode: dict[str, zipfile.ZipInfo] = {}  # by the names of the program's kernels
+    bitcode = None
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = defaultdict(list)
         for member in archive.infolist():
-            members["/".join(member.filename.split("/")[:2])].append(member)
-        for program, files in members.items():
-            for member in files:
-                inside = member.filename[len(program) + 1 :]
-                if takes_bitcode and "/" in inside:
-                    bitcode[inside.split("/")[0]] = next(m for m in files if m.filename == f"{program}/{_BITCODE}")
-                    _write(directory / inside, archive, member)
-                elif not takes_bitcode:
-                    _write(directory / member.filename, archive, member)
-        made: list[Any] = []
-        for part in parts:
-            member = next((bitcode[f] for f in part.functions if f in bitcode), None)
-            made.append(None if member is None else _cl._Program(device.context, [raw], [archive.read(member)]))
-            if member is not None:
-                made[-1]._build(options.encode(), [raw])
-    return made
+            inside = "/".join(member.filename.split("/")[2:])
+            if not takes_bitcode:
+                _write(directory / member.filename, archive, member)
+            elif "/" in inside:
+                _write(directory / inside, archive, member)
+            elif inside == _BITCODE:
+                bitcode = archive.read(member)
+    if bitcode is None:
+        return None
+    program = _cl._Program(device.context, [raw], [bitcode])
+    program._build(device.build_options.encode(), [raw])
+    return program
 
 
 def _write(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

@@ -1,0 +1,69 @@
+"""The parts of programs that PoCL has compiled, kept on disk one by one.
+
+Programs have parts in common, most of all those of one instruction: what one of them compiled, the others open. A part
+that was compiled by a process beside this one is opened in the same way, from PoCL's bitcode and libraries, which takes
+a tenth of the time that clang takes to see that the source is known.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...codegen.opencl_program import Part
+from .. import disk_cache
+from ..devices import Device
+from ..opencl_compiler import compile_source, program_key
+from . import platform, program_files
+from .compile_workers import sizes
+from .kernels import finish
+
+_directory = cache(program_files.Directory)
+
+
+def is_kept(device: Device, part: Part) -> bool:
+    """Whether a part is on disk."""
+    return platform.directory() is not None and disk_cache.cache().has(key(device, part))
+
+
+def kept(device: Device, part: Part) -> Any | None:
+    """The pyopencl program of a part that was kept, its kernels ready; None if there is none that PoCL takes."""
+    directory = platform.directory()
+    content = None if directory is None else disk_cache.cache().get(key(device, part))
+    return None if content is None or directory is None else _opened(device, part, content, directory)
+
+
+def keep(device: Device, part: Part) -> bytes | None:
+    """What PoCL has compiled of a part in its directory, which is now kept on disk, too; None if there is nothing."""
+    directory = platform.directory()
+    content = None if directory is None else program_files.pack(_directory(directory), part)
+    if content is not None:
+        disk_cache.cache().put(key(device, part), content)
+    return content
+
+
+def compiled_beside(device: Device, part: Part) -> Any | None:
+    """The pyopencl program of a part that another process compiled into PoCL's directory; None if PoCL does not take
+    what lies there."""
+    directory, content = platform.directory(), keep(device, part)
+    return None if content is None or directory is None else _opened(device, part, content, directory)
+
+
+def key(device: Device, part: Part) -> str:
+    """Under which a part is kept: its source, and for how many sizes of launches PoCL compiles it."""
+    return program_key([part.source, str(len(sizes(part)))], device.build_options, device.runner)
+
+
+def _opened(device: Device, part: Part, content: bytes, directory: Path) -> Any | None:
+    import pyopencl as cl
+
+    raw = device.runner
+    try:
+        program = program_files.restore(content, directory, device, raw, part)
+    except cl.Error:
+        return None
+    if program is None:
+        program = compile_source(device.context, raw, part.source, device.build_options)
+    finish(device, raw, [(program, part)])
+    return program
