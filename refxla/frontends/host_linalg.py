@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg import lapack
 
 
 def _by_matrix(compute: Callable, results: Sequence[tuple[tuple[int, ...], np.dtype]], *operands: np.ndarray) -> list:
@@ -26,6 +25,8 @@ def _by_matrix(compute: Callable, results: Sequence[tuple[tuple[int, ...], np.dt
 
 def _routine(name: str, a: np.ndarray) -> Callable:
     """LAPACK's routine of a name for the type of an array."""
+    from scipy.linalg import lapack  # here, since it takes 0.2 s and hardly a program needs it
+
     return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + name)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from typing import Any
 from refxla_spec.errors import DeviceError
 
 from ..codegen.opencl_program import Part
+from ..device.description import BARE, GET_GLOBAL_ID
 from . import discovery
 from . import disk_cache as disk
 from .discovery import OpenClDevice
@@ -230,6 +232,13 @@ class Bench:
         """The built program. Raises DeviceError."""
         return compile_source(self.context, self.raw, source, options)
 
+    def build_bare(self, source: str) -> Any:
+        """The built program, which calls no function of OpenCL but get_global_id: without the header that declares
+        them, where that works and is quicker. Raises DeviceError."""
+        if self.device.platform == platform.NAME and _header(self)["bare"]:
+            return self.build(f"{GET_GLOBAL_ID}\n{source}", BARE)
+        return self.build(source)
+
     def run(self, program: Any, name: str, arrays: list[Any], size: int = 1) -> None:
         """Run a kernel on copies of the arrays and bring them back."""
         import pyopencl as cl
@@ -311,18 +320,17 @@ def _clang(bench: Bench) -> dict[str, Any]:
     a = np.array([1 + 2**-12, 1 - 2**-12, -1, 2, -2.5], np.float32)
     b = np.zeros(10, np.float32)
     try:
-        bench.run(bench.build(_CLANG), "builtins", [a, b])
+        bench.run(bench.build_bare(_CLANG), "builtins", [a, b])
     except DeviceError:
         return {"clang": False}
     want = np.array([-(2**-24), np.sqrt(np.float32(2)), -3, -2, -2, -2, 2.5, -(1 + 2**-12), 1, 30], np.float32)
     return {"clang": bool(np.array_equal(b, want))}
 
 
+@cache
 def _header(bench: Bench) -> dict[str, Any]:
     """Reading the header takes PoCL's clang 0.1 s for each program, and generated code calls one function of it."""
     import numpy as np
-
-    from ..device.description import BARE, GET_GLOBAL_ID
 
     a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     source = "__kernel void twice(__global const float* a, __global float* b) {"
@@ -337,8 +345,8 @@ def _header(bench: Bench) -> dict[str, Any]:
 def _rounding(bench: Bench) -> dict[str, Any]:
     import numpy as np
 
-    options = "-cl-fp32-correctly-rounded-divide-sqrt" if bench.device.kind == "gpu" else ""
-    root = "__builtin_sqrtf" if _clang(bench)["clang"] else "sqrt"
+    clang = _clang(bench)["clang"]
+    root = "__builtin_sqrtf" if clang else "sqrt"
     source = f"""
     #pragma OPENCL FP_CONTRACT OFF
     __kernel void f(__global const float* a, __global const float* b, __global float* q, __global float* r) {{
@@ -348,7 +356,11 @@ def _rounding(bench: Bench) -> dict[str, Any]:
     a = np.exp(random.uniform(-80, 80, 4096)).astype(np.float32)
     b = np.exp(random.uniform(-5, 5, 4096)).astype(np.float32)
     q, r = np.zeros_like(a), np.zeros_like(a)
-    bench.run(bench.build(source, options), "f", [a, b, q, r])
+    if bench.device.kind == "gpu":
+        program = bench.build(source, "-cl-fp32-correctly-rounded-divide-sqrt")
+    else:
+        program = bench.build_bare(source) if clang else bench.build(source)
+    bench.run(program, "f", [a, b, q, r])
     with np.errstate(over="ignore", under="ignore"):
         return {"rounded": bool(np.array_equal(q, a / b) and np.array_equal(r, np.sqrt(a)))}
 
@@ -390,7 +402,7 @@ def _fp64(bench: Bench) -> dict[str, Any]:
     """
     a, b = np.array([1.0]), np.zeros(1)
     try:
-        bench.run(bench.build(source), "f", [a, b])
+        bench.run(bench.build_bare(source), "f", [a, b])
     except DeviceError:
         return {"fp64": False}
     return {"fp64": bool(b[0] == 1.0 / 3.0)}
@@ -407,7 +419,7 @@ def _fp16(bench: Bench) -> dict[str, Any]:
     """
     a, b = np.array([1.5], np.float16), np.zeros(1, np.float16)
     try:
-        bench.run(bench.build(source), "f", [a, b])
+        bench.run(bench.build_bare(source), "f", [a, b])
     except DeviceError:
         return {"fp16": False}
     return {"fp16": bool(b[0] == np.float16(2.25))}
@@ -428,7 +440,7 @@ def _vectors(width: int) -> Callable[[Bench], dict[str, Any]]:
             *(__global v*)b = y;
         }}"""
         a, b = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
-        bench.run(bench.build(source), "f", [a, b])
+        bench.run(bench.build_bare(source), "f", [a, b])
         x, y = np.zeros(16, np.float32), np.ones(16, np.float32)
         for i in range(8):
             x = a * a[i] + x
@@ -441,12 +453,22 @@ def _vectors(width: int) -> Callable[[Bench], dict[str, Any]]:
 AVX512 = "avx512f,avx512vl,avx512dq,avx512bw"
 
 
+def _processor_has(features: str) -> bool:
+    """Whether Linux lists the features of a processor, named as clang names them; True where it lists none, so that
+    only trying tells."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return True
+    return flags is None or set(features.split(",")) <= set(flags[1].split())
+
+
 def _avx512(bench: Bench) -> dict[str, Any]:
     """Whether functions with a `target` of their own use the registers of AVX-512: as many sums as those hold, in
     vectors as wide as they are."""
     import numpy as np
 
-    if not _clang(bench)["clang"]:
+    if not _clang(bench)["clang"] or not _processor_has(AVX512):
         return {}
     sums = range(24)
     wide = f'__attribute__((target("{AVX512}")))'
@@ -469,7 +491,7 @@ def _avx512(bench: Bench) -> dict[str, Any]:
     ]
     a, b = np.arange(1024, dtype=np.float32) % 7, np.zeros(16 * len(sums), np.float32)
     try:
-        bench.run(bench.build("\n".join(lines)), "f", [a, b])
+        bench.run(bench.build_bare("\n".join(lines)), "f", [a, b])
     except DeviceError:
         return {}
     want = [i + sum(a[16 * k : 16 * k + 16] * a[i + k] for k in range(64)) for i in sums]
@@ -478,7 +500,7 @@ def _avx512(bench: Bench) -> dict[str, Any]:
 
 _TEAM = """
 __kernel void phases(__global long* sync, __global int* x) {
-    const int item = (int)get_global_id(0), workers = (int)get_global_size(0);
+    const int item = (int)get_global_id(0), workers = WORKERS;
     int phase[3] = {0, 0, 0};
     for (int trip = 0; trip < 32; ++trip) {
         __global const int* from = x + (trip % 2 ? 5 : 0);
@@ -507,7 +529,8 @@ def _persistent(bench: Bench) -> dict[str, Any]:
     want = x[:5].copy()
     try:
         plain = replace(DEFAULT_CPU, fp64=False)
-        program = bench.build(plain.primitives() + prelude.functions(_TEAM, plain) + _TEAM)
+        source = plain.primitives() + prelude.functions(_TEAM, plain) + _TEAM.replace("WORKERS", str(units))
+        program = bench.build_bare(source)
         for _ in range(4):
             bench.run(program, "phases", [sync, x], units)
             for phase in range(32):
@@ -519,8 +542,6 @@ def _persistent(bench: Bench) -> dict[str, Any]:
 
 def _builtins(bench: Bench) -> dict[str, Any]:
     """What stands in the place of PoCL's library, if a process that has it compiles a kernel with it."""
-    from ..device.description import BARE
-
     directory, paths = platform.directory(), libraries()
     if bench.device.platform != platform.NAME or directory is None or paths is None:
         return {}
@@ -543,8 +564,8 @@ def _builtins(bench: Bench) -> dict[str, Any]:
 CHECKS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "runs": _runs,
     "memory": _memory,
-    "clang": _clang,
     "header": _header,
+    "clang": _clang,
     "fp64": _fp64,
     "fp16": _fp16,
     "rounding": _rounding,
