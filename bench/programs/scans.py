@@ -76,7 +76,7 @@ def running_variance(x):
     return lax.scan(turn, (0.0, 0.0, 0.0), x)[1]
 
 
-@program("scans", grid, side=(1024, 12))
+@program("scans", grid, side=(1024, 12), bound=5e-3)
 def integral_image(pixels):
     total = jnp.pad(jnp.cumsum(jnp.cumsum(pixels, 0), 1), ((1, 0), (1, 0)))
     r = 8

@@ -165,15 +165,16 @@ class Build:
 
 def adder(element_type: ElementType) -> Computation:
     """The reducer of a sum."""
-    return _reducer("add", element_type)
+    return reducer("add", element_type)
 
 
 def bigger(element_type: ElementType) -> Computation:
     """The reducer of a largest element."""
-    return _reducer("maximum", element_type)
+    return reducer("maximum", element_type)
 
 
-def _reducer(opcode: str, element_type: ElementType) -> Computation:
+def reducer(opcode: str, element_type: ElementType) -> Computation:
+    """A computation that combines two scalars by a binary operation."""
     a, b = (Instruction(n, "parameter", Shape(element_type), [], {"number": k}) for k, n in enumerate("ab"))
     root = make(opcode, a, b, name=opcode)
     return Computation(f"{opcode}.{element_type}", [a, b, root], root)

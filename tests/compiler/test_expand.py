@@ -321,3 +321,77 @@ def test_a_result_of_another_size_than_stated_is_refused_by_name(size):
     np.testing.assert_array_equal(interpreter.run(parse(text), inputs), inputs[0][:, :2])
     marked = text.replace("y = f32[2,3]", "y = f32[2,<=3]")
     np.testing.assert_array_equal(refxla.compile(marked)(*inputs), inputs[0][:, :2])
+
+
+CUMULATIVE = """HloModule cumulative
+combine {{ a = {t}[] parameter(0)
+          b = {t}[] parameter(1)
+          ROOT c = {t}[] {op}(a, b) }}
+ENTRY main {{ x = {t}[{sizes}] parameter(0)
+             i = {t}[] parameter(1)
+             ROOT r = {t}[{sizes}] reduce-window(x, i), window={{size={window} pad={pad}}}, to_apply=combine }}"""
+
+
+def cumulative(opcode: str, name: str, length: int, rows: int = 0, backward: bool = False) -> str:
+    pad = f"0_{length - 1}" if backward else f"{length - 1}_0"
+    sizes, before, none = (f"{rows},{length}", "1x", "0_0x") if rows else (f"{length}", "", "")
+    return CUMULATIVE.format(t=name, op=opcode, sizes=sizes, window=f"{before}{length}", pad=none + pad)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(
+    ("opcode", "name", "length", "rows"),
+    [
+        ("add", "f32", 2048, 0),
+        ("add", "f32", 2503, 0),  # a prime: the last block is not full
+        ("add", "f64", 2600, 3),
+        ("add", "bf16", 2100, 0),
+        ("add", "s64", 2200, 0),
+        ("multiply", "u32", 2049, 2),
+        ("maximum", "f32", 2300, 0),
+        ("minimum", "s8", 2300, 0),
+        ("xor", "u8", 2300, 0),
+    ],
+)
+def test_long_cumulative_windows_go_by_blocks(opcode, name, length, rows, backward):
+    """The initial value enters each result once, whatever it is, and narrow sums are rounded once."""
+    text = cumulative(opcode, name, length, rows, backward)
+    kind = ELEMENT_TYPES[name].dtype
+    rng = np.random.default_rng(length)
+    sizes = (rows, length) if rows else (length,)
+    wide = rng.standard_normal(sizes) if ELEMENT_TYPES[name].is_float else rng.integers(1, 100, sizes)
+    x, init = wide.astype(kind), np.array(3, kind)
+    program = refxla.compile(text)
+    windows = [i for i in program.optimized_hlo.entry.instructions if i.opcode == "reduce-window"]
+    assert windows and all(max(w.size for w in i.window) < length for i in windows)
+    got, wanted = program(x, init), interpreter.run(parse(text), [x, init])
+    if opcode == "add" and ELEMENT_TYPES[name].is_float:
+        assert_agree(got, [wanted], eps=8)
+    else:
+        np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x, init))
+
+
+def test_a_long_cumulative_sum_is_as_accurate_as_its_blocks_are_short():
+    """Of a million elements; one after the other the error is a hundred times as large."""
+    program = refxla.compile(cumulative("add", "f32", 1_000_000))
+    x = np.random.default_rng(0).standard_normal(1_000_000, dtype=np.float32)
+    got, exact = program(x, np.float32(0)), np.cumsum(x.astype(np.float64))
+    assert np.abs(got - exact).max() < 8 * np.finfo(np.float32).eps * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(
+    ("opcode", "name", "length", "rows"),
+    [("add", "f32", 2047, 0), ("add", "f32", 2048, 8), ("multiply", "f32", 4096, 0)],
+)
+def test_other_cumulative_windows_stay(opcode, name, length, rows):
+    """Short ones, those that have as many rows as go side by side, and those that may not be regrouped: a product of
+    floats could overflow within a block that comes after a zero."""
+    program = refxla.compile(cumulative(opcode, name, length, rows))
+    assert [i.opcode for i in program.optimized_hlo.entry.instructions].count("reduce-window") == 1
+
+
+def test_a_zero_stays_a_zero_in_a_long_cumulative_product():
+    x = np.full(4096, 100.0, np.float32)
+    x[0] = 0
+    assert not refxla.compile(cumulative("multiply", "f32", 4096))(x, np.float32(1)).any()

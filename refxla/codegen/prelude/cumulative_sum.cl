@@ -1,6 +1,6 @@
 // Running sums and products of several rows at the same time.
 
-//! T = f32 u32
+//! T = f32 u32 f64 u64
 
 // Eight rows of `count` elements, the r-th at the address from + r * step elements; rows from number `rows` on are read as
 // the one before. Each goes on from its element of `totals`: what that is after each element goes to `to`, where rows

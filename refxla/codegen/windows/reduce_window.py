@@ -40,7 +40,10 @@ ITEMS = 2  # for each core of strips; 1 of those past the caches, where memory c
 STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
 RUNNING = {"add", "multiply"}
 # accumulator type -> the type of prelude/cumulative_sum.cl that has its bits, and a cast to pointers to it
-RUNNING_TYPES = {"f32": ("f32", ""), "s32": ("u32", "(uint*)"), "u32": ("u32", "")}
+RUNNING_TYPES = {
+    "f32": ("f32", ""), "s32": ("u32", "(uint*)"), "u32": ("u32", ""),
+    "f64": ("f64", ""), "s64": ("u64", "(ulong*)"), "u64": ("u64", ""),
+}  # fmt: skip
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:

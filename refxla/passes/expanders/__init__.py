@@ -2,7 +2,7 @@
 
 There is one file for each family. Each has EXPANSIONS, {opcode: f(instruction) -> Instruction}, where f returns the
 replacement; for an operation with several outputs that is a `tuple`. Every expansion uses the algorithm that the
-specification states, so the accuracy contract holds.
+specification states, or an order that it allows, so the accuracy contract holds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..dce import called_first, sort
 from . import (
     batch_norm_expander,
     cholesky_expander,
+    cumulative_window_expander,
     custom_call_expander,
     dimension_size_expander,
     dot_expander,
@@ -32,9 +33,9 @@ from . import (
 Expansions = Mapping[str, Callable[[Instruction], Instruction | None]]
 EXPANSIONS: dict[str, Callable[[Instruction], Instruction | None]] = {}
 for family in (
-    batch_norm_expander, cholesky_expander, custom_call_expander, dot_expander, fft_expander, rng_expander,
-    scalar_broadcast, scan_expander, shuffle_expander, dimension_size_expander, stochastic_convert_expander,
-    topk_expander, triangular_solve_expander,
+    batch_norm_expander, cholesky_expander, cumulative_window_expander, custom_call_expander, dot_expander,
+    fft_expander, rng_expander, scalar_broadcast, scan_expander, shuffle_expander, dimension_size_expander,
+    stochastic_convert_expander, topk_expander, triangular_solve_expander,
 ):  # fmt: skip
     EXPANSIONS.update(family.EXPANSIONS)
 
