@@ -146,6 +146,7 @@ setup(
     extras_require={
         "jax": ["jax>=0.6"],
         "tensorflow": ["tensorflow-cpu>=2.16"],
+        "torch": ["torch>=2.6"],
         "test": TEST,
         "docs": DOCS,
         "bench": BENCH,
@@ -157,5 +158,6 @@ setup(
             "refxla-conformance = refxla_conformance.__main__:main",
         ],
         "jax_plugins": ["refxla = refxla.pjrt"],
+        "torch_dynamo_backends": ["refxla = refxla.frontends.torch:refxla"],
     },
 )

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from kernel_driver import Compiled, fusion_of
 from refxla_spec import interpreter
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 from search import examples
 
+import refxla
 from refxla.codegen import radix_sort
 
 FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
@@ -189,3 +191,55 @@ def test_what_is_no_row_is_no_work():
     for sizes, dimension in (((0,), 0), ((3, 0), 1), ((0, 5), 1)):
         x = np.zeros(sizes, np.float32)
         check(program(plain("f32"), sizes, dimension, "f32"), x, form="")
+
+
+def ties(name: str, *sizes: int) -> np.ndarray:
+    """Few different values, so that many are equal; of floats also zeros of both signs, infinities and NaNs."""
+    kind = ELEMENT_TYPES[name].dtype
+    rng = np.random.default_rng(sizes)
+    if not ELEMENT_TYPES[name].is_float:
+        least, most = (0, 1) if name == "pred" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+        return rng.choice(np.array([least, least, 0, 1, most - 1, most]), sizes).astype(kind)
+    values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.5, -2.5, 3.0])
+    return np.where(rng.random(sizes) < 0.5, rng.choice(values, sizes), rng.standard_normal(sizes)).astype(kind)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(
+    ("name", "rows", "length", "k"),
+    [
+        ("f32", 3, 1000, 5),  # blocks, and a few found one after the other
+        ("f32", 1, 5003, 20),  # a prime: the last block is not full; more than a few are sorted
+        ("f32", 2, 4096, 1),
+        ("f32", 4, 40, 7),  # no blocks
+        ("f32", 2, 300, 300),  # all of them
+        ("bf16", 2, 2003, 6),
+        ("f16", 2, 900, 12),
+        ("f64", 2, 1500, 4),  # no place for an index behind the key
+        ("s32", 2, 1009, 8),  # the least integer is what fills a block
+        ("s8", 3, 777, 3),
+        ("s64", 1, 3001, 9),
+        ("u16", 2, 1200, 5),  # sorted: not of an order that signed integers have
+        ("pred", 2, 100, 4),
+    ],
+)
+def test_the_first_of_long_rows_are_selected(name, rows, length, k, largest):
+    """Equal ones in the order of the row, NaNs and zeros in total order, bit for bit."""
+    body = f"topk(x), k={k}, largest={str(largest).lower()}"
+    text = f"""HloModule first
+        ENTRY main {{ x = {name}[{rows},{length}] parameter(0)
+                     ROOT r = ({name}[{rows},{k}], s32[{rows},{k}]) {body} }}"""
+    x = ties(name, rows, length)
+    wanted = interpreter.run(parse(text), [x])
+    for without in ((), ("fusion",)):
+        got = refxla.compile(text, without=without)(x)
+        np.testing.assert_array_equal(got[1], wanted[1])
+        assert got[0].tobytes() == wanted[0].tobytes()
+
+
+def test_the_first_of_a_long_row_are_found_without_sorting_it():
+    text = """HloModule first
+        ENTRY main { x = f32[262144] parameter(0)
+                     ROOT r = (f32[25], s32[25]) topk(x), k=25, largest=true }"""
+    sorts = [i for i in refxla.compile(text).optimized_hlo.instructions() if i.opcode == "sort"]
+    assert sorts and all(max(i.operands[0].shape.dimensions) < 4096 for i in sorts)

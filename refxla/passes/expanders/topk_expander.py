@@ -1,37 +1,152 @@
-"""topk: the first k elements of each row of a stable sort of (value, index) pairs."""
+"""topk by selection: rows are cut into blocks, and of most blocks only the largest element is looked at.
+
+    best[j]     = the largest element of block j
+    chosen      = the blocks with the k largest best[j], ascending             (a topk of a shorter row)
+    candidates  = the elements of the chosen blocks                            (k blocks)
+    result      = the first k of a stable sort of the candidates
+
+An element of any other block has k elements before it: the best of each chosen block, which is larger, or as large and
+further left. Candidates stay in the order of the row, so of equal ones the leftmost comes first. Where k blocks are not
+much less than the row, the row is sorted.
+
+All of it works on signed integers whose order is that of the elements, for floats IEEE 754's total order. The first few
+of a row are found one after the other, each the largest of those that come after the one before it: with its index
+behind it, an element is a number of 64 bits that occurs once.
+
+    packed[i] = key[i] * 2^32 + (2^31 - 1 - index[i])
+    first[n]  = max of packed[i] < first[n - 1]
+"""
 
 from __future__ import annotations
 
-from refxla_spec.module import Computation, Instruction, SliceDimension
-from refxla_spec.types import Shape
+from math import isqrt, prod
+
+import numpy as np
+from refxla_spec.module import Computation, Instruction, PaddingDimension
+from refxla_spec.types import ELEMENT_TYPES, Shape
 
 from ..._core.shapes import make
+from ...ir.builder import Build, reducer
+
+LEAST = 4  # times as many elements as are looked at after the first pass: from here on blocks pay
+ROUNDS = 8  # as many of a row are found one after the other; more are sorted
+_ORDERED = {"f16": "s16", "bf16": "s16", "f32": "s32", "f64": "s64"}  # floats whose bits are in order but for the sign
 
 
 def _expand(i: Instruction) -> Instruction:
-    x = i.operands[0]
-    last = x.shape.rank - 1
+    b, (x,) = Build(i.name), i.operands
+    *rows, length = x.shape.dimensions
     index_type = i.shape.elements[1].element_type
-    index = make("iota", name=f"{i.name}.index", shape=x.shape.with_element_type(index_type), iota_dimension=last)
-    compare = _comparator(x.shape, index.shape, i.largest)
-    pair = Shape.tuple_of(x.shape.without_layout(), index.shape)
-    ordered = make(
-        "sort", x, index, name=f"{i.name}.sort", shape=pair, dimensions=(last,), is_stable=True, to_apply=compare
+    name = x.shape.element_type.name
+    signed = name[0] == "s" and x.shape.element_type.bits >= 8
+    fits = 0 < prod(x.shape.dimensions) < 1 << 31 and (signed or name in _ORDERED)
+    if not fits or not i.k or (i.k > ROUNDS and _block(length, i.k) is None):
+        parts = _sorted(b, x, b.iota(index_type, x.shape.dimensions, len(rows)), i.k, i.largest)
+        return b.tuple(*parts)
+    flat = b.reshape(x, (prod(rows), length))
+    keys = flat if signed else _exchanged(b, b.bitcast_convert(flat, shape=_like(flat, _ORDERED[name])))
+    keys = keys if i.largest else b.not_(keys)
+    keys, index = _top(b, keys, i.k)
+    keys = keys if i.largest else b.not_(keys)
+    values = keys if signed else b.bitcast_convert(_exchanged(b, keys), shape=_like(keys, name))
+    results = (*rows, i.k)
+    return b.tuple(b.reshape(values, results), b.reshape(b.convert(index, index_type), results))
+
+
+def _like(x: Instruction, name: str) -> Shape:
+    return Shape.array(ELEMENT_TYPES[name], x.shape.dimensions)
+
+
+def _exchanged(b: Build, bits: Instruction) -> Instruction:
+    """From the bits of floats to integers in their order, and back."""
+    kind = bits.shape.element_type
+    sign = b.shift_right_arithmetic(bits, kind.bits - 1)
+    exchanged: Instruction = b.xor(bits, b.and_(sign, int(np.iinfo(kind.dtype).max)))
+    return exchanged
+
+
+def _block(length: int, k: int) -> int | None:
+    """How many elements a block has: about as many blocks as candidates, and a divisor of the length if one is near;
+    None where the row is better sorted. Follows from the shape alone."""
+    size = isqrt(length // max(k, 1))
+    near = [n for n in range(max(2, size // 2), 2 * size + 1) if length % n == 0]
+    size = min(near, key=lambda n: (n % 8 != 0, abs(n - size))) if near else size
+    if size < 2 or LEAST * (-(-length // size) + k * size) > length:
+        return None
+    return size
+
+
+def _top(b: Build, keys: Instruction, k: int) -> tuple[Instruction, Instruction]:
+    """The k largest of each row of keys[rows, length] in descending order, and their indices: two [rows, k]."""
+    rows, length = keys.shape.dimensions
+    size = _block(length, k)
+    if size is None:
+        return _first(b, keys, b.iota("s32", (rows, length), 1), k)
+    kind = keys.shape.element_type
+    blocks, least = -(-length // size), int(np.iinfo(kind.dtype).min)
+    if blocks * size > length:  # what is added comes last of all
+        behind = (PaddingDimension(0, 0), PaddingDimension(0, blocks * size - length))
+        keys = b.make("pad", keys, b.scalar(least, kind), padding=behind)
+    best = b.reduce(b.reshape(keys, (rows, blocks, size)), least, (2,), reducer("maximum", kind))
+    _, chosen = _top(b, best, k)
+    ascending = b.make("sort", chosen, dimensions=(1,), is_stable=True, to_apply=_comparator([chosen.shape], False))
+    place = b.add(b.multiply(b.iota("s32", (rows, k), 0), blocks), ascending)
+    candidates = b.make(
+        "gather",
+        b.reshape(keys, (rows * blocks, size)),
+        b.reshape(place, (rows * k, 1)),
+        shape=Shape.array(kind, (rows * k, size)),
+        offset_dims=(1,),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=1,
+        slice_sizes=(1, size),
     )
-    parts = []
-    for n in range(2):
-        whole = make("get-tuple-element", ordered, name=f"{i.name}.sorted.{n}", index=n)
-        limits = (*x.shape.dimensions[:-1], i.k)
-        window = tuple(SliceDimension(0, limit, 1) for limit in limits)
-        parts.append(make("slice", whole, name=f"{i.name}.{n}", slice=window))
-    return make("tuple", *parts, name=i.name)
+    spread = b.spread(ascending, Shape.array("s32", (rows, k, size)), (0, 1))
+    index = b.add(b.multiply(spread, size), b.iota("s32", (rows, k, size), 2))
+    few = (rows, k * size)
+    return _first(b, b.reshape(candidates, few), b.reshape(index, few), k)
 
 
-def _comparator(values: Shape, indices: Shape, largest: bool) -> Computation:
-    """Total order, so that NaNs have a place: greatest first where the largest are wanted."""
-    types = [values.element_type, values.element_type, indices.element_type, indices.element_type]
+def _first(b: Build, keys: Instruction, index: Instruction, k: int) -> tuple[Instruction, Instruction]:
+    """The k largest of each row of keys[rows, n] in descending order, and what stands in the same places of `index`,
+    which ascends where keys are equal: two [rows, k]."""
+    rows, _ = keys.shape.dimensions
+    kind = keys.shape.element_type
+    if k > ROUNDS or kind.bits > 32:
+        first, second = _sorted(b, keys, index, k, True)
+        return first, second
+    last, low = 2**31 - 1, 2**32 - 1
+    packed = b.or_(b.shift_left(b.convert(keys, "s64"), 32), b.convert(b.subtract(last, index), "s64"))
+    least = int(np.iinfo(np.int64).min)
+    columns: list[Instruction] = []
+    for n in range(k):
+        rest = packed
+        if n:
+            after = b.compare(packed, b.spread(columns[-1], packed.shape, (0,)), direction="LT")
+            rest = b.select(after, packed, b.full(least, packed.shape))
+        columns.append(b.reduce(rest, least, (1,), reducer("maximum", packed.shape.element_type)))
+    found = b.make("concatenate", *(b.reshape(c, (rows, 1)) for c in columns), dimensions=(1,))
+    places = b.subtract(last, b.convert(b.and_(found, low), "s32"))
+    return b.convert(b.shift_right_arithmetic(found, 32), kind), places
+
+
+def _sorted(b: Build, values: Instruction, index: Instruction, k: int, largest: bool) -> list[Instruction]:
+    """The first k along the last dimension of a stable sort of both arrays by the values."""
+    axis = values.shape.rank - 1
+    compare = _comparator([values.shape, index.shape], largest)
+    pair = Shape.tuple_of(values.shape.without_layout(), index.shape)
+    ordered = b.make("sort", values, index, shape=pair, dimensions=(axis,), is_stable=True, to_apply=compare)
+    start, limit = (0,) * (axis + 1), (*values.shape.dimensions[:-1], k)
+    return [b.slice(b.make("get-tuple-element", ordered, index=n), start, limit) for n in range(2)]
+
+
+def _comparator(shapes: list[Shape], largest: bool) -> Computation:
+    """By the first of the arrays of a sort, floats in total order, so that NaNs have a place: greatest first where the
+    largest are wanted."""
+    types = [s.element_type for s in shapes for _ in range(2)]
     parameters = [Instruction(f"p{n}", "parameter", Shape(t), [], {"number": n}) for n, t in enumerate(types)]
-    kind = {"order": "TOTAL"} if values.element_type.is_float else {}
+    kind = {"order": "TOTAL"} if types[0].is_float else {}
     root = make("compare", *parameters[:2], name="before", direction="GT" if largest else "LT", **kind)
     return Computation("topk.before", [*parameters, root], root)
 
