@@ -137,6 +137,12 @@ class Index:
                 total += c
         return total
 
+    def stride(self, name: str) -> int:
+        """The factor of a variable in which the index is linear."""
+        factor = self.factor(name)
+        assert factor is not None, f"{self} is not linear in {name}"
+        return factor
+
     def __str__(self) -> str:
         cast = "" if self.fits_int else "(long)"
         text = ""

@@ -24,6 +24,12 @@ def inputs_of(fusion: Fusion, roots: Sequence[Instruction], stop: Instruction | 
     return [i for i in fusion.inputs if i in seen]
 
 
+def hero_of(fusion: Fusion) -> Instruction:
+    """The member that the emitter is about, of a fusion that has one."""
+    assert fusion.hero is not None, f"{fusion.name} is a {fusion.kind} without a hero"
+    return fusion.hero
+
+
 def input_argument(instruction: Instruction) -> Argument:
     """The argument by which a kernel reads an instruction's value."""
     return Argument("input", scalar.storage_type(type_name(instruction)), instruction)

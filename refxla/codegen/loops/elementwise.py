@@ -27,7 +27,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise, type_name
 from ..elemental_rules import update_starts
-from ..kernel_arguments import input_argument
+from ..kernel_arguments import hero_of, input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import Cut, Range, cut
 from .strip_mining import StripMinedLoop
@@ -138,9 +138,10 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
     Where the update itself reads the operand, the items could see each other's writes: then every element is written.
     """
-    if fusion.outputs != (fusion.hero,):
+    hero = hero_of(fusion)
+    if fusion.outputs != (hero,):
         return emit(fusion, target)
-    body = _Update(fusion.hero)
+    body = _Update(hero)
     segment = Segment((0,) * body.update.shape.rank, body.update.shape.dimensions)
     kernel = _kernel(fusion, target, [segment], body)
     if any(a.instruction is body.operand and a.role == "input" for a in kernel.arguments):
@@ -318,8 +319,8 @@ class _Nest:
         else:
             parts = -(-self.sizes[-1] // self.chunk)
             outer = delinearize(number // parts, self.sizes[:-1])
-            stretch = StripMinedLoop(e, block, number % parts, self.chunk, self.sizes[-1])
-            self._emit_stretch(e, block, outer, stretch, self.cut)
+            strip = StripMinedLoop(e, block, number % parts, self.chunk, self.sizes[-1])
+            self._emit_strip(e, block, outer, strip, self.cut)
         if self.non_temporal or self.joined or self.appended:
             block.line("RX_FENCE();")
 
@@ -361,8 +362,8 @@ class _Nest:
 
     def emit_row(self, e: ElementalIrEmitter, block: Block, row: Index) -> None:
         """The statements of one row, which is a whole innermost loop."""
-        stretch = StripMinedLoop(e, block, constant(0), self.sizes[-1], self.sizes[-1])
-        self._emit_stretch(e, block, delinearize(row, self.sizes[:-1]), stretch, self.cut)
+        strip = StripMinedLoop(e, block, constant(0), self.sizes[-1], self.sizes[-1])
+        self._emit_strip(e, block, delinearize(row, self.sizes[:-1]), strip, self.cut)
 
     def _emit_fetch(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
         """Has what a later row takes from places that come from memory, as a gather does, read ahead."""
@@ -407,15 +408,15 @@ class _Nest:
         block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {count} ? {row} + {ROWS_AHEAD} : {row};")
         return variable(later, 0, max(2, count) - 1)
 
-    def _emit_stretch(
-        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], stretch: StripMinedLoop, cut: Cut | None
+    def _emit_strip(
+        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], strip: StripMinedLoop, cut: Cut | None
     ) -> None:
         """The innermost loop, or what it falls into, inside loops with these indices."""
         if cut is None:
-            self._emit_innermost(e, block, outer, stretch, None)
+            self._emit_innermost(e, block, outer, strip, None)
         elif cut.loop == len(outer):
             for low, high, _ in cut.parts:
-                self._emit_innermost(e, block, outer, stretch, (low, high))
+                self._emit_innermost(e, block, outer, strip, (low, high))
         else:
             name, n = str(outer[cut.loop]), cut.loop
             if not name.isidentifier():
@@ -425,10 +426,10 @@ class _Nest:
                 head = f"if ({name} <= {high})" if at < len(cut.parts) - 1 else ""
                 with block.scope(f"{'else ' if at else ''}{head}".rstrip()):
                     here = (*outer[:n], variable(name, low, high), *outer[n + 1 :])
-                    self._emit_stretch(e, block, here, stretch, inside)
+                    self._emit_strip(e, block, here, strip, inside)
 
     def _emit_innermost(
-        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], stretch: StripMinedLoop, within: Range | None
+        self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], strip: StripMinedLoop, within: Range | None
     ) -> None:
         """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
         low, high = within or (0, self.sizes[-1] - 1)
@@ -445,13 +446,13 @@ class _Nest:
             self.emit_body(e, block, (*outer, at))
 
         if self.non_temporal and high - low + 1 >= non_temporal_stores.SHORT:
-            self._emit_streamed(e, block, outer, stretch.bounds(within), index)
+            self._emit_streamed(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
-            with stretch.loop(within) as inner:
+            with strip.loop(within) as inner:
                 body(inner)
         else:
             functions = [call.instruction for call in calls(index("i"), False)]
-            fast_path_math.emit_pieces(e, block, stretch.bounds(within), index, functions, calls, body)
+            fast_path_math.emit_pieces(e, block, strip.bounds(within), index, functions, calls, body)
 
     def _emit_streamed(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],

@@ -1,11 +1,11 @@
 """Rows that are only moved, and lie in memory beside rows that go elsewhere: a transpose of the first two dimensions.
 
 Rows of one group of indices follow each other in the result, those of another one where they lie. A few rows of the
-latter are taken at a time, so that memory is read in longer stretches, and what becomes of each is written abreast,
+latter are taken at a time, so that memory is read in longer runs. Each is appended to a run of its own in the result,
 past the caches:
 
     for each row along the result:
-        for each of the few beside it in memory:  append it to its own stretch of the result
+        for each of the few beside it in memory:  append it to its own run of the result
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .strip_mining import StripMinedLoop
 
 ROWS = 8  # that are taken at a time
 AHEAD = 2  # iterations of these, after which those come that are fetched
-LEAST = 1 << 12  # bytes of a stretch of the result
+LEAST = 1 << 12  # bytes of a run of the result
 ITEMS = 4  # for each core, if there is enough
 FAR_BYTES = 1 << 20  # of what they are taken from, which is more than stays in a near cache
 

@@ -19,7 +19,7 @@ What is only moved is not computed first: it is copied from where it lies, a con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from refxla_spec.module import Instruction
 
@@ -141,7 +141,7 @@ def pieces(
 @contextmanager
 def joined(
     e: ElementalIrEmitter, block: Block, stores: Sequence[Store], run: int
-) -> Iterator[Callable[[], Iterator[str]]]:
+) -> Iterator[Callable[[], AbstractContextManager[str]]]:
     """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
     statements of a row's element and makes the loop over them: it gives the name of the index."""
     fresh = e.names.fresh

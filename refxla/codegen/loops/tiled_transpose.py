@@ -61,7 +61,7 @@ class Nest(Protocol):
 
 def across(accesses: Sequence[Access], row: str, column: str) -> list[Access]:
     """The accesses that run across memory with the variable `row` and along it with `column`, each once."""
-    found: dict[tuple, Access] = {}
+    found: dict[tuple[Instruction, tuple[Index, ...]], Access] = {}
     for a in accesses:
         step = a.position.factor(row)
         if a.conditional or step is None or abs(step) < REACH or a.position.factor(column) not in (1, -1):
@@ -101,7 +101,7 @@ class TiledTranspose:
         single = self.in_registers and along and len(inputs) == len(pattern.stores) == 1
         self.moved = single and is_moved(inputs[0], pattern.stores[0])
         size = prod(nest.sizes)
-        far = any(abs(a.position.factor(f"g{self.inner}")) >= FAR for a in inputs)
+        far = any(abs(a.position.stride(f"g{self.inner}")) >= FAR for a in inputs)
         self.non_temporal = target.clang and along and sum(written) * size >= NON_TEMPORAL_BYTES
         self.pays = far or self.non_temporal or self.in_registers
         panel, chunk = PANEL, max(chunk, self.height * self.width)
@@ -113,9 +113,9 @@ class TiledTranspose:
         self.panel = -(-self.columns // (parts * self.width)) * self.width
         self.panels = -(-self.columns // self.panel)
         parts = max(1, self.rows * min(self.panel, self.columns) // chunk)
-        self.stretch = -(-self.rows // (parts * self.height)) * self.height
-        self.stretches = -(-self.rows // self.stretch)
-        self.units = size // (self.rows * self.columns) * self.panels * self.stretches
+        self.span = -(-self.rows // (parts * self.height)) * self.height
+        self.spans = -(-self.rows // self.span)
+        self.units = size // (self.rows * self.columns) * self.panels * self.spans
         self.items = -(-self.units // -(-self.units // max(1, size // chunk)))
         self.per_item = -(-self.units // self.items)
         self.straight = self.moved and (self.non_temporal or self._is_apart(pattern.stores[0], f"g{columns}"))
@@ -125,13 +125,13 @@ class TiledTranspose:
         and the lines of a block do not drive each other out of their few places in a cache."""
         size = size_of(store.instruction)
         last = self.columns - (self.panels - 1) * self.panel
-        return last >= AT_ONCE // size and store.position.factor(column) * size % SAME_PLACES != 0
+        return last >= AT_ONCE // size and store.position.stride(column) * size % SAME_PLACES != 0
 
     def emit(self, e: ElementalIrEmitter, block: Block, number: Index) -> None:
         """The statements of an item."""
         fresh = e.names.fresh
         counts = list(self.nest.sizes)
-        counts[self.inner], counts[self.group] = self.stretches, self.panels
+        counts[self.inner], counts[self.group] = self.spans, self.panels
         turned = [fresh("turned") for _ in self.inputs]
         if not (self.straight and self.non_temporal):
             for name, i in zip(turned, self.inputs, strict=True):
@@ -142,7 +142,7 @@ class TiledTranspose:
             _declare(block, left, o, self.panel * (LINE // size_of(o)))
         with StripMinedLoop(e, block, number, self.per_item, self.units).loop() as unit:
             at = list(delinearize(unit, counts))
-            first_row, last_row = self._bounds(e, block, at[self.inner], self.stretch, self.rows)
+            first_row, last_row = self._bounds(e, block, at[self.inner], self.span, self.rows)
             first_column, last_column = self._bounds(e, block, at[self.group], self.panel, self.columns)
             row, column = fresh("r"), fresh("c")
             # What is left of the last lines is written by a last strip, which may have no rows.
@@ -184,7 +184,7 @@ class TiledTranspose:
         stores = [e.adopt(s, pattern, block) for s in pattern.stores] if self.straight or lines else []
         if self.straight:
             store = stores[0]
-            step = store.position.factor(b.column)
+            step = store.position.stride(b.column)
             to = f"{e.output(store.instruction)} + ({store.position})"
             if self.non_temporal:
                 step = self._gathered(store.instruction)
@@ -207,7 +207,7 @@ class TiledTranspose:
             kept = f"{left} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
             own = f"{name} + {_spare(output) * self._gathered(output)}"
             first = f"{b.row} == {b.first_row}"
-            step = store.position.factor(b.column)
+            step = store.position.stride(b.column)
             block.line(lines_of(output, to, step, own, kept, b.columns, b.rows, self.height, first))
 
     def _strip(self, output: Instruction, lines: dict[Instruction, tuple[str, str]]) -> str:
@@ -248,7 +248,7 @@ class TiledTranspose:
 
     def _emit_turn(self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int) -> None:
         """The block of an input, turned to the place `to`, with `stride` elements between its columns."""
-        sign, step = access.position.factor(b.column), access.position.factor(b.row)
+        sign, step = access.position.stride(b.column), access.position.stride(b.row)
         source = e.address(access.instruction, access.indices)
         if self.in_registers:
             bits = 8 * size_of(access.instruction)
@@ -265,7 +265,7 @@ class TiledTranspose:
     def _ahead(self, b: _Block, access: Access) -> str:
         """How many elements behind a block those lie that come some blocks later, in the same rows or in the next ones;
         0 where nothing is read ahead."""
-        sign, step = access.position.factor(b.column), access.position.factor(b.row)
+        sign, step = access.position.stride(b.column), access.position.stride(b.row)
         if not self.non_temporal or abs(step) * size_of(access.instruction) <= LINE:  # the processor sees it
             return "0l"
         ahead = max(self.width, min(AHEAD // size_of(access.instruction), self.panel))

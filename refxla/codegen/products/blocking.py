@@ -94,7 +94,9 @@ def choose_blocking(p: Product) -> Blocking:
         if configuration.tile is None:
             tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
         return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
-    needs_no_panels = direct and (p.m <= DIRECT_ROWS or _reads_as_well(access.position.factor("k"), p))
+    needs_no_panels = direct and p.m <= DIRECT_ROWS
+    if direct and access is not None:
+        needs_no_panels |= _reads_as_well(access.position.stride("k"), p)
     # Panels of a loop-invariant side are made before the loop, those of a constant at compile time.
     ways = ["direct"] if needs_no_panels else ["packed"] if p.right_is_invariant else ["packed", "local"]
     if p.right_prepacked:
@@ -124,7 +126,7 @@ def _blocks(p: Product, tile: Tile, panels: str) -> Iterator[tuple[int, int]]:
     for rows in _shares(p.m, tile.rows, most):
         for columns in _shares(p.n, tile.columns, MAX_COLUMNS):
             sums = rows * (tile.columns if p.rows.blocks == 1 else columns) * element * (2 if p.opens else 1)
-            copies = (rows * p.rows.local + columns * (panels == "local")) * terms * element
+            copies = (rows * (p.rows.local is not None) + columns * (panels == "local")) * terms * element
             least = rows == tile.rows and columns == tile.columns and panels != "local"
             if least or (sums <= most_sums and copies <= most_copies):
                 yield rows, columns
@@ -146,7 +148,7 @@ class _Model:
         self.right = p.groups // p.shared * p.k * p.n * self.element
         self.far = _rates(self.left + self.right)
         self.columns_vary_first, self.right_prepacked = columns_vary_first(p), p.right_prepacked
-        self.local, self.cores = p.rows.local, p.target.compute_units
+        self.local, self.cores = p.rows.local is not None, p.target.compute_units
 
     def items(self, rows: int, columns: int) -> int:
         return self.p.groups * -(-self.p.m // rows) * -(-self.p.n // columns)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..elemental_rules import type_name
+from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import depthwise
 from .convolution_dimensions import ConvolutionDimensions
@@ -24,7 +25,7 @@ from .gemm import kernels
 from .implicit_gemm_rows import WindowRows
 from .matrix_rows import MatrixRows
 from .packing import accumulation_type
-from .product import Product
+from .product import Product, Rows
 
 TINY = 2048  # products up to which plain loops are as quick
 
@@ -35,7 +36,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     The outputs are elementwise in the convolution, or reshapes of what is. Types without vectors of their own, and tiny
     convolutions, become plain loops.
     """
-    hero = fusion.hero
+    hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
     small = hero.shape.size * numbers.k <= max(TINY, 0) or 0 in numbers.lhs
@@ -44,9 +45,11 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     windows = WindowRows(fusion, target, numbers, name)
     if depthwise.applies(numbers, windows, name):
         return depthwise.kernels(fusion, target, numbers, windows, name)
-    rows = MatrixRows(fusion, target, numbers, name) if numbers.is_plain else windows
-    if not (numbers.is_plain and (rows.local or rows.access is not None)):
-        rows = windows
+    rows: Rows = windows
+    if numbers.is_plain:
+        matrix = MatrixRows(fusion, target, numbers, name)
+        if matrix.local or matrix.access is not None:
+            rows = matrix
     return kernels(
         Product(
             fusion, target, name, numbers.groups * numbers.phases, numbers.m, numbers.n, numbers.k,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, prod
+from typing import TypeVar
 
 import numpy as np
 from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index, all_of, below, constant, delinearize
 from .product import Indices
+
+T = TypeVar("T", Index, np.ndarray)
 
 
 class ConvolutionDimensions:
@@ -58,13 +61,28 @@ class ConvolutionDimensions:
         """The indices of lhs, if all of the window lies inside."""
         batch, placing = self.row(m)
         *elements, feature = delinearize(k, (*self.elements, self.features))
-        indices: list[Index] = [constant(0)] * len(self.lhs)
-        group = self.group(g)
-        indices[self.dims.input_batch] = group * self.batch + batch if self.batch_groups > 1 else batch
-        indices[self.dims.input_feature] = group * self.features + feature if self.feature_groups > 1 else feature
+        return self._left_element(self.group(g), batch, placing, elements, feature)
+
+    def left_matrix(self, value: np.ndarray) -> np.ndarray:
+        """The value of lhs as [g, m, k], if all of the window lies inside (`is_plain`)."""
+        sizes = (self.groups, *self.m_sizes, *self.elements, self.features)
+        g, *parts, feature = np.ogrid[tuple(slice(size) for size in sizes)]
+        rows = dict(zip(self.order, parts, strict=False))
+        placing, elements = [rows[s] for s in range(len(self.window))], parts[len(self.order) :]
+        matrix: np.ndarray = value[self._left_element(g, rows[None], placing, elements, feature)]
+        return matrix.reshape(self.groups, self.m, self.k)
+
+    def _left_element(
+        self, group: T, batch: T, placing: Sequence[T], elements: Sequence[T], feature: T
+    ) -> tuple[T, ...]:
+        """The indices of lhs for a group, a row and a term."""
+        indices = {
+            self.dims.input_batch: group * self.batch + batch if self.batch_groups > 1 else batch,
+            self.dims.input_feature: group * self.features + feature if self.feature_groups > 1 else feature,
+        }
         for d, place, element, w in zip(self.dims.input_spatial, placing, elements, self.window, strict=True):
             indices[d] = place * w.stride + element * w.window_dilation - w.padding_low
-        return tuple(indices)
+        return tuple(indices[d] for d in range(len(self.lhs)))
 
     def row(self, m: Index) -> tuple[Index, tuple[Index, ...]]:
         """The batch and the placing, within its phase, of row m."""

@@ -7,9 +7,11 @@ everywhere. Elements of the window that miss lhs are left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from math import prod
 
+from ...analysis.access_patterns import Access
 from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
 from ...device.description import Target
@@ -17,7 +19,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
-from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .convolution_dimensions import ConvolutionDimensions
 from .epilogue import store_outputs
 from .implicit_gemm_rows import WindowRows
@@ -39,7 +41,8 @@ def applies(numbers: ConvolutionDimensions, rows: WindowRows, name: str) -> bool
 def _lane_step(numbers: ConvolutionDimensions, rows: WindowRows) -> int:
     if numbers.batch_groups > 1:
         return rows.strides[numbers.dims.input_batch]
-    return numbers.features * rows.strides[numbers.dims.input_feature]
+    step: int = numbers.features * rows.strides[numbers.dims.input_feature]
+    return step
 
 
 def kernels(
@@ -58,7 +61,7 @@ class _Depthwise:
         self.element, self.lanes = VECTORS[name]
         self.vectors = next(v for v in (4, 2, 1) if numbers.groups % (v * self.lanes) == 0)
         self.width = self.vectors * self.lanes
-        self.right = fusion.hero.operands[1]
+        self.right = hero_of(fusion).operands[1]
         self.elements = [variable(f"e{d}", 0, size - 1) for d, size in enumerate(numbers.elements)]
         self.feature = variable("f", 0, numbers.features - 1)
         indices = self._right(self.elements, self.feature, variable("c", 0, numbers.groups - 1))
@@ -98,7 +101,7 @@ class _Depthwise:
         return prepacked_argument(self.fusion, "right", matrix.transpose(1, 0, 2))
 
     def kernel(self) -> Kernel:
-        n, block, hero = self.numbers, Block(), self.fusion.hero
+        n, block, hero = self.numbers, Block(), hero_of(self.fusion)
         inputs = set(inputs_of(self.fusion, self.fusion.outputs, hero))
         accesses = [self.rows.access, self.access]
         inputs |= {a.instruction for a in accesses if a is not None}
@@ -106,13 +109,15 @@ class _Depthwise:
         values = [*read, *self.fusion.outputs]
         arguments = [*map(input_argument, read), *map(output_argument, self.fusion.outputs)]
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(values)})
-        pointers = []
-        for access, copy in ((self.rows.access, self.rows.pointer), (self.access, self._copy)):
+
+        def pointer(access: Access | None, copy: Callable[[], Argument]) -> str:
+            """The C pointer to an operand where it lies, or to its copy."""
             if access is not None:
-                pointers.append(f"((__global const {self.element}*)a{values.index(access.instruction)})")
-            else:
-                arguments.append(copy())
-                pointers.append(f"a{len(arguments) - 1}")
+                return f"((__global const {self.element}*)a{values.index(access.instruction)})"
+            arguments.append(copy())
+            return f"a{len(arguments) - 1}"
+
+        left, right = pointer(self.rows.access, self.rows.copy), pointer(self.access, self._copy)
         strips = n.groups // self.width
         order = [n.batch if s is None else n.counts[s] for s in n.order]
         pairs = prod(order) * strips
@@ -122,7 +127,7 @@ class _Depthwise:
             pair = variable("p", 0, pairs - 1)
             block.line(f"const int strip = {pair % strips} * {self.width};")
             parts = dict(zip(n.order, delinearize(pair // strips, order), strict=True))
-            self._sums(block, *pointers, parts)
+            self._sums(block, left, right, parts)
             block.line(f"{self.element} sum[{self.width}];")
             for v in range(self.vectors):
                 block.line(f"*(vector*)(sum + {v * self.lanes}) = c{v};")
@@ -183,7 +188,9 @@ class _Depthwise:
             strip = variable("strip", 0, n.groups - 1)
             if self.access is not None:
                 at = self._right(self.elements, self.feature, strip)
-                where = direct_access(self.fusion, self.target, self.right, at, self.name).position
+                direct = direct_access(self.fusion, self.target, self.right, at, self.name)
+                assert direct is not None  # as `access` is not
+                where = direct.position
             else:
                 where = linearize((*self.elements, self.feature, strip), (*n.elements, n.features, n.groups))
             block.line(f"__global const {self.element}* const x = {left} + ({position});")

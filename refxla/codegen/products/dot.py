@@ -12,15 +12,14 @@ from ...analysis.index_expression import constant
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..elemental_rules import type_name
+from ..kernel_arguments import hero_of
 from ..loops import elementwise
 from . import complex_dot
 from .dot_dimensions import DotDimensions
 from .gemm import kernels
 from .gemv import MatrixVector
 from .matrix_rows import MatrixRows
-from .packing import (
-    accumulation_type,
-)
+from .packing import accumulation_type
 from .prepacked_constants import can_prepack
 from .product import Product
 
@@ -33,7 +32,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     The outputs are elementwise in the dot, or reshapes of what is. Types without vectors of their own, and tiny
     products, become plain loops.
     """
-    hero = fusion.hero
+    hero = hero_of(fusion)
     numbers = DotDimensions(hero)
     whole = type_name(hero)
     name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
@@ -57,7 +56,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 def _matrix_vector(fusion: Fusion, target: Target, n: DotDimensions, name: str) -> Iterator[MatrixVector]:
     """The dot as the product of a matrix and a vector, either way round."""
-    lhs, rhs = fusion.hero.operands
+    lhs, rhs = hero_of(fusion).operands
     one = constant(0)
     if n.n == 1:
         yield MatrixVector(

@@ -1,20 +1,21 @@
-"""The blocked matrix product behind dot and convolution.
+"""The blocked matrix product of dots and convolutions.
 
     result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
 
-A tile of rows x columns of the result lives in vector registers while k runs; the order of the terms of each of its
-elements is that of contraction_order.py, whatever the blocks are, so that the bits do not depend on them. Around it:
+A tile, some rows and columns of the result, stays in vector registers during the loop over k. The terms of an element
+are added in the order of contraction_order.py, however the product is blocked, so the bits do not depend on the
+blocking. The levels around a tile are:
 
-    item    a block of rows and columns of one g, whose sums stay in private memory
-    block   of k, as long as what it reads of `right` stays in the cache; the next one reloads the sums
-    segment of k, whose sum begins at zero and is added to the sums when it is complete; where blocks do not end with
-            segments, the sums of segments that are not complete have memory of their own (`open`)
-    panel   of right: as many columns as a tile has, next to each other for each k, so that they load as vectors
+    item     a block of rows and columns of one g; its sums are in private memory
+    block    a range of k whose part of `right` fits into the cache; the next block loads the sums again
+    segment  a range of k whose sum starts at zero, and is added to the element's sum when it is complete; where a block
+             may end within a segment, the sums of incomplete segments are in an array of their own (`open`)
+    panel    as many columns of `right` as a tile has, side by side for each k, so that they load as vectors
 
-The panels are made by a stage before (`packed`), by the item for itself where no other item needs them (`local`), or
-are read where they lie (`direct`). The rows of left come as pointers with a constant step along k, from a `Rows`: those
-of a matrix for dot, those of windows for convolution. After the last block the item evaluates the fusion's outputs on
-its sums.
+A stage of its own makes the panels (`packed`), or each item makes those that no other item needs (`local`), or the
+product reads the right side where it lies (`direct`). A `Rows` provides the rows of the left side as pointers with a
+constant step along k: the rows of a matrix for a dot, windows for a convolution. After the last block, the item
+evaluates the fusion's outputs from its sums.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
-from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors
 from .epilogue import store_outputs
 from .micro_kernel import SHARED_ROWS, SHARED_TERMS, Loop, Tiles
@@ -38,14 +39,13 @@ from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
 from .packing_functions import SumsToRows
 from .panels import Panels, pack_stage, panel_elements
 from .prepacked_constants import constant_value, panels_of, prepacked_argument
-from .product import Lines, Product
-from .window_loop import WindowLoop
+from .product import BlockRuns, Lines, OneRun, Product
 
 ITEM_WORK = 1 << 20  # multiply-adds of small blocks that an item takes together: some 10 us
 
 
 def kernels(p: Product) -> tuple[Kernel, ...]:
-    """The stages of a product: what fills the scratch memory of either side, and the product itself."""
+    """The kernels of a product: those that fill the scratch memory of either side, then the product itself."""
     b = choose_blocking(p)
     packed = b.panels == "packed" and not p.right_prepacked
     stages = [p.rows.stage(), pack_stage(p, b.tile.columns) if packed else None]
@@ -57,7 +57,7 @@ def _least(a: str, b: str) -> str:
 
 
 class _Main:
-    """The kernel of a product, without the stages before it."""
+    """Emits the kernel of a product, without the stages before it."""
 
     def __init__(self, p: Product, b: Blocking) -> None:
         self.p, self.b, self.tile = p, b, b.tile
@@ -77,9 +77,9 @@ class _Main:
         inputs = set(inputs_of(fusion, fusion.outputs, fusion.hero))
         left = None if p.rows.local else p.rows.pointer()
         inputs |= {left} if isinstance(left, Instruction) else set()
-        inputs |= set(p.rows.inputs()) if p.rows.local else set()
+        inputs |= set(p.rows.local.inputs()) if p.rows.local else set()
         self.access = p.right_access() if self.b.panels == "direct" else None
-        if self.b.panels == "direct":
+        if self.access is not None:
             inputs.add(self.access.instruction)
         elif self.b.panels == "local":
             inputs |= set(inputs_of(fusion, [p.right_operand]))
@@ -88,11 +88,11 @@ class _Main:
         self.arguments = [*map(input_argument, read), *map(output_argument, fusion.outputs)]
         self.pointers = {i: f"a{n}" for n, i in enumerate(values)}
         self.e = ElementalIrEmitter(fusion, p.target, self.pointers)
-        if p.rows.local:
+        if left is None:
             self.left = "strips"
         else:
             self.left = f"a{values.index(left)}" if isinstance(left, Instruction) else self._pointer(left)
-        if self.b.panels == "direct":
+        if self.access is not None:
             self.right = f"a{values.index(self.access.instruction)}"
         elif self.b.panels == "packed":
             self.right = self._pointer(self._right(self.tile.columns))
@@ -100,7 +100,7 @@ class _Main:
             self.right = "panels"
 
     def _right(self, width: int) -> Argument:
-        """The panels: a constant, or scratch memory that a stage fills."""
+        """The argument that holds the panels: a constant, or scratch memory that a stage fills."""
         p = self.p
         if not p.right_prepacked:
             return scratch_argument(p.fusion, "right", p.name, panel_elements(p, width))
@@ -130,10 +130,10 @@ class _Main:
         return Kernel(p.fusion.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
 
     def _block(self, number: str) -> None:
-        """One block of the result."""
+        """Emits block `number` (C) of the result: its place, the loop over k, and the epilogue."""
         p, b, tile, block = self.p, self.b, self.tile, self.block
         element, _ = VECTORS[p.name]
-        # What lies in more memory is gone through once.
+        # The side that takes more memory is read once.
         if columns_vary_first(p):
             row, column = f"{number} / {self.column_blocks} % {self.row_blocks}", f"{number} % {self.column_blocks}"
         else:
@@ -151,7 +151,9 @@ class _Main:
             block.line(f"for (int n = 0; n < {vectors}; ++n) {zeroed} = ({tile.vector})(0);")
         local_terms = min(p.rows.most_terms, p.k)
         if p.rows.local:
-            block.line(f"{p.rows.element} strips[{p.rows.private_elements(b.rows)}] __attribute__((aligned(64)));")
+            block.line(
+                f"{p.rows.element} strips[{p.rows.local.private_elements(b.rows)}] __attribute__((aligned(64)));"
+            )
         if b.panels == "local":
             block.line(f"{element} panels[{b.columns * local_terms}] __attribute__((aligned(64)));")
         head = f"for (int part = 0; part < {p.rows.blocks}; ++part)" if p.rows.blocks > 1 else ""
@@ -164,7 +166,7 @@ class _Main:
             if self.apart is not None:
                 self._fetch(first, terms)
             if p.rows.local:
-                self.helpers += p.rows.pack(block, self.e, b.rows, terms)
+                self.helpers += p.rows.local.pack(block, self.e, b.rows, terms)
             count = f"(columns + {tile.columns - 1}) / {tile.columns}"
             with block.scope(f"for (int j = 0; j < {count}; ++j)"):
                 self._declare_panel(first, local_terms)
@@ -187,8 +189,8 @@ class _Main:
                 self._epilogue()
 
     def _open_segment(self, first: Index, terms: str) -> None:
-        """Declares how a block of k lies to the segments: the terms `before` it of the one that is open, and whether it
-        `ends` with a segment, or is the last."""
+        """Declares where a block of k lies relative to the segments: `before`, the terms of its first segment that
+        earlier blocks have added, and `ends`, whether a segment ends with the block, as the last segment does."""
         p, block = self.p, self.block
         rest = p.segment - 1
         block.line(f"const int shift = {rest.bit_length()};")
@@ -210,32 +212,33 @@ class _Main:
         self.helpers += Panels(self.p, width, self.e, self.pointers, panels, term_range, place).copy(block)
 
     def _apart(self) -> int | None:
-        """How far apart rows of the right side lie, if an item fetches the next block of them while it computes: what
-        makes its own panels would otherwise wait for memory first, and compute then."""
+        """The distance between rows of the right side, in elements, if an item prefetches the next block of them while
+        it computes; else None. An item that makes its own panels would otherwise wait for memory before it computes."""
         if self.b.panels != "local" or self.p.rows.blocks == 1 or self.p.rows.least_terms < SHARED_TERMS:
             return None
         access = self.p.right_access()
-        return access.position.factor("k") if reads_as_vectors(access) else None
+        return access.position.factor("k") if access is not None and reads_as_vectors(access) else None
 
     def _lines(self) -> int:
-        """The lines of the cache that a row of the right side has in a block, as power of 2. Each of a block's tiles
-        fetches one line for each term, in the order in which they lie in memory."""
+        """The binary logarithm, rounded up, of the number of cache lines that a row of the right side has in a block.
+        Each tile of a block prefetches one line per term, in the order of memory."""
         return (-(-self.b.columns * self.tile.bytes // (self.tile.lanes * LINE)) - 1).bit_length()
 
     def _fetch(self, first: Index, terms: str) -> None:
-        """Declares `ahead`, where the next block of the right side begins, and `fetched`, how many lines it has."""
+        """Declares `ahead`, the start of the next block of the right side, and `fetched`, its number of cache lines."""
         p, block = self.p, self.block
         following = f"part + 1 < {p.rows.blocks}"
         block.line(f"const int next_term = {following} ? {first} + {terms} : {first};")
         at = p.right(self.g, variable("next_term", 0, p.k - 1), variable("first_column", 0, p.n - 1))
         access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
+        assert access is not None  # or rows would not be prefetched
         element, _ = VECTORS[p.name]
         pointer = f"(__global const {element}*){self.pointers[access.instruction]}"
         block.line(f"__global const {element}* const ahead = {pointer} + ({access.position});")
         block.line(f"const int fetched = {following} ? ({terms}) << {self._lines()} : 0;")
 
     def _declare_panel(self, first: Index, local_terms: int) -> None:
-        """Declares `b`, the first row of panel j of the block, and sets the distance of its rows."""
+        """Declares `b`, a pointer to the first row of panel j of the block, and sets the distance between its rows."""
         p, tile, block = self.p, self.tile, self.block
         element, _ = VECTORS[p.name]
         j = variable("j", 0, self.item_panels - 1)
@@ -250,12 +253,15 @@ class _Main:
             position = ((self.g // p.shared * self.panels + panel) * p.k + first) * tile.columns
             block.line(f"__global const {element}* const b = {self.right} + {position};")
             return
-        # The last panel may begin before its place, so that it ends where the rows do.
+        # The last panel begins early enough to end with the rows.
         block.line(f"const int n = {_least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
         at = p.right(self.g, first, variable("n", 0, p.n - 1))
-        position = direct_access(p.fusion, p.target, p.right_operand, at, p.name).position
-        self.right_step = self.access.position.factor("k")
-        block.line(f"__global const {element}* const b = (__global const {element}*){self.right} + ({position});")
+        access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
+        step = None if self.access is None else self.access.position.factor("k")
+        assert access is not None and step is not None  # what is direct lies evenly
+        self.right_step = step
+        pointer = f"(__global const {element}*){self.right} + ({access.position})"
+        block.line(f"__global const {element}* const b = {pointer};")
 
     def _loop(self) -> Loop:
         p, tile = self.p, self.tile
@@ -264,7 +270,7 @@ class _Main:
         return Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
     def _tiles(self, lines: Lines, terms: str) -> None:
-        """All tiles of panel j, by the function that products share."""
+        """Emits a call of the function that computes all tiles of panel j. Products share it."""
         p, b, tile = self.p, self.b, self.tile
         tiles = Tiles(self._loop(), lines.strip)
         self.helpers += (tiles.text(),)
@@ -278,12 +284,13 @@ class _Main:
         self.block.line(tiles.call(left, row, first, "rows", "b", terms, fresh, f"sums{panel}", ", ".join(rest)))
 
     def _tile(self, terms: str) -> None:
+        """Emits the computation of the tile at row i of panel j: a loop over k, or a call of a shared function."""
         p, tile, block = self.p, self.tile, self.block
         self.loop = self._loop()
-        window_loop = p.rows.window_loop(self.loop)
+        runs = p.rows.runs(self.loop)
         across = p.segment > 0 and (not p.opens or p.segment % p.rows.most_terms > 0)  # blocks may lie in two segments
-        if window_loop is not None or p.rows.least_terms >= SHARED_TERMS or across:
-            return self._shared_tile(window_loop, terms)
+        if not isinstance(runs, OneRun) or p.rows.least_terms >= SHARED_TERMS or across:
+            return self._shared_tile(runs, terms)
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         self.closes = p.segment > 0
         places = tile.places("open" if self.closes else "sums", f"{panel}i * {tile.vectors}")
@@ -292,12 +299,12 @@ class _Main:
             block.line(f"{tile.vector} {c} = {place if self.closes else start};")
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         p.rows.open_tile(block, self.left, first, tile.rows)
-        self._run(*p.rows.run(tile.rows))
+        self._run(runs.pointers, runs.terms)
         for c, place in places.items():
             block.line(f"{place} = {c};")
 
-    def _shared_tile(self, window_loop: WindowLoop | None, block_terms: str) -> None:
-        """The same by the function that all products share."""
+    def _shared_tile(self, runs: BlockRuns | OneRun, block_terms: str) -> None:
+        """Emits the computation of one tile as a call of a function that products share."""
         p, tile, block = self.p, self.tile, self.block
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         block.line(f"{tile.vector}* const tile = sums + {panel}i * {tile.vectors};")
@@ -309,21 +316,21 @@ class _Main:
             number = f"(j * {-(-self.b.rows // tile.rows)} + i / {tile.rows})"
             block.line(f"const int begin = {number} * {p.rows.most_terms}, lines = {self._lines()};")
             block.line(f"const int apart = begin < fetched ? {self.apart} : 0;")
-        if window_loop is not None:
-            self.helpers += (window_loop.text(),)
+        if not isinstance(runs, OneRun):
+            self.helpers += (runs.text(),)
             p.rows.open_tile(block, self.left, first, tile.rows)
             fresh = "part == 0" if p.rows.blocks > 1 else "1"
-            block.line(p.rows.call(window_loop, "b", block_terms if p.segment else fresh))
+            block.line(runs.call("b", block_terms if p.segment else fresh))
             return
         self.helpers += (self.loop.text(),)
         if not p.segment:
             with block.scope("if (part == 0)" if p.rows.blocks > 1 else ""):
                 block.line(f"for (int n = 0; n < {tile.rows * tile.vectors}; ++n) tile[n] = ({tile.vector})(0);")
         p.rows.open_tile(block, self.left, first, tile.rows)
-        pointers, terms = p.rows.run(tile.rows)
-        block.line(self.loop.call(pointers, "b", terms))
+        block.line(self.loop.call(runs.pointers, "b", runs.terms))
 
     def _run(self, pointers: Sequence[str], terms: str) -> None:
+        """Emits the loop over `terms` terms of k, which adds to the sums c{row}_{vector} of the tile."""
         tile, block, step = self.tile, self.block, self.p.rows.step
         element, _ = VECTORS[tile.name]
         with block.scope():
@@ -342,16 +349,16 @@ class _Main:
                         block.line(f"{c} = {tile.multiply_add(f'x{i}', f'b{v}', c)};")
 
     def _along(self, terms: str, step: int) -> str:
-        """The distance of that many terms, `step` apart."""
+        """The number of elements from one term to the one that comes `terms` later, if terms are `step` apart."""
         if step == 1:
             return terms
         wide = "(long)" if abs(step) * self.p.k >= 2**31 else ""
         return f"{wide}{terms} * {step}"
 
     def _epilogue(self) -> None:
-        """Evaluates the outputs on the sums of panel j."""
+        """Emits the evaluation of the fusion's outputs from the sums of panel j."""
         p, b, tile, block, e = self.p, self.b, self.tile, self.block, self.e
-        hero = p.fusion.hero
+        hero = hero_of(p.fusion)
         element, _ = VECTORS[p.name]
         panel = f" + j * {b.rows * tile.columns}" if p.rows.blocks > 1 else ""
         block.line(f"const {element}* sum = (const {element}*)sums{panel};")
@@ -386,9 +393,9 @@ class _Main:
                     store_outputs(p.fusion, e, indices, block)
 
     def _stored(self) -> bool:
-        """Stores the sums of panel j, if they are all that the fusion has and rows lie in memory as they are, by the
-        function that products share. Whether that is so."""
-        p, e, hero = self.p, self.e, self.p.fusion.hero
+        """Emits a call of the function that stores the sums of panel j as they are. Returns whether it did: the fusion
+        must have no other output than the product, with rows that are contiguous in memory."""
+        p, e, hero = self.p, self.e, hero_of(self.p.fusion)
         same = p.name == "f32" and type_name(hero) == "f32" or p.name == "f64"
         if list(p.fusion.outputs) != [hero] or p.whole or not same:
             return False

@@ -1,14 +1,18 @@
-"""The rows of a convolution's left side: pointers into lhs, one for each placing of the window in a tile.
+"""The rows of a convolution's left side as an implicit matrix: pointers into lhs, one for each position of the window.
 
-In each spatial dimension a placing has an origin: the element of lhs that the window's element 0 meets (it may lie
-outside). The elements of the window lie at the same distances from it for all rows of a tile, so a tile needs the
-origins of its rows, and their least and greatest: where these show that a run lies inside lhs for all rows, it runs
-at full speed, along as many elements of the window as follow each other in memory; where it lies outside for all, it is
-skipped; between the two, the sums of those rows that lie outside are put back after it.
+A row of the product is one placing of the window. In each spatial dimension a placing has an origin: the element of lhs
+under element 0 of the window, which may lie outside lhs. The other elements of the window have the same distances from
+the origin in all rows of a tile, so a tile only needs the origins of its rows, and the least and the greatest of them.
+These tell for each run of window elements which of three cases holds:
+
+    inside lhs for all rows     the run is computed without tests, along as many window elements as are contiguous
+    outside lhs for all rows    the run is skipped
+    otherwise                   the run is computed, and the sums of the rows outside are restored afterwards
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from refxla_spec.module import Instruction
@@ -19,11 +23,12 @@ from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..kernel_arguments import input_argument, inputs_of
+from ..kernel_arguments import hero_of, input_argument, inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS
 from .convolution_dimensions import ConvolutionDimensions
 from .micro_kernel import Loop
 from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
+from .product import BlockRuns
 from .window_loop import WindowLoop
 
 BLOCK_TERMS = 4096  # of k in a block, where the window can be cut so
@@ -31,17 +36,17 @@ COPY_ELEMENTS = 16384  # elements that an item of the copy of lhs computes
 
 
 class WindowRows:
-    """The Rows of a convolution; lhs is read where it is, or from a copy whose features lie together.
+    """The Rows of a convolution. They read lhs where it lies, or from a copy in which features are contiguous.
 
-    The copy is [batch][spatial...][feature], or where the batch is the last dimension of lhs (the gradient of the
-    filter), [spatial...][feature][batch], which keeps short copies contiguous.
+    The layout of the copy is [batch][spatial...][feature]. Where the batch is the last dimension of lhs, as in the
+    gradient of the filter, it is [spatial...][feature][batch], so that the copy reads and writes contiguous memory.
     """
 
-    local = False
+    local = None
 
     def __init__(self, fusion: Fusion, target: Target, numbers: ConvolutionDimensions, name: str) -> None:
         self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
-        self.operand = fusion.hero.operands[0]
+        self.operand = hero_of(fusion).operands[0]
         self.element = VECTORS[name][0]
         self._choose_memory()
         self._choose_blocks()
@@ -50,21 +55,22 @@ class WindowRows:
     # Where lhs lies
 
     def _choose_memory(self) -> None:
-        """Sets `access`, and the `strides` in memory by dimension of lhs."""
+        """Sets `access` (None: lhs is copied), `strides`, in elements by dimension of lhs, and `base`, the position of
+        element 0."""
         n = self.numbers
         rank = len(n.lhs)
         labels = [variable(f"d{d}", 0, size - 1) for d, size in enumerate(n.lhs)]
         self.access = direct_access(self.fusion, self.target, self.operand, labels, self.name)
-        self.strides = {}
+        self.strides: dict[int, int] = {}
         if self.access is not None:
-            steps = [self.access.position.factor(f"d{d}") if size > 1 else 0 for d, size in enumerate(n.lhs)]
+            position = self.access.position
+            steps = {d: position.factor(f"d{d}") if size > 1 else 0 for d, size in enumerate(n.lhs)}
             feature, features = n.dims.input_feature, n.features * n.feature_groups
             together = steps[feature] == 1 or features == 1 or prod(n.lhs) <= 4096
-            if None in steps or not together:
+            self.strides = {d: step for d, step in steps.items() if step is not None}
+            self.base = position.constant
+            if len(self.strides) < len(steps) or not together:
                 self.access = None
-            else:
-                self.strides = dict(enumerate(steps))
-                self.base = self.access.position.constant
         if self.access is None:
             batch, feature, spatial = n.dims.input_batch, n.dims.input_feature, n.dims.input_spatial
             last = batch == rank - 1
@@ -78,11 +84,15 @@ class WindowRows:
         self._wide = "(long)" if reach >= 2**31 else ""  # in front of distances that C's int may not hold
 
     def pointer(self) -> Instruction | Argument:
-        if self.access is not None:
-            return self.access.instruction
+        """The input that is read as lhs, or the argument that its copy is."""
+        return self.copy() if self.access is None else self.access.instruction
+
+    def copy(self) -> Argument:
+        """The argument that the copy of lhs is."""
         return scratch_argument(self.fusion, "left", self.name, prod(self.numbers.lhs))
 
     def stage(self) -> Kernel | None:
+        """The kernel that copies lhs, if it is copied."""
         if self.access is not None:
             return None
         sizes = [self.numbers.lhs[d] for d in self.layout]
@@ -100,15 +110,16 @@ class WindowRows:
                     indices[d] = index
                 value = to_accumulation(e, self.operand, indices, self.name, block)
                 block.line(f"a{len(inputs)}[{s * inner + u}] = {value};")
-        arguments = (*map(input_argument, inputs), self.pointer())
+        arguments = (*map(input_argument, inputs), self.copy())
         return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-rows // per_item))
 
     # How the window is cut into blocks of k
 
     def _choose_blocks(self) -> None:
-        """Sets `cut`, the spatial dimension along which blocks are ranges, and `length`, of how many elements."""
+        """Sets `cut`, the spatial dimension of the window that blocks of k cut into ranges, and `length`, the number of
+        elements in such a range."""
         n = self.numbers
-        most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # few rows: an item packs its own panels
+        most = BLOCK_TERMS if n.m > LOCAL_ROWS else 2 * LOCAL_TERMS  # with few rows, an item packs its own panels
         most = configuration_for(self.fusion, self.target.tile_configurations).terms or most
         self.cut, self.length = 0, n.elements[0] if n.elements else 1
         for d, size in enumerate(n.elements):
@@ -123,6 +134,8 @@ class WindowRows:
         self.most_terms, self.least_terms = self.length * self.inner, n.features
 
     def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        """Declares which elements of the window are in block `number` of k; returns its first term and, as C, how many
+        terms it has."""
         n = self.numbers
         if self.blocks == 1:
             return constant(0), str(n.k)
@@ -140,8 +153,8 @@ class WindowRows:
     # Which checks are needed
 
     def _choose_checks(self) -> None:
-        """Sets `checked[d]`, whether elements may lie outside in that dimension, and `joined`, whether the elements of
-        the last dimension follow each other in memory."""
+        """Sets `checked[d]`, whether window elements may lie outside lhs in dimension d, and `joined`, whether the
+        elements of the last dimension are contiguous in memory."""
         n = self.numbers
         self.checked = []
         for d, w in enumerate(n.window):
@@ -154,21 +167,23 @@ class WindowRows:
             self.joined = dense and stride == n.features * self.step and n.elements[-1] > 1
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        """Declares the origins of rows first, first + 1, ...: arrays `at` of their positions in memory, and o0, o1, ...
+        of their places in the spatial dimensions."""
         n = self.numbers
         self.source = source if self.access is None else f"((__global const {self.element}*){source})"
         g = variable("g", 0, n.groups * n.phases - 1)
         phase = n.phase(g)
         offsets = []
         for d, w in enumerate(n.window):
-            # The origin of placing q is q * (period * stride / base_dilation) + start, and `rest` beyond it in the
-            # dilated lhs.
+            # The origin of placing q is element q * (period * stride / base_dilation) + start of lhs. In the dilated
+            # lhs, it is `rest` further on.
             at = phase[d] * w.stride - w.padding_low
             start = at // w.base_dilation
             block.line(f"const int start{d} = {start};")
             if w.base_dilation > 1:
                 block.line(f"const int rest{d} = {at % w.base_dilation};")
             offsets.append(variable(f"start{d}", start.low, start.high))
-        # Row by row in a loop: written out, this is most of what a compiler would read of a convolution.
+        # A loop over the rows: unrolled, these statements would be most of the text of a convolution.
         block.line(f"long at[{rows}];")
         for d in range(len(n.window)):
             block.line(f"int o{d}[{rows}];")
@@ -192,12 +207,14 @@ class WindowRows:
 
     # The runs
 
-    def window_loop(self, loop: Loop) -> WindowLoop:
+    def runs(self, loop: Loop) -> BlockRuns:
+        """The function that computes the runs of a block."""
         window = self.numbers.window
-        return WindowLoop(loop, tuple(w.base_dilation for w in window), tuple(self.checked), self.joined)
+        dilations = tuple(w.base_dilation for w in window)
+        return _WindowRuns(self, WindowLoop(loop, dilations, tuple(self.checked), self.joined))
 
     def call(self, window_loop: WindowLoop, right: str, fresh: str) -> str:
-        """The statement that takes a tile through the block that is open."""
+        """The statement that adds the runs of the block that is open to a tile."""
         n = self.numbers
         numbers: dict[str, int | str] = {}
         for d, w in enumerate(n.window):
@@ -209,9 +226,23 @@ class WindowRows:
         return window_loop.call(self.source, right, numbers, n.features, str(self.base), fresh)
 
     def _range(self, d: int) -> tuple[str, str]:
-        """The elements of dimension d that belong to the block."""
+        """The range of the window's elements in dimension d that belong to the block, as C: first and end."""
         if self.blocks == 1 or d > self.cut:
             return "0", str(self.numbers.elements[d])
         if d == self.cut:
             return "first_element", "first_element + elements"
         return f"outer{d}", f"outer{d} + 1"
+
+
+@dataclass(frozen=True)
+class _WindowRuns:
+    """The runs of a block of `rows`, by the function `loop`."""
+
+    rows: WindowRows
+    loop: WindowLoop
+
+    def text(self) -> str:
+        return self.loop.text()
+
+    def call(self, right: str, fresh: str) -> str:
+        return self.rows.call(self.loop, right, fresh)

@@ -6,18 +6,16 @@ from functools import partial
 
 from refxla_spec.module import Instruction
 
-from ...analysis.index_expression import Index, constant, variable
+from ...analysis.index_expression import Index, variable
 from ...device.description import Target
 from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..kernel_arguments import input_argument, inputs_of
+from ..kernel_arguments import hero_of, inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS, STREAMED_ROWS, STREAMED_TERMS, is_deep, reads_as_vectors
-from .micro_kernel import Loop
+from .contraction_rows import ContractionRows
 from .packing import (
-    VECTORS,
-    declare_block,
     direct_access,
     distant_terms,
     open_terms,
@@ -36,7 +34,7 @@ DIRECT_COLUMNS = 1 << 16  # elements up to which a left side that lies along m i
 COPY_ELEMENTS = 16384  # elements that an item of the copy of the left side computes
 
 
-class MatrixRows:
+class MatrixRows(ContractionRows):
     """The rows of lhs: where they lie if that will do, or copied, by each item for itself or to scratch memory.
 
     The copy is [g][m][k] or, where lhs lies along m, [g][m / 8][k][m % 8]: either way it is written in the order it is
@@ -47,27 +45,23 @@ class MatrixRows:
     STRIP = 8
 
     def __init__(self, fusion: Fusion, target: Target, numbers: ContractionDimensions, name: str) -> None:
-        self.fusion, self.target, self.numbers, self.name = fusion, target, numbers, name
-        self.operand = fusion.hero.operands[0]
-        self.element = VECTORS[name][0]
         m, k = numbers.m, numbers.k
+        super().__init__(fusion, target, numbers, name, k)
         indices = self._indices("g", "m", "k")
         self.access = direct_access(fusion, target, self.operand, indices, name)
         self.plain = self.access
         source = source_access(fusion, target, self.operand, indices)
         along_m = source is not None and source.position.factor("m") == 1
         along_k = source is not None and source.position.factor("k") == 1
-        if self.access is not None:
-            step = self.access.position.factor("k")
-            if step is None or (abs(step) > 64 and m * k > DIRECT_COLUMNS and m > 1):
-                self.access = None
+        step = None if self.access is None else self.access.position.factor("k")
+        if step is None or (abs(step) > 64 and m * k > DIRECT_COLUMNS and m > 1):
+            self.access = None
         self.prepacked = self.access is None and can_prepack(fusion, self.operand, name)
-        self.local = self.access is None and not self.prepacked and (along_m or along_k) and m > STREAMED_ROWS
-        self.most_terms = min(k, self._block_terms())
-        self.least_terms = self.most_terms
-        self.blocks = max(1, -(-k // self.most_terms))
-        if self.access is not None:
-            self.strip, self.step = 0, self.access.position.factor("k")
+        is_local = self.access is None and not self.prepacked and (along_m or along_k) and m > STREAMED_ROWS
+        self.local = self if is_local else None
+        self.cut(self._block_terms())
+        if self.access is not None and step is not None:
+            self.strip, self.step = 0, step
         else:
             self.strip = self.STRIP if along_m else 1
             self.step = self.strip
@@ -82,7 +76,7 @@ class MatrixRows:
             g, k, column = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("k", n.k), ("n", n.n)))
             right = n.right(g, k, column)
             if reads_as_vectors(
-                direct_access(self.fusion, self.target, self.fusion.hero.operands[1], right, self.name)
+                direct_access(self.fusion, self.target, hero_of(self.fusion).operands[1], right, self.name)
             ):
                 return STREAMED_TERMS
         # An item that packs for itself should hold little at a time, and one that holds many sums, too.
@@ -94,10 +88,9 @@ class MatrixRows:
         n = self.numbers
         return n.left(variable(g, 0, n.groups - 1), variable(m, 0, n.m - 1), variable(k, 0, n.k - 1))
 
-    def pointer(self) -> Instruction | Argument:
+    def copy(self) -> Argument:
+        """A constant, or scratch memory that the stage fills."""
         n = self.numbers
-        if self.access is not None:
-            return self.access.instruction
         if self.prepacked:
             strips = strips_of(n.left_matrix(constant_value(self.fusion, self.operand, self.name)), self.strip)
             return prepacked_argument(self.fusion, "left", strips)
@@ -174,63 +167,46 @@ class MatrixRows:
         first, count, apart = terms
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
         at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, first), self.name)
+        assert at is not None  # as `plain` is not
         source = f"(__global const {self.element}*)({e.address(at.instruction, at.indices)})"
         most, there = strips * self.strip, f"{n.m} - first_row"
         rows = f"({most} < {there} ? {most} : {there})"
         block.line(copy.call(source, apart, to, self._pitch, count, rows))
 
     def stage(self) -> Kernel | None:
+        """The kernel that makes the copy in scratch memory, if there is to be one."""
         if self.access is not None or self.local or self.prepacked:
             return None
-        n, strip = self.numbers, self.strip
-        inputs = inputs_of(self.fusion, [self.operand])
-        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
-        per_item = max(1, COPY_ELEMENTS // (strip * max(1, n.k)))
-        total = n.groups * self.strips
-        block = Block()
-        with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {total}; ++s)"):
-            s = variable("s", 0, total - 1)
-            g = s // self.strips
-            with block.scope(f"for (int k = 0; k < {n.k}; ++k)"):
-                with block.scope(f"for (int u = 0; u < {strip}; ++u)" if strip > 1 else ""):
-                    k, u = variable("k", 0, n.k - 1), variable("u", 0, strip - 1)
-                    row = s % self.strips * strip + u
-                    if row.high >= n.m:  # the last strip repeats the last row
-                        block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
-                        row = variable("m", 0, n.m - 1)
-                    value = to_accumulation(e, self.operand, n.left(g, row, k), self.name, block)
-                    block.line(f"a{len(inputs)}[{(s * n.k + k) * strip + u}] = {value};")
-        arguments = (*map(input_argument, inputs), self.pointer())
-        return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-total // per_item))
+        per_item = max(1, COPY_ELEMENTS // (self.strip * max(1, self.numbers.k)))
+        return self.copy_stage(self.numbers.groups * self.strips, per_item)
 
-    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
-        if self.blocks == 1:
-            self.first = constant(0)
-            return self.first, str(self.numbers.k)
-        self.first, terms = declare_block(block, number, self.most_terms, self.numbers.k)
-        return self.first, terms
+    def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
+        n, strip = self.numbers, self.strip
+        with block.scope(f"for (int u = 0; u < {strip}; ++u)" if strip > 1 else ""):
+            u = variable("u", 0, strip - 1)
+            row = s % self.strips * strip + u
+            if row.high >= n.m:  # the last strip repeats the last row
+                block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
+                row = variable("m", 0, n.m - 1)
+            value = to_accumulation(e, self.operand, n.left(s // self.strips, row, k), self.name, block)
+            block.line(f"{to}[{(s * n.k + k) * strip + u}] = {value};")
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
-        n = self.numbers
-        if self.local:
-            # Of a tile that is not whole, the rows beyond are the last one.
-            for i in range(rows):
-                block.line(f"const int m{i} = i + {i} < rows ? i + {i} : rows - 1;")
-                place = f"(uint)m{i} / {self.strip}u * {self._pitch} + (uint)m{i} % {self.strip}u"
-                block.line(f"const {self.element}* const row{i} = strips + ({place});")
-            return
-        g = variable("g", 0, n.groups - 1)
-        cast = f"(__global const {self.element}*)" if self.access is not None else ""
+        """As in ContractionRows; where the item has copied its rows, to its copy."""
+        if not self.local:
+            return super().open_tile(block, source, first, rows)
         for i in range(rows):
-            row = first + i
-            block.line(f"const int m{i} = {row} < {n.m} ? {row} : {n.m - 1};")
-            m = variable(f"m{i}", 0, n.m - 1)
-            if self.access is not None:
-                at = n.left(g, m, self.first)
-                position = direct_access(self.fusion, self.target, self.operand, at, self.name).position
-            else:
-                position = ((g * self.strips + m // self.strip) * n.k + self.first) * self.strip + m % self.strip
-            block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position});")
+            block.line(f"const int m{i} = i + {i} < rows ? i + {i} : rows - 1;")
+            place = f"(uint)m{i} / {self.strip}u * {self._pitch} + (uint)m{i} % {self.strip}u"
+            block.line(f"const {self.element}* const row{i} = strips + ({place});")
+
+    def position(self, g: Index, m: Index) -> Index:
+        n = self.numbers
+        if self.access is None:
+            return ((g * self.strips + m // self.strip) * n.k + self.first) * self.strip + m % self.strip
+        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, self.first), self.name)
+        assert at is not None  # as `access` is not
+        return at.position
 
     def lines(self, source: str) -> Lines | None:
         """How the rows of the block that is open lie, if evenly, behind pointer `source`."""
@@ -247,10 +223,5 @@ class MatrixRows:
         if row is None:
             return None
         at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, self.first), self.name)
+        assert at is not None  # as `access` is not
         return Lines(f"(__global const {self.element}*){source} + ({at.position})", row)
-
-    def window_loop(self, loop: Loop) -> None:
-        return None
-
-    def run(self, rows: int) -> tuple[list[str], str]:
-        return [f"row{i}" for i in range(rows)], str(self.numbers.k) if self.blocks == 1 else "terms"

@@ -1,13 +1,15 @@
-"""The right side of a matrix product, copied to panels: as many columns as a tile has, side by side for each k.
+"""Packing of the right side of a matrix product into panels: as many columns as a tile has, side by side for each k.
 
-scratch[g][panel][k][column], with zeros beyond the last column. A right side that lies along k is transposed on the
-way, block by block in registers where it is read from memory as it is.
+The layout is scratch[g][panel][k][column], with zeros beyond the last column. A right side that is contiguous along k
+is transposed while it is copied; where it is an input in memory, blocks of it are transposed in vector registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index, constant, variable
 from ...ir.plan import Kernel
@@ -24,12 +26,12 @@ SPAN = 64  # terms of k that a transposing copy takes at a time
 
 
 def panel_elements(p: Product, width: int) -> int:
-    """The elements of all panels of `width` columns."""
+    """The number of elements of all panels of `width` columns."""
     return p.groups // p.shared * -(-p.n // width) * width * p.k
 
 
 def pack_stage(p: Product, width: int) -> Kernel:
-    """The kernel that makes all panels of the right side."""
+    """The kernel that packs all panels of the right side."""
     panels = -(-p.n // width)
     terms = min(p.k, -(-max(1, PACK_ELEMENTS // (panels * width)) // 8) * 8)  # of k, for an item
     chunks = -(-p.k // terms)
@@ -55,24 +57,24 @@ def pack_stage(p: Product, width: int) -> Kernel:
 
 @dataclass(frozen=True)
 class Panels:
-    """A copy of some terms of k to some panels.
+    """Emits the copy of a range of terms of k to a range of panels.
 
-    `pointers` gives the C names of the inputs. `panels` is (the first panel, the C text of how many columns there are
-    from it on, the largest number of panels), `terms` likewise (the first term, how many, at most: the first is a
-    multiple of that); place(panel, term), both counted from 0, gives the pointer and the position of a row of a panel.
-    Names u, t, j and n are taken in the C text.
+    `pointers` has the C names of the inputs. `panels` is (the first panel, the number of columns from there on as C,
+    the largest number of panels); `terms` is (the first term, the number of terms as C, the largest number of terms,
+    of which the first term is a multiple). `place(panel, term)`, both relative to the first ones, gives the C pointer
+    and the position of a row of a panel. The C code uses the names u, t, j and n.
     """
 
     p: Product
     width: int
     e: ElementalIrEmitter
-    pointers: dict
+    pointers: dict[Instruction, str]
     panels: tuple[Index, str, int]
     terms: tuple[Index, str, int]
     place: Callable[[Index, Index], tuple[str, Index]]
 
     def copy(self, block: Block) -> tuple[str, ...]:
-        """Emits the loops, or calls of functions that have them, whose texts it returns."""
+        """Emits the loops, or calls of functions that contain them; returns the texts of those functions."""
         first, columns, most = self.panels
         p, width = self.p, self.width
         terms = self.terms[1]
@@ -80,7 +82,7 @@ class Panels:
         column = (first + variable("j", 0, most - 1)) * width
         along_k, step, inner = self._along_k()
         if not along_k:
-            # Along rows of memory: some panels, then the next term.
+            # In the order of memory: a row of several panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
             stride = 1
             if not p.whole:
@@ -112,8 +114,8 @@ class Panels:
         return ()
 
     def _along_k(self) -> tuple[bool, int | None, int]:
-        """Whether columns lie along k in memory; if blocks of them can be transposed in registers, how far apart; and
-        the terms of a run in which they do so, where k counts several dimensions."""
+        """Whether columns are contiguous along k in memory; their distance in elements, if blocks of them can be
+        transposed in registers; and the number of contiguous terms, since k may count several dimensions."""
         p = self.p
         if p.whole:
             return False, None, 0
@@ -133,19 +135,19 @@ class Panels:
 
     @property
     def packed(self) -> int:
-        """How many elements of the right side a word as wide as an accumulator holds, where that is more than one and
-        words can be taken apart; else 1."""
+        """The number of elements of the right side in a word of the width of an accumulator, where there is a function
+        that unpacks such words; else 1."""
         return WORDS.get((type_name(self.p.right_operand), self.p.name), (1, ""))[0]
 
     def _access(self, g: Index, k: Index, n: Index) -> Access | None:
-        """The Access of an element of the right side, if that is a plain load, with a conversion where words can be
-        taken apart."""
+        """The Access of an element of the right side, if it is a plain load, or one that is converted while words are
+        unpacked; else None."""
         p = self.p
         name = p.name if self.packed == 1 else type_name(p.right_operand)
         return direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
-        """Row t of panel j."""
+        """Emits the copy of row t of panel j; `short`: with zeros beyond the last column."""
         with block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
             block.line(f"const int n = {column} + u;")
             if not short:
@@ -175,8 +177,8 @@ class Panels:
         block.line(f"{pointer}[{position} + u] = {value};")
 
     def _rows(self, block: Block) -> tuple[str, ...]:
-        """The same by a function that products share, where rows of the right side lie in memory as they are; its
-        text. Emits nothing where they do not."""
+        """Emits a call of the function that copies rows, which products share, and returns its text. Where the rows of
+        the right side are not contiguous in memory, emits nothing and returns ()."""
         p = self.p
         if p.whole:
             return ()
@@ -185,23 +187,23 @@ class Panels:
         name = p.name
         everywhere = direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
         step = None if everywhere is None else everywhere.position.factor("k")
-        if step is None or everywhere.position.factor("n") != 1:
-            return ()
         begin = direct_access(p.fusion, p.target, p.right_operand, p.right(g, first, panel * self.width), name)
+        if everywhere is None or begin is None or step is None or everywhere.position.factor("n") != 1:
+            return ()
         pointer, position = self.place(variable("j", 0, max(1, most - 1)), variable("t", 0, most_terms - 1))
         _, start = self.place(constant(0), constant(0))
         copy = RowsToPanels(name, self.width, pointer != "panels")
         source = self._address(begin, copy)
-        block.line(copy.call(source, step, f"{pointer} + ({start})", position.factor("j"), terms, columns))
+        block.line(copy.call(source, step, f"{pointer} + ({start})", position.stride("j"), terms, columns))
         return (copy.text(),)
 
     def _address(self, access: Access, copy: Copy) -> str:
-        """Where the element lies, as a pointer to accumulators."""
+        """The address of an element, as a C pointer of the type that `copy` reads."""
         return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({access.position}))"
 
     def _transposed(self, block: Block, column: Index, step: int, inner: int) -> tuple[str, ...]:
-        """Panel j whole, from columns that lie in memory along k and `step` apart, in runs of `inner` terms; the
-        text of the function that does it."""
+        """Emits the copy of panel j from columns that are contiguous along k for `inner` terms at a time and `step`
+        elements apart; returns the text of the function that transposes them."""
         p = self.p
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
@@ -215,6 +217,7 @@ class Panels:
                 rest = f"{inner} - k % {inner}"
                 block.line(f"some = {terms} - t < {rest} ? {terms} - t : {rest};")
             access = self._access(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
+            assert access is not None  # as in _along_k
             pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
             to, source = f"{pointer} + ({position})", self._address(access, copy)
             block.line(copy.call(source, step // self.packed, to, "some" if inner < p.k else terms))

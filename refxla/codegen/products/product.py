@@ -21,36 +21,49 @@ from ..kernel_arguments import inputs_of
 from .micro_kernel import Loop
 from .packing import direct_access
 from .prepacked_constants import can_prepack
-from .window_loop import WindowLoop
 
 Indices = tuple[Index, ...]
 
 
 class ContractionDimensions(Protocol):
-    """A contraction as matrix product: its sizes, and the indices of lhs for g, m and k."""
+    """A contraction as a matrix product: its sizes, and the indices of the operands for g, m, n and k."""
 
     groups: int
     m: int
     n: int
     k: int
-    terms: Sequence[int]  # the sizes that k counts
+
+    @property
+    def terms(self) -> Sequence[int]:
+        """The sizes that k counts."""
 
     def left(self, g: Index, m: Index, k: Index) -> Indices: ...
     def right(self, g: Index, k: Index, n: Index) -> Indices: ...
 
+    def left_matrix(self, value: np.ndarray) -> np.ndarray:
+        """The value of lhs as [g, m, k]."""
 
-class Rows(Protocol):
-    """Where the rows of the left side lie. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
 
-    step: int  # elements from one term to the next
-    blocks: int  # into which k falls
-    most_terms: int  # in a block
-    least_terms: int  # in a run (at the end of a block there may be fewer)
-    element: str  # the C type of the elements
-    local: bool  # whether each item copies its rows, block by block, to private memory
+@dataclass(frozen=True)
+class OneRun:
+    """A block of k in a single run: C pointers to the rows of the tile, and how many terms there are."""
 
-    def pointer(self) -> Instruction | Argument:
-        """The input that holds them, or the argument that a copy of them is. Not for what is `local`."""
+    pointers: Sequence[str]
+    terms: str
+
+
+class BlockRuns(Protocol):
+    """A function that takes a tile through a block of k in several runs."""
+
+    def text(self) -> str:
+        """The C function."""
+
+    def call(self, right: str, fresh: str) -> str:
+        """The statement that calls it: from the panel at `right`, with what WindowLoop.call takes as `fresh`."""
+
+
+class LocalCopy(Protocol):
+    """How an item copies its rows, block by block, to private memory."""
 
     def inputs(self) -> list[Instruction]:
         """The inputs that `pack` reads."""
@@ -62,6 +75,23 @@ class Rows(Protocol):
     def private_elements(self, rows: int) -> int:
         """The elements of `strips` for that many rows."""
 
+
+class Rows(Protocol):
+    """Where the rows of the left side lie. Texts are C; `g`, `item` and the row numbers are C variables of type int."""
+
+    step: int  # elements from one term to the next
+    blocks: int  # into which k falls
+    most_terms: int  # in a block
+    least_terms: int  # in a run (at the end of a block there may be fewer)
+    element: str  # the C type of the elements
+
+    @property
+    def local(self) -> LocalCopy | None:
+        """How each item copies its rows for itself, if it does."""
+
+    def pointer(self) -> Instruction | Argument:
+        """The input that holds them, or the argument that a copy of them is. Not for what is `local`."""
+
     def stage(self) -> Kernel | None:
         """The kernel that fills the scratch memory."""
 
@@ -71,14 +101,8 @@ class Rows(Protocol):
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         """Declares what the rows first, first + 1, ... of pointer `source` need."""
 
-    def window_loop(self, loop: Loop) -> WindowLoop | None:
-        """The function that takes a tile through a block in several runs, by `call`; None where there is one."""
-
-    def call(self, window_loop: WindowLoop, right: str, fresh: str) -> str:
-        """The statement that calls it: from the panel at `right`, with what WindowLoop.call takes as `fresh`."""
-
-    def run(self, rows: int) -> tuple[list[str], str]:
-        """Of the one run the pointers to the rows and the number of terms."""
+    def runs(self, loop: Loop) -> BlockRuns | OneRun:
+        """The runs in which `loop` takes a tile through the block that is open."""
 
 
 @dataclass(frozen=True)

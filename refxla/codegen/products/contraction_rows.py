@@ -1,0 +1,90 @@
+"""The rows of the left side of a contraction: what those of real and of complex matrices have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from refxla_spec.module import Instruction
+
+from ...analysis.access_patterns import Access
+from ...analysis.index_expression import Index, constant, variable
+from ...device.description import Target
+from ...ir.plan import Argument, Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import ElementalIrEmitter
+from ..kernel_arguments import hero_of, input_argument, inputs_of
+from .micro_kernel import Loop
+from .packing import VECTORS, declare_block
+from .product import ContractionDimensions, OneRun
+
+
+class ContractionRows(ABC):
+    """Rows of `terms` numbers of accumulation type `name` each: read where they lie (`access`), or from a copy."""
+
+    access: Access | None
+
+    def __init__(self, fusion: Fusion, target: Target, numbers: ContractionDimensions, name: str, terms: int) -> None:
+        self.fusion, self.target, self.numbers, self.name, self.terms = fusion, target, numbers, name, terms
+        self.operand = hero_of(fusion).operands[0]
+        self.element = VECTORS[name][0]
+        self.first: Index = constant(0)  # term of the block that is open
+
+    def cut(self, most: int) -> None:
+        """Let a block have at most so many terms."""
+        self.most_terms = self.least_terms = min(self.terms, most)
+        self.blocks = max(1, -(-self.terms // self.most_terms))
+
+    # -- the copy ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def copy(self) -> Argument:
+        """The argument that the copy is."""
+
+    @abstractmethod
+    def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
+        """The statements that copy what strip or row number `s` has of term k of the operand to pointer `to`."""
+
+    def pointer(self) -> Instruction | Argument:
+        """The input that has the rows, or the argument that their copy is."""
+        return self.copy() if self.access is None else self.access.instruction
+
+    def copy_stage(self, count: int, per_item: int) -> Kernel:
+        """The kernel that makes the copy of `count` strips or rows, of which an item copies `per_item`."""
+        inputs = inputs_of(self.fusion, [self.operand])
+        e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
+        block, k = Block(), self.numbers.k
+        with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {count}; ++s)"):
+            with block.scope(f"for (int k = 0; k < {k}; ++k)"):
+                s = variable("s", 0, count - 1)
+                self.emit_copy(e, block, s, variable("k", 0, k - 1), f"a{len(inputs)}")
+        arguments = (*map(input_argument, inputs), self.copy())
+        return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-count // per_item))
+
+    # -- the product ---------------------------------------------------------------------------------------------------
+
+    def open_block(self, block: Block, number: str) -> tuple[Index, str]:
+        """Declares block `number` of the terms; returns its first term and, as C, how many it has."""
+        if self.blocks == 1:
+            self.first = constant(0)
+            return self.first, str(self.terms)
+        self.first, terms = declare_block(block, number, self.most_terms, self.terms)
+        return self.first, terms
+
+    @abstractmethod
+    def position(self, g: Index, m: Index) -> Index:
+        """Where the first term of the block that is open lies of row m, in elements behind the pointer."""
+
+    def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
+        """Declares pointers to the rows first, first + 1, ...; beyond the last row they are that one."""
+        n = self.numbers
+        g = variable("g", 0, n.groups - 1)
+        cast = f"(__global const {self.element}*)" if self.access is not None else ""
+        for i in range(rows):
+            row = first + i
+            block.line(f"const int m{i} = {row} < {n.m} ? {row} : {n.m - 1};")
+            position = self.position(g, variable(f"m{i}", 0, n.m - 1))
+            block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position});")
+
+    def runs(self, loop: Loop) -> OneRun:
+        """The terms of a block, which are one run."""
+        return OneRun([f"row{i}" for i in range(loop.tile.rows)], str(self.terms) if self.blocks == 1 else "terms")
