@@ -17,6 +17,7 @@ from refxla.codegen.opencl_program import Program, program
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.ir.plan import Fusion, Kernel
 from refxla.runtime.devices import devices
+from refxla.scheduling.scheduler import ALIGNMENT
 
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
 # Oclgrind interprets a kernel, and does not know what `restrict` becomes.
@@ -85,9 +86,11 @@ class Compiled:
             for m, a in enumerate(kernel.arguments):
                 if a.role in ("scratch", "workspace"):
                     key = a.scratch or f"{n}.{m}"
-                    arrays.append(self._memory.setdefault(key, np.zeros(max(1, a.bytes), np.uint8)))
+                    arrays.append(self._memory.setdefault(key, aligned(np.zeros(max(1, a.bytes), np.uint8))))
                 else:
-                    known = {} if a.instruction.opcode != "constant" else {a.instruction: a.instruction.literal}
+                    known = (
+                        {} if a.instruction.opcode != "constant" else {a.instruction: aligned(a.instruction.literal)}
+                    )
                     arrays.append((outputs if a.role == "output" else known | values)[a.instruction])
             arrays = [np.atleast_1d(a).view(np.uint8) if a.size else None for a in arrays]
             pointers = [None if a is None else cl.SVM(a) for a in arrays]
@@ -99,6 +102,15 @@ class Compiled:
                 if isinstance(p, cl.Buffer) and argument.role != "input":
                     cl.enqueue_copy(self.queue, a, p)
         self.queue.finish()
+
+
+def aligned(values: np.ndarray) -> np.ndarray:
+    """A copy that begins where a plan's buffers do."""
+    memory = np.empty(values.nbytes + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    copy = memory[begin : begin + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 def text_of(compiled: Compiled) -> str:

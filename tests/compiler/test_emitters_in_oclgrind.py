@@ -126,3 +126,30 @@ def test_a_sum_has_the_same_bits_on_both(sizes, axes):
     fusion = fusion_of(parse(text), "reduction")
     (here,), (there,) = Compiled(fusion)(x), Compiled(fusion, GPU, OCLGRIND)(x)
     assert here.tobytes() == there.tobytes()
+
+
+TRANSFORMS = {
+    "rows": ("c64[9,14]", "c64[9,14]", "FFT", "14"),
+    "columns": ("c64[3,5,9]", "c64[3,5,9]", "IFFT", "5,9"),
+    "two stages": ("c64[64]", "c64[64]", "FFT", "64"),
+    "real": ("f32[3,9,24]", "c64[3,9,13]", "RFFT", "9,24"),
+    "real in two stages": ("c64[2,65]", "f32[2,128]", "IRFFT", "128"),
+    "wide": ("c128[5,11]", "c128[5,11]", "FFT", "11"),
+    "wide and real": ("c128[3,5]", "f64[3,8]", "IRFFT", "3,8"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_transform_has_the_same_bits_on_both(name, capfd):
+    of, to, kind, length = TRANSFORMS[name]
+    text = f"""HloModule m
+    ENTRY main {{ x = {of} parameter(0)
+                 ROOT r = {to} fft(x), fft_type={kind}, fft_length={{{length}}} }}"""
+    fusion = fusion_of(parse(text), "fft")
+    shape = fusion.inputs[0].shape
+    x = rng.standard_normal((2, *shape.dimensions))
+    x = (x[0] + 1j * x[1] if of[0] == "c" else x[0]).astype(shape.element_type.dtype)
+    (here,), there = Compiled(fusion)(x), [Compiled(fusion, t, OCLGRIND) for t in TARGETS.values()]
+    for compiled in there:
+        assert compiled(x)[0].tobytes() == here.tobytes()
+        assert not reports(capfd.readouterr().err, compiled)
