@@ -17,6 +17,11 @@ A real transform of n = 2 h elements is one of h complex numbers, z[j] = x[2 j] 
 
     X[k] = (Z[k] + conj(Z[h - k])) / 2 + exp(-2 pi i k / n) * (Z[k] - conj(Z[h - k])) / 2 i
 
+A length with a large prime factor becomes a convolution, computed by transforms of a power of two (Bluestein, 1970):
+with c[j] = exp(-pi i j^2 / n),
+
+    X[k] = c[k] * sum over j of (x[j] c[j]) conj(c[k - j])
+
 An inverse transform is a forward one of which real and imaginary parts change places, before and after.
 """
 
@@ -25,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isqrt, prod
 
-LARGEST_RADIX = 64  # no radix of a pass is larger: what has larger prime factors is computed by other transforms
+LARGEST_RADIX = 128  # no radix of a pass is larger: what has larger prime factors is a convolution
 LANES = {"f32": 8, "f64": 4}  # by type of a part: vectors of 32 bytes
 SHORTEST_SPLIT = 64  # elements of a transform that may become two stages
 LONGEST = 4096  # elements of one that is a single stage where it can be two: its lanes lie in a nearby cache
@@ -48,7 +53,8 @@ class Stage:
     `swaps` says whether real and imaginary parts change places on the way in and on the way out. Results are divided
     by `divisor`. With `twiddles` = n the result k of lane l is multiplied by exp(-2 pi i l k / n). `real` is "" or says
     that the transforms are those of real numbers: "separate" or "join" (see above); their side of the spectrum has one
-    element more. Without `passes` a stage does nothing but separate or join.
+    element more. Without `passes` a stage does nothing but separate or join. With a `convolution` the transforms are
+    computed by those of so many elements.
     """
 
     length: int
@@ -65,9 +71,14 @@ class Stage:
     passes: bool = True
 
     @property
+    def convolution(self) -> int:
+        """The elements of the convolution that it is computed as; 0 if it is none."""
+        return 0 if not self.passes or is_smooth(self.length) else convolution_size(self.length)
+
+    @property
     def radices(self) -> tuple[int, ...]:
         """The radices of its passes, in order."""
-        return radices(self.length) if self.passes else ()
+        return radices(self.convolution or self.length) if self.passes else ()
 
 
 def radices(n: int) -> tuple[int, ...]:
@@ -91,11 +102,29 @@ def radices(n: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def is_planned(fft_type: str, fft_length: tuple[int, ...]) -> bool:
-    """Whether a transform of this type and these lengths can be planned: no prime factor is too large, and the last
-    length of a real one is even."""
-    smooth = all(max(radices(n), default=1) <= LARGEST_RADIX for n in fft_length)
-    return smooth and (fft_type in ("FFT", "IFFT") or fft_length[-1] % 2 == 0)
+def is_smooth(n: int) -> bool:
+    """Whether all radices of a transform of n elements are small enough for passes."""
+    return max(radices(n), default=1) <= LARGEST_RADIX
+
+
+def convolution_size(n: int) -> int:
+    """The elements of the convolution as which a transform of n elements can be computed: a power of two."""
+    return 1 << (2 * n - 2).bit_length()
+
+
+def is_planned(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ...]) -> bool:
+    """Whether there is a plan for a transform (see `stages`): the last length of a real one is even, and what becomes a
+    convolution fits a cache and, if it runs along rows, has as many of them as there are lanes."""
+    real = fft_type in ("RFFT", "IRFFT")
+    if real and fft_length[-1] % 2:
+        return False
+    for d, n in enumerate(dimensions[len(dimensions) - len(fft_length) :], len(dimensions) - len(fft_length)):
+        last = d == len(dimensions) - 1
+        n = n // 2 if last and real else n
+        enough = not last or prod(dimensions[:-1]) >= max(LANES.values())
+        if not is_smooth(n) and not (enough and convolution_size(n) <= LONGEST):
+            return False
+    return True
 
 
 def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ...], lanes: int) -> list[Stage]:

@@ -106,7 +106,7 @@ def test_nothing_to_solve():
     assert got.shape == (0, 3)
 
 
-PRIME = 67
+PRIME = 131
 TRANSFORMS = [  # fft_type, batch, fft_length
     ("FFT", (), (1,)),
     ("FFT", (2,), (15,)),
@@ -129,6 +129,10 @@ TRANSFORMS = [  # fft_type, batch, fft_length
     ("FFT", (9,), (2 * fft_plan.LONGEST,)),
     ("RFFT", (), (4, PRIME)),
     ("IRFFT", (2,), (PRIME,)),
+    ("FFT", (9,), (PRIME,)),  # as convolutions, side by side
+    ("RFFT", (8,), (2 * PRIME,)),
+    ("IRFFT", (), (PRIME, 6)),
+    ("IFFT", (), (PRIME, 2 * PRIME)),
 ]
 
 
@@ -174,11 +178,11 @@ def test_a_transform_reaches_no_other_one_of_the_batch():
     np.testing.assert_array_equal(np.delete(got, 7, 0), np.delete(wanted, 7, 0))
 
 
-@pytest.mark.parametrize("n", [1, 2, 16, 128, 360, 1 << 20, 3 * 7 * 61, 67])
+@pytest.mark.parametrize("n", [1, 2, 16, 128, 360, 1 << 20, 3 * 7 * 61, 131])
 def test_the_radices_of_a_transform_multiply_to_its_length(n):
     found = fft_plan.radices(n)
     assert np.prod(found, dtype=int) == n and 2 not in found[1:]
-    assert fft_plan.is_planned("FFT", (n,)) == (max(found, default=1) <= fft_plan.LARGEST_RADIX)
+    assert fft_plan.is_smooth(n) == fft_plan.is_planned("FFT", (n,), (n,))
 
 
 @pytest.mark.parametrize("kind", ["FFT", "RFFT", "IRFFT"])

@@ -6,21 +6,24 @@ it loads them, runs the passes from one half of that memory to the other and bac
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from refxla_spec.types import C128, F64
 
 from ...analysis.fft_plan import OPERAND, RESULT, Layout, Stage, stages
-from ...analysis.twiddle_factors import rotation
+from ...analysis.twiddle_factors import rotation, transform_of_chirp
 from ...device.description import LINE, Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..kernel_arguments import input_argument, output_argument
 from ..products.prepacked_constants import prepacked_argument
-from . import lanes, passes
+from . import edges, lanes, passes
 from .passes import UNROLLED, Parts
 
 ITEMS_PER_CORE = 4  # of a stage that has so many groups
 MOST_ITEMS = 1 << 12  # on a GPU
+COLUMNS, ROWS, NEITHER = "columns", "rows", "neither"  # how the lanes of a vector lie in memory
 ROW_PART = 1 << 12  # complex numbers that an item separates or joins
 
 
@@ -44,6 +47,13 @@ def _extent(stage: Stage, layout: Layout, spectrum: bool) -> int:
     return last + (stage.length - (not spectrum)) * layout.element + 1
 
 
+def _direction(layout: Layout, whole: bool) -> str:
+    """Whether lanes lie side by side (if there is a `whole` vector of them), or the elements of each."""
+    if layout.lane == 1 and whole:
+        return COLUMNS
+    return ROWS if layout.element == 1 else NEITHER
+
+
 class _StageEmitter:
     """The kernel of stage number `number`; `space` has the complex numbers in each scratch array."""
 
@@ -51,7 +61,7 @@ class _StageEmitter:
         self, fusion: Fusion, target: Target, parts: Parts, stage: Stage, number: int, space: dict[str, int]
     ) -> None:
         self.fusion, self.target, self.parts, self.stage, self.space = fusion, target, parts, stage, space
-        self.name, self.work = f"{fusion.name}.{number}", f"work{number}"
+        self.name, self.number, self.work = f"{fusion.name}.{number}", number, f"work{number}"
         self.block = Block()
         self.arguments: list[Argument] = []
         self.helpers: dict[str, None] = {}
@@ -87,7 +97,7 @@ class _StageEmitter:
     def _table(self, name: str, values: np.ndarray) -> str:
         """The C pointer to complex numbers that are a constant of the program."""
         array = np.ascontiguousarray(values).reshape(-1).view(np.float64).astype(self.parts.dtype)
-        return self._pointer(prepacked_argument(self.fusion, f"{self.name}.{name}", array))
+        return self._pointer(prepacked_argument(self.fusion, f"{self.number}.{name}", array))
 
     def _call(self, text: str, *arguments: object) -> None:
         """The statement that calls a function, of which this is the text."""
@@ -106,7 +116,7 @@ class _StageEmitter:
         per_item = -(-units // min(units, most))
         items = -(-units // per_item)
         source, target = self._place(stage.source, False), self._place(stage.target, True)
-        vectors = 2 * (stage.length + (stage.real != "")) + LINE // (4 * p.lanes)
+        vectors = 2 * max(stage.length + (stage.real != ""), stage.convolution) + LINE // (4 * p.lanes)
         scratch = Argument("scratch", p.vector, bytes=items * 2 * vectors * 32, scratch=self.work)
         block.line(f"__global {p.vector}* const x = {self._pointer(scratch)} + item * {2 * vectors};")
         block.line(f"__global {p.vector}* const y = x + {vectors};")
@@ -119,77 +129,105 @@ class _StageEmitter:
             reads, writes = (f"2 * ({a.outer}l * group + {a.lane}l * lane)" for a in (stage.reads, stage.writes))
             block.line(f"__global const {p.scalar}* const from = {source} + {reads};")
             block.line(f"__global {p.scalar}* const to = {target} + {writes};")
-            self._load()
-            made = self._passes(tables)
-            if stage.twiddles:
-                self._rotate(made)
-            if stage.real == "separate":
-                self._call(lanes.real_pass(p, False, True), made, stage.length, self._real_table(), 0)
-            self._store(made)
+            if stage.lanes < p.lanes:
+                self._unit(tables, whole=False)
+            else:
+                with block.scope(f"if (valid == {p.lanes})" if stage.lanes % p.lanes else ""):
+                    self._unit(tables, whole=True)
+                if stage.lanes % p.lanes:
+                    with block.scope("else"):
+                        self._unit(tables, whole=False)
         return items
 
-    def _load(self) -> None:
+    def _unit(self, tables: list[tuple[str, str]], whole: bool) -> None:
+        """Emits what is done to the lanes of a vector, which are all valid if it is a `whole` one."""
+        stage, p, radices = self.stage, self.parts, self.stage.radices
+        reads, writes = _direction(stage.reads, whole), _direction(stage.writes, whole)
+        several = len(radices) > 1 and not stage.convolution
+        first = several and reads == COLUMNS and radices[0] <= UNROLLED and stage.real != "join"
+        final = several and writes == COLUMNS and radices[-1] <= UNROLLED and stage.real != "separate"
+        final = final and not stage.twiddles
+        divided = [p.literal(stage.divisor)] if stage.divisor != 1 else []
+        if first:
+            text, apart = edges.first(radices[0], p, stage.swaps[0]), f"{stage.reads.element}l"
+            self._call(text, "from", apart, "x", stage.length // radices[0], tables[0][0])
+        else:
+            self._load(reads)
+        if stage.convolution:
+            here = self._convolution(tables)
+        else:
+            here = self._passes("x", tables, int(first), len(radices) - final)
+        if final:
+            text, apart = edges.final(radices[-1], p, stage.swaps[1], bool(divided)), f"{stage.writes.element}l"
+            self._call(text, here, stage.length // radices[-1], "to", apart, *divided)
+            return
+        if stage.twiddles:
+            self._rotate(here)
+        if stage.real == "separate":
+            self._call(lanes.real_pass(p, False, True), here, stage.length, self._real_table(), 0)
+        self._store(writes if whole else NEITHER, here, divided)
+
+    def _passes(self, here: str, tables: list[tuple[str, str]], first: int, end: int) -> str:
+        """Emits the passes from number `first` to `end` - 1. Returns the C variable of where the results are."""
+        radices = self.stage.radices
+        for number in range(first, end):
+            (w, roots), s, m = tables[number], prod(radices[:number]), prod(radices[number + 1 :])
+            there = "x" if here == "y" else "y"
+            arguments: list[object] = [here, there, *([s] if m == 1 else [m, s, w]), *([roots] if roots else [])]
+            self._call(passes.function(radices[number], self.parts, m == 1), *arguments)
+            here = there
+        return here
+
+    def _convolution(self, tables: list[tuple[str, str]]) -> str:
+        """Emits a transform of what is in x as a convolution. Returns the C variable of where the results are."""
+        n, size, count = self.stage.length, self.stage.convolution, len(tables)
+        j = np.arange(n)
+        chirp = self._table("chirp", rotation(j * j, 2 * n, -1))
+        response = self._table("response", transform_of_chirp(n, size))
+        scale = lanes.scale(self.parts)
+        self._call(scale, "x", n, size, chirp, 0, 0)
+        here = self._passes("x", tables, 0, count)
+        self._call(scale, here, size, size, response, 0, 1)  # what follows is the inverse
+        here = self._passes(here, tables, 0, count)
+        self._call(scale, here, n, n, chirp, 1, 0)
+        return here
+
+    def _load(self, direction: str) -> None:
         stage, p = self.stage, self.parts
-        join = stage.real == "join"
-        n, swap, layout = stage.length + join, int(stage.swaps[0] and not join), stage.reads
-        along = layout.lane == 1 and stage.lanes >= p.lanes
-        general = ("from", f"{layout.lane}l", f"{layout.element}l", n, "valid", 1, f"(__global {p.scalar}*)x", swap)
-        if along:
-            with self.block.scope(f"if (valid == {p.lanes})"):
-                self._call(lanes.load_columns(p), "from", f"{layout.element}l", n, 1, "x", swap)
-            if stage.lanes % p.lanes:
-                with self.block.scope("else"):
-                    self._call(lanes.load_lanes(p), *general)
-        elif layout.element == 1 and n >= p.lanes // 4:
+        join, layout = stage.real == "join", self.stage.reads
+        n, swap = stage.length + join, int(stage.swaps[0] and not join)
+        if direction == COLUMNS:
+            self._call(lanes.load_columns(p), "from", f"{layout.element}l", n, "x", swap)
+        elif direction == ROWS and n >= p.lanes // 4:
             self._call(lanes.load_rows(p), "from", f"{layout.lane}l", n, "valid", "x", swap)
         else:
-            self._call(lanes.load_lanes(p), *general)
+            steps = f"{layout.lane}l", f"{layout.element}l"
+            self._call(lanes.load_lanes(p), "from", *steps, n, "valid", f"(__global {p.scalar}*)x", swap)
         if join:
             self._call(lanes.real_pass(p, True, True), "x", stage.length, self._real_table(), int(stage.swaps[0]))
 
-    def _store(self, made: str) -> None:
-        stage, p = self.stage, self.parts
-        n, swap, layout = stage.length + (stage.real == "separate"), int(stage.swaps[1]), stage.writes
-        divided = stage.divisor != 1
-        more = [p.literal(stage.divisor)] if divided else []
-        steps = f"{layout.lane}l", f"{layout.element}l"
-        general = (f"(__global const {p.scalar}*){made}", n, "valid", 1, "to", *steps, swap)
-        whole = stage.lanes >= p.lanes and (layout.lane == 1 or (layout.element == 1 and n >= p.lanes // 4))
-        if whole:
-            with self.block.scope(f"if (valid == {p.lanes})"):
-                if layout.lane == 1:
-                    arguments = (made, n, 1, "to", f"{layout.element}l", swap)
-                    self._call(lanes.store_columns(p, divided), *arguments, *more)
-                else:
-                    self._call(lanes.store_rows(p, divided), made, n, "to", f"{layout.lane}l", swap, *more)
-        if not whole or stage.lanes % p.lanes:
-            with self.block.scope("else" if whole else ""):
-                self._call(lanes.store_lanes(p, divided), *general, *more)
-
-    def _passes(self, tables: list[tuple[str, str]]) -> str:
-        """Emits the calls of the passes. Returns the C variable of where the results are."""
-        here, there = "x", "y"
-        m, s = self.stage.length, 1
-        for radix, (w, roots) in zip(self.stage.radices, tables, strict=True):
-            m //= radix
-            last = m == 1
-            arguments: list[object] = [here, there, *([s] if last else [m, s, w]), *([roots] if roots else [])]
-            self._call(passes.function(radix, self.parts, last), *arguments)
-            s *= radix
-            here, there = there, here
-        return here
+    def _store(self, direction: str, made: str, divided: list[str]) -> None:
+        stage, p, layout = self.stage, self.parts, self.stage.writes
+        n, swap = stage.length + (stage.real == "separate"), int(stage.swaps[1])
+        if direction == COLUMNS:
+            self._call(lanes.store_columns(p, bool(divided)), made, n, "to", f"{layout.element}l", swap, *divided)
+        elif direction == ROWS and n >= p.lanes // 4:
+            self._call(lanes.store_rows(p, bool(divided)), made, n, "to", f"{layout.lane}l", swap, *divided)
+        else:
+            steps = f"{layout.lane}l", f"{layout.element}l"
+            source = f"(__global const {p.scalar}*){made}"
+            self._call(lanes.store_lanes(p, bool(divided)), source, n, "valid", "to", *steps, swap, *divided)
 
     def _pass_tables(self) -> list[tuple[str, str]]:
         """For each pass the C pointers of its rotations and of its roots, "" where it has none."""
-        found, n = [], self.stage.length
+        found, n = [], self.stage.convolution or self.stage.length
         for number, radix in enumerate(self.stage.radices):
             m, w, roots = n // radix, "", ""
             if m > 1:
                 p, k = np.ogrid[:m, 1:radix]
                 w = self._table(f"pass{number}", rotation(p * k, n, -1))
             if radix > UNROLLED:
-                k, j = np.ogrid[1 : radix // 2 + 1, 1 : radix // 2 + 1]
-                roots = self._table(f"roots{radix}", rotation(j * k, radix, 1))
+                roots = self._table(f"roots{radix}", rotation(np.arange(radix), radix, 1))
             found.append((w, roots))
             n = m
         return found
@@ -203,7 +241,7 @@ class _StageEmitter:
         # As vectors: all real parts, then all imaginary parts.
         split = np.ascontiguousarray(np.stack([turns.real, turns.imag], 1)).reshape(-1).view(np.complex128)
         each = f"(__global const {p.vector}*){self._table('lanes', split)}"
-        self._call(lanes.rotate(p), made, stage.length, 1, f"{w} + 2 * vector * {stage.length}", each)
+        self._call(lanes.rotate(p), made, stage.length, f"{w} + 2 * vector * {stage.length}", each)
 
     def _real_table(self) -> str:
         h = self.stage.length

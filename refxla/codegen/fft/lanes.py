@@ -1,8 +1,8 @@
 """How elements of memory become lanes of vectors and back, as C functions; and what else is done to lanes.
 
 The lanes of a vector are `valid` different transforms, of which n elements each lie `lane` and `element` complex
-numbers apart in memory. In vectors, element j of `groups` vectors of lanes begins at 2 j groups. Where real and
-imaginary parts change places, `swap` is 1.
+numbers apart in memory; where they lie in vectors, see passes.py. Where real and imaginary parts change places, `swap`
+is 1.
 """
 
 from __future__ import annotations
@@ -63,15 +63,14 @@ def load_columns(p: Parts) -> str:
     block = Block()
     with block.scope(
         f"void fft_load_columns_{p.name}(__global const {p.scalar}* restrict from, const long element, const int n, "
-        f"const int groups, __global {p.vector}* restrict to, const int swap)"
+        f"__global {p.vector}* restrict to, const int swap)"
     ):
         block.line(f"typedef {p.vector} __attribute__((aligned(sizeof({p.scalar})))) loose_vector;")
         with block.scope("for (int j = 0; j < n; ++j)"):
             block.line("__global const loose_vector* const x = (__global const loose_vector*)(from + 2 * element * j);")
-            with block.scope("for (int g = 0; g < 2 * groups; g += 2)"):
-                block.line(f"const {p.vector} a = x[g], b = x[g + 1];")
-                block.line(f"to[2 * j * groups + g + swap] = ({p.vector})(a.even, b.even);")
-                block.line(f"to[2 * j * groups + g + 1 - swap] = ({p.vector})(a.odd, b.odd);")
+            block.line(f"const {p.vector} a = x[0], b = x[1];")
+            block.line(f"to[2 * j + swap] = ({p.vector})(a.even, b.even);")
+            block.line(f"to[2 * j + 1 - swap] = ({p.vector})(a.odd, b.odd);")
     return block.text()
 
 
@@ -81,16 +80,15 @@ def store_columns(p: Parts, divided: bool) -> str:
     pairs = [f"{part}.s{lane:x}" for lane in range(p.lanes) for part in "ab"]
     with block.scope(
         f"void fft_store_columns{'_divided' * divided}_{p.name}(__global const {p.vector}* restrict from, const int n, "
-        f"const int groups, __global {p.scalar}* restrict to, const long element, const int swap{_divisor(p, divided)})"
+        f"__global {p.scalar}* restrict to, const long element, const int swap{_divisor(p, divided)})"
     ):
         block.line(f"typedef {p.vector} __attribute__((aligned(sizeof({p.scalar})))) loose_vector;")
         with block.scope("for (int j = 0; j < n; ++j)"):
             block.line("__global loose_vector* const y = (__global loose_vector*)(to + 2 * element * j);")
-            with block.scope("for (int g = 0; g < 2 * groups; g += 2)"):
-                block.line(f"const {p.vector} a = from[2 * j * groups + g + swap]{_quotient(divided)};")
-                block.line(f"const {p.vector} b = from[2 * j * groups + g + 1 - swap]{_quotient(divided)};")
-                for n, half in enumerate((pairs[: p.lanes], pairs[p.lanes :])):
-                    block.line(f"y[g + {n}] = ({p.vector})({', '.join(half)});".replace("g + 0", "g"))
+            block.line(f"const {p.vector} a = from[2 * j + swap]{_quotient(divided)};")
+            block.line(f"const {p.vector} b = from[2 * j + 1 - swap]{_quotient(divided)};")
+            for n, half in enumerate((pairs[: p.lanes], pairs[p.lanes :])):
+                block.line(f"y[{n}] = ({p.vector})({', '.join(half)});")
     return block.text()
 
 
@@ -99,9 +97,9 @@ def load_lanes(p: Parts) -> str:
     block = Block()
     with block.scope(
         f"void fft_load_lanes_{p.name}(__global const {p.scalar}* restrict from, const long lane, const long element, "
-        f"const int n, const int valid, const int groups, __global {p.scalar}* restrict to, const int swap)"
+        f"const int n, const int valid, __global {p.scalar}* restrict to, const int swap)"
     ):
-        _each_number(p, block, "from[2 * (lane * l + element * j) + part]", "{} = l < valid ? {} : 0;", "groups")
+        _each_number(p, block, "from[2 * (lane * l + element * j) + part]", "{} = l < valid ? {} : 0;")
     return block.text()
 
 
@@ -110,45 +108,57 @@ def store_lanes(p: Parts, divided: bool) -> str:
     block = Block()
     with block.scope(
         f"void fft_store_lanes{'_divided' * divided}_{p.name}(__global const {p.scalar}* restrict from, const int n, "
-        f"const int valid, const int groups, __global {p.scalar}* restrict to, const long lane, const long element, "
+        f"const int valid, __global {p.scalar}* restrict to, const long lane, const long element, "
         f"const int swap{_divisor(p, divided)})"
     ):
         place = "to[2 * (lane * l + element * j) + part]"
-        _each_number(p, block, place, f"if (l < valid) {{1}} = {{0}}{_quotient(divided)};", "groups", "from")
+        _each_number(p, block, place, f"if (l < valid) {{1}} = {{0}}{_quotient(divided)};", "from")
     return block.text()
 
 
-def _each_number(p: Parts, block: Block, place: str, statement: str, groups: str, vectors: str = "to") -> None:
+def _each_number(p: Parts, block: Block, place: str, statement: str, vectors: str = "to") -> None:
     with (
         block.scope("for (int j = 0; j < n; ++j)"),
-        block.scope(f"for (int l = 0; l < {groups} * {p.lanes}; ++l)"),
+        block.scope(f"for (int l = 0; l < {p.lanes}; ++l)"),
         block.scope("for (int part = 0; part < 2; ++part)"),
     ):
-        block.line(f"const int vector = 2 * (j * {groups} + l / {p.lanes}) + (part ^ swap);")
-        own = f"{vectors}[vector * {p.lanes} + l % {p.lanes}]"
+        own = f"{vectors}[(2 * j + (part ^ swap)) * {p.lanes} + l]"
         block.line(statement.format(own, place))
 
 
 def rotate(p: Parts) -> str:
-    """fft_rotate: x[k] *= exp(-2 pi i l k / n) for lane l. `w` has that of the first lane of each vector and each k,
-    `lanes` its quotient by that of each lane, as vectors."""
+    """fft_rotate: x[k] *= exp(-2 pi i l k / n) for lane l. `w` has that of the first lane for each k, `lanes` its
+    quotient by that of each lane, as vectors."""
     block, m = Block(), p.multiply_add
     with (
         block.scope(
-            f"void fft_rotate_{p.name}(__global {p.vector}* restrict x, const int n, const int groups, "
+            f"void fft_rotate_{p.name}(__global {p.vector}* restrict x, const int n, "
             f"__global const {p.scalar}* restrict w, __global const {p.vector}* restrict lanes)"
         ),
         block.scope("for (int k = 0; k < n; ++k)"),
     ):
-        block.line(f"const {p.vector} c = lanes[2 * k], s = lanes[2 * k + 1];")
-        with block.scope("for (int g = 0; g < groups; ++g)"):
-            block.line(f"__global {p.vector}* const z = x + 2 * (k * groups + g);")
-            block.line(f"__global const {p.scalar}* const u = w + 2 * (g * n + k);")
-            block.line(f"const {p.vector} a = ({p.vector})(u[0]), b = ({p.vector})(u[1]);")
-            block.line(f"const {p.vector} re = {m('a', 'c', '-(b * s)')}, im = {m('a', 's', 'b * c')};")
-            block.line(f"const {p.vector} zr = z[0], zi = z[1];")
-            block.line(f"z[0] = {m('zr', 're', '-(zi * im)')};")
-            block.line(f"z[1] = {m('zr', 'im', 'zi * re')};")
+        block.line(f"const {p.vector} c = lanes[2 * k], s = lanes[2 * k + 1], r = x[2 * k], i = x[2 * k + 1];")
+        block.line(f"const {p.vector} a = ({p.vector})(w[2 * k]), b = ({p.vector})(w[2 * k + 1]);")
+        block.line(f"const {p.vector} re = {m('a', 'c', '-(b * s)')}, im = {m('a', 's', 'b * c')};")
+        block.line(f"x[2 * k] = {m('r', 're', '-(i * im)')};")
+        block.line(f"x[2 * k + 1] = {m('r', 'im', 'i * re')};")
+    return block.text()
+
+
+def scale(p: Parts) -> str:
+    """fft_scale: x[j] *= w[j] for j < n, and zeros behind, up to `size`. Where `swap_in` is 1, real and imaginary parts
+    change places before; where `swap_out` is, they do after."""
+    block, m = Block(), p.multiply_add
+    with block.scope(
+        f"void fft_scale_{p.name}(__global {p.vector}* restrict x, const int n, const int size, "
+        f"__global const {p.scalar}* restrict w, const int swap_in, const int swap_out)"
+    ):
+        with block.scope("for (int j = 0; j < n; ++j)"):
+            block.line(f"const {p.vector} r = x[2 * j + swap_in], i = x[2 * j + 1 - swap_in];")
+            block.line(f"const {p.vector} c = ({p.vector})(w[2 * j]), s = ({p.vector})(w[2 * j + 1]);")
+            block.line(f"x[2 * j + swap_out] = {m('r', 'c', '-(i * s)')};")
+            block.line(f"x[2 * j + 1 - swap_out] = {m('r', 's', 'i * c')};")
+        block.line(f"for (int j = 2 * n; j < 2 * size; ++j) x[j] = ({p.vector})(0);")
     return block.text()
 
 

@@ -58,7 +58,7 @@ class Parts:
         return f"RX_FMA_{self.name.upper()}({a}, {b}, {total})"
 
 
-class _Butterfly:
+class Butterfly:
     """The statements of a transform of a few elements in variables; each result is a new variable."""
 
     def __init__(self, parts: Parts, block: Block) -> None:
@@ -157,8 +157,7 @@ def function(radix: int, parts: Parts, last: bool) -> str:
     from, to   the arrays of complex vectors
     m, s       as in fft_plan.py, s counted in vectors
     w          exp(-2 pi i p k / n) at p (radix - 1) + k - 1, real and imaginary part
-    roots      of a radix whose terms are not written out: exp(2 pi i j k / radix) at (k - 1) (radix // 2) + j - 1,
-               for j and k from 1 to radix // 2
+    roots      of a radix whose terms are not written out: exp(2 pi i j / radix) at j
     """
     block, v, t = Block(), parts.vector, parts.scalar
     unrolled = radix <= UNROLLED
@@ -187,7 +186,7 @@ def _row(radix: int, parts: Parts, block: Block, x: str, y: str, step: str, twid
         if radix > UNROLLED:
             _looped(radix, parts, block, x, y, twiddles)
             return
-        b = _Butterfly(parts, block)
+        b = Butterfly(parts, block)
         given = [b.let(f"{x}[q + {j} * step]", f"{x}[q + {j} * step + 1]") for j in range(radix)]
         made = b.transform(given)
         if twiddles:
@@ -198,7 +197,7 @@ def _row(radix: int, parts: Parts, block: Block, x: str, y: str, step: str, twid
 
 
 def _looped(radix: int, parts: Parts, block: Block, x: str, y: str, twiddles: bool) -> None:
-    """A butterfly of an odd radix, in loops: as _Butterfly._odd."""
+    """A butterfly of an odd radix, in loops: as Butterfly._odd."""
     v, m, pairs = parts.vector, parts.multiply_add, radix // 2
     block.line(f"{v} sums[{2 * pairs}], differences[{2 * pairs}];")
     block.line(f"const {v} re0 = {x}[q], im0 = {x}[q + 1];")
@@ -211,22 +210,31 @@ def _looped(radix: int, parts: Parts, block: Block, x: str, y: str, twiddles: bo
             block.line(f"{total} = {total} + sums[2 * j + {part}];")
     block.line(f"{y}[q] = re;")
     block.line(f"{y}[q + 1] = im;")
-    with block.scope(f"for (int k = 1; k <= {pairs}; ++k)"):
-        block.line(f"{v} er = re0, ei = im0, dr = ({v})(0), di = ({v})(0);")
+    # Two results at a time have enough sums for the processor to work on at once.
+    with block.scope(f"for (int k = 1; k <= {pairs}; k += 2)"):
+        block.line(f"const int l = k < {pairs} ? k + 1 : k;")
+        for n in "kl":
+            block.line(f"{v} er{n} = re0, ei{n} = im0, dr{n} = ({v})(0), di{n} = ({v})(0);")
+        block.line("int at_k = 0, at_l = 0;")
         with block.scope(f"for (int j = 0; j < {pairs}; ++j)"):
-            block.line(f"const {v} c = ({v})(roots[2 * ((k - 1) * {pairs} + j)]);")
-            block.line(f"const {v} t = ({v})(roots[2 * ((k - 1) * {pairs} + j) + 1]);")
-            block.line(f"er = {m('sums[2 * j]', 'c', 'er')};")
-            block.line(f"ei = {m('sums[2 * j + 1]', 'c', 'ei')};")
-            block.line(f"dr = {m('differences[2 * j]', 't', 'dr')};")
-            block.line(f"di = {m('differences[2 * j + 1]', 't', 'di')};")
-        b = _Butterfly(parts, block)
-        for place, made in (
-            ("k", b.subtract_turned(("er", "ei"), ("dr", "di"))),
-            (f"({radix} - k)", b.add_turned(("er", "ei"), ("dr", "di"))),
-        ):
-            if twiddles:
-                at = f"u[2 * {place} - 2]", f"u[2 * {place} - 1]"
-                made = b.turn(made, *(f"({v})({a})" for a in at))
-            block.line(f"{y}[q + 2 * {place} * s] = {made[0]};")
-            block.line(f"{y}[q + 2 * {place} * s + 1] = {made[1]};")
+            block.line(f"const {v} sr = sums[2 * j], si = sums[2 * j + 1];")
+            block.line(f"const {v} tr = differences[2 * j], ti = differences[2 * j + 1];")
+            for n in "kl":
+                block.line(f"at_{n} = at_{n} + {n} < {radix} ? at_{n} + {n} : at_{n} + {n} - {radix};")
+                block.line(f"const {v} c{n} = ({v})(roots[2 * at_{n}]), t{n} = ({v})(roots[2 * at_{n} + 1]);")
+                block.line(f"er{n} = {m('sr', f'c{n}', f'er{n}')};")
+                block.line(f"ei{n} = {m('si', f'c{n}', f'ei{n}')};")
+                block.line(f"dr{n} = {m('tr', f't{n}', f'dr{n}')};")
+                block.line(f"di{n} = {m('ti', f't{n}', f'di{n}')};")
+        b = Butterfly(parts, block)
+        for n in "kl":
+            even, odd = (f"er{n}", f"ei{n}"), (f"dr{n}", f"di{n}")
+            for place, made in (
+                (n, b.subtract_turned(even, odd)),
+                (f"({radix} - {n})", b.add_turned(even, odd)),
+            ):
+                if twiddles:
+                    at = f"u[2 * {place} - 2]", f"u[2 * {place} - 1]"
+                    made = b.turn(made, *(f"({v})({a})" for a in at))
+                block.line(f"{y}[q + 2 * {place} * s] = {made[0]};")
+                block.line(f"{y}[q + 2 * {place} * s + 1] = {made[1]};")

@@ -1,7 +1,7 @@
-"""fft with lengths for which there is no plan (analysis/fft_plan.py), by transforms for which there is one.
+"""fft for which there is no plan (analysis/fft_plan.py), by transforms for which there is one.
 
-Those of real arrays with an odd last length are computed as complex ones. With a prime factor that is too large for a
-pass a transform becomes a convolution with exp(pi i j^2 / n), done by transforms of a power of two (Bluestein, 1970).
+Those of real arrays with an odd last length are computed as complex ones. A few long ones with large prime factors
+become convolutions with exp(pi i j^2 / n), done by transforms of a power of two (Bluestein, 1970).
 analysis/twiddle_factors.py computes the constants.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from refxla_spec.module import Instruction
 from refxla_spec.types import Shape
 
-from ...analysis.fft_plan import is_planned
+from ...analysis.fft_plan import convolution_size, is_planned
 from ...analysis.twiddle_factors import rotation, transform_of_chirp
 from ...ir.builder import Build
 
@@ -20,7 +20,7 @@ def _expand(i: Instruction) -> Instruction | None:
     b, x, length = Build(i.name), i.operands[0], i.fft_length
     if not i.shape.size or not x.shape.size:
         return b.full(0, i.shape)
-    if is_planned(i.fft_type, length):
+    if is_planned(i.fft_type, (i if i.fft_type == "IRFFT" else x).shape.dimensions, length):
         return None
     rank, inverse = x.shape.rank, i.fft_type in ("IFFT", "IRFFT")
     if i.fft_type == "RFFT":
@@ -54,7 +54,7 @@ def _along(b: Build, x: Instruction, d: int, inverse: bool) -> Instruction:
     exchange = tuple(rank - 1 if e == d else d if e == rank - 1 else e for e in range(rank))
     if d != rank - 1:
         x = b.make("transpose", x, dimensions=exchange)
-    if is_planned("FFT", (n,)):
+    if is_planned("FFT", x.shape.dimensions, (n,)):
         x = _fft(b, x, inverse)
     else:
         rows = _by_chirps(b, b.reshape(x, (x.shape.size // n, n)), inverse)
@@ -70,7 +70,7 @@ def _fft(b: Build, x: Instruction, inverse: bool) -> Instruction:
 def _by_chirps(b: Build, x: Instruction, inverse: bool) -> Instruction:
     """2 j k = j^2 + k^2 - (k - j)^2: multiplied by a chirp, convolved with its conjugate, multiplied again."""
     rows, n = x.shape.dimensions
-    size = 1 << (2 * n - 2).bit_length()
+    size = convolution_size(n)
     j = np.arange(n)
     chirp = rotation(j * j, 2 * n, 1 if inverse else -1)
     response = transform_of_chirp(n, size) * size  # of the conjugate chirp of the forward transform
