@@ -39,7 +39,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Program:
-    """OpenCL C in parts and, for each kernel given, its (name of the __kernel, value of its argument `which`).
+    """OpenCL C in parts, none where there are no kernels, and, for each kernel given, its (name of the __kernel, value
+    of its argument `which`).
 
     A __kernel takes `which` and `base` (both int), then as many pointers as `pointers` says, of which a function may
     use but the first ones; item = base + get_global_id(0).
@@ -138,8 +139,6 @@ class Builder:
                 group.append(rest.pop(0))
             self._close(group)
         self._open.clear()
-        if not self._parts:
-            self._close([])
         pointers = {d.name: d.count for d, _ in self._launched.values()}
         return Program(tuple(self._parts), tuple((d.name, which) for d, which in entered), pointers)
 

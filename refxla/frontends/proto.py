@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -110,12 +111,49 @@ def _decode(data: bytes) -> Any:
 _Wanted = tuple[str, Attribute, str, bool]
 
 
+@lru_cache(1024)
+def _look_for(opcode: str, present: frozenset[str]) -> tuple[tuple[_Wanted, ...], tuple[str, ...]]:
+    """The attributes that an instruction with these fields may have, and the fields that none of them reads."""
+    wanted: list[_Wanted] = []
+    read: set[str] = set(_LEFT_OUT)
+    for name, attribute in _declared(opcode, present).items():
+        path = field_of(opcode, name)
+        if path is None:
+            continue
+        top = path.partition(".")[0]
+        read.add(top)
+        if name == "replica_groups":  # in one of several fields
+            read.update(GROUP_FIELDS)
+            is_there = True
+        else:
+            is_there = top in present or not (name in SPECIAL or attribute.default is None)
+        if is_there or attribute.default is not None:
+            wanted.append((name, attribute, path, is_there))
+    return tuple(wanted), tuple(sorted(present - read))
+
+
+def _declared(opcode: str, present: frozenset[str]) -> dict[str, Attribute]:
+    """The attributes to look for: what the operation declares, else whatever the fields that are set may mean."""
+    known = operations().get(opcode)
+    result = dict(known.attributes) if known else {}
+    for name, kind in grammar.ATTRIBUTE_KINDS.items():
+        path = field_of(opcode, name)
+        if name in result or path is None or path.partition(".")[0] not in present:
+            continue
+        if known and any((field_of(opcode, n) or "").partition(".")[0] == path.partition(".")[0] for n in result):
+            continue
+        if name in SINGLE:
+            continue
+        result[name] = Attribute(kind, None, "")
+    if opcode == "parameter":
+        result.setdefault("number", Attribute("int", REQUIRED, ""))
+    return result
+
+
 class _Reader:
     def __init__(self, message: Any) -> None:
         self.message = message
-        self.operations = operations()
         self.computations: dict[int, Computation] = {}
-        self.wanted: dict[tuple[str, frozenset[str]], tuple[list[_Wanted], list[str]]] = {}  # what `look_for` gave
         # A program has few different shapes, and makes several instructions of one of the user's.
         self.shapes: dict[bytes, Shape] = {}
         self.origins: dict[bytes, Metadata] = {}
@@ -224,10 +262,7 @@ class _Reader:
         result = self.called(m, i)
         if i.opcode == "constant":
             result["literal"] = literal_from(m.literal, i.shape)
-        key = i.opcode, present
-        if key not in self.wanted:
-            self.wanted[key] = self.look_for(i.opcode, present)
-        wanted, unknown = self.wanted[key]
+        wanted, unknown = _look_for(i.opcode, present)
         for name, attribute, path, is_there in wanted:
             value = read(m, path, name, attribute.kind) if is_there else None
             if name in SINGLE and value is None:
@@ -244,42 +279,6 @@ class _Reader:
                 result[name] = value
         if unknown:
             raise UnsupportedError(f"the field {unknown[0]} of {i.opcode} in a proto is not implemented")
-        return result
-
-    def look_for(self, opcode: str, present: frozenset[str]) -> tuple[list[_Wanted], list[str]]:
-        """The attributes that an instruction with these fields may have, and the fields that none of them reads."""
-        wanted: list[_Wanted] = []
-        read: set[str] = set(_LEFT_OUT)
-        for name, attribute in self.declared(opcode, present).items():
-            path = field_of(opcode, name)
-            if path is None:
-                continue
-            top = path.partition(".")[0]
-            read.add(top)
-            if name == "replica_groups":  # in one of several fields
-                read.update(GROUP_FIELDS)
-                is_there = True
-            else:
-                is_there = top in present or not (name in SPECIAL or attribute.default is None)
-            if is_there or attribute.default is not None:
-                wanted.append((name, attribute, path, is_there))
-        return wanted, sorted(present - read)
-
-    def declared(self, opcode: str, present: frozenset[str]) -> dict[str, Attribute]:
-        """The attributes to look for: what the operation declares, else whatever the fields that are set may mean."""
-        known = self.operations.get(opcode)
-        result = dict(known.attributes) if known else {}
-        for name, kind in grammar.ATTRIBUTE_KINDS.items():
-            path = field_of(opcode, name)
-            if name in result or path is None or path.partition(".")[0] not in present:
-                continue
-            if known and any((field_of(opcode, n) or "").partition(".")[0] == path.partition(".")[0] for n in result):
-                continue
-            if name in SINGLE:
-                continue
-            result[name] = Attribute(kind, None, "")
-        if opcode == "parameter":
-            result.setdefault("number", Attribute("int", REQUIRED, ""))
         return result
 
     def called(self, m: Any, i: Instruction) -> dict[str, Any]:

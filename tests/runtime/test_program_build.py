@@ -1,11 +1,15 @@
-"""Where programs are compiled: no room."""
+"""Where programs are compiled: no room, nothing to compile."""
 
 from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError
+
+import refxla
+from refxla.runtime.pocl import program_build as pocl_build
 
 
 def test_a_full_temporary_directory(device, maker, executable, monkeypatch):
@@ -16,3 +20,15 @@ def test_a_full_temporary_directory(device, maker, executable, monkeypatch):
         executable(plan)
     monkeypatch.setattr(shutil, "disk_usage", real)
     assert executable(plan)()[0] == 41
+
+
+def test_a_program_without_kernels_is_not_compiled(device, monkeypatch, tmp_path):
+    _ = device.properties
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
+    asked = []
+    monkeypatch.setattr(pocl_build.Ahead, "finish", lambda self, parts: asked.extend(parts) or [None] * len(parts))
+    text = "HloModule m\nENTRY e { p = f32[2,3] parameter(0)\n ROOT r = f32[3,2] reshape(p) }"
+    made = refxla.compile(text)
+    assert made.program.parts == () and made.opencl == "" and not asked
+    given = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(made(given), given.reshape(3, 2))
