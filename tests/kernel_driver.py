@@ -17,7 +17,7 @@ from refxla.codegen.opencl_program import Program, program
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.ir.plan import Fusion, Kernel
 from refxla.runtime.devices import devices
-from refxla.scheduling.scheduler import ALIGNMENT
+from refxla.scheduling.plan_builder import ALIGNMENT
 
 POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
 # Oclgrind interprets a kernel, and does not know what `restrict` becomes.

@@ -33,8 +33,10 @@ from math import isqrt, prod
 LARGEST_RADIX = 128  # no radix of a pass is larger: what has larger prime factors is a convolution
 LANES = {"f32": 8, "f64": 4}  # by type of a part: vectors of 32 bytes
 SHORTEST_SPLIT = 64  # elements of a transform that may become two stages
-LONGEST = 4096  # elements of one that is a single stage where it can be two: its lanes lie in a nearby cache
-OPERAND, RESULT, SCRATCH, SECOND_SCRATCH = "operand", "result", "t", "z"  # places of arrays
+LONGEST = 2048  # elements of one that is a single stage where it can be two: its lanes lie in a nearby cache
+OPERAND, RESULT = "operand", "result"  # places of arrays
+# Those in scratch memory: between the stages of long rows, behind the columns of an inverse, and of long real rows.
+BETWEEN, BEFORE_ROWS, JOINED, BEFORE_SEPARATION = "between", "before_rows", "joined", "before_separation"
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ def stages(fft_type: str, dimensions: tuple[int, ...], fft_length: tuple[int, ..
     if fft_type == "IRFFT":
         place = OPERAND
         for d in reversed(columns):
-            found.append(_columns(dimensions, d, row, place, SECOND_SCRATCH, inverse))
-            place = SECOND_SCRATCH
+            found.append(_columns(dimensions, d, row, place, BEFORE_ROWS, inverse))
+            place = BEFORE_ROWS
         return found + _rows(n // 2, rows, place, RESULT, lanes, inverse, "join")
     found += _rows(n // 2 if real else n, rows, OPERAND, RESULT, lanes, inverse, "separate" if real else "")
     return found + [_columns(dimensions, d, row, RESULT, RESULT, inverse) for d in reversed(columns)]
@@ -165,19 +167,17 @@ def _rows(n: int, rows: int, source: str, target: str, lanes: int, inverse: bool
         reads, writes = (spectrum if real == "join" else own), (spectrum if real == "separate" else own)
         return [Stage(n, 1, rows, source, target, reads, writes, (inverse, inverse), divisor, real=real)]
     b = n // a
-    first, last = source, target
+    first = JOINED if real == "join" else source
+    last = BEFORE_SEPARATION if real == "separate" else target
     found: list[Stage] = []
     if real == "join":
-        first = SECOND_SCRATCH if source != SECOND_SCRATCH else "x"
         found.append(Stage(n, 1, rows, source, first, spectrum, own, (False, inverse), real=real, passes=False))
-    if real == "separate":
-        last = SECOND_SCRATCH
     swaps = inverse and real != "join"
     found.append(
-        Stage(a, rows, b, first, SCRATCH, Layout(n, 1, b), Layout(n, 1, b), (swaps, False), 1, n),
+        Stage(a, rows, b, first, BETWEEN, Layout(n, 1, b), Layout(n, 1, b), (swaps, False), 1, n),
     )
     found.append(
-        Stage(b, rows, a, SCRATCH, last, Layout(n, b, 1), Layout(n, 1, a), (False, inverse), divisor),
+        Stage(b, rows, a, BETWEEN, last, Layout(n, b, 1), Layout(n, 1, a), (False, inverse), divisor),
     )
     if real == "separate":
         found.append(Stage(n, 1, rows, last, target, own, spectrum, real=real, passes=False))

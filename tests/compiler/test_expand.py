@@ -125,10 +125,12 @@ TRANSFORMS = [  # fft_type, batch, fft_length
     ("IFFT", (2,), (4, 9)),
     ("RFFT", (), (256,)),  # two stages
     ("IRFFT", (2,), (128,)),
-    ("IRFFT", (2,), (3, 2 * 77)),
+    ("IRFFT", (), (3, 128)),
     ("FFT", (9,), (2 * fft_plan.LONGEST,)),
     ("RFFT", (), (4, PRIME)),
     ("IRFFT", (2,), (PRIME,)),
+    ("IFFT", (), (16, 9)),  # several passes along columns
+    ("RFFT", (2,), (12, 16)),
     ("FFT", (9,), (PRIME,)),  # as convolutions, side by side
     ("RFFT", (8,), (2 * PRIME,)),
     ("IRFFT", (), (PRIME, 6)),
