@@ -1,0 +1,126 @@
+"""The backend that `torch.compile(model, backend="refxla")` finds.
+
+Dynamo hands over a graph of the user's calls, AOTAutograd makes of it a forward and a backward graph of ATen operations
+without mutation, and each becomes an HLO program. What has a lowering here stays as it is; all else that PyTorch can
+decompose is decomposed.
+
+HLO has static shapes. Where Dynamo makes a size a symbol, since it has changed, the graph is traced again for the sizes
+of a call, compiled, and kept for others with the same sizes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from refxla_spec.errors import InputError
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ...compiler.options import Options
+from .decompositions import decompositions
+from .partition import compile_graph
+
+
+def refxla(graph_module: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's; `torch.compile`'s `options` are those of `refxla.compile`, by name.
+
+    Raises InputError for tensors that are not on the CPU, sparse ones, and options that there are not.
+    """
+    options = _options(settings)
+
+    def compiler(kind: str) -> Callable[..., Callable[..., Any]]:
+        def compile_one(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+            with _disable_current_modes():  # constants of the graph are looked at, and AOTAutograd makes tensors fake
+                return _boxed(_compiled(graph, kind, options))
+
+        return compile_one
+
+    made = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    compiled: Callable[..., Any] = made(graph_module, example_inputs)
+    return compiled
+
+
+def _options(settings: dict[str, Any]) -> Options:
+    given = dict(settings.pop("options", None) or {})
+    mode = settings.pop("mode", None)
+    if mode not in (None, "default") or settings:
+        unknown = f"mode={mode!r}" if mode not in (None, "default") else ", ".join(settings)
+        raise InputError(f"torch.compile was given {unknown}, which the backend refxla does not have: leave it out")
+    try:
+        return Options.of(**given)
+    except TypeError:
+        names = ", ".join(Options.__dataclass_fields__)
+        raise InputError(f"torch.compile was given the options {', '.join(given)}; refxla has {names}") from None
+
+
+def _boxed(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """With the calling convention of AOTAutograd: one list, which is emptied, so that nothing is kept alive by it."""
+
+    def call(arguments: list[Any]) -> list[Any]:
+        given = tuple(arguments)
+        arguments.clear()
+        return run(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _compiled(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
+    if any(_is_symbolic(n.meta.get("val")) for n in graph_module.graph.nodes if n.op == "placeholder"):
+        return Specializing(graph_module, name, options)
+    return compile_graph(graph_module, name, options)
+
+
+def _is_symbolic(value: Any) -> bool:
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return True
+    return isinstance(value, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+
+
+class Specializing:
+    """A graph with symbols for sizes, compiled for the sizes that it is called with, once for each."""
+
+    def __init__(self, graph_module: Any, name: str, options: Options) -> None:
+        self.graph_module, self.name, self.options = graph_module, name, options
+        self._known: dict[Any, Callable[..., list[Any]]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        key = tuple(_kind(a) for a in arguments)
+        run = self._known.get(key)
+        if run is None:
+            with self._lock:
+                run = self._known.get(key)
+                if run is None:
+                    run = self._known[key] = self._traced(arguments)
+        return run(*arguments)
+
+    def _traced(self, arguments: tuple[Any, ...]) -> Callable[..., list[Any]]:
+        """The graph traced again with sizes in the place of symbols."""
+        interpreter = torch.fx.Interpreter(self.graph_module)
+        given = [a.detach() if _is_tensor(a) else a for a in arguments]
+        with torch.no_grad(), preserve_node_meta():
+            trace = make_fx(lambda *values: interpreter.run(*values), tracing_mode="fake", _allow_non_fake_inputs=True)
+            graph = trace(*given)
+        return compile_graph(graph, self.name, self.options)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _kind(value: Any) -> Any:
+    """What of an argument decides about the program."""
+    return (value.dtype, tuple(value.shape), value.stride()) if _is_tensor(value) else (type(value), value)

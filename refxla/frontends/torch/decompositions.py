@@ -1,0 +1,85 @@
+"""Decompositions that PyTorch does not have, or has with other random numbers than the operation draws on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+
+from .lowering import LOWERINGS, overload_of
+
+aten = torch.ops.aten
+
+# Operations that draw random numbers as they stand: their decompositions draw others.
+_DRAWN = ("bernoulli.p", "bernoulli", "rand_like", "randn_like", "randint", "randint.low", "randint_like", "randperm")
+
+
+def is_random(target: Any) -> bool:
+    """Whether an operation draws random numbers."""
+    return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
+    """The numbers that the operation draws on a CPU: Bernoulli's, of 1 - p."""
+    if not train or p == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    mask = aten.bernoulli.p(torch.empty(x.shape, dtype=torch.bool, device=x.device), 1 - p)
+    return x * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+def _attention(x: Any, heads: int, qkv: Any, qkv_bias: Any, out: Any, out_bias: Any, mask: Any, kind: Any) -> Any:
+    """Self-attention of [batch, length, features]; `kind` 0 is a mask of [length, length], 1 one of keys, [batch,
+    length], 2 one of [batch, heads, length, length]."""
+    batch, length, width = x.shape
+    q, k, v = torch.nn.functional.linear(x, qkv, qkv_bias).view(batch, length, 3, heads, width // heads).unbind(2)
+    scores = (q.transpose(1, 2) @ k.permute(0, 2, 3, 1)) * (width // heads) ** -0.5
+    if mask is not None:
+        mask = mask.view(batch, 1, 1, length) if kind == 1 else mask
+        scores = scores.masked_fill(mask.to(torch.bool), float("-inf"))
+    mixed = torch.softmax(scores, -1) @ v.transpose(1, 2)
+    return torch.nn.functional.linear(mixed.transpose(1, 2).reshape(batch, length, width), out, out_bias)
+
+
+def _transformer_encoder_layer(
+    x: Any, embed_dim: int, num_heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any,
+    use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Any, norm_bias_1: Any, norm_weight_2: Any,
+    norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any, ffn_weight_2: Any, ffn_bias_2: Any, mask: Any = None,
+    mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    """The layer that torch.nn.TransformerEncoderLayer calls where no gradient is wanted."""
+    linear = torch.nn.functional.linear
+
+    def attention(y: Any) -> Any:
+        return _attention(y, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, mask_type)
+
+    def feed_forward(y: Any) -> Any:
+        y = linear(y, ffn_weight_1, ffn_bias_1)
+        return linear(torch.nn.functional.gelu(y) if use_gelu else torch.relu(y), ffn_weight_2, ffn_bias_2)
+
+    def norm(y: Any, weight: Any, bias: Any) -> Any:
+        return torch.nn.functional.layer_norm(y, (embed_dim,), weight, bias, eps)
+
+    if norm_first:
+        x = x + attention(norm(x, norm_weight_1, norm_bias_1))
+        return x + feed_forward(norm(x, norm_weight_2, norm_bias_2))
+    x = norm(x + attention(x), norm_weight_1, norm_bias_1)
+    return norm(x + feed_forward(x), norm_weight_2, norm_bias_2)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "native_dropout": _native_dropout,
+    "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
+}
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """What AOTAutograd decomposes: all that PyTorch can, but what has a lowering and what draws random numbers."""
+    kept = {*LOWERINGS, *(overload_of(n) for n in _DRAWN)}
+    table = {**decomposition_table, **core_aten_decompositions()}
+    table = {op: rule for op, rule in table.items() if op not in kept and not is_random(op)}
+    own = {overload_of(name): rule for name, rule in _OWN.items()}
+    return {**table, **{op: rule for op, rule in own.items() if op is not None}}

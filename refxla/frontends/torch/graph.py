@@ -1,0 +1,317 @@
+"""From a graph of ATen operations to an HLO program and what calls it with tensors.
+
+A node that cannot be lowered does not end the walk: its results become parameters for the rest, so that all such nodes
+are found at once.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from refxla_spec.errors import Error, InputError
+from refxla_spec.module import Computation, Instruction, Metadata, Module, order_computations, post_order
+from refxla_spec.types import Shape
+
+from ...compiler.driver import compile_module
+from ...compiler.options import Options
+from . import elementwise, indexing, pooling, products, reductions, views  # noqa: F401 - they fill the table
+from .lowering import LOWERINGS, I, Lowering, NotLowered
+from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
+
+_SMALL = 64  # elements of a constant tensor up to which it is part of the program
+_VIEWS = {
+    f"aten.{name}"
+    for name in ("view.default", "_unsafe_view.default", "permute.default", "t.default", "transpose.int",
+                 "expand.default", "unsqueeze.default", "squeeze.dim", "squeeze.dims", "slice.Tensor", "select.int",
+                 "alias.default", "detach.default")
+}  # fmt: skip
+
+
+class IndexOutOfRange(InputError, IndexError):
+    """An index of a compiled graph lies outside of what it indexes."""
+
+
+class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
+    """A compiled graph divided an integer by zero."""
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A result of the program: its number, and the order in which its dimensions lie in memory."""
+
+    number: int
+    order: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class _View:
+    """An argument, or views of it, that PyTorch makes: no element is copied."""
+
+    argument: int
+    steps: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
+
+
+class LoweredGraph:
+    """The HLO of a graph. `unsupported` has the nodes that have none, each with the reason; if there are any, there is
+    no program."""
+
+    def __init__(self, graph_module: Any, name: str) -> None:
+        self.name, self.graph_module = name, graph_module
+        self.unsupported: dict[Any, str] = {}
+        self.constants: list[Any] = []  # tensors of the graph's own that are parameters, behind the arguments
+        self._b = Lowering(name)
+        self._values: dict[Any, Any] = {}
+        self._parameters: list[I] = []
+        self._orders: list[tuple[int, ...] | None] = []
+        self._sources: list[int | Any] = []  # of each parameter the argument's number, or a constant tensor
+        self._arguments: dict[Any, int] = {}
+        self.results: list[Any] = []
+        self.module: Module | None = None
+        self.messages: list[str] = []
+        for node in graph_module.graph.nodes:
+            self._b.metadata = _metadata(node)
+            getattr(self, f"_{node.op}")(node)
+
+    # -- nodes
+
+    def _placeholder(self, node: Any) -> None:
+        number = len(self._arguments)
+        self._arguments[node] = number
+        fake = node.meta.get("val")
+        if is_tensor(fake):
+            self._values[node] = self._parameter(fake, number)
+
+    def _parameter(self, fake: Any, source: Any) -> I:
+        if fake.layout is not torch.strided:
+            raise InputError(f"a sparse tensor ({fake.layout}) has no form in HLO: make it dense")
+        if fake.device.type != "cpu":
+            raise InputError(f"a tensor on {fake.device} was given: refxla takes tensors on the CPU; use tensor.cpu()")
+        order, shape = memory_order(fake), shape_of(fake)
+        identity = tuple(range(shape.rank))
+        moved = order is not None and order != identity
+        if moved and order is not None:
+            shape = shape.with_dimensions(tuple(shape.dimensions[d] for d in order))
+        number = len(self._parameters)
+        made = Instruction(f"arg{number}", "parameter", shape, [], {"number": number})
+        self._parameters.append(made)
+        self._orders.append(order if moved else None)
+        self._sources.append(source)
+        return self._b.permute(made, inverse(order)) if moved and order is not None else made
+
+    def _get_attr(self, node: Any) -> None:
+        value = self.graph_module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        if not is_tensor(value):
+            raise InputError(f"the graph holds a {type(value).__name__} ({node.target}), which has no form in HLO")
+        if value.numel() <= _SMALL and value.device.type == "cpu":
+            self._values[node] = self._b.constant(np.array(to_array(value, None)))
+        else:
+            self._values[node] = self._parameter(value, value)
+
+    def _call_function(self, node: Any) -> None:
+        if node.target is operator.getitem:
+            found = self._values.get(node.args[0])
+            if found is None:
+                self.unsupported[node] = ""
+                self._unknown(node)
+            else:
+                self._values[node] = found[node.args[1]]
+            return
+        try:
+            self._values[node] = self._lowered(node)
+        except NotLowered as problem:
+            self.unsupported[node] = str(problem)
+            self._unknown(node)
+
+    def _call_module(self, node: Any) -> None:
+        raise InputError(f"the graph calls a module ({node.target}), which AOTAutograd should have taken apart")
+
+    def _lowered(self, node: Any) -> Any:
+        rule = LOWERINGS.get(node.target)
+        if rule is None:
+            raise NotLowered("it has no lowering")
+        b, fake = self._b, node.meta.get("val")
+        try:
+            b.result = [_shape(f) for f in fake] if isinstance(fake, (list, tuple)) else shape_of(fake)
+            b.fakes = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in node.args]
+            b.target = str(node.target)
+            checks = len(b.checks)
+            args, kwargs = self._operands((node.args, node.kwargs))
+            value = rule(b, *args, **kwargs)
+            for n in range(checks, len(b.checks)):
+                condition, message = b.checks[n]
+                at = source_of(node)
+                b.checks[n] = condition, f"{message} ({at})" if at else message
+        except (Error, AttributeError, TypeError, ValueError, AssertionError) as problem:
+            raise NotLowered(f"this case has no lowering ({_first_line(problem)})") from problem
+        _require(b.result, value)
+        return value
+
+    def _operands(self, value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            if value not in self._values:
+                raise NotLowered("it depends on a number that is known at run time only")
+            return self._values[value]
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._operands(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self._operands(v) for k, v in value.items()}
+        return value
+
+    def _unknown(self, node: Any) -> None:
+        """Let parameters stand for the results of a node that is not lowered."""
+        fake = node.meta.get("val")
+        try:
+            if isinstance(fake, (list, tuple)):
+                self._values[node] = [self._parameter(f, None) if is_tensor(f) else None for f in fake]
+            elif is_tensor(fake):
+                self._values[node] = self._parameter(fake, None)
+        except InputError:
+            pass  # what uses it cannot be lowered either
+
+    # -- results
+
+    def _output(self, node: Any) -> None:
+        if self.unsupported:
+            return
+        b, returned, numbers = self._b, list[I](), dict[Any, _Result]()
+        for value in node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]:
+            if not isinstance(value, torch.fx.Node):
+                self.results.append(value)
+                continue
+            view = self._view(value)
+            if view is not None:
+                self.results.append(view)
+                continue
+            if value not in numbers:
+                instruction, fake = self._values[value], value.meta.get("val")
+                order = memory_order(fake) if is_tensor(fake) else None
+                moved = order is not None and order != tuple(range(len(order)))
+                numbers[value] = _Result(len(returned), order if moved else None)
+                returned.append(b.permute(instruction, order) if moved and order is not None else instruction)
+            self.results.append(numbers[value])
+        self.messages = [message for _, message in b.checks]
+        self.returned = len(returned)
+        returned += [condition for condition, _ in b.checks]
+        if returned:
+            self.module = self._module(returned)
+
+    def _view(self, node: Any) -> _View | None:
+        """The node as views of an argument, if it is that."""
+        steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        while node not in self._arguments:
+            if node.op != "call_function" or str(node.target) not in _VIEWS:
+                return None
+            steps.append((node.target, node.args[1:], node.kwargs))
+            node = node.args[0]
+        return _View(self._arguments[node], tuple(reversed(steps)))
+
+    def _module(self, returned: list[I]) -> Module:
+        root = self._b.tuple(*returned)
+        order = post_order(root)
+        there = set(order)
+        used = [n for n, p in enumerate(self._parameters) if p in there]
+        self._orders = [self._orders[n] for n in used]
+        self._sources = [self._sources[n] for n in used]
+        parameters = [self._parameters[n] for n in used]
+        for number, p in enumerate(parameters):
+            p.name, p.attributes["number"] = f"arg{number}", number
+        entry = Computation(f"{self.name}.entry", parameters + [i for i in order if i.opcode != "parameter"], root)
+        called = list(dict.fromkeys(c for i in order for c in i.called))
+        for number, computation in enumerate(called):
+            computation.name = f"{computation.name}.{number}"
+        return Module(self.name, order_computations([*called, entry]), entry)
+
+    def compile(self, options: Options) -> CompiledGraph:
+        """What runs it."""
+        program = None if self.module is None else compile_module(self.module, options)
+        return CompiledGraph(self, program, list(zip(self._sources, self._orders, strict=True)))
+
+
+class CompiledGraph:
+    """Called with a graph's arguments, gives its results as a list.
+
+    Arguments are read where they lie, and results are in memory of their own, with the strides that PyTorch's have.
+    Raises IndexOutOfRange and DivisionByZero as PyTorch would raise IndexError and ZeroDivisionError or RuntimeError.
+    """
+
+    def __init__(self, lowered: LoweredGraph, program: Any, parameters: list[tuple[Any, Any]]) -> None:
+        self.program, self.name = program, lowered.name
+        self._parameters, self._results = parameters, lowered.results
+        self._returned, self._messages = lowered.returned, lowered.messages
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        arrays: tuple[np.ndarray[Any, Any], ...] = ()
+        if self.program is not None:
+            given = [to_array(arguments[s] if type(s) is int else s, order) for s, order in self._parameters]
+            arrays = self.program(*given)
+            for held, message in zip(arrays[self._returned :], self._messages, strict=True):
+                if not held:
+                    raise (DivisionByZero if "divided by 0" in message else IndexOutOfRange)(message)
+        results = []
+        for r in self._results:
+            if type(r) is _Result:
+                results.append(to_tensor(arrays[r.number], r.order))
+            elif type(r) is _View:
+                value = arguments[r.argument]
+                for target, args, kwargs in r.steps:
+                    value = target(value, *args, **kwargs)
+                results.append(value)
+            else:
+                results.append(r)
+        return results
+
+
+def _shape(fake: Any) -> Shape | None:
+    return shape_of(fake) if is_tensor(fake) else None
+
+
+def _require(stated: Any, value: Any) -> None:
+    """A lowering gives the shapes that PyTorch gives; another one would be a mistake in it."""
+    pairs: Iterable[tuple[Any, Any]] = (
+        zip(stated, value, strict=True) if isinstance(stated, list) else [(stated, value)]
+    )
+    for shape, made in pairs:
+        if shape is not None and made is not None and made.shape != shape:
+            raise NotLowered(f"this case has no lowering (it gives {made.shape} for {shape})")
+
+
+def _first_line(problem: Exception) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def _frame(node: Any) -> tuple[str, int] | None:
+    """The innermost line of the user's that a node came from."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return (frames[-1][0], int(frames[-1][1])) if frames else None
+
+
+def source_of(node: Any) -> str:
+    """Where a node came from: file:line; the module, in a model of PyTorch's own modules alone; "" where PyTorch does
+    not say."""
+    frame = _frame(node)
+    if frame is not None:
+        return f"{frame[0]}:{frame[1]}"
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    if not modules:
+        return ""
+    path, kind = modules[-1]
+    return f"module {re.sub(r'^L.*?[]][.]?', '', path)} ({getattr(kind, '__name__', kind)})"
+
+
+def _metadata(node: Any) -> Metadata | None:
+    return Metadata(str(node.target), node.name, *(_frame(node) or ())) if node.op == "call_function" else None

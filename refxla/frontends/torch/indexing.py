@@ -1,0 +1,190 @@
+"""Elements at places that other arrays name. HLO moves an index that lies outside to the nearest place; PyTorch raises,
+and so does the compiled graph: each index is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from refxla_spec.module import Computation, Instruction
+from refxla_spec.types import PRED, S64, Shape
+
+from .elementwise import where
+from .lowering import I, Lowering, NotLowered, Operand, axis, highest, lowers, lowest, reducer
+
+
+def places(b: Lowering, index: I, size: int, what: str) -> I:
+    """An index (s64), counted from the front, of a dimension of a size; it is checked."""
+    index = b.cast(index, S64)
+    if index.shape.size:
+        inside = b.and_(b.compare(index, -size, direction="GE"), b.compare(index, size, direction="LT"))
+        b.check(inside, f"{what}: an index is out of range of a dimension of size {size}")
+    return b.select(b.compare(index, 0, direction="LT"), b.add(index, size), index)
+
+
+class _Places:
+    """The index arrays of x[i, j, ...], broadcast together, and where their dimensions go in the result."""
+
+    def __init__(self, b: Lowering, x: I, indices: Sequence[I | None], what: str) -> None:
+        given = [(d, i) for d, i in enumerate(indices) if i is not None]
+        if any(i.shape.element_type.name in ("pred", "u8") for _, i in given):
+            raise NotLowered("by a mask: the shape of the result depends on its values")
+        rank = max(i.shape.rank for _, i in given)
+        sizes = [1] * rank
+        for _, i in given:
+            for d, n in enumerate(i.shape.dimensions):
+                if n != 1:
+                    sizes[rank - i.shape.rank + d] = n
+        self.dims = tuple(d for d, _ in given)
+        self.sizes = tuple(sizes)
+        spread = [b.expand(places(b, i, x.shape.dimensions[d], what), self.sizes) for d, i in given]
+        self.vectors = b.concatenate([b.reshape(i, (*self.sizes, 1)) for i in spread], rank)
+        # NumPy's rule: in the place of the indexed dimensions if they are neighbours, else in front
+        together = self.dims[-1] - self.dims[0] == len(self.dims) - 1
+        self.position = self.dims[0] if together else 0
+        self.rest = tuple(d for d in range(x.shape.rank) if d not in self.dims)
+        result_rank = rank + len(self.rest)
+        self.offset = tuple(d for d in range(result_rank) if not self.position <= d < self.position + rank)
+        kept = tuple(x.shape.dimensions[d] for d in self.rest)
+        self.result = (*kept[: self.position], *self.sizes, *kept[self.position :])
+
+
+def taken(b: Lowering, x: I, p: _Places) -> I:
+    return b.make(
+        "gather", x, p.vectors, offset_dims=p.offset, collapsed_slice_dims=p.dims, start_index_map=p.dims,
+        index_vector_dim=len(p.sizes),
+        slice_sizes=tuple(1 if d in p.dims else n for d, n in enumerate(x.shape.dimensions)),
+    )  # fmt: skip
+
+
+@lowers("index.Tensor", "_unsafe_index.Tensor")
+def index(b: Lowering, x: I, indices: Sequence[I | None]) -> I:
+    return taken(b, x, _Places(b, x, indices, "index"))
+
+
+@lowers("index_select")
+def index_select(b: Lowering, x: I, dim: int, places: I) -> I:
+    if not x.shape.rank:
+        return b.expand(x, b.result.dimensions)
+    d = axis(dim, x.shape.rank)
+    places = b.view(places, (places.shape.size,))
+    return taken(b, x, _Places(b, x, [None] * d + [places], "index_select"))
+
+
+@lowers("embedding")
+def embedding(b: Lowering, weight: I, places: I, *_: Any) -> I:
+    return taken(b, weight, _Places(b, weight, [places], "embedding"))
+
+
+@lowers("gather")
+def gather(b: Lowering, x: I, dim: int, index: I, *, sparse_grad: bool = False) -> I:
+    if not x.shape.rank or not index.shape.size:
+        return b.expand(x, b.result.dimensions) if not x.shape.rank else b.full(0, b.result)
+    if not index.shape.rank:
+        index = b.reshape(index, (1,))
+    d = axis(dim, x.shape.rank)
+    size = x.shape.dimensions[d]
+    for k, n in enumerate(index.shape.dimensions):
+        if k != d:
+            x = b.cut(x, k, 0, n)
+    others = tuple(k for k in range(x.shape.rank) if k != d)
+    found = b.make(
+        "gather", x, places(b, index, size, "gather"), offset_dims=(), collapsed_slice_dims=(d,), start_index_map=(d,),
+        operand_batching_dims=others, start_indices_batching_dims=others, index_vector_dim=index.shape.rank,
+        slice_sizes=(1,) * x.shape.rank,
+    )  # fmt: skip
+    return b.view(found, b.result.dimensions)
+
+
+# -- writing
+
+
+def _second(b: Lowering, x: I) -> Computation:
+    """The reducer that keeps what is new."""
+    kind = Shape(x.shape.element_type)
+    p = [Instruction(n, "parameter", kind, [], {"number": k}) for k, n in enumerate("ab")]
+    b.count += 1
+    return Computation(f"{b.name}.new.{b.count}", p, p[1])
+
+
+def _combined(b: Lowering, x: I, opcode: str | None) -> Computation:
+    if opcode is None:
+        return _second(b, x)
+    kind = x.shape.element_type
+    return reducer({"add": "or", "multiply": "and"}.get(opcode, opcode) if kind is PRED else opcode, kind)
+
+
+@lowers("index_put", "_unsafe_index_put")
+def index_put(b: Lowering, x: I, indices: Sequence[I | None], values: I, accumulate: bool = False) -> I:
+    masks = [i for i in indices if i is not None and i.shape.element_type is PRED]
+    if masks and len(indices) == 1 and values.shape.size == 1 and not accumulate:
+        mask = masks[0]
+        own = mask.shape.dimensions
+        wide = b.expand(b.reshape(mask, own + (1,) * (x.shape.rank - len(own))), x.shape.dimensions)
+        return where(b, wide, b.view(values, ()), x)
+    p = _Places(b, x, indices, "index_put")
+    updates = b.expand(b.cast(values, x.shape.element_type), p.result)
+    return b.make(
+        "scatter", x, p.vectors, updates, update_window_dims=p.offset, inserted_window_dims=p.dims,
+        scatter_dims_to_operand_dims=p.dims, index_vector_dim=len(p.sizes),
+        to_apply=_combined(b, x, "add" if accumulate else None),
+    )  # fmt: skip
+
+
+def _scattered(b: Lowering, x: I, d: int, index: I, updates: I, opcode: str | None) -> I:
+    """x with updates at places along a dimension; those in the other dimensions are the updates' own."""
+    dims = index.shape.dimensions
+    coordinates = [
+        places(b, index, x.shape.dimensions[d], "scatter") if k == d else b.iota(S64, dims, k) for k in range(len(dims))
+    ]
+    vectors = b.concatenate([b.reshape(c, (*dims, 1)) for c in coordinates], len(dims))
+    every = tuple(range(len(dims)))
+    return b.make(
+        "scatter", x, vectors, updates, update_window_dims=(), inserted_window_dims=every,
+        scatter_dims_to_operand_dims=every, index_vector_dim=len(dims), to_apply=_combined(b, x, opcode),
+    )  # fmt: skip
+
+
+def _scatter(b: Lowering, x: I, dim: int, index: I, source: Operand, opcode: str | None) -> I:
+    own = x.shape.dimensions
+    if not index.shape.size:
+        return x
+    if not x.shape.rank:
+        x = b.reshape(x, (1,))
+    if not index.shape.rank:
+        index = b.reshape(index, (1,))
+    d = axis(dim, x.shape.rank)
+    updates = b.cast(source, x.shape.element_type)
+    if updates.shape.rank or isinstance(source, Instruction):
+        updates = b.view(updates, updates.shape.dimensions or (1,))
+        for k, n in enumerate(index.shape.dimensions):
+            updates = b.cut(updates, k, 0, n)
+    else:
+        updates = b.expand(updates, index.shape.dimensions)
+    return b.view(_scattered(b, x, d, index, updates, opcode), own)
+
+
+_REDUCTIONS = {"add": "add", "multiply": "multiply", "sum": "add", "prod": "multiply", "amax": "maximum",
+               "amin": "minimum"}  # fmt: skip
+
+
+@lowers("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce")
+def scatter(b: Lowering, x: I, dim: int, index: I, source: Operand, *, reduce: str | None = None) -> I:
+    return _scatter(b, x, dim, index, source, None if reduce is None else _REDUCTIONS[reduce])
+
+
+@lowers("scatter_add")
+def scatter_add(b: Lowering, x: I, dim: int, index: I, source: I) -> I:
+    return _scatter(b, x, dim, index, source, "add")
+
+
+@lowers("scatter_reduce.two")
+def scatter_reduce(b: Lowering, x: I, dim: int, index: I, source: I, reduce: str, *, include_self: bool = True) -> I:
+    opcode = _REDUCTIONS.get(reduce)
+    if opcode is None:
+        raise NotLowered(f"with reduce={reduce!r}")
+    if not include_self:
+        own = x.shape.element_type
+        identity = {"add": 0, "multiply": 1, "maximum": lowest(own), "minimum": highest(own)}[opcode]
+        x = _scatter(b, x, dim, index, identity, None)
+    return _scatter(b, x, dim, index, source, opcode)

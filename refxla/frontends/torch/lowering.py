@@ -1,0 +1,199 @@
+"""From one operation of ATen to instructions of HLO: the table, and what its functions are written with.
+
+A lowering is a function of a Lowering, called `b`, and of the operation's arguments as ATen declares them: tensors are
+instructions, all else is as it stands in the graph. `b.result` is the shape (or the list of shapes) that PyTorch gives
+the result, `b.fakes` the arguments as PyTorch's fake tensors. Where a case has no form in HLO it raises NotLowered, and
+the operation runs in PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from refxla_spec.module import Computation, Instruction, Metadata, PaddingDimension, SliceDimension
+from refxla_spec.types import ELEMENT_TYPES, F32, PRED, ElementType, Shape
+
+from ...ir.builder import Build
+
+I = Instruction  # noqa: E741 - the type of every value below
+Operand = Any  # an Instruction, or a Python number
+Rule = Callable[..., Any]
+
+LOWERINGS: dict[Any, Rule] = {}  # of each overload
+
+
+class NotLowered(Exception):
+    """An operation, or this case of it, has no lowering; the message says why."""
+
+
+def lowers(*names: str) -> Callable[[Rule], Rule]:
+    """Enters a function for operations such as "add.Tensor"; without a dot the default overload. Those that the
+    installed PyTorch does not have are left out."""
+
+    def enter(rule: Rule) -> Rule:
+        for name in names:
+            overload = overload_of(name)
+            if overload is not None:
+                LOWERINGS[overload] = rule
+        return rule
+
+    return enter
+
+
+def overload_of(name: str) -> Any:
+    """The overload of ATen, or of another namespace as in "prims::exp2", by its name; None if there is none."""
+    space, _, rest = name.rpartition("::")
+    base, _, overload = rest.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, space or "aten"), base), overload or "default")
+    except AttributeError:
+        return None
+
+
+class Lowering(Build):
+    """Makes the instructions of a graph; `result`, `fakes`, `target` and `metadata` are those of the node at hand.
+
+    `checks` has what must hold at run time: a pred[], and what is wrong where it is false.
+    """
+
+    result: Any
+    fakes: Sequence[Any]
+    target: str
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.metadata: Metadata | None = None
+        self.checks: list[tuple[I, str]] = []
+
+    def make(self, opcode: str, *operands: I, shape: Shape | None = None, **attributes: Any) -> I:
+        made = super().make(opcode, *operands, shape=shape, **attributes)
+        made.metadata = self.metadata
+        return made
+
+    # -- types
+
+    def cast(self, x: Operand, element_type: ElementType) -> I:
+        """A value as another type: numbers are spread over no dimensions, to pred is != 0, and from complex the real
+        part."""
+        if not isinstance(x, Instruction):
+            return self.scalar(x, element_type)
+        own = x.shape.element_type
+        if own is element_type:
+            return x
+        if own.is_complex and not element_type.is_complex:
+            if element_type is PRED:
+                return self.compare(x, 0, direction="NE")
+            x = self.real(x)
+        return self.convert(x, element_type)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> I:
+        return self.make("constant", shape=Shape.of(array), literal=array)
+
+    def operands(self, *values: Operand, of: ElementType | None = None) -> list[I]:
+        """Values converted to one type, the result's unless it is given, and spread over the result's dimensions."""
+        wanted = self.result.element_type if of is None else of
+        return [self.expand(self.cast(x, wanted), self.result.dimensions) for x in values]
+
+    def common(self, x: Operand, y: Operand) -> list[I]:
+        """Two operands in the type that PyTorch gives them together: those of a comparison, say."""
+        from .tensors import element_type
+
+        return self.operands(x, y, of=element_type(torch.result_type(*self.fakes[:2])))
+
+    # -- shapes
+
+    def expand(self, x: I, dimensions: tuple[int, ...]) -> I:
+        """Broadcasting: the last dimensions are aligned, those of size 1 repeat."""
+        own = x.shape.dimensions
+        if own == tuple(dimensions):
+            return x
+        lead = len(dimensions) - len(own)
+        kept = [d for d, n in enumerate(own) if n == dimensions[lead + d]]
+        if len(kept) < len(own):
+            x = self.reshape(x, tuple(own[d] for d in kept))
+        return self.spread(x, Shape(x.shape.element_type, tuple(dimensions)), tuple(lead + d for d in kept))
+
+    def permute(self, x: I, order: Sequence[int]) -> I:
+        order = tuple(order)
+        return x if order == tuple(range(len(order))) else self.make("transpose", x, dimensions=order)
+
+    def view(self, x: I, dimensions: tuple[int, ...]) -> I:
+        return x if x.shape.dimensions == tuple(dimensions) else self.reshape(x, tuple(dimensions))
+
+    def cut(self, x: I, dimension: int, start: int, limit: int, step: int = 1) -> I:
+        """Elements start, start + step, ... below limit along one dimension."""
+        sizes = x.shape.dimensions
+        if (start, limit, step) == (0, sizes[dimension], 1):
+            return x
+        whole = [SliceDimension(0, n, 1) for n in sizes]
+        whole[dimension] = SliceDimension(start, limit, step)
+        return self.make("slice", x, slice=tuple(whole))
+
+    def padded(self, x: I, value: float, *dimensions: tuple[int, int, int]) -> I:
+        """x with elements of one value below, above and between in each dimension (below and above may be negative)."""
+        if all(d == (0, 0, 0) for d in dimensions):
+            return x
+        fill = self.scalar(value, x.shape.element_type)
+        return self.make("pad", x, fill, padding=tuple(PaddingDimension(*d) for d in dimensions))
+
+    def concatenate(self, parts: Sequence[I], dimension: int) -> I:
+        return parts[0] if len(parts) == 1 else self.make("concatenate", *parts, dimensions=(dimension,))
+
+    def select(self, condition: I, x: Operand, y: Operand) -> I:
+        """x where the condition holds, else y; one of them may be a number."""
+        like = x if isinstance(x, Instruction) else y
+        x, y = (v if isinstance(v, Instruction) else self.full(v, like.shape) for v in (x, y))
+        return self.make("select", condition, x, y)
+
+    # -- what must hold
+
+    def check(self, condition: I, message: str) -> None:
+        """Let the call raise where an element of `condition` is false."""
+        if condition.shape.rank:
+            every = tuple(range(condition.shape.rank))
+            condition = self.reduce(condition, True, every, reducer("and", PRED))
+        self.checks.append((condition, message))
+
+
+def reducer(opcode: str, element_type: ElementType) -> Computation:
+    """A computation of two scalars."""
+    inner = Build(f"{opcode}.{element_type}")
+    a, b = (Instruction(n, "parameter", Shape(element_type), [], {"number": k}) for k, n in enumerate("ab"))
+    root = inner.make(opcode, a, b)
+    return Computation(f"{opcode}.{element_type}", [a, b, root], root)
+
+
+def lowest(element_type: ElementType) -> Any:
+    """What no element is below."""
+    if element_type is PRED:
+        return False
+    dtype = element_type.dtype
+    assert dtype is not None
+    return -np.inf if element_type.is_float else np.iinfo(dtype).min
+
+
+def highest(element_type: ElementType) -> Any:
+    """What no element is above."""
+    if element_type is PRED:
+        return True
+    dtype = element_type.dtype
+    assert dtype is not None
+    return np.inf if element_type.is_float else np.iinfo(dtype).max
+
+
+def wide(element_type: ElementType) -> ElementType:
+    """The type in which PyTorch computes: f32 for narrower floating-point types."""
+    return F32 if element_type.is_float and element_type.bits < 32 else element_type
+
+
+def real_of(element_type: ElementType) -> ElementType:
+    """The type of a complex number's parts."""
+    return ELEMENT_TYPES["f32" if element_type.bits == 64 else "f64"] if element_type.is_complex else element_type
+
+
+def axis(dimension: int, rank: int) -> int:
+    """A dimension counted from the front."""
+    return dimension % rank if rank else 0

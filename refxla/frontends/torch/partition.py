@@ -1,0 +1,126 @@
+"""Graphs of which a part has no lowering: that part runs in PyTorch, the rest is compiled in as few pieces as it takes.
+
+Random numbers are always PyTorch's own, so that they are the numbers that `torch.manual_seed` leads to. Those that
+depend on shapes alone are drawn before all else, in the order in which the graph draws them, which leaves the rest of
+the graph whole.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import create_op_support
+
+from ...compiler.options import Options
+from . import report
+from .decompositions import is_random
+from .graph import CompiledGraph, LoweredGraph, source_of
+from .lowering import overload_of
+
+_DRAWN = "random numbers are PyTorch's own"
+_OF_SHAPE = {  # by how many arguments that give the shape alone
+    overload_of(n)
+    for n in ("rand", "randn", "randint", "randint.low", "randperm", "rand_like", "randn_like", "randint_like",
+              "randint_like.low_dtype", "bernoulli.p")
+}  # fmt: skip
+
+
+def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
+    """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
+    lowered = LoweredGraph(graph_module, name)
+    if not lowered.unsupported:
+        return lowered.compile(options)
+    _draw_first(graph_module)
+    eager = {}
+    for node, reason in LoweredGraph(graph_module, name).unsupported.items():
+        eager[node] = reason
+    entries = []
+    for node, reason in eager.items():
+        if node.target is not operator.getitem:
+            drawn = is_random(node.target)
+            why = _DRAWN if drawn else reason
+            entries.append(report.enter(str(node.target), why, source_of(node), expected=drawn))
+    support = create_op_support(lambda _, node: node.op in ("call_function", "get_attr") and node not in eager)
+    partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
+    return _PartitionedGraph(partitioner.partition_and_fuse(), name, options, entries)
+
+
+def _draw_first(graph_module: Any) -> None:
+    """Move random numbers that depend on shapes alone in front of all that is computed."""
+    graph = graph_module.graph
+    place = next(n for n in graph.nodes if n.op != "placeholder")
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _OF_SHAPE or not is_random(node.target):
+            continue
+        operands = [a for a in node.all_input_nodes if a.op != "placeholder"]
+        fake = node.meta["val"]
+        if operands and node.args and node.args[0] in operands:  # of an array only its shape and type matter
+            like = operands[0].meta["val"]
+            with graph.inserting_before(place):
+                array = graph.call_function(
+                    torch.ops.aten.empty.memory_format,
+                    (list(like.shape),),
+                    {"dtype": like.dtype, "device": fake.device},
+                )
+                array.meta = {"val": like, "stack_trace": node.meta.get("stack_trace")}
+            node.args = (array, *node.args[1:])
+        if not any(a.op != "placeholder" and a is not node.args[0] for a in node.all_input_nodes) and node is not place:
+            place.prepend(node)
+    graph_module.graph.lint()
+    graph_module.recompile()
+
+
+class _PartitionedGraph:
+    """Runs the nodes of a graph in order, those that are compiled pieces and those of PyTorch."""
+
+    def __init__(self, graph_module: Any, name: str, options: Options, entries: list[report.EagerOperation]) -> None:
+        self._entries = entries
+        self._graph_module = graph_module
+        self._nodes = list(graph_module.graph.nodes)
+        self._pieces: dict[Any, tuple[CompiledGraph, bool]] = {}
+        last: dict[Any, Any] = {}
+        for node in self._nodes:
+            if node.op == "call_module":
+                piece = LoweredGraph(getattr(graph_module, node.target), f"{name}.{len(self._pieces)}")
+                assert not piece.unsupported, piece.unsupported
+                single = not isinstance(_returned(piece.graph_module), (list, tuple))
+                self._pieces[node] = piece.compile(options), single
+            last.update(dict.fromkeys(node.all_input_nodes, node))
+        self._ended: dict[Any, list[Any]] = {}
+        for node, user in last.items():
+            self._ended.setdefault(user, []).append(node)
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        report.count(self._entries)
+        values: dict[Any, Any] = {}
+        given = iter(arguments)
+        for node in self._nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+                continue
+            if node.op == "get_attr":
+                value = self._graph_module
+                for part in node.target.split("."):
+                    value = getattr(value, part)
+                values[node] = value
+                continue
+            args = torch.fx.node.map_arg(node.args, values.__getitem__)
+            if node.op == "output":
+                return list(args[0])
+            if node.op == "call_module":
+                run, single = self._pieces[node]
+                results = run(*args)
+                values[node] = results[0] if single else results
+            else:
+                values[node] = node.target(*args, **torch.fx.node.map_arg(node.kwargs, values.__getitem__))
+            for ended in self._ended.get(node, ()):
+                del values[ended]
+        raise AssertionError("a graph without an output")
+
+
+def _returned(graph_module: Any) -> Any:
+    return next(n for n in graph_module.graph.nodes if n.op == "output").args[0]

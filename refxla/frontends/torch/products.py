@@ -1,0 +1,243 @@
+"""Products of matrices, convolutions and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from refxla_spec.module import ConvolutionDimensions, WindowDimension
+from refxla_spec.types import PRED, ElementType, Shape
+
+from .elementwise import is_nan
+from .lowering import I, Lowering, NotLowered, Operand, lowers, lowest, reducer, wide
+
+
+def dot(b: Lowering, x: I, y: I, kind: ElementType) -> I:
+    """Products of the last two dimensions; those in front are the same of both."""
+    if not x.shape.dimensions[-1]:
+        dims = (*x.shape.dimensions[:-1], y.shape.dimensions[-1])
+        return b.full(0, Shape(kind, dims))
+    if kind is PRED:
+        raise NotLowered("of booleans")
+    rank = x.shape.rank
+    batch = tuple(range(rank - 2))
+    dims = (*x.shape.dimensions[:-1], y.shape.dimensions[-1])
+    return b.make(
+        "dot", x, y, shape=Shape(kind, dims), lhs_batch_dims=batch, rhs_batch_dims=batch,
+        lhs_contracting_dims=(rank - 1,), rhs_contracting_dims=(rank - 2,),
+    )  # fmt: skip
+
+
+@lowers("mm", "bmm")
+def mm(b: Lowering, x: I, y: I) -> I:
+    return dot(b, x, y, b.result.element_type)
+
+
+@lowers("addmm", "baddbmm")
+def addmm(b: Lowering, c: I, x: I, y: I, *, beta: Operand = 1, alpha: Operand = 1) -> I:
+    """beta c + alpha x y; of a beta of 0, c is not looked at (a NaN in it does not matter)."""
+    own = b.result.element_type
+    kind = wide(own)
+    value = dot(b, x, y, kind)
+    if alpha != 1:
+        value = b.multiply(value, alpha)
+    if beta != 0:
+        (c,) = b.operands(c, of=kind)
+        value = b.add(value, c if beta == 1 else b.multiply(c, beta))
+    return b.cast(value, own)
+
+
+@lowers("dot", "vdot")
+def vector_dot(b: Lowering, x: I, y: I) -> I:
+    row, column = b.reshape(x, (1, x.shape.size)), b.reshape(y, (y.shape.size, 1))
+    return b.reshape(dot(b, row, column, b.result.element_type), ())
+
+
+@lowers("mv")
+def mv(b: Lowering, x: I, y: I) -> I:
+    return b.reshape(dot(b, x, b.reshape(y, (y.shape.size, 1)), b.result.element_type), b.result.dimensions)
+
+
+# -- convolutions: PyTorch's arrays are [batch, features, spatial..], its kernels [output, input of a group, spatial..]
+
+
+Places = tuple[int, int]
+
+
+def _labels(rank: int, kernel: Places = (1, 0), data: Places = (0, 1), out: Places = (0, 1)) -> ConvolutionDimensions:
+    """dim_labels of arrays whose spatial dimensions come last; `kernel` has the places of input and output features,
+    `data` and `out` those of batch and features."""
+    spatial = tuple(range(2, rank))
+    return ConvolutionDimensions(*data, spatial, *kernel, spatial, *out, spatial)
+
+
+def convolve(b: Lowering, x: I, w: I, stride: Any, padding: Any, dilation: Any, groups: int) -> I:
+    """[N, I, ..] by [O, I / groups, ..]."""
+    rank = x.shape.rank
+    window = tuple(
+        WindowDimension(n, s, p, p, 1, d)
+        for n, s, p, d in zip(w.shape.dimensions[2:], stride, padding, dilation, strict=True)
+    )
+    return b.make(
+        "convolution", x, w, window=window, dim_labels=_labels(rank), feature_group_count=groups,
+    )  # fmt: skip
+
+
+def transposed(
+    b: Lowering, g: I, w: I, sizes: Sequence[int], stride: Any, padding: Any, dilation: Any, groups: int
+) -> I:
+    """The gradient by its array of a convolution whose result has the gradient g: [N, O, ..] by [O, I / groups, ..], of
+    the spatial sizes that are given. The kernel is mirrored, and g's elements lie `stride` apart."""
+    rank, (outputs, inputs, *kernel) = g.shape.rank, w.shape.dimensions
+    if groups > 1:  # [groups, O / groups, I / groups, ..] as [O / groups, groups * I / groups, ..]
+        w = b.reshape(w, (groups, outputs // groups, inputs, *kernel))
+        w = b.permute(w, (1, 0, 2, *range(3, rank + 1)))
+        w = b.reshape(w, (outputs // groups, groups * inputs, *kernel))
+    window = []
+    for size, n, own, s, p, d in zip(sizes, kernel, g.shape.dimensions[2:], stride, padding, dilation, strict=True):
+        low = (n - 1) * d - p
+        high = size + (n - 1) * d - ((own - 1) * s + 1) - low
+        window.append(WindowDimension(n, 1, low, high, s, d, True))
+    return b.make(
+        "convolution", g, w, window=tuple(window), dim_labels=_labels(rank, kernel=(0, 1)), feature_group_count=groups
+    )
+
+
+def kernel_gradient(
+    b: Lowering, x: I, g: I, sizes: Sequence[int], stride: Any, padding: Any, dilation: Any, groups: int
+) -> I:
+    """The gradient by its kernel, [O, I / groups, sizes..]: x slides under g, and the batch is summed over."""
+    rank = x.shape.rank
+    window = []
+    for size, n, own, s, p, d in zip(
+        x.shape.dimensions[2:], g.shape.dimensions[2:], sizes, stride, padding, dilation, strict=True
+    ):
+        high = (own - 1) * d + (n - 1) * s + 1 - size - p
+        window.append(WindowDimension(n, d, p, high, 1, s))
+    # batch and features change places: what is summed over is the batch
+    labels = _labels(rank, kernel=(0, 1), data=(1, 0), out=(1, 0))
+    return b.make("convolution", x, g, window=tuple(window), dim_labels=labels, batch_group_count=groups)
+
+
+def _spatial(values: Sequence[int], n: int) -> tuple[int, ...]:
+    return tuple(values) * n if len(values) == 1 else tuple(values)
+
+
+def _refuse(b: Lowering, *operands: I) -> None:
+    if any(not (o.shape.element_type.is_float or o.shape.element_type.is_integer) for o in operands):
+        raise NotLowered("of complex numbers or booleans")
+    if any(not o.shape.size for o in operands):
+        raise NotLowered("of arrays without elements")
+
+
+@lowers("convolution", "_convolution")
+def convolution(
+    b: Lowering, x: I, w: I, bias: I | None, stride: Any, padding: Any, dilation: Any, is_transposed: bool,
+    output_padding: Any, groups: int, *_: Any,
+) -> I:  # fmt: skip
+    _refuse(b, x, w)
+    own, n = b.result.element_type, w.shape.rank - 2
+    stride, padding, dilation = (_spatial(v, n) for v in (stride, padding, dilation))
+    unbatched = x.shape.rank == n + 1
+    if unbatched:
+        x = b.reshape(x, (1, *x.shape.dimensions))
+    sizes = b.result.dimensions[-n:]
+    if is_transposed:
+        y = transposed(b, x, w, sizes, stride, padding, dilation, groups)
+    else:
+        y = convolve(b, x, w, stride, padding, dilation, groups)
+    if bias is not None:
+        kind = wide(own)
+        y = b.add(b.cast(y, kind), b.spread(b.cast(bias, kind), Shape(kind, y.shape.dimensions), (1,)))
+    return b.view(b.cast(y, own), b.result.dimensions)
+
+
+@lowers("convolution_backward")
+def convolution_backward(
+    b: Lowering, g: I, x: I, w: I, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, is_transposed: bool,
+    output_padding: Any, groups: int, mask: Sequence[bool],
+) -> list[I | None]:  # fmt: skip
+    _refuse(b, g, x, w)
+    n = w.shape.rank - 2
+    if x.shape.rank != n + 2:
+        raise NotLowered("of an array without a batch")
+    stride, padding, dilation = (_spatial(v, n) for v in (stride, padding, dilation))
+    results: list[I | None] = [None, None, None]
+    sizes, kernel = x.shape.dimensions[2:], w.shape.dimensions[2:]
+    if mask[0]:
+        results[0] = (
+            convolve(b, g, w, stride, padding, dilation, groups)
+            if is_transposed
+            else transposed(b, g, w, sizes, stride, padding, dilation, groups)
+        )
+    if mask[1]:
+        first, second = (g, x) if is_transposed else (x, g)
+        results[1] = kernel_gradient(b, first, second, kernel, stride, padding, dilation, groups)
+    if mask[2]:
+        every = tuple(d for d in range(g.shape.rank) if d != 1)
+        kind = wide(g.shape.element_type)
+        results[2] = b.cast(b.reduce(b.cast(g, kind), 0, every, reducer("add", kind)), g.shape.element_type)
+    return results
+
+
+# -- attention: [batch, heads, length, features]
+
+
+def _scores(b: Lowering, q: I, k: I, causal: bool, mask: I | None, scale: float | None) -> I:
+    kind = wide(q.shape.element_type)
+    factor = q.shape.dimensions[-1] ** -0.5 if scale is None else scale
+    scores = b.multiply(dot(b, q, b.transpose(k), kind), factor)
+    dims = scores.shape.dimensions
+    if mask is not None:
+        if mask.shape.element_type is PRED:
+            scores = b.select(b.expand(mask, dims), scores, lowest(kind))
+        else:
+            scores = b.add(scores, b.expand(b.cast(mask, kind), dims))
+    if causal:
+        row, column = (b.iota("s32", dims, len(dims) - n) for n in (2, 1))
+        scores = b.select(b.compare(column, row, direction="LE"), scores, lowest(kind))
+    return scores
+
+
+@lowers("_scaled_dot_product_flash_attention_for_cpu")
+def attention(
+    b: Lowering, q: I, k: I, v: I, dropout: float = 0.0, causal: bool = False, *, attn_mask: I | None = None,
+    scale: float | None = None,
+) -> list[I]:  # fmt: skip
+    """softmax(q k' scale + mask) v, and the logarithm of the softmax's sums; a row that is masked out is NaN or 0."""
+    if dropout:
+        raise NotLowered("with dropout")
+    scores = _scores(b, q, k, causal, attn_mask, scale)
+    kind, last = scores.shape.element_type, scores.shape.rank - 1
+    rows = tuple(range(last))
+    largest = b.reduce(scores, lowest(kind), (last,), reducer("maximum", kind))
+    shift = b.select(b.compare(largest, lowest(kind), direction="EQ"), 0, largest)
+    weights = b.exponential(b.subtract(scores, b.spread(shift, scores.shape, rows)))
+    sums = b.reduce(weights, 0, (last,), reducer("add", kind))
+    some = b.select(b.compare(sums, 0, direction="EQ"), 1, sums)
+    weights = b.divide(weights, b.spread(some, scores.shape, rows))
+    own = b.result[0].element_type
+    out = b.cast(dot(b, b.cast(weights, own), v, kind), own)
+    # PyTorch keeps the logarithms as [batch, heads, length]
+    logarithms = b.add(b.log(sums), shift)
+    return [out, b.view(b.cast(logarithms, b.result[1].element_type), b.result[1].dimensions)]
+
+
+@lowers("_scaled_dot_product_flash_attention_for_cpu_backward")
+def attention_backward(
+    b: Lowering, g: I, q: I, k: I, v: I, out: I, logarithms: I, dropout: float, causal: bool, *,
+    attn_mask: I | None = None, scale: float | None = None,
+) -> list[I]:  # fmt: skip
+    """With p the weights: dv = p' g, ds = p (g v' - rowsum(g out)), dq = ds k scale, dk = ds' q scale."""
+    scores = _scores(b, q, k, causal, attn_mask, scale)
+    kind, last = scores.shape.element_type, scores.shape.rank - 1
+    rows = tuple(range(last))
+    sums = b.cast(logarithms, kind)
+    sums = b.select(b.and_(b.is_finite(sums), b.make("not", is_nan(b, sums))), sums, 0)
+    p = b.exponential(b.subtract(scores, b.spread(b.view(sums, scores.shape.dimensions[:-1]), scores.shape, rows)))
+    g, q, k, v, out = (b.cast(x, kind) for x in (g, q, k, v, out))
+    delta = b.reduce(b.multiply(g, out), 0, (last,), reducer("add", kind))
+    ds = b.multiply(p, b.subtract(dot(b, g, b.transpose(v), kind), b.spread(delta, scores.shape, rows)))
+    ds = b.multiply(ds, q.shape.dimensions[-1] ** -0.5 if scale is None else scale)
+    gradients = dot(b, ds, k, kind), dot(b, b.transpose(ds), q, kind), dot(b, b.transpose(p), g, kind)
+    return [b.cast(x, s.element_type) for x, s in zip(gradients, b.result, strict=True)]

@@ -1,0 +1,250 @@
+"""Sums, extremes, their places, cumulative ones, and sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
+from refxla_spec.types import PRED, S64, ElementType, Shape
+
+from ...ir.builder import Build
+from .elementwise import is_nan
+from .lowering import I, Lowering, NotLowered, axis, highest, lowers, lowest, reducer, wide
+
+Dims = Sequence[int] | int | None
+
+
+def axes(x: I, dims: Dims) -> tuple[int, ...]:
+    """The dimensions that are reduced, counted from the front: all where none are given."""
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return tuple(range(x.shape.rank))
+    dims = (dims,) if isinstance(dims, int) else dims
+    return tuple(sorted({axis(d, x.shape.rank) for d in dims})) if x.shape.rank else ()
+
+
+def reduced(b: Lowering, opcode: str, x: I, start: Any, along: tuple[int, ...]) -> I:
+    return b.reduce(x, start, along, reducer(opcode, x.shape.element_type)) if along else x
+
+
+def kept(b: Lowering, x: I, like: I, along: tuple[int, ...], keepdim: bool) -> I:
+    """With the reduced dimensions as ones of size 1, where they are wanted."""
+    dims = tuple(1 if d in along else n for d, n in enumerate(like.shape.dimensions))
+    return b.view(x, dims) if keepdim else x
+
+
+def total(b: Lowering, x: I, along: tuple[int, ...], kind: ElementType) -> I:
+    return reduced(b, "add", b.cast(x, kind), 0, along)
+
+
+@lowers("sum", "sum.dim_IntList")
+def sum_(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> I:
+    own, along = b.result.element_type, axes(x, dims)
+    return kept(b, b.cast(total(b, x, along, wide(own)), own), x, along, keepdim)
+
+
+@lowers("mean", "mean.dim")
+def mean(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> I:
+    own, along = b.result.element_type, axes(x, dims)
+    value = b.divide(total(b, x, along, wide(own)), prod(x.shape.dimensions[d] for d in along))
+    return kept(b, b.cast(value, own), x, along, keepdim)
+
+
+@lowers("prod", "prod.dim_int")
+def product(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> I:
+    own, along = b.result.element_type, axes(x, dims)
+    value = b.cast(reduced(b, "multiply", b.cast(x, wide(own)), 1, along), own)
+    return kept(b, value, x, along, keepdim)
+
+
+def _extreme(opcode: str, start: Callable[[ElementType], Any], *names: str) -> None:
+    def apply(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False) -> I:
+        along = axes(x, dims)
+        return kept(b, reduced(b, opcode, x, start(x.shape.element_type), along), x, along, keepdim)
+
+    lowers(*names)(apply)
+
+
+_extreme("maximum", lowest, "amax", "max")
+_extreme("minimum", highest, "amin", "min")
+
+
+def _logical(opcode: str, start: bool, name: str) -> None:
+    def apply(b: Lowering, x: I, dims: Dims = None, keepdim: bool = False) -> I:
+        along = axes(x, dims)
+        value = kept(b, reduced(b, opcode, b.cast(x, PRED), start, along), x, along, keepdim)
+        return b.cast(value, b.result.element_type)  # of uint8 PyTorch gives uint8
+
+    lowers(name, f"{name}.dim", f"{name}.dims")(apply)
+
+
+_logical("or", False, "any")
+_logical("and", True, "all")
+
+
+def _variance(b: Lowering, x: I, dims: Dims, correction: float | None, keepdim: bool) -> tuple[I, I]:
+    """(variance, mean), both in the type in which they are computed: squares of distances from the mean."""
+    along = axes(x, dims)
+    kind = wide(x.shape.element_type)
+    if kind.is_complex:
+        raise NotLowered("of complex numbers")
+    x = b.cast(x, kind)
+    n = prod(x.shape.dimensions[d] for d in along)
+    middle = b.divide(total(b, x, along, kind), n)
+    rest = tuple(d for d in range(x.shape.rank) if d not in along)
+    distance = b.subtract(x, b.spread(middle, x.shape, rest))
+    squares = total(b, b.multiply(distance, distance), along, kind)
+    freedom = max(0, n - (1 if correction is None else correction))
+    value = b.divide(squares, b.full(freedom, squares.shape))
+    return kept(b, value, x, along, keepdim), kept(b, middle, x, along, keepdim)
+
+
+@lowers("var.correction")
+def var(b: Lowering, x: I, dims: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> I:
+    return b.cast(_variance(b, x, dims, correction, keepdim)[0], b.result.element_type)
+
+
+@lowers("var_mean.correction")
+def var_mean(
+    b: Lowering, x: I, dims: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> list[I]:
+    values = _variance(b, x, dims, correction, keepdim)
+    return [b.cast(v, s.element_type) for v, s in zip(values, b.result, strict=True)]
+
+
+# -- the places of extremes
+
+
+def place_of(b: Lowering, x: I, dimension: int, largest: bool) -> tuple[I, I]:
+    """The extreme along a dimension and the first place where it stands; a NaN is the extreme."""
+    own = x.shape.element_type
+    types = (own, S64, own, S64)
+    p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
+    inner = Build("better")
+    v, i, w, j = p
+    better = inner.compare(v, w, direction="GT" if largest else "LT")
+    equal = inner.compare(v, w, direction="EQ")
+    if own.is_float:
+        nan_v, nan_w = (inner.compare(x, x, direction="NE") for x in (v, w))
+        better = inner.or_(better, inner.and_(nan_v, inner.not_(nan_w)))
+        equal = inner.or_(equal, inner.and_(nan_v, nan_w))
+    first = inner.or_(better, inner.and_(equal, inner.compare(i, j, direction="LT")))
+    root = inner.tuple(inner.select(first, v, w), inner.select(first, i, j))
+    b.count += 1
+    computation = Computation(
+        f"{b.name}.better.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
+    )
+    start = b.scalar((lowest if largest else highest)(own), own), b.scalar(2**62, S64)
+    places = b.iota(S64, x.shape.dimensions, dimension)
+    found = b.make("reduce", x, places, *start, dimensions=(dimension,), to_apply=computation)
+    return b.make("get-tuple-element", found, index=0), b.make("get-tuple-element", found, index=1)
+
+
+def _place(name: str, largest: bool) -> None:
+    def apply(b: Lowering, x: I, dim: int | None = None, keepdim: bool = False) -> I:
+        if not x.shape.rank or not x.shape.size:
+            return b.full(0, b.result)
+        d = 0 if dim is None else axis(dim, x.shape.rank)
+        flat = b.reshape(x, (x.shape.size,)) if dim is None else x
+        return b.view(place_of(b, flat, d, largest)[1], b.result.dimensions)
+
+    lowers(name)(apply)
+
+
+_place("argmax", True)
+_place("argmin", False)
+
+
+def _extreme_and_place(name: str, largest: bool) -> None:
+    def apply(b: Lowering, x: I, dim: int, keepdim: bool = False) -> list[I]:
+        if not x.shape.rank:
+            return [x, b.full(0, b.result[1])]
+        found = place_of(b, x, axis(dim, x.shape.rank), largest)
+        return [b.view(f, s.dimensions) for f, s in zip(found, b.result, strict=True)]
+
+    lowers(name)(apply)
+
+
+_extreme_and_place("max.dim", True)
+_extreme_and_place("min.dim", False)
+
+
+# -- cumulative
+
+
+def _cumulative(name: str, opcode: str, start: int) -> None:
+    def apply(b: Lowering, x: I, dim: int, *, dtype: Any = None) -> I:
+        own = b.result.element_type
+        x = b.cast(x, wide(own))
+        if not x.shape.rank:
+            return b.cast(x, own)
+        d = axis(dim, x.shape.rank)
+        n = x.shape.dimensions[d]
+        if not x.shape.size:
+            return b.cast(x, own)
+        window = tuple(
+            WindowDimension(n, padding_low=n - 1) if k == d else WindowDimension(1) for k in range(x.shape.rank)
+        )
+        computation = reducer(opcode, x.shape.element_type)
+        made = b.make("reduce-window", x, b.scalar(start, x.shape.element_type), window=window, to_apply=computation)
+        return b.cast(made, own)
+
+    lowers(name)(apply)
+
+
+_cumulative("cumsum", "add", 0)
+_cumulative("cumprod", "multiply", 1)
+
+
+# -- sorting
+
+
+def sorted_with_places(b: Lowering, x: I, dimension: int, descending: bool) -> tuple[I, I]:
+    """The elements in order and where they were; equal ones keep theirs, and a NaN is above all numbers."""
+    own = x.shape.element_type
+    types = (own, own, S64, S64)
+    p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
+    inner = Build("before")
+    first, second = (p[1], p[0]) if descending else (p[0], p[1])
+    root = inner.compare(first, second, direction="LT")
+    if own.is_float:
+        nans = [inner.compare(v, v, direction="NE") for v in (first, second)]
+        root = inner.or_(root, inner.and_(nans[1], inner.not_(nans[0])))
+    b.count += 1
+    computation = Computation(
+        f"{b.name}.before.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
+    )
+    places = b.iota(S64, x.shape.dimensions, dimension)
+    both = b.make("sort", x, places, dimensions=(dimension,), is_stable=True, to_apply=computation)
+    return b.make("get-tuple-element", both, index=0), b.make("get-tuple-element", both, index=1)
+
+
+@lowers("sort")
+def sort(b: Lowering, x: I, dim: int = -1, descending: bool = False) -> list[I]:
+    if not x.shape.rank:
+        return [x, b.full(0, b.result[1])]
+    return list(sorted_with_places(b, x, axis(dim, x.shape.rank), descending))
+
+
+@lowers("sort.stable")
+def sort_stable(b: Lowering, x: I, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> list[I]:
+    return sort(b, x, dim, descending)
+
+
+@lowers("argsort", "argsort.stable")
+def argsort(b: Lowering, x: I, dim: int = -1, descending: bool = False, stable: bool = False) -> I:
+    return sorted_with_places(b, x, axis(dim, x.shape.rank), descending)[1] if x.shape.rank else b.full(0, b.result)
+
+
+@lowers("topk")
+def topk(b: Lowering, x: I, k: int, dim: int = -1, largest: bool = True, in_order: bool = True) -> list[I]:
+    if not x.shape.rank:
+        return [b.view(v, s.dimensions) for v, s in zip((x, b.full(0, b.result[1])), b.result, strict=True)]
+    d = axis(dim, x.shape.rank)
+    return [b.cut(v, d, 0, k) for v in sorted_with_places(b, x, d, largest)]
+
+
+def without_nan(b: Lowering, x: I) -> I:
+    """Whether an element is a number."""
+    return b.make("not", is_nan(b, x))

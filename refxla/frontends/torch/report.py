@@ -1,0 +1,78 @@
+"""What of compiled graphs runs in PyTorch itself, and why."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class EagerWarning(UserWarning):
+    """An operation has no lowering and runs in PyTorch: once for each operation."""
+
+
+@dataclass
+class EagerOperation:
+    """An operation of a compiled graph that runs in PyTorch: its overload's name, why, the line of the user's program
+    that called it ("" where PyTorch does not say), and how often it ran."""
+
+    operation: str
+    reason: str
+    source: str
+    calls: int = 0
+
+
+class Report(tuple[EagerOperation, ...]):
+    """The operations that run in PyTorch, the most frequent first; it prints as a table."""
+
+    def __str__(self) -> str:
+        if not self:
+            return "every operation of the graphs compiled so far runs compiled"
+        rows = [("operation", "calls", "why", "where")]
+        rows += [(e.operation, str(e.calls), e.reason, e.source) for e in self]
+        widths = [max(len(row[k]) for row in rows) for k in range(3)]
+        return "\n".join(
+            "  ".join([*(t.ljust(w) for t, w in zip(row, widths, strict=False)), row[3]]).rstrip() for row in rows
+        )
+
+
+_lock = threading.Lock()
+_known: dict[tuple[str, str, str], EagerOperation] = {}
+_warned: set[str] = set()
+
+
+def enter(operation: str, reason: str, source: str, expected: bool = False) -> EagerOperation:
+    """The entry of an operation at a line; the first of an operation warns, unless this is `expected` of it."""
+    with _lock:
+        entry = _known.setdefault((operation, reason, source), EagerOperation(operation, reason, source))
+        first = operation not in _warned
+        _warned.add(operation)
+    if first and not expected:
+        at = f" ({source})" if source else ""
+        warnings.warn(
+            f"{operation} runs in PyTorch, not compiled: {reason}{at}; refxla.frontends.torch.report() lists all",
+            EagerWarning,
+            stacklevel=2,
+        )
+    return entry
+
+
+def count(entries: Iterable[EagerOperation]) -> None:
+    """Note that the operations of a graph ran once more."""
+    with _lock:
+        for entry in entries:
+            entry.calls += 1
+
+
+def report() -> Report:
+    """The operations that ran, or will run, in PyTorch in the graphs that were compiled so far in this process."""
+    with _lock:
+        return Report(sorted(_known.values(), key=lambda e: (-e.calls, e.operation, e.source)))
+
+
+def clear() -> None:
+    """Forget all that ran so far, and warn anew."""
+    with _lock:
+        _known.clear()
+        _warned.clear()

@@ -1,0 +1,92 @@
+"""Tensors of PyTorch as arrays and back, without a copy, and what HLO knows of their types.
+
+NumPy has no bfloat16 and no 8-bit floats: such tensors are looked at as integers of the same width, and those as
+ml_dtypes' types. An array of HLO is dense and row-major. A tensor whose dimensions lie in another order without gaps
+(a transposed matrix, channels last) is the transpose of such an array: `memory_order` finds which, the program
+transposes its parameter, and no element moves on the way in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from refxla_spec.errors import InputError
+from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
+
+_NAMES = {
+    "bool": "pred", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "int8": "s8", "int16": "s16",
+    "int32": "s32", "int64": "s64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "complex64": "c64", "complex128": "c128", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2",
+    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
+}  # fmt: skip
+TYPES: dict[Any, ElementType] = {getattr(torch, t): ELEMENT_TYPES[h] for t, h in _NAMES.items() if hasattr(torch, t)}
+_BY_NUMPY = {t.dtype: (torch_type, t.bytes) for torch_type, t in TYPES.items()}
+_REINTERPRETED = {  # types that NumPy does not have, by the integers that hold their bits
+    t: torch.int16 if t.itemsize == 2 else torch.uint8
+    for t, h in TYPES.items()
+    if h.is_float and h.name not in ("f16", "f32", "f64")
+}
+
+
+def element_type(dtype: Any) -> ElementType:
+    """HLO's element type of a tensor's; raises InputError where it has none (quantized types)."""
+    if dtype not in TYPES:
+        raise InputError(f"a tensor of the type {dtype} has no form in HLO: convert it first")
+    return TYPES[dtype]
+
+
+def shape_of(tensor: Any) -> Shape:
+    """The shape of a tensor, or of the fake one of a trace."""
+    return Shape(element_type(tensor.dtype), tuple(int(n) for n in tensor.shape))
+
+
+def memory_order(tensor: Any) -> tuple[int, ...] | None:
+    """The permutation of its dimensions by which a tensor is dense and row-major; None if there is none."""
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    if tensor.is_contiguous():
+        return tuple(range(len(sizes)))
+    order = tuple(sorted(range(len(sizes)), key=lambda d: (-strides[d], -sizes[d], d)))
+    expected = 1
+    for d in reversed(order):
+        if sizes[d] != 1 and strides[d] != expected:
+            return None
+        expected *= sizes[d]
+    return order
+
+
+def to_array(tensor: Any, order: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+    """The array in a tensor's memory, its dimensions in the order given (None: as they are); a copy where the tensor is
+    not dense in this order. Raises InputError for a tensor on another device."""
+    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+    if order is not None:
+        tensor = tensor.permute(order)
+    if not tensor.is_contiguous():
+        tensor = tensor.contiguous()
+    integers = _REINTERPRETED.get(tensor.dtype)
+    try:
+        if integers is None:
+            array: np.ndarray[Any, Any] = tensor.numpy()
+            return array
+        array = tensor.view(integers).numpy()
+        return array.view(TYPES[tensor.dtype].dtype)
+    except TypeError:
+        raise InputError(f"a tensor on {tensor.device} was given: move it to the CPU with tensor.cpu()") from None
+
+
+def to_tensor(array: np.ndarray[Any, Any], order: tuple[int, ...] | None) -> Any:
+    """The tensor in an array's memory; `order` is the one that the array's dimensions have (None: the tensor's)."""
+    dtype, _ = _BY_NUMPY[array.dtype]
+    integers = _REINTERPRETED.get(dtype)
+    if integers is None:
+        tensor = torch.from_numpy(array)
+    else:
+        tensor = torch.from_numpy(array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8)).view(dtype)
+    return tensor if order is None else tensor.permute(inverse(order))
+
+
+def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))

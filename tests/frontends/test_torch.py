@@ -1,0 +1,448 @@
+"""torch.compile(model, backend="refxla"): values, gradients and state as eager PyTorch's, and what runs in eager."""
+
+import copy
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import refxla  # noqa: E402
+from refxla.frontends import torch as door  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    door.clear()
+    yield
+
+
+def compiled(f, **options):
+    return torch.compile(f, backend="refxla", fullgraph=True, **options)
+
+
+def close(actual, expected, tolerance=1e-5):
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def check(f, *inputs, tolerance=1e-5, eager=()):
+    """A function of tensors gives what it gives in eager, with the same strides, and so do its gradients; nothing runs
+    in eager but the operations named."""
+    plain = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
+    given = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
+    expected, actual = f(*plain), compiled(f)(*given)
+    close(actual, expected, tolerance)
+    for a, e in zip(_tuple(actual), _tuple(expected), strict=True):
+        assert a.stride() == e.stride()
+    if any(x.requires_grad for x in inputs):
+        for outputs in (expected, actual):
+            sum((o * torch.linspace(0, 1, o.numel()).view(o.shape)).sum() for o in _tuple(outputs)).backward()
+        close([x.grad for x in given], [x.grad for x in plain], tolerance)
+    assert {e.operation for e in door.report()} == set(eager)
+    return actual
+
+
+def _tuple(value):
+    return value if isinstance(value, (tuple, list)) else (value,)
+
+
+def steps(model, f, batches, optimizer=None, loss=F.cross_entropy):
+    """Losses, gradients of the last step, and the state of a model that is trained by f."""
+    losses = []
+    for x, y in batches:
+        model.zero_grad()
+        value = loss(f(x), y)
+        value.backward()
+        losses.append(value.detach())
+        if optimizer:
+            optimizer.step()
+    return losses, [p.grad for p in model.parameters()], list(model.state_dict().values())
+
+
+def check_training(model, batches, tolerance=1e-4, optimizer=None, **options):
+    plain = copy.deepcopy(model)
+    expected = steps(plain, plain, batches, optimizer and optimizer(plain.parameters()), **options)
+    actual = steps(model, compiled(model), batches, optimizer and optimizer(model.parameters()), **options)
+    close(actual, expected, tolerance)
+    assert not door.report()
+    return actual
+
+
+class Block(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.first = nn.Conv2d(features, features, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(features)
+        self.second = nn.Conv2d(features, features, 3, padding=1, bias=False)
+        self.other_norm = nn.BatchNorm2d(features)
+
+    def forward(self, x):
+        y = F.relu(self.norm(self.first(x)), inplace=True)
+        return F.relu(self.other_norm(self.second(y)) + x)
+
+
+def test_the_backend_is_found_without_an_import():
+    program = (
+        "import torch; f = torch.compile(lambda x: x + 1, backend='refxla'); "
+        "print(f(torch.ones(2)).tolist(), 'refxla.frontends.torch.backend' in __import__('sys').modules)"
+    )
+    done = subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[2.0, 2.0] True\n", done.stderr
+
+
+def test_mlp_trains_with_sgd_and_with_adam():
+    model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
+    x = torch.randn(20, 6)
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    for optimizer in (lambda p: torch.optim.SGD(p, 0.3, momentum=0.9), lambda p: torch.optim.Adam(p, 0.03)):
+        losses, _, _ = check_training(copy.deepcopy(model), [(x, y)] * 15, optimizer=optimizer)
+        assert losses[-1] < 0.6 * losses[0]
+
+
+def test_cnn_with_batch_norm_trains_and_predicts():
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1),
+        Block(8), nn.AvgPool2d(2, padding=1, count_include_pad=False), nn.Conv2d(8, 16, 1, groups=2),
+        nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(64, 4),
+    )  # fmt: skip
+    plain = copy.deepcopy(model)
+    batches = [(torch.randn(4, 3, 20, 20), torch.randint(0, 4, (4,))) for _ in range(3)]
+    check_training(model, batches, optimizer=lambda p: torch.optim.SGD(p, 0.05))
+    assert int(model[1].num_batches_tracked) == 3 and not torch.equal(model[1].running_mean, plain[1].running_mean)
+    model.eval()
+    with torch.no_grad():
+        close(compiled(model)(batches[0][0]), model(batches[0][0]), 1e-4)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_transformer_encoder_layer(norm_first):
+    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True, norm_first=norm_first)
+    x, target = torch.randn(2, 5, 16), torch.randn(2, 5, 16)
+    check_training(layer, [(x, target)], loss=F.mse_loss)
+    layer.eval()
+    hidden = torch.zeros(2, 5, dtype=torch.bool)
+    hidden[1, 3:] = True
+    with torch.no_grad():
+        close(compiled(layer)(x), layer(x), 1e-4)
+        close(compiled(layer)(x, src_key_padding_mask=hidden), layer(x, src_key_padding_mask=hidden), 1e-4)
+    assert not door.report()
+
+
+def test_attention_is_causal_or_masked():
+    q, k, v = (torch.randn(2, 3, 6, 4, requires_grad=True) for _ in range(3))
+    attention = F.scaled_dot_product_attention
+    check(lambda q, k, v: attention(q, k, v, is_causal=True), q, k, v)
+    mask = torch.rand(2, 1, 6, 6) > 0.3
+    mask |= torch.eye(6, dtype=torch.bool)
+    check(lambda q, k, v: attention(q, k, v, attn_mask=mask, scale=0.3), q, k, v)
+
+
+@pytest.mark.parametrize("cell", [nn.LSTMCell, nn.GRUCell])
+def test_recurrent_cell_in_a_loop(cell):
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell, self.out = cell(5, 7), nn.Linear(7, 3)
+
+        def forward(self, x):
+            state = None
+            for t in range(x.shape[1]):
+                state = self.cell(x[:, t], state)
+            return self.out(state[0] if isinstance(state, tuple) else state)
+
+    check_training(Reader(), [(torch.randn(4, 6, 5), torch.randint(0, 3, (4,)))])
+
+
+def test_embedding_and_cross_entropy():
+    model = nn.Sequential(nn.Embedding(11, 8, padding_idx=0), nn.LayerNorm(8), nn.Linear(8, 11), nn.Flatten(0, 1))
+    words = torch.randint(0, 11, (4, 6))
+    target = torch.where(torch.rand(24) < 0.2, -100, torch.randint(0, 11, (24,)))
+    check_training(model, [(words, target)] * 2, optimizer=lambda p: torch.optim.Adam(p, 0.01))
+
+
+def test_changing_batch_sizes():
+    model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.GELU(), nn.Linear(8, 3))
+    check_training(model, [(torch.randn(n, 5), torch.randint(0, 3, (n,))) for n in (4, 7, 9, 4)])
+
+
+def test_dynamic_shapes_are_compiled_for_the_sizes_that_come():
+    f = compiled(lambda x: (x.reshape(-1, 2) * x.shape[0]).cumsum(0).sum(1), dynamic=True)
+    for shape in ((3, 4), (5, 4), (2, 6), (3, 4)):
+        x = torch.randn(shape)
+        close(f(x), (x.reshape(-1, 2) * x.shape[0]).cumsum(0).sum(1))
+
+
+def test_dropout_draws_eagers_numbers_and_the_rest_stays_whole():
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 4))
+    plain, x, y = copy.deepcopy(model), torch.randn(5, 6), torch.randint(0, 4, (5,))
+    results = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # random numbers are PyTorch's by design
+        for m, f in ((plain, plain), (model, compiled(model))):
+            torch.manual_seed(7)
+            results.append(steps(m, f, [(x, y)] * 2))
+    close(results[1], results[0])
+    assert [(e.operation, e.calls) for e in door.report()] == [("aten.bernoulli.p", 2)] * 2
+
+
+# -- operations
+
+
+def test_views_and_in_place_operations():
+    def f(x, y):
+        x = x.clone()
+        x[1:, ::2] += y[1:, ::2]
+        x[0].mul_(3)
+        x.T[1] = 5
+        x[:, -1].copy_(y[:, 0])
+        a, b = x.chunk(2, 1)
+        return torch.stack((a, b.flip(0)), -1).permute(2, 0, 1), x.t(), x.unflatten(1, (2, 3)).roll(1, 2)
+
+    check(f, torch.randn(4, 6, requires_grad=True), torch.randn(4, 6, requires_grad=True))
+
+
+def test_arguments_are_changed_in_place():
+    def f(x, y):
+        x.add_(y)
+        y[0] = 0
+        return x.sum()
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    x2, y2 = x.clone(), y.clone()
+    close(compiled(f)(x, y), f(x2, y2))
+    close((x, y), (x2, y2))
+
+
+def test_indexing():
+    i, j = torch.tensor([[0, -1], [2, 1]]), torch.tensor([3, 0])
+    mask = torch.tensor([True, False, True])
+
+    def f(x):
+        y = x.clone()
+        y[i[0], j] = x[0, :2]
+        y[mask] = 0.5
+        y.index_put_((i[0],), x[1:], accumulate=True)
+        found = x[i], x[:, j], x[i, :, None], x[i, j], x.index_select(1, j), x.gather(1, i.abs())
+        return *found, y, x.scatter_add(1, i.abs(), x[:2, :2]), x.scatter(0, j[None] % 3, 2.0)
+
+    check(f, torch.randn(3, 4, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "f, bad",
+    [
+        (lambda x, i: x[i], [0, 3]),
+        (lambda x, i: x[i], [-4, 0]),
+        (lambda x, i: F.embedding(i, x), [1, 9]),
+        (lambda x, i: x.gather(0, i[:, None].clone()), [0, -4]),
+    ],
+)
+def test_an_index_out_of_range_raises_as_in_eager(f, bad):
+    g, x = compiled(f), torch.randn(3, 4)
+    close(g(x, torch.tensor([0, 2])), f(x, torch.tensor([0, 2])))
+    with pytest.raises(
+        IndexError, match=r"an index is out of range of a dimension of size 3 \(.*test_torch.py:\d+\)"
+    ) as e:
+        g(x, torch.tensor(bad))
+    assert isinstance(e.value, refxla.Error) and "\n" not in str(e.value)
+
+
+def test_dividing_integers_by_zero_raises_as_in_eager():
+    f = compiled(lambda x, y: (x // y, x % y))
+    x = torch.tensor([7, -7, 7, -7])
+    close(f(x, torch.tensor([2, 2, -2, -2])), (torch.tensor([3, -4, -4, 3]), torch.tensor([1, 1, -1, -1])))
+    with pytest.raises(ZeroDivisionError, match="an integer was divided by 0"):
+        f(x, torch.tensor([1, 0, 1, 1]))
+
+
+def test_integers_booleans_and_promotion():
+    def f(i, b, u, x):
+        return (
+            i / 2, i // 2, i % 3, i + x, i * b, b + b, b & (i > 0), ~b, u << 1, (u >> 1) + i, i.sum(dtype=torch.int8),
+            b.sum(), b.any(), (i > 1).all(), x.to(torch.int16), i.to(torch.bool), i.float().mean(), x.double() + i,
+            torch.where(b, i, x), i.clamp(-1, 2), i.bitwise_xor(3), i.abs().sqrt(), i.pow(3), b == i,
+        )  # fmt: skip
+
+    i = torch.tensor([-3, 0, 2, 5])
+    check(f, i, i > 0, i.abs().to(torch.uint8), torch.tensor([0.5, -1.5, 2.5, 1e3]))
+
+
+def test_special_values():
+    x = torch.tensor([float("nan"), -0.0, 0.0, float("inf"), -float("inf"), 2.5, -2.5, 0.5])
+
+    def f(x):
+        return (
+            x.sign(), x.relu(), x.round(), x.trunc(), x.max(), x.argmax(), x.sort(descending=True), x.clamp(0, 1),
+            x.isnan(), x.isinf(), x.floor_divide(0.7), x.remainder(-2), x.fmod(2), torch.maximum(x, x.flip(0)),
+            torch.fmax(x, x.flip(0)), x.topk(3), x.signbit(), x.reciprocal(), x.nan_to_num(),
+        )  # fmt: skip
+
+    expected, actual = (torch.utils._pytree.tree_leaves(g(x)) for g in (f, compiled(f)))
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+    assert torch.equal(torch.stack((actual[2], actual[3])).signbit(), torch.stack((expected[2], expected[3])).signbit())
+
+
+def test_reductions():
+    def f(x):
+        return (
+            x.sum((0, 2)), x.mean(1, keepdim=True), x.var(0), x.std(), *x.max(1), x.amin((0, 1)), x.prod(2),
+            x.logsumexp(1), x.softmax(0), x.log_softmax(-1), x.norm(dim=2), x.cumsum(1), x.cumprod(0),
+            *x.sort(2), *x.topk(2, 1), *torch.var_mean(x, 2),
+        )  # fmt: skip
+
+    x = torch.randn(3, 4, 5)
+    check(lambda x: tuple(o for o in f(x) if o.dtype.is_floating_point), x.requires_grad_())
+
+
+@pytest.mark.parametrize("groups, stride, dilation", [(1, 1, 1), (2, 2, 1), (4, 1, 2)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolutions(groups, stride, dilation, transposed):
+    def f(x, w, b):
+        if transposed:
+            return F.conv_transpose2d(x, w, b, stride, 1, stride - 1, groups, dilation)
+        return F.conv2d(x, w, b, stride, 1, dilation, groups)
+
+    inner = (4, 6 // 2) if transposed else (8, 4 // groups)
+    w = torch.randn(*inner, 3, 2, requires_grad=True)
+    bias = torch.randn(inner[1] * groups if transposed else 8, requires_grad=True)
+    check(f, torch.randn(2, 4, 9, 8, requires_grad=True), w, bias, tolerance=1e-4)
+    one = torch.randn(2, 3, 7, requires_grad=True), torch.randn(5, 3, 3, requires_grad=True)
+    check(lambda x, w: F.conv1d(x, w, padding="same"), *one)
+
+
+def test_pooling_and_resizing():
+    def f(x):
+        return (
+            F.max_pool2d(x, (2, 3), (1, 2), 1, ceil_mode=True), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+            F.adaptive_avg_pool2d(x, (3, 5)), F.interpolate(x, scale_factor=2), F.pad(x, (1, 2, 0, 1), "reflect"),
+            F.interpolate(x, size=(5, 9), mode="bilinear", align_corners=False),
+        )  # fmt: skip
+
+    check(f, torch.randn(2, 3, 8, 7, requires_grad=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_floating_point_types(dtype):
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).to(dtype)
+    batch = torch.randn(6, 8, dtype=dtype), torch.randn(6, 4, dtype=dtype)
+    tolerance = {torch.bfloat16: 3e-2, torch.float16: 5e-3, torch.float64: 1e-12}[dtype]
+    check_training(model, [batch], tolerance, loss=F.mse_loss)
+
+
+def test_autocast_to_bf16():
+    model = nn.Linear(8, 4)
+
+    def f(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return model(x)
+
+    x = torch.randn(3, 8)
+    assert compiled(f)(x).dtype == torch.bfloat16
+    close(compiled(f)(x).float(), f(x).float(), 2e-2)
+
+
+# -- memory
+
+
+def test_arguments_are_read_where_they_lie_and_results_are_new():
+    """A transposed or channels-last array is read as it lies, without a copy; an array with gaps is copied."""
+    from refxla.frontends.torch import tensors
+
+    x = torch.randn(2, 3, 4, 5)
+    for view in (x, x.permute(0, 2, 3, 1), x.to(memory_format=torch.channels_last), x[:, :, 1], x[..., ::2]):
+        order = tensors.memory_order(view)
+        array = tensors.to_array(view, order)
+        assert (
+            np.shares_memory(array, view.numpy())
+            == (order is not None)
+            == (view.shape not in ((2, 3, 5), (2, 3, 4, 3)))
+        )
+        restored = array if order is None else array.transpose(tensors.inverse(order))
+        assert np.array_equal(restored, view.numpy())
+        check(lambda v: (v * 2, v.clone(), v.transpose(0, 1) + 1), view)
+    half = torch.randn(3).to(torch.bfloat16)
+    array = tensors.to_array(half, (0,))
+    back = tensors.to_tensor(array, None)
+    assert array.dtype.name == "bfloat16" and back.data_ptr() == half.data_ptr() and torch.equal(back, half)
+
+
+def test_saved_parameters_are_not_copied():
+    """What a backward graph needs of the parameters is the parameters themselves."""
+    w, x = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
+    y = compiled(lambda w, x: torch.tanh(x @ w.t()) @ w)(w, x)
+    saved = {t.untyped_storage().data_ptr() for t in y.grad_fn.saved_tensors if t is not None}
+    assert w.untyped_storage().data_ptr() in saved
+
+
+# -- what is missing
+
+
+def test_what_has_no_lowering_runs_in_eager_with_a_report():
+    def f(x):
+        y = torch.special.i1(x * 2) + 1
+        z = torch.special.i1(y)
+        return (z * y).sum()
+
+    g, x = compiled(f), torch.rand(3)
+    with pytest.warns(
+        door.EagerWarning, match=r"i1.* runs in PyTorch, not compiled: it has no lowering \(.*:\d+\)"
+    ) as seen:
+        close(g(x), f(x))
+    assert len(seen) == 1  # once for an operation
+    close(g(x + 1), f(x + 1))
+    entries = door.report()
+    assert [(e.calls, e.reason) for e in entries] == [(2, "it has no lowering")] * 2
+    lines = {int(e.source.rpartition(":")[2]) for e in entries}
+    assert max(lines) - min(lines) == 1 and all("test_torch.py" in e.source for e in entries)
+    assert re.fullmatch(r"operation +calls +why +where\n.*i1.* 2 +it has no lowering +\S+\n.*", str(entries))
+    door.clear()
+    assert "every operation" in str(door.report())
+
+
+def test_gradients_through_what_runs_in_eager():
+    def f(x):
+        a, i = torch.cummax(x * 3, 0)
+        return (a.tanh(), x * i)
+
+    with pytest.warns(door.EagerWarning):
+        x = torch.randn(6, requires_grad=True)
+        check(f, x, eager={"aten.cummax.default"})
+
+
+def test_graph_breaks_are_left_to_dynamo():
+    def f(x):
+        y = x * 2
+        if y.sum().item() > 0:
+            return y + 1
+        return y - 1
+
+    g = torch.compile(f, backend="refxla")
+    for x in (torch.ones(3), -torch.ones(3)):
+        close(g(x), f(x))
+
+
+def test_options_are_those_of_compile():
+    x = torch.randn(4)
+    close(compiled(lambda x: x + 1, options={"device": "reference"})(x), x + 1)
+    with pytest.raises(Exception, match="refxla has device, without, tune"):
+        compiled(lambda x: x + 1, options={"speed": "high"})(x)
+    with pytest.raises(Exception, match="mode='max-autotune', which the backend refxla does not have"):
+        compiled(lambda x: x + 1, mode="max-autotune")(x)
+
+
+def test_sparse_tensors_are_refused():
+    from refxla.frontends.torch.graph import LoweredGraph
+
+    graph = torch.fx.symbolic_trace(lambda x: torch.relu(x)).graph
+    next(iter(graph.nodes)).meta["val"] = torch.eye(3).to_sparse()
+    with pytest.raises(refxla.InputError, match="a sparse tensor .* has no form in HLO: make it dense"):
+        LoweredGraph(torch.fx.GraphModule({}, graph), "sparse")
