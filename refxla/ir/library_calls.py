@@ -5,6 +5,9 @@ which an expansion into HLO (passes/expanders/) does not. Its results keep the s
 the library's: they may differ from one machine, or one version of the library, to another. The expansions serve devices
 whose memory the host cannot reach, and programs compiled with linear_algebra="expanded".
 
+A call costs about a microsecond, and a loop with one in it is no kernel of its own: in loops the smallest matrices are
+left to the expansions (`pays_in_loop`).
+
 An instruction that is a library call stays one instruction until the scheduler makes it a step of the plan
 (LibraryCall).
 """
@@ -69,6 +72,17 @@ def library_call(i: Instruction) -> Routine | None:
     if kind not in LETTERS or not all(s.size and max(s.dimensions) <= LARGEST for s in shapes):
         return None
     return made(i, shapes)
+
+
+_DIRECT = ("potrf", "trsm", "getrf")  # whose expansions do what the routine does, element by element
+_SMALL, _SMALL_OF_BATCH = 8, 4  # rows of a matrix up to which those are faster: of one matrix, and of several
+
+
+def pays_in_loop(i: Instruction, call: Routine) -> bool:
+    """Whether a library call in the body of a loop is faster than the kernel that its expansion becomes a part of; the
+    answer follows from the shapes alone."""
+    rows = max(i.operands[0].shape.dimensions[-2:])
+    return call.routine not in _DIRECT or rows > (_SMALL if batch(i) == 1 else _SMALL_OF_BATCH)
 
 
 def routine_name(i: Instruction, call: Routine) -> str:

@@ -208,11 +208,40 @@ IN_A_LOOP = """HloModule m
 
 
 def test_a_loop_calls_the_library_between_its_kernels():
-    a = definite("f32", 3, 3) + 3 * np.eye(3, dtype=np.float32)
-    executable = refxla.compile(IN_A_LOOP)
+    a = definite("f32", 9, 9) + 3 * np.eye(9, dtype=np.float32)
+    text = IN_A_LOOP.replace("[3,3]", "[9,9]")
+    executable = refxla.compile(text)
     (loop,) = [s for s in executable.plan.steps if isinstance(s, Repeat)]
     assert any(isinstance(s, LibraryCall) for s in loop.body)
+    np.testing.assert_allclose(executable(a), interpreter.run(parse(text), [a]), rtol=1e-5)
+
+
+def test_the_smallest_matrices_are_a_part_of_the_kernel_of_their_loop():
+    """A call would take longer, and a loop with one in it is no kernel."""
+    a = definite("f32", 3, 3) + 3 * np.eye(3, dtype=np.float32)
+    executable = refxla.compile(IN_A_LOOP)
+    assert len(executable.plan.kernels) == 1 and not any(isinstance(s, LibraryCall) for s in executable.plan.steps)
     np.testing.assert_allclose(executable(a), interpreter.run(parse(IN_A_LOOP), [a]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("sizes", "calls"), [((8, 8), 0), ((9, 9), 1), ((3, 4, 4), 0), ((3, 5, 5), 1)])
+def test_how_small_matrices_of_a_loop_are_that_kernels_compute(sizes, calls):
+    text = IN_A_LOOP.replace("[3,3]", f"[{','.join(map(str, sizes))}]")
+    text = text.replace("dimensions={1,0}", f"dimensions={{{'0,2,1' if len(sizes) == 3 else '1,0'}}}")
+    module = optimize(parse(text), library_calls=True)
+    assert len([i for i in module.instructions() if library_call(i) is not None]) == calls
+
+
+def test_lu_and_solves_of_a_loop_agree_with_those_of_the_library():
+    jax = pytest.importorskip("jax")
+    a, b = definite("f32", 6, 6), matrix("f32", 6, 2)
+
+    def solve(a, b):
+        return jax.lax.fori_loop(0, 3, lambda _, x: jax.numpy.linalg.solve(a, x), b)
+
+    small = refxla.compile(jax.jit(solve), a, b)
+    assert not any(isinstance(s, LibraryCall) for s in small.executable.program.plan.steps)
+    np.testing.assert_allclose(small(a, b), jax.jit(solve)(a, b), rtol=1e-3, atol=1e-4)
 
 
 def test_results_that_nobody_reads_have_no_memory():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
-from ...ir.library_calls import library_call
+from ...ir.library_calls import library_call, pays_in_loop
 from ..dce import called_first, sort
 from . import (
     batch_norm_expander,
@@ -41,23 +41,31 @@ for family in (
 
 
 def run(module: Module, expansions: Expansions = EXPANSIONS, library_calls: bool = False) -> int:
-    """Expand everywhere; with `library_calls`, all but what a library computes (ir/library_calls.py). Returns how many
-    instructions were expanded."""
+    """Expand everywhere; with `library_calls`, all but what a library computes (ir/library_calls.py), of the smallest
+    matrices outside of loops alone. Returns how many instructions were expanded."""
     module.computations = called_first(module.entry)
-    counts = [_expand(c, expansions, library_calls) for c in module.computations]
+    looped = _in_loops(module) if library_calls else set()
+    counts = [_expand(c, expansions, library_calls, c in looped) for c in module.computations]
     if any(n is not None for n in counts):
         module.computations = called_first(module.entry)
     return sum(n or 0 for n in counts)
 
 
-def _expand(computation: Computation, expansions: Expansions, library_calls: bool) -> int | None:
-    """How many instructions were expanded; None where all stays as it is."""
+def _in_loops(module: Module) -> set[Computation]:
+    """The computations that loops run, directly or not."""
+    loops = [i for i in module.instructions() if i.opcode == "while"]
+    return {c for i in loops for part in i.called for c in called_first(part)}
+
+
+def _expand(computation: Computation, expansions: Expansions, library_calls: bool, looped: bool) -> int | None:
+    """How many instructions were expanded; None where all stays as it is. `looped`: a loop runs the computation."""
     replaced: dict[Instruction, Instruction] = {}
     count = 0
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
         expansion = expansions.get(i.opcode)
-        if library_calls and expansion is not None and library_call(i) is not None:
+        call = library_call(i) if library_calls and expansion is not None else None
+        if call is not None and (not looped or pays_in_loop(i, call)):
             continue
         made = expansion(i) if expansion else None
         if made is None:
