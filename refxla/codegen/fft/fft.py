@@ -23,6 +23,7 @@ from .passes import UNROLLED, Parts
 
 ITEMS_PER_CORE = 4  # of a stage that has so many groups
 MOST_ITEMS = 1 << 12  # on a GPU
+MOST_SCRATCH = 1 << 26  # bytes for all items, unless the cores need more
 COLUMNS, ROWS, NEITHER = "columns", "rows", "neither"  # how the lanes of a vector lie in memory
 ROW_PART = 1 << 12  # complex numbers that an item separates or joins
 
@@ -112,12 +113,16 @@ class _StageEmitter:
         stage, p, block = self.stage, self.parts, self.block
         groups = -(-stage.lanes // p.lanes)
         units = stage.outer * groups
+        width = p.lanes * p.dtype.itemsize
+        # A line more, so that what is read and what is written at a time do not lie in the same places of a cache.
+        vectors = 2 * max(stage.length + (stage.real != ""), stage.convolution) + LINE // width
+        own = 2 * vectors * width  # bytes of scratch memory of an item
         most = ITEMS_PER_CORE * self.target.compute_units if self.target.kind == "cpu" else MOST_ITEMS
+        most = max(self.target.compute_units, min(most, MOST_SCRATCH // own))
         per_item = -(-units // min(units, most))
         items = -(-units // per_item)
         source, target = self._place(stage.source, False), self._place(stage.target, True)
-        vectors = 2 * max(stage.length + (stage.real != ""), stage.convolution) + LINE // (4 * p.lanes)
-        scratch = Argument("scratch", p.vector, bytes=items * 2 * vectors * 32, scratch=self.work)
+        scratch = Argument("scratch", p.vector, bytes=items * own, scratch=self.work)
         block.line(f"__global {p.vector}* const x = {self._pointer(scratch)} + item * {2 * vectors};")
         block.line(f"__global {p.vector}* const y = x + {vectors};")
         tables = self._pass_tables()
