@@ -26,6 +26,7 @@ cdef class Scheduler:
     cdef bint fuse
     cdef bint shared
     cdef public list groups
+    cdef list reach              # group number -> bits: the groups that need, directly or not, what it makes
     cdef public list member_of   # node -> numbers of the groups it is a member of
     cdef public list reasons     # (producer, group, reason, ns apart, ns fused)
 
@@ -43,6 +44,8 @@ cdef class Scheduler:
     cdef int obstacle(self, Group group, int p, list edges)
     cdef bint copies_much(self, int p, long long maps)
     cdef bint reaches(self, int start, int goal)
+    cdef link(self, Group group, int p)
+    cdef spread(self, groups, found)
     cdef bint closes_cycle(self, int host, users)
     cdef place_elemental(self, int p, dict users, bint in_memory)
     cdef bint is_slight(self, int p, double read)

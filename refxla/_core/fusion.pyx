@@ -10,6 +10,10 @@ visited. The node then either
 whichever is cheapest by the cost model among those that an emitter supports. A group is a loop until a hero (a reduce, a
 dot, ...) joins it; the users of the hero then are the epilogue of its kernel. Finally, sibling groups that run over the
 same space and read the same value are merged. Every edge that stays unfused is recorded with its reason.
+
+No two groups may wait for each other. So for each group the set of those that need what it makes is known, as bits, and
+grows with each output that has users elsewhere (XLA: HloReachabilityMap). A walk over the groups for each value with
+several users would take a time quadratic in the number of layers of a network that is trained.
 """
 
 from refxla._core.graph import KIND_NAMES
@@ -77,6 +81,7 @@ cdef class Scheduler:
         self.maps = IndexMaps(graph)
         self.byte_ns, self.operation_ns, self.launch_ns = costs.byte, costs.flop, costs.launch
         self.groups = []
+        self.reach = []
         self.member_of = [[] for _ in range(graph.count)]
         self.reasons = []
         cdef int p
@@ -88,6 +93,7 @@ cdef class Scheduler:
     cdef Group new_group(self, int p, int kind):
         cdef Group group = Group(len(self.groups), kind, self.g.space[p])
         self.groups.append(group)
+        self.reach.append(0)
         if kind:
             group.heroes.append(p)
             group.signature = self.g.signature[p]
@@ -97,6 +103,7 @@ cdef class Scheduler:
                 group.space = -group.signature
         self.add(group, p, FULL if kind != K_REDUCTION else group.signature, self.g.elements[p])
         group.outputs.add(p)
+        self.link(group, p)
         return group
 
     cdef void add(self, Group group, int p, int tag, double evaluations):
@@ -110,6 +117,7 @@ cdef class Scheduler:
         """Make member p an output."""
         group.outputs.add(p)
         group.maps = None
+        self.link(group, p)
 
     cdef void refuse(self, int p, Group group, int reason, double saved=0, double cost=0):
         self.reasons.append((p, group.number, reason, saved, cost))
@@ -263,20 +271,31 @@ cdef class Scheduler:
 
     cdef bint reaches(self, int start, int goal):
         """Whether a group needs, directly or not, what another makes."""
-        seen = {start}
-        stack = [start]
-        cdef Group group
-        while stack:
-            group = self.groups[stack.pop()]
-            for p in group.outputs:
-                for e in range(self.g.first_user[p], self.g.first_user[p + 1]):
-                    for number in self.member_of[self.g.user[e]]:
-                        if number == goal:
-                            return True
-                        if number not in seen and p not in (<Group>self.groups[number]).tags:
-                            seen.add(number)
-                            stack.append(number)
-        return False
+        return (self.reach[start] & bit(goal)) != 0
+
+    cdef link(self, Group group, int p):
+        """Note that p is an output now: the groups that use it, and those that they reach, are reached from the group,
+        and from all that reach it."""
+        cdef Graph g = self.g
+        cdef int e
+        if not self.fuse:
+            return
+        found = 0
+        for e in range(g.first_user[p], g.first_user[p + 1]):
+            for number in self.member_of[g.user[e]]:
+                if p not in (<Group>self.groups[number]).tags:
+                    found |= bit(number) | self.reach[number]
+        if found & ~self.reach[group.number]:
+            self.reach[group.number] |= found
+            self.spread(bit(group.number), found)
+
+    cdef spread(self, groups, found):
+        """Let what reaches one of some groups reach others, too; both are sets of bits."""
+        cdef Py_ssize_t n
+        for n in range(len(self.reach)):
+            reached = self.reach[n]
+            if reached & groups:
+                self.reach[n] = reached | found
 
     cdef bint closes_cycle(self, int host, users):
         """Whether another group that uses the node leads back to the host."""
@@ -501,6 +520,8 @@ cdef class Scheduler:
         other.alive = False
         other.tags = {}
         other.outputs = set()
+        self.reach[into.number] |= self.reach[other.number]
+        self.spread(bit(into.number) | bit(other.number), bit(into.number) | self.reach[into.number])
 
     cdef bint mergeable(self, Group a, Group b):
         if not (a.alive and b.alive and self.same_space(a, b)):
@@ -603,6 +624,11 @@ def schedule(Graph graph, costs=None, bint fuse=True, bint shared=False):
         if number in place and p not in (<Group>s.groups[number]).tags
     ]
     return result, reasons
+
+
+cdef bit(object number):
+    """The set with one number in it, as bits."""
+    return 1 << number
 
 
 def in_order(dict needs, dict rank):
