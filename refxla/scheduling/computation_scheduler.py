@@ -9,7 +9,7 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -36,17 +36,15 @@ TABLE = 1 << 16  # iterations of a loop up to which its counter is read from a t
 
 @dataclass
 class _Preheader:
-    """What is around the body of a loop: the steps before it, at `time` more of them can be done, and the blocks that
-    are the same in every iteration. `filled` are blocks that those steps fill for all of them."""
+    """What is around the body of a loop: the steps before it, which may become more, and the blocks that are the same
+    in every iteration."""
 
     steps: Steps
-    time: int
     kept: set[Block]
-    filled: list[Block] = field(default_factory=list)
 
     def launches(self) -> list[p.Launch]:
         """The launches among the steps."""
-        return [step for _, step in self.steps if isinstance(step, p.Launch)]
+        return [step for step in self.steps if isinstance(step, p.Launch)]
 
 
 class ComputationScheduler:
@@ -210,7 +208,6 @@ class ComputationScheduler:
                 self.launch(n, group)
         for i in self.roots:
             self.values[i] = self.block_of(i)
-            self.builder.touch(self.values[i])
         return self.steps
 
     def is_read(self, nodes: Sequence[int]) -> bool:
@@ -246,7 +243,7 @@ class ComputationScheduler:
                     block = builder.blocks[builder.workspace(kernel.name, a.bytes)]
                 else:
                     block = self.block_of(_value(a))
-                numbers.append(builder.touch(block))
+                numbers.append(builder.number[block])
             us = builder.us_of(fusion, kernel, last=kernel is kernels[-1])
             builder.kernels.append(replace(kernel, us=us))
             builder.tell(builder.kernels[-1], self.computation)
@@ -254,13 +251,11 @@ class ComputationScheduler:
             shared = {a.scratch for a in kernel.arguments if a.role == "scratch"}
             preheader = None if kernel is kernels[-1] or shared & each_time else self.preheader
             if preheader is not None and self.is_once(kernel):
-                preheader.steps.append((preheader.time, step))
-                preheader.filled += [scratch[name] for name in sorted(shared)]
+                preheader.steps.append(step)
             else:
                 each_time |= shared
                 if kernel.items:
-                    self.steps.append((builder.time, step))
-            builder.time += 1
+                    self.steps.append(step)
 
     def library_call(self, n: int, group: FusionGroup) -> None:
         """A call of a library. What several instructions show of it is written once and copied."""
@@ -278,17 +273,16 @@ class ComputationScheduler:
             block = self.new_block(o)
             written = results[k]
             if written is None:
-                results[k] = builder.touch(block)
+                results[k] = builder.number[block]
             else:
                 again.append((builder.blocks[written], block))
-        operands = tuple(builder.touch(self.block_of(o)) for o in i.operands)
+        operands = tuple(builder.number[self.block_of(o)] for o in i.operands)
         shapes = [o.shape for o in i.operands] + list(i.shape.elements if i.shape.is_tuple else (i.shape,))
         each = [s.bytes // items for s in shapes]
         each += [S32.bytes] * (len(operands) + call.results - len(each))
         name, us = routine_name(i, call), call_us(call)
         step = p.LibraryCall(name, call.sizes, call.flags, items, operands, tuple(results), tuple(each), us)
-        self.steps.append((builder.time, step))
-        builder.time += 1
+        self.steps.append(step)
         for source, target in again:
             builder.copy(self.steps, source, target)
 
@@ -368,8 +362,7 @@ class ComputationScheduler:
         builder = self.builder
         assert builder.merging is not None  # or nothing is tiled
         results = [self.new_block(i) for i in body.results]
-        begin, known = builder.time, len(builder.blocks)
-        builder.time += 1
+        known = len(builder.blocks)
         tile = TileBuffers(builder)
         values: dict[Instruction, Block] = {}
         bases: list[Block] = []
@@ -380,7 +373,7 @@ class ComputationScheduler:
                 bases.append(builder.constant(f"{name}.starts", body.axes[view.table].starts()))
             values[parameter] = tile.part(view, bases[-1], parameter.shape)
         inner = ComputationScheduler(builder, body.computation, values, set(), prod(a.count for a in body.axes))
-        preheader = inner.preheader = _Preheader([], builder.time - 1, tile.shared)
+        preheader = inner.preheader = _Preheader([], tile.shared)
         targets = [tile.part(v, b, i.shape) for v, b, i in zip(body.written, results, inner.roots, strict=True)]
         inner.aim_fresh(targets)
         steps = inner.run()
@@ -389,20 +382,11 @@ class ComputationScheduler:
         # A stage that reads no part of anything is the same for every tile.
         first = [s for s in preheader.launches() if not tile.has_part(s)]
         once = [s for s in preheader.launches() if tile.has_part(s)]
-        self.steps += [(begin, step) for step in first]
-        for block in preheader.filled:
-            block.start, block.end = begin, builder.time
+        self.steps += first
         outside = {b for s in first for b in s.buffers}
         own = [b for b in builder.blocks[known:] if b.space == p.ARENA and builder.number[b] not in outside]
-        tile_buffer = tile.assign(name, own)
-        step = builder.merging.tiled(body.axes, tile.sub_buffers, once, [s for _, s in steps])
-        for block in builder.blocks[:known]:
-            if block.end >= begin:
-                block.end = builder.time
-        for block in (*bases, *results, *tile_buffer):
-            builder.touch(block)
-        self.steps.append((begin, step))
-        builder.time += 1
+        tile.assign(name, own, once, steps)
+        self.steps.append(builder.merging.tiled(body.axes, tile.sub_buffers, once, steps))
 
     def loop(self, n: int, i: Instruction) -> None:
         """A while: its state lives in blocks that the body reads and writes anew."""
@@ -437,31 +421,18 @@ class ComputationScheduler:
             owned.add(block)
             state.append(block)
         same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
-        around = _Preheader(self.steps, builder.time, same)
-        builder.time += 1
-        begin = builder.time
-        known = len(builder.blocks)
+        around = _Preheader(self.steps, same)
         if counter is None:
             test = ComputationScheduler(builder, i.condition, _bind(i.condition, state), set())
             test_steps = builder.merge(test.run())
-            predicate = builder.touch(test.block_of(test.roots[0]))
-            builder.time += 1
+            predicate = builder.number[test.block_of(test.roots[0])]
         iteration = ComputationScheduler(builder, body, _bind(body, state), owned)
         iteration.aim(state)
         iteration.preheader = around
-        timed = iteration.run()
-        self.write_back(iteration, timed, state)
-        body_steps = builder.merge(timed)
-        for block in builder.blocks[:known]:
-            if block.end >= begin or block in owned:
-                block.end = builder.time
-        for block in state:
-            builder.touch(block)
-        if counter is None:  # a launch of many iterations ends behind a body; whether another follows is read then
-            builder.touch(test.block_of(test.roots[0]))
-        for block in around.filled:
-            block.start, block.end = around.time, builder.time
-        merging, before = builder.merging, len(builder.blocks)
+        unmerged = iteration.run()
+        self.write_back(iteration, unmerged, state)
+        body_steps = builder.merge(unmerged)
+        merging = builder.merging
         steps: tuple[p.Step, ...]
         if counter is None:
             steps = (p.Loop(test_steps, predicate, body_steps),)
@@ -476,8 +447,7 @@ class ComputationScheduler:
             steps = (p.Repeat(counter.trip_count, body_steps, *numbers),)
             if merging is not None:
                 steps = merging.counted_loop(counter.trip_count, body_steps, *numbers)
-        self.add(begin, steps, before)
-        builder.time += 1
+        self.steps += steps
         for k, block in enumerate(state):
             self.owned |= {block} if block in owned else set()
             if tabled is not None and k == tabled.index:
@@ -485,12 +455,6 @@ class ComputationScheduler:
                 block = builder.constant(f"{i.name}.{k}.last", last)
             for gte in self.elements(i, k):
                 self.values[gte] = block
-
-    def add(self, time: int, steps: Sequence[p.Step], blocks: int) -> None:
-        """Add steps that begin at a time, as do the blocks that were made for them: those behind the first `blocks`."""
-        for block in self.builder.blocks[blocks:]:
-            block.start = min(block.start, time)
-        self.steps += [(time, step) for step in steps]
 
     def elements(self, i: Instruction, k: int) -> list[Instruction]:
         """The get-tuple-element of index k, if anybody reads it."""
@@ -533,10 +497,8 @@ class ComputationScheduler:
     def branch(self, n: int, i: Instruction) -> None:
         """A conditional: each branch writes the same blocks."""
         builder = self.builder
-        index = builder.touch(self.block_of(i.operands[0]))
+        index = builder.number[self.block_of(i.operands[0])]
         results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
-        begin, known = builder.time, len(builder.blocks)
-        builder.time += 1
         branches = []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             frame = ComputationScheduler(
@@ -547,19 +509,13 @@ class ComputationScheduler:
             for leaf, target in zip(frame.roots, results, strict=True):
                 builder.copy(steps, frame.block_of(leaf), target)
             branches.append(builder.merge(steps))
-        for block in builder.blocks[:known]:
-            if block.end >= begin:
-                block.end = builder.time
-        for block in results:
-            builder.touch(block)
         self.owned.update(results)
-        merging, before = builder.merging, len(builder.blocks)
+        merging = builder.merging
         if merging is None:
-            self.add(begin, [p.Branch(index, tuple(branches))], before)
+            self.steps.append(p.Branch(index, tuple(branches)))
         else:
             of_pred = i.operands[0].shape.element_type.kind == "pred"
-            self.add(begin, merging.branch(index, of_pred, branches), before)
-        builder.time += 1
+            self.steps += merging.branch(index, of_pred, branches)
         for k, block in enumerate(results):
             for gte in self.elements(i, k):
                 self.values[gte] = block
@@ -568,13 +524,12 @@ class ComputationScheduler:
         """A function of the host: it reads memory, and fills other memory."""
         builder = self.builder
         results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
-        operands = [builder.touch(self.block_of(o)) for o in i.operands]
-        filled = [builder.touch(block) for block in results]
+        operands = [builder.number[self.block_of(o)] for o in i.operands]
+        filled = [builder.number[block] for block in results]
         if i.custom_call_has_side_effect:  # the state is an order, and no value that the function knows
             operands, filled = operands[:-1], filled[:-1]
         step = p.HostCall(host_call_threading.key_of(i), tuple(operands), tuple(filled))
-        self.steps.append((builder.time, step))
-        builder.time += 1
+        self.steps.append(step)
         self.owned.update(results)
         for k, block in enumerate(results):
             for gte in self.elements(i, k):

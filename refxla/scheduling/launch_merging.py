@@ -10,9 +10,8 @@ for each channel, the iteration of a small loop. After a computation's steps are
     persistent      launches that follow each other become one, whose items go through them together
                     (persistent_kernel.py)
 
-A kernel may move up past others that touch none of its memory; blocks then live from the earlier place on. Nothing
-of this changes what a kernel computes, nor its bits. A merged kernel is a plan.Kernel whose body, which is data
-(ir/merged_body.py), calls others.
+A kernel may move up past others that touch none of its memory. Nothing of this changes what a kernel computes, nor its
+bits. A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body.py), calls others.
 """
 
 from __future__ import annotations
@@ -50,9 +49,8 @@ LEAST_US = 0.05  # a call takes this
 
 @dataclass
 class _Unit:
-    """What is launched at once, or another step. `time` is the planner's, of its first part."""
+    """What is launched at once, or another step."""
 
-    time: int
     sections: list[Section] = field(default_factory=list)
     step: p.Step | None = None
     us: float = 0.0
@@ -101,23 +99,21 @@ class _Units:
 class LaunchMerger:
     """Merges the steps of one plan after the other; `kernels` are the planner's, and grow.
 
-    `live(buffer, time)` is called for a buffer that must have memory from `time` on. `scratch(name, type, count)` gives
-    a new buffer, `zeros(count)` one with so many zeros of type s64. `workspace` makes memory that is
-    zeroed once, of so many bytes, if there are to be persistent kernels.
+    `scratch(name, type, count)` gives a new buffer, `zeros(count)` one with so many zeros of type s64. `workspace`
+    makes memory that is zeroed once, of so many bytes, if there are to be persistent kernels.
     """
 
     def __init__(
         self,
         kernels: list[p.Kernel],
         bytes_of: Callable[[int], int],
-        live: Callable[[int, int], None],
         costs: Costs,
         cores: int,
         scratch: Callable[[str, str, int], int],
         zeros: Callable[[int], int],
         workspace: Callable[[int], int] | None = None,
     ) -> None:
-        self.kernels, self.bytes_of, self.live = kernels, bytes_of, live
+        self.kernels, self.bytes_of = kernels, bytes_of
         self.scratch, self.zeros = scratch, zeros
         self.progress: dict[int, int] = {}  # by the number of a kernel that can be left
         self.cores, self.workspace = cores, workspace if cores > 1 else None
@@ -126,16 +122,16 @@ class LaunchMerger:
         self.sync: int | None = None
         self.merged: list[MergedLaunch] = []
 
-    def run(self, steps: Sequence[tuple[int, p.Step]]) -> tuple[p.Step, ...]:
-        """The steps, each given with its time, with launches made one."""
+    def run(self, steps: Sequence[p.Step]) -> tuple[p.Step, ...]:
+        """The steps, with launches made one."""
         units = _Units()
-        for time, step in steps:
+        for step in steps:
             part = self._part(step)
             if part is None:
                 reads, writes = uses(step, self.kernels)
-                units.append(_Unit(time, [], step), reads, writes)
+                units.append(_Unit([], step), reads, writes)
             else:
-                self._place(units, time, part)
+                self._place(units, part)
         return self._persistent(units.found) if self.workspace else tuple(self._step(unit) for unit in units.found)
 
     def counted_loop(
@@ -271,24 +267,19 @@ class LaunchMerger:
         """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
         return kernel.us > (LARGE_US if self.workspace else SMALL_US) * self.cores
 
-    def _place(self, units: _Units, time: int, part: Call) -> None:
+    def _place(self, units: _Units, part: Call) -> None:
         """Let a part join the first unit that can have it, of the last ones, or make it one of its own."""
         far = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
         count = len(units.found)
         at = max(units.free_from(part), 0 if far else count - 1)
         if at > 0 and self._follow(units.found[at - 1], part):
-            return self._moved(units, at - 1, part)
+            return units.include(at - 1, part)
         for number in range(max(at, count - LAST_UNITS), count):
             if units.found[number].holds(part):
                 self._beside(units.found[number], part)
-                return self._moved(units, number, part)
-        units.append(_Unit(time, [Section([part])]), (), ())
+                return units.include(number, part)
+        units.append(_Unit([Section([part])]), (), ())
         units.include(count, part)
-
-    def _moved(self, units: _Units, number: int, part: Call) -> None:
-        units.include(number, part)
-        for b in part.buffers:
-            self.live(b, units.found[number].time)
 
     def _follow(self, unit: _Unit, part: Call) -> bool:
         """Put a part behind those in the unit that it needs, in the same item."""

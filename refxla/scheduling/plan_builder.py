@@ -1,13 +1,13 @@
-"""A plan while it is made: its blocks of memory, its kernels and constants, and the time at which its steps run.
+"""A plan while it is made: its blocks of memory, its kernels, and its constants.
 
-All computations of a program share one PlanBuilder. Its clock, `time`, advances by one at each step, and every block
-has the times between which it is needed; once all steps are planned, `finish` gives each block of the arena its offset.
+All computations of a program share one PlanBuilder. Once all steps are planned, `finish` assigns the buffers: what the
+steps use when (analysis/liveness.py) decides which blocks of the arena may lie in the same place.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,18 +17,19 @@ from refxla_spec.types import Shape
 
 from .._core.buffer_offsets import assign
 from ..analysis.cost_analysis import Costs, kernel_us
+from ..analysis.liveness import Range, live_ranges
 from ..ir import plan as p
 from .launch_merging import LaunchMerger
 from .tiled_fusion import TilingDecision
 
 ALIGNMENT = 64
 Emit = Callable[[p.Fusion], "tuple[p.Kernel, ...]"]
-Steps = list[tuple[int, p.Step]]  # each with its time
+Steps = list[p.Step]
 
 
 @dataclass(eq=False)
 class Block:
-    """A piece of memory: where it lies, and the first and last step at which it is needed."""
+    """A piece of memory, and where it lies."""
 
     name: str
     shape: Shape
@@ -36,8 +37,6 @@ class Block:
     space: str = p.ARENA
     index: int = 0
     offset: int = 0
-    start: int = 0
-    end: int = -1
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ class PlanBuilder:
         tiled_fusion: bool,
     ) -> None:
         self.module, self.emit, self.costs, self.fuse, self.on_kernel = module, emit, costs, fuse, on_kernel
-        self.time = 0
         self.blocks: list[Block] = []
         self.number: dict[Block, int] = {}
         self.kernels: list[p.Kernel] = []
@@ -81,7 +79,7 @@ class PlanBuilder:
             size = lambda b: self.blocks[b].bytes  # noqa: E731
             workspace = partial(self.workspace, "barrier") if persistent else None
             self.merging = LaunchMerger(
-                self.kernels, size, self.live, costs, launch_merging_cores, self.scratch, self.zeros, workspace
+                self.kernels, size, costs, launch_merging_cores, self.scratch, self.zeros, workspace
             )
         self.cores = launch_merging_cores
         self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
@@ -89,7 +87,6 @@ class PlanBuilder:
 
     def block(self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None) -> Block:
         made = Block(name, shape, shape.bytes if bytes is None else bytes, space, index)
-        made.start = self.time
         self.number[made] = len(self.blocks)
         self.blocks.append(made)
         return made
@@ -113,30 +110,20 @@ class PlanBuilder:
         return self.number[block]
 
     def scratch(self, name: str, element_type: str, count: int) -> int:
-        """The number of a new block of so many elements, which the step being planned uses."""
-        return self.touch(self.block(name, Shape.array(element_type, (count,))))
+        """The number of a new block of so many elements."""
+        return self.number[self.block(name, Shape.array(element_type, (count,)))]
 
     def zeros(self, count: int) -> int:
         """The number of a constant of zeros of type s64."""
-        return self.touch(self.constant("zeros", np.zeros(count, np.int64)))
-
-    def touch(self, block: Block) -> int:
-        """Note that the step being planned uses the block; returns its number."""
-        block.end = max(block.end, self.time)
-        return self.number[block]
-
-    def live(self, number: int, time: int) -> None:
-        """Note that the step of that time uses a block, though it was planned for a later one."""
-        self.blocks[number].start = min(self.blocks[number].start, time)
+        return self.number[self.constant("zeros", np.zeros(count, np.int64))]
 
     def copy(self, steps: Steps, source: Block, target: Block) -> None:
         if source is not target and source.bytes:
-            steps.append((self.time, p.Copy(self.touch(source), self.touch(target))))
-            self.time += 1
+            steps.append(p.Copy(self.number[source], self.number[target]))
 
     def merge(self, steps: Steps) -> tuple[p.Step, ...]:
         """The steps of a computation, with small launches made one."""
-        return tuple(s for _, s in steps) if self.merging is None else self.merging.run(steps)
+        return tuple(steps) if self.merging is None else self.merging.run(steps)
 
     def us_of(self, fusion: p.Fusion, kernel: p.Kernel, last: bool) -> float:
         """The microseconds that a kernel takes on one core; the last of a fusion does the work, others move values."""
@@ -152,11 +139,9 @@ class PlanBuilder:
                 self.on_kernel(kernel)
 
     def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction], single: bool) -> p.Plan:
-        arena = [b for b in self.blocks if b.space == p.ARENA]
-        columns = ([b.start for b in arena], [b.end for b in arena], [b.bytes for b in arena])
-        offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
-        for b, offset in zip(arena, offsets, strict=True):
-            b.offset = int(offset)
+        total = assign_offsets(
+            [b for b in self.blocks if b.space == p.ARENA], self.number, live_ranges(steps, self.kernels)
+        )
         renumbered, kernels = p.renumbered(tuple(steps), self.kernels)
         all_buffers = [p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks]
         buffers, final = p.without_tiles(all_buffers, renumbered)
@@ -169,11 +154,23 @@ class PlanBuilder:
             tuple(i.shape for i in results),
             tuple(self.constant_values),
             self.constant_bytes,
-            int(total),
+            total,
             self.workspace_bytes,
             single,
             tuple(self.fusions),
         )
+
+
+def assign_offsets(blocks: Sequence[Block], number: Mapping[Block, int], ranges: Mapping[int, Range]) -> int:
+    """Give each block its offset, so that none lies where another one does that is live at the same time; the bytes of
+    all. `number` has the blocks' numbers, by which `ranges` has their live ranges; a block without one is not used."""
+    used = [b for b in blocks if number[b] in ranges]
+    starts, ends = ([ranges[number[b]][side] for b in used] for side in (0, 1))
+    columns = (starts, ends, [b.bytes for b in used])
+    offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
+    for block, offset in zip(used, offsets, strict=True):
+        block.offset = int(offset)
+    return int(total)
 
 
 def _aligned(size: int) -> int:

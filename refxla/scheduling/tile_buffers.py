@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from refxla_spec.types import Shape
 
-from .._core.buffer_offsets import assign
+from ..analysis.liveness import live_ranges
 from ..analysis.tiling_analysis import View
 from ..ir import plan as p
 from ..ir.merged_body import WorkerOffset
 from .merged_kernel import SubBuffers
-from .plan_builder import ALIGNMENT, Block, PlanBuilder
+from .plan_builder import ALIGNMENT, Block, PlanBuilder, assign_offsets
 
 
 class TileBuffers:
@@ -43,17 +42,18 @@ class TileBuffers:
         """Whether a launch takes a part of a block."""
         return not self.sub_buffers.keys().isdisjoint(step.buffers)
 
-    def assign(self, name: str, blocks: Sequence[Block]) -> list[Block]:
-        """Lay the blocks that a tile has for itself into memory of which each core has a piece; that memory, if any."""
+    def assign(self, name: str, blocks: Sequence[Block], once: Sequence[p.Step], each: Sequence[p.Step]) -> None:
+        """Lay the blocks that a tile has for itself into memory of which each core has a piece. They are what the steps
+        `each` of a tile use alone, and those `once` before some of the tiles."""
         if not blocks:
-            return []
-        columns = ([b.start for b in blocks], [b.end for b in blocks], [b.bytes for b in blocks])
-        offsets, size = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
-        size = -(-int(size) // ALIGNMENT) * ALIGNMENT
+            return
+        ranges = live_ranges((*once, *each), self.builder.kernels)
+        last = max(end for _, end in ranges.values())
+        for buffer in live_ranges(once, self.builder.kernels):  # what is done once is there for all tiles
+            ranges[buffer] = 0, last
+        size = -(-assign_offsets(blocks, self.builder.number, ranges) // ALIGNMENT) * ALIGNMENT
         memory = self.builder.block(f"{name}.tile_buffer", Shape.array("u8", (size * self.builder.cores,)))
-        memory.start = min(b.start for b in blocks)
-        for block, offset in zip(blocks, offsets, strict=True):
+        for block in blocks:
             block.space = p.TILE
-            place = WorkerOffset(size, int(offset))
+            place = WorkerOffset(size, block.offset)
             self.sub_buffers[self.builder.number[block]] = (self.builder.number[memory], place)
-        return [memory]

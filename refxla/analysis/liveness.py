@@ -1,0 +1,208 @@
+"""Live ranges: between which points of a plan's execution each buffer holds a value that is read later.
+
+The steps are walked in order, into the bodies of loops, branches and merged kernels; each launch of a single kernel,
+copy or call is a point. Kernels that may run at the same time (sections, the tiles of a phase) are one point. A buffer
+is live from its first mention to its last. In a loop that is not all: a buffer is live throughout the loop
+
+    if it is also used outside of the loop, or
+    if an iteration may read it before it has overwritten it: the value is that of the iteration before.
+
+A kernel overwrites an output unless that begins as the value of an input (Argument.updates), and scratch memory; the
+scratch memory that a later stage reads was written by an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..ir import merged_body as m
+from ..ir import plan as p
+
+Range = tuple[int, int]  # the first and the last point
+# Of the buffers that some steps use: whether they are overwritten before they are read, and how often they are used.
+Uses = dict[int, tuple[bool, int]]
+
+
+def live_ranges(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> dict[int, Range]:
+    """The live range of each buffer that the steps use, by its number."""
+    walk = _Walk(kernels)
+    everywhere = walk.steps(steps)
+    for first, last, inside in walk.loops:
+        for buffer, (overwritten, count) in inside.items():
+            if not overwritten or count < everywhere[buffer][1]:
+                begin, end = walk.ranges[buffer]
+                walk.ranges[buffer] = min(begin, first), max(end, last)
+    return walk.ranges
+
+
+class _Walk:
+    """One walk over steps: the points between which buffers are mentioned, and the loops (the first and the last point,
+    and what an iteration uses)."""
+
+    def __init__(self, kernels: Sequence[p.Kernel]) -> None:
+        self.kernels = kernels
+        self.point = 0
+        self.parallel = 0  # walks in progress of what is one point
+        self.ranges: dict[int, Range] = {}
+        self.loops: list[tuple[int, int, Uses]] = []
+
+    def mention(self, found: Uses, buffers: Iterable[int], overwritten: bool) -> None:
+        """Note that buffers are used at this point, after those in `found`."""
+        for b in buffers:
+            begin, _ = self.ranges.get(b, (self.point, 0))
+            self.ranges[b] = begin, self.point
+            first, count = found.get(b, (overwritten, 0))
+            found[b] = first, count + 1
+
+    def next(self) -> None:
+        """Go on to the next point, unless all of this is one point."""
+        self.point += not self.parallel
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def steps(self, steps: Iterable[p.Step]) -> Uses:
+        """Walk over steps; what they use."""
+        found: Uses = {}
+        for step in steps:
+            self.next()
+            match step:
+                case p.Launch(number, buffers):
+                    _add(found, self.kernel(self.kernels[number], buffers))
+                case p.Copy(source, target):
+                    self.mention(found, [source], False)
+                    self.mention(found, [target], True)
+                case p.HostCall(_, operands, results):
+                    self.mention(found, operands, False)
+                    self.mention(found, results, True)
+                case p.LibraryCall():
+                    self.mention(found, step.operands, False)
+                    self.mention(found, step.written, True)
+                case p.Loop(condition, predicate, body):
+                    first = self.point
+                    inside = self.steps(condition)
+                    self.next()
+                    self.mention(inside, [predicate], False)
+                    _add(inside, self.steps(body))
+                    _add(found, self.loop(first, inside))
+                case p.Repeat(_, body, counter, table):
+                    first, inside = self.point, {}
+                    if counter is not None and table is not None:  # the host writes the counter, not an iteration
+                        self.mention(inside, [table, counter], False)
+                    _add(inside, self.steps(body))
+                    _add(found, self.loop(first, inside))
+                case p.Branch(index, branches):
+                    self.mention(found, [index], False)
+                    _add(found, _either([self.steps(branch) for branch in branches]))
+        return found
+
+    def loop(self, first: int, inside: Uses) -> Uses:
+        """Note a loop that began at a point, and what an iteration uses."""
+        self.next()
+        self.loops.append((first, self.point, dict(inside)))
+        return inside
+
+    # -- kernels -------------------------------------------------------------------------------------------------------
+
+    def kernel(self, kernel: p.Kernel, buffers: Sequence[int]) -> Uses:
+        """Walk over a kernel's body, whose arguments are these buffers; what it uses."""
+        found: Uses = {}
+        match kernel.body:
+            case str() | m.CopyBody():
+                for whole in (False, True):  # a buffer that is read as well is not overwritten first
+                    arguments = zip(buffers, kernel.arguments, strict=True)
+                    self.mention(found, [b for b, a in arguments if _overwrites(a) == whole], whole)
+            case m.MergedBody(sections, trip_count):
+                first = self.point
+                _add(found, self.sections(kernel, buffers, sections))
+                if trip_count > 1:
+                    self.loop(first, found)
+            case m.PersistentBody(phases, trip_count):
+                first = self.point
+                self.mention(found, [buffers[0]], False)
+                for phase in phases:
+                    self.next()
+                    _add(found, self.phase(kernel, buffers, phase))
+                if trip_count > 1:
+                    self.loop(first, found)
+            case m.CountedLoopBody(_, calls, state):
+                first = self.point
+                self.mention(found, [buffers[state.progress]], False)
+                self.mention(found, [buffers[state.more]], True)
+                _add(found, self.calls(kernel, buffers, calls))
+                self.loop(first, found)
+            case m.WhileLoopBody(test, predicate, calls, progress):
+                first = self.point
+                self.mention(found, [buffers[progress]], False)
+                _add(found, self.calls(kernel, buffers, test))
+                self.mention(found, [buffers[predicate]], False)
+                _add(found, self.calls(kernel, buffers, calls))
+                self.loop(first, found)
+            case m.ConditionalBody(index, _, branches, resumed):
+                first = self.point
+                self.mention(found, [buffers[index]], False)
+                if resumed is not None:
+                    self.mention(found, [buffers[resumed.progress]], False)
+                    self.mention(found, [buffers[resumed.more]], True)
+                _add(found, _either([self.calls(kernel, buffers, calls) for calls in branches]))
+                if resumed is not None:  # it is launched again where it was left
+                    self.loop(first, found)
+        return found
+
+    def phase(self, kernel: p.Kernel, buffers: Sequence[int], phase: m.Phase) -> Uses:
+        """Walk over a phase."""
+        match phase:
+            case m.SharedPhase(sections):
+                return self.sections(kernel, buffers, sections)
+            case m.NestedPhases(call):
+                return self.calls(kernel, buffers, [call])
+            case m.TiledPhase(_, once, each):
+                self.parallel += 1
+                found = self.calls(kernel, buffers, [*once, *each])
+                self.parallel -= 1
+                return found
+            case m.ExitPhase(predicate):
+                found = {}
+                self.mention(found, [buffers[predicate]], False)
+                return found
+
+    def sections(self, kernel: p.Kernel, buffers: Sequence[int], sections: Sequence[m.SectionBody]) -> Uses:
+        """Walk over sections, which run at the same time; the calls of a single one follow each other."""
+        self.parallel += len(sections) > 1
+        found: Uses = {}
+        for section in sections:
+            _add(found, self.calls(kernel, buffers, section.calls))
+        self.parallel -= len(sections) > 1
+        return found
+
+    def calls(self, kernel: p.Kernel, buffers: Sequence[int], calls: Iterable[m.KernelCall]) -> Uses:
+        """Walk over calls that follow each other."""
+        found: Uses = {}
+        for call in calls:
+            self.next()
+            _add(found, self.kernel(kernel.calls[call.kernel], [buffers[n] for n in call.arguments]))
+            if call.state is not None:  # the caller reads whether the kernel has done all
+                self.mention(found, [buffers[call.state.progress], buffers[call.state.more]], False)
+        return found
+
+
+def _overwrites(argument: p.Argument) -> bool:
+    """Whether a kernel writes all of an argument, and reads it only after that."""
+    return argument.role == "scratch" or (argument.role == "output" and argument.updates is None)
+
+
+def _add(found: Uses, more: Uses) -> None:
+    """Add what is used after what was found."""
+    for buffer, (overwritten, count) in more.items():
+        first, before = found.get(buffer, (overwritten, 0))
+        found[buffer] = first, before + count
+
+
+def _either(branches: Sequence[Uses]) -> Uses:
+    """What is used where one of several branches is taken: a buffer that all of those that use it overwrite first is
+    overwritten."""
+    found: Uses = {}
+    for branch in branches:
+        for buffer, (overwritten, count) in branch.items():
+            others, before = found.get(buffer, (True, 0))
+            found[buffer] = others and overwritten, before + count
+    return found
