@@ -6,11 +6,13 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+import jaxlib
 import numpy as np
 from jaxlib import _jax, xla_client
 from refxla_spec.errors import UnsupportedError
 
 from .._core import pjrt_objects
+from ..compiler import compilation_cache
 from ..compiler.driver import Compiled, compile_module
 from ..frontends.hlo_schema import CLASSES, HloModuleProto
 from ..frontends.proto import from_proto
@@ -19,8 +21,10 @@ from ..frontends.stablehlo_child import to_hlo
 from ..ir.fingerprint import Source
 from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
+from ..runtime import disk_cache
 from ..runtime.result_memory import Memory
 
+_LARGEST_KEPT = 4 << 20  # bytes of HLO: what is larger has large constants, which fill the cache
 _TYPE_NUMBERS = {name: number for number, name in enumerate(pjrt_objects.TYPE_NAMES) if name is not None}
 
 
@@ -85,7 +89,7 @@ def compiled(code: bytes, format: str, options: bytes) -> Program:
     if format != "mlir":
         raise UnsupportedError(f"programs come as StableHLO (format mlir), and this one as {format}")
     parsed = xla_client.CompileOptions.ParseFromString(options)
-    return _program(to_hlo(_jax.mlir, code), parsed, options)
+    return _program(_converted(code), parsed, options)
 
 
 def loaded(serialized: bytes, options: bytes) -> Program:
@@ -93,6 +97,19 @@ def loaded(serialized: bytes, options: bytes) -> Program:
     size = int.from_bytes(serialized[:8], "little")
     options = options or serialized[8 : 8 + size]
     return _program(serialized[8 + size :], xla_client.CompileOptions.ParseFromString(options), options)
+
+
+def _converted(code: bytes) -> bytes:
+    """The HLO of a program, from the cache on disk, or converted now and kept there: jaxlib takes longer for that than
+    refxla does to open what it compiled."""
+    store = disk_cache.cache()
+    name = disk_cache.key("hlo", jaxlib.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest())
+    hlo = store.get(name)
+    if hlo is None:
+        hlo = to_hlo(_jax.mlir, code)
+        if len(hlo) <= _LARGEST_KEPT and HOST_CALL.encode() not in hlo:  # which are another process's functions
+            store.put(name, hlo)
+    return hlo
 
 
 def _program(hlo: bytes, parsed: Any, options: bytes) -> Program:

@@ -157,3 +157,22 @@ def test_serialization():
         else:
             raise AssertionError("no error")
     """)
+
+
+def test_a_program_that_is_known_is_not_converted():
+    """The next process takes the HLO from the cache on disk; a program that calls functions of the process is
+    converted anew."""
+    program = """
+        import os
+        from refxla.pjrt import programs
+        converted, real = [], programs.to_hlo
+        programs.to_hlo = lambda *arguments: converted.append(1) or real(*arguments)
+        f = jax.jit(lambda x: jnp.cosh(x) * 2.53125)
+        np.testing.assert_allclose(f(np.zeros(7, np.float32)), 2.53125)
+        print(len(converted))
+        shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+        jax.jit(lambda x: jax.pure_callback(lambda a: a + 1, shape, x))(np.ones(3, np.float32)).block_until_ready()
+        print(len(converted))
+    """
+    run(program)
+    assert run(program) == "0\n1\n"
