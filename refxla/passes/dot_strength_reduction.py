@@ -1,6 +1,8 @@
-"""Makes a dot without free dimensions, a sum of products of elements, the reduction of a multiplication.
+"""Makes a dot without free dimensions, a sum of products of elements, the reduction of a multiplication, and one that
+contracts a single element, an outer product, the multiplication.
 
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
+    dot(x[b.., m.., 1], y[b.., 1, n..]) -> multiply(x, y) in [b.., m.., n..]
 
 A matrix product would pad both sides to the width of its tiles; as a reduction, the sum fuses with what makes x and y.
 Products and sums are computed in at least f32, as those of a dot. XLA's algebraic simplifier has a pass of this name.
@@ -29,7 +31,7 @@ def _rewrite_all(computation: Computation) -> int:
     replaced: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
         i.operands = [replaced.get(o, o) for o in i.operands]
-        made = _reduced(i) if i.opcode == "dot" else None
+        made = (_reduced(i) or _outer(i)) if i.opcode == "dot" else None
         if made is not None:
             replaced[i] = made
     if replaced:
@@ -61,6 +63,25 @@ def _reduced(dot: Instruction) -> Instruction | None:
         sum = b.sum(sum, along)
     sum = b.convert(sum, dot.shape.element_type)
     return sum if sum.shape.dimensions == dot.shape.dimensions else b.reshape(sum, dot.shape.dimensions)
+
+
+def _outer(dot: Instruction) -> Instruction | None:
+    """The multiplication that a dot is; None where it contracts more than one element, or packed operands."""
+    element_type, shape = _computed_in(dot.shape.element_type), dot.shape
+    sizes = [dot.operands[0].shape.dimensions[d] for d in dot.lhs_contracting_dims]
+    if element_type is None or len(dot.operands) != 2 or prod(sizes) != 1 or not shape.size:
+        return None
+    b, sides, free = Build(dot.name), [], 0
+    for side, o in zip(("lhs", "rhs"), dot.operands, strict=True):
+        batch, contracted = (dot.attributes.get(f"{side}_{name}_dims", ()) for name in ("batch", "contracting"))
+        own = [d for d in range(o.shape.rank) if d not in batch and d not in contracted]
+        first = len(batch) + free
+        free += len(own)
+        places = {**{d: n for n, d in enumerate(batch)}, **{d: first + n for n, d in enumerate(own)}}
+        kept = sorted(places)
+        x = o if len(kept) == o.shape.rank else b.reshape(o, tuple(o.shape.dimensions[d] for d in kept))
+        sides.append(b.spread(b.convert(x, element_type), shape, tuple(places[d] for d in kept)))
+    return b.convert(b.multiply(*sides), shape.element_type)
 
 
 def _computed_in(result: ElementType) -> ElementType | None:

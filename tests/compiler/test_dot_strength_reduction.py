@@ -1,4 +1,5 @@
-"""A dot without free dimensions is a reduction of products, and stays within the bounds of a dot."""
+"""A dot without free dimensions is a reduction of products, one of a single term a product; both stay within the bounds
+of a dot."""
 
 import numpy as np
 import pytest
@@ -22,6 +23,23 @@ CASES = {
     "two": ("f32[], f32[5,70], f32[5,70]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}", True),
     "only a batch": ("f32[5], f32[5], f32[5]", BATCHES + "lhs_contracting_dims={}, rhs_contracting_dims={}", True),
     "numbers": ("f32[], f32[], f32[]", "operand_precision={default,default}", True),
+    "outer": ("f32[5,70], f32[5], f32[70]", "lhs_contracting_dims={}, rhs_contracting_dims={}", True),
+    "one term": (
+        "f32[4,5,7], f32[4,5,1], f32[4,1,7]",
+        BATCHES + "lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        True,
+    ),
+    "one term, free dimension first": (
+        "f32[4,5,7], f32[4,1,5], f32[7,4,1]",
+        "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={1}, rhs_contracting_dims={2}",
+        True,
+    ),
+    "one term of halves": (
+        "bf16[5,7], bf16[5,1], bf16[7,1]",
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+        True,
+    ),
+    "one term of bytes": ("s32[5,7], s8[5,1], s8[1,7]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", True),
     "exchanged": ("f32[], f32[5,7], f32[7,5]", "lhs_contracting_dims={0,1}, rhs_contracting_dims={1,0}", False),
     "a matrix": ("f32[5], f32[5,70], f32[70]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", False),
     "complex": ("c64[], c64[70], c64[70]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", False),
