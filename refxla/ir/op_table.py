@@ -140,6 +140,28 @@ def _updating(i: Instruction, number: int) -> str:
     return (IN_MEMORY, UPDATE)[number] if number < 2 else ANY_INDEX
 
 
+_CONE = 12  # instructions of a cone that is evaluated in the place of a load
+
+
+def _scattering(i: Instruction, number: int) -> str:
+    """Of (operands .., indices, updates ..). A scatter is mostly the work of one item, so it evaluates only what takes
+    less time than a load; the rest is computed by all cores before it."""
+    if number < len(i.operands) // 2:
+        return IN_MEMORY
+    cone, found = [i.operands[number]], 0
+    while cone:
+        x = cone.pop()
+        group = ROWS[x.opcode].group if x.opcode in ROWS else CONTROL
+        if group not in (ELEMENTWISE, MOVEMENT):
+            continue
+        found += 1
+        cheap = x.opcode in ("broadcast", "reshape", "iota") or (group == ELEMENTWISE and ROWS[x.opcode].flops <= 1)
+        if not cheap or found > _CONE:
+            return IN_MEMORY
+        cone += x.operands
+    return ANY_INDEX
+
+
 def _operand_elements(i: Instruction) -> int:
     return i.operands[0].shape.size
 
@@ -225,7 +247,13 @@ def _rows() -> dict[str, Row]:
         ),
         _hero("select-and-scatter", 2, "windows.select_and_scatter", work=_operand_elements, by_element=True),
         _hero(
-            "scatter", 2, "scatter", work=lambda i: i.operands[-1].shape.size, in_place=lambda i: len(i.operands) // 2
+            "scatter",
+            2,
+            "scatter",
+            fuses_operands=True,
+            access=_scattering,
+            work=lambda i: i.operands[-1].shape.size,
+            in_place=lambda i: len(i.operands) // 2,
         ),
         _hero("sort", 20, "sort", work=_operand_elements),
         _hero("fft", 3, "fft.fft", work=_fft_work, invariant=True),

@@ -12,6 +12,7 @@ from refxla_spec import interpreter
 from refxla_spec.text import parse
 from search import examples
 
+import refxla
 from refxla.codegen import scatter
 from refxla.device.description import DEFAULT_CPU, Target
 
@@ -236,3 +237,47 @@ def test_columns_are_walked_along_memory():
     compiled = check(program(operand, (900,), updates, attributes), values("f32", *operand), i, values("f32", *updates))
     (kernel,) = compiled.kernels
     assert kernel.items > 1 and kernel.body.lstrip().startswith("for (int i0 = item")
+
+
+ADD = "add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }"
+
+
+COUNTS = f"""HloModule counts
+    {ADD}
+    ENTRY main {{ x = s32[5000,1] parameter(0)
+                 zero = s32[] constant(0)
+                 two = s32[] constant(2)
+                 low = s32[5000,1] broadcast(zero), dimensions={{}}
+                 twos = s32[5000,1] broadcast(two), dimensions={{}}
+                 at = s32[5000,1] OPERATION
+                 one = s32[] constant(1)
+                 ones = s32[5000] broadcast(one), dimensions={{}}
+                 none = s32[40] broadcast(zero), dimensions={{}}
+                 ROOT r = s32[40] scatter(none, at, ones), update_window_dims={{}}, inserted_window_dims={{0}},
+                   scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=add }}"""
+
+
+@pytest.mark.parametrize(("operation", "written"), [("maximum(x, low)", False), ("divide(x, twos)", True)])
+def test_what_takes_less_than_a_load_is_computed_by_the_scatter(operation, written):
+    """Indices that are brought into their range, and an update that is one number; a division all cores make before."""
+    x = np.random.default_rng(0).integers(0, 45, (5000, 1)).astype(np.int32)
+    text = COUNTS.replace("OPERATION", operation)
+    program = refxla.compile(text)
+    large = [b for b in program.plan.buffers if b.bytes == x.nbytes]
+    assert len(large) == 1 + written, "of the parameter's size is only what is written before the scatter"
+    np.testing.assert_array_equal(program(x), interpreter.run(parse(text), [x]))
+
+
+def test_indices_and_updates_computed_from_the_operand_are_of_before_the_scatter():
+    """The operand dies at the scatter, and what the scatter computes reads it: so it is not written over."""
+    text = f"""HloModule own
+        {ADD}
+        ENTRY main {{ x = s32[3000] parameter(0)
+                     y = s32[3000] reverse(x), dimensions={{0}}
+                     c = s32[3000] copy(y)
+                     at = s32[3000,1] reshape(c)
+                     new = s32[3000] negate(c)
+                     ROOT r = s32[3000] scatter(c, at, new), update_window_dims={{}}, inserted_window_dims={{0}},
+                       scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=add }}"""
+    x = np.random.default_rng(0).integers(0, 3000, 3000).astype(np.int32)
+    np.testing.assert_array_equal(refxla.compile(text)(x), interpreter.run(parse(text), [x]))
