@@ -22,6 +22,7 @@ extensions = [
     "walkthrough",  # _ext/: the intermediate forms of "From text to kernel"
     "command_line",  # _ext/: the reference of the command, from its parser
     "liars",  # _ext/: the table of conformance/liars/
+    "numpy_functions",  # _ext/: what of NumPy has a compiled form
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]

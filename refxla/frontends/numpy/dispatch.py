@@ -41,7 +41,8 @@ class Symbol:
             implementation = FUNCTIONS.get(function)
             if implementation is None:
                 raise UnsupportedError(
-                    f"{function.__module__}.{function.__name__} has no compiled form; use other functions of NumPy"
+                    f"{function.__module__}.{function.__name__} has no compiled form; jax.numpy may have it: compile "
+                    "jax.jit(f), written with it, in place of f"
                 )
             return implementation(*args, **kwargs)
 
