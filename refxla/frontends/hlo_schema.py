@@ -27,7 +27,11 @@ MESSAGES = {
         1 HloModuleProto hlo_module
         2 HloModuleConfigProto config
     """,
-    "HloModuleConfigProto": "1 ProgramShapeProto entry_computation_layout",
+    "HloModuleConfigProto": """
+        1 ProgramShapeProto entry_computation_layout
+        4 int64 replica_count
+        5 int64 num_partitions
+    """,
     "ComputationDevice": "1 int64* replica_device_ids",
     "HloModuleProto": """
         1 string name

@@ -15,7 +15,7 @@ from .._core import pjrt_objects
 from ..compiler import compilation_cache
 from ..compiler.driver import Compiled, compile_module
 from ..frontends.hlo_schema import CLASSES, HloModuleProto
-from ..frontends.proto import from_proto
+from ..frontends.proto import from_proto, to_proto
 from ..frontends.proto_values import sharding_to
 from ..frontends.stablehlo_child import to_hlo
 from ..ir.fingerprint import Source
@@ -61,12 +61,15 @@ class Program:
         return xla_client.DeviceAssignment.create(grid).serialize()
 
     def optimized(self) -> bytes:
-        """The program with its shardings, which JAX reads them from: a serialized HloModuleProtoWithConfig."""
-        if len(self.devices) == 1:
-            raise UnsupportedError("the program of one device has no shardings")
+        """A serialized HloModuleProtoWithConfig: for one device the program after the compiler's passes; for several the
+        one that was given, with its shardings, which JAX reads from it."""
         message = CLASSES["HloModuleProtoWithConfig"]()
-        message.hlo_module.ParseFromString(self.hlo)
+        one = len(self.devices) == 1
+        message.hlo_module.ParseFromString(to_proto(self.executor.optimized_hlo) if one else self.hlo)
         message.config.entry_computation_layout.CopyFrom(message.hlo_module.host_program_shape)
+        if one:
+            message.config.replica_count = message.config.num_partitions = 1
+            return message.SerializeToString()
         module = from_proto(self.hlo)
         single = not module.entry.root.shape.is_tuple
         shardings = [sharding or "{replicated}" for sharding in result_shardings(module)]

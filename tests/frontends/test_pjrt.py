@@ -141,6 +141,13 @@ def test_interruption():
         child.kill()
 
 
+def test_a_compiled_function_shows_the_program_after_the_passes():
+    run("""
+        made = jax.jit(lambda x: (x * 0 + x).sum()).lower(jnp.ones(3, jnp.int32)).compile()
+        assert "reduce" in made.as_text() and "multiply" not in made.as_text(), made.as_text()
+    """)
+
+
 def test_serialization():
     """An executable becomes bytes and an executable again; one that calls functions of the process does not."""
     run("""
