@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import Directive
+
 from refxla.frontends.numpy.dispatch import FUNCTIONS
 from refxla.frontends.numpy.ufuncs import UFUNCS
 

@@ -66,7 +66,7 @@ def kernel(explanation: Explanation, n: int) -> Tree:
     tree.add(row("moves", moved(cost)))
     for text in explanation.runs(fusion):
         tree.add(row("runs", Text(text)))
-    refusals = [r for r in explanation.refusals if r.user == fusion.name]
+    refusals = dict.fromkeys(r for r in explanation.refusals if r.user == fusion.name)
     if refusals:
         tree.add(row("apart", Group(*(refusal(r) for r in refusals))))
     return tree

@@ -61,8 +61,8 @@ class Program:
         return xla_client.DeviceAssignment.create(grid).serialize()
 
     def optimized(self) -> bytes:
-        """A serialized HloModuleProtoWithConfig: for one device the program after the compiler's passes; for several the
-        one that was given, with its shardings, which JAX reads from it."""
+        """A serialized HloModuleProtoWithConfig: for one device the program after the passes; for several the one that
+        was given, with its shardings, which JAX reads from it."""
         message = CLASSES["HloModuleProtoWithConfig"]()
         one = len(self.devices) == 1
         message.hlo_module.ParseFromString(to_proto(self.executor.optimized_hlo) if one else self.hlo)

@@ -8,7 +8,7 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -26,7 +26,7 @@ from ..ir import plan as p
 from ..ir.library_calls import batch, call_us, library_call, routine_name
 from ..passes import host_call_threading
 from ..progress import stage
-from .fusion_group import FusionGroup
+from .fusion_group import FusionGroup, UnfusedEdge
 from .plan_builder import Block, PlanBuilder, Refusal, Steps
 from .tile_buffers import TileBuffers
 from .tiled_fusion import TiledFusion, TilingSearch
@@ -69,9 +69,7 @@ class ComputationScheduler:
         self.roots = root_leaves(computation)
         self.names = [self._name(n) for n in range(len(self.groups))]
         self.overwritten = self._overwritten()
-        for edge in unfused:
-            producer = self.graph.instructions[edge.producer][0]
-            builder.refusals.append(Refusal(producer, self.names[edge.user], edge.reason, edge.apart, edge.fused))
+        builder.refusals += self._refusals(unfused)
         self.aliases = self._aliases()
         self.last_use = self._last_uses()
         self.preheader: _Preheader | None = None  # of the body of a loop, or of a tiled fusion
@@ -81,6 +79,25 @@ class ComputationScheduler:
             self._tile()
         self.steps: Steps = []
         self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
+
+    def _refusals(self, unfused: list[UnfusedEdge]) -> Iterator[Refusal]:
+        """Why each value that one kernel writes for another is not computed there. What follows a hero is never asked:
+        it is in the kernel of the hero, and would take that along."""
+        told = set()
+        for edge in unfused:
+            told.add((edge.producer, edge.user))
+            producer = self.graph.instructions[edge.producer][0]
+            yield Refusal(producer, self.names[edge.user], edge.reason, edge.apart, edge.fused)
+        number = {i: n for n, instructions in enumerate(self.graph.instructions) for i in instructions}
+        behind = {n: g.heroes for g in self.groups if g.kind != "control" for n in g.outputs if n not in g.heroes}
+        for user, group in enumerate(self.groups):
+            for i in (i for n in group.members for i in self.graph.instructions[n]):
+                for producer in (number[o] for o in i.operands if o in number):
+                    if producer not in group.members and behind.get(producer) and (producer, user) not in told:
+                        told.add((producer, user))
+                        hero = self.graph.instructions[behind[producer][-1]][0]
+                        reason = f"it follows {hero.name}, which has an emitter of its own, and is in that kernel"
+                        yield Refusal(self.graph.instructions[producer][0], self.names[user], reason, 0, 0)
 
     def _tile(self) -> None:
         """Make one of groups that are computed tile by tile."""

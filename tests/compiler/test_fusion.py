@@ -340,3 +340,21 @@ def test_a_reduction_takes_in_nothing_that_needs_what_another_kernel_makes_of_it
         s = f32[] select(p, u, r)
         ROOT t = (f32[], f32[]) tuple(c, s)""")
     assert "update" in kinds(plan) and len(plan.fusions) >= 3
+
+
+def test_the_reason_is_told_of_what_follows_a_hero():
+    module = parse("""
+    HloModule m
+    add { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[128,64] parameter(0)
+      y = f32[64,256] parameter(1)
+      z = f32[] constant(0)
+      d = f32[128,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      o = f32[128,256] add(d, d)
+      r = f32[256] reduce(o, z), dimensions={0}, to_apply=add
+      ROOT t = (f32[128,256], f32[256]) tuple(o, r) }""")
+    _, planning = plan_module(module, DEFAULT_CPU)
+    told = [(r.producer.name, r.user, r.reason) for r in planning.refusals]
+    assert ("o", "reduction.r") in [edge[:2] for edge in told], told
