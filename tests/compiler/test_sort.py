@@ -231,7 +231,7 @@ def test_the_first_of_long_rows_are_selected(name, rows, length, k, largest):
                      ROOT r = ({name}[{rows},{k}], s32[{rows},{k}]) {body} }}"""
     x = ties(name, rows, length)
     wanted = interpreter.run(parse(text), [x])
-    for without in ((), ("fusion",)):
+    for without in ((), ("fusion",)) if name == "f32" else ((),):
         got = refxla.compile(text, without=without)(x)
         np.testing.assert_array_equal(got[1], wanted[1])
         assert got[0].tobytes() == wanted[0].tobytes()
