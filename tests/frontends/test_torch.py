@@ -197,6 +197,17 @@ def test_dropout_draws_eagers_numbers_and_the_rest_stays_whole():
 # -- operations
 
 
+def test_less_common_operations():
+    def f(x, y):
+        return (
+            torch.diagonal_scatter(x, y[0, :3], 1), torch.copysign(x, y), x.round(decimals=1), x.round(decimals=-1),
+            x.masked_scatter(y > 0, x * 2), x.scatter_reduce(0, (y > 0).long(), y, "mean", include_self=False),
+            torch.fft.irfft2(torch.fft.rfft2(x) * 2), torch.fft.ifft(x + 0j, norm="ortho").abs(), torch.cdist(x, y),
+        )  # fmt: skip
+
+    check(f, torch.randn(3, 4) * 9, torch.randn(3, 4))
+
+
 def test_views_and_in_place_operations():
     def f(x, y):
         x = x.clone()
@@ -408,6 +419,24 @@ def test_what_has_no_lowering_runs_in_eager_with_a_report():
     assert "every operation" in str(door.report())
 
 
+def test_a_graph_that_writes_in_place_runs_in_eager_as_a_whole():
+    """AOTAutograd leaves no such operation, but PyTorch's decompositions may; HLO's values are no views."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from refxla.compiler.options import Options
+    from refxla.frontends.torch.partition import compile_graph
+
+    def f(x):
+        y = x * 2
+        y.diagonal().add_(1)
+        return [y + x]
+
+    x = torch.randn(3, 3)
+    with pytest.warns(door.EagerWarning, match="add_.* its graph writes in place, and runs in PyTorch as a whole"):
+        run = compile_graph(make_fx(f, tracing_mode="fake")(x), "test", Options())
+    close(run(x), f(x))
+
+
 def test_gradients_through_what_runs_in_eager():
     def f(x):
         a, i = torch.cummax(x * 3, 0)
@@ -446,3 +475,21 @@ def test_sparse_tensors_are_refused():
     next(iter(graph.nodes)).meta["val"] = torch.eye(3).to_sparse()
     with pytest.raises(refxla.InputError, match="a sparse tensor .* has no form in HLO: make it dense"):
         LoweredGraph(torch.fx.GraphModule({}, graph), "sparse")
+
+
+def test_core_operations_are_covered_and_pytorchs_samples_agree():
+    """A few of them here; all are a matter of minutes (docs/torch.md)."""
+    from refxla_conformance.torch_ops import core_operations, coverage, outcomes
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    from refxla.compiler.options import Options
+
+    counts = coverage()
+    assert sum(counts.values()) == len(core_operations())
+    assert counts["eager"] <= 0.05 * sum(counts.values())
+    tried = {"cat", "scatter_reduce", "nn.functional.avg_pool2d", "var_mean", "remainder"}
+    options = Options.of(device="reference")
+    for info in op_db:
+        if info.name in tried:
+            found = list(outcomes(info, torch.float32, 3, options))
+            assert found and set(found) == {("passed", "")}, info.name

@@ -57,6 +57,22 @@ def truncated(b: Lowering, x: I) -> I:
 
 
 _unary(_whole(truncated), "trunc")
+
+
+@lowers("round.decimals")
+def round_decimals(b: Lowering, x: I, *, decimals: int = 0) -> I:
+    scale = 10.0 ** abs(decimals)
+
+    def compute(b: Lowering, x: I) -> I:
+        if not x.shape.element_type.is_float:
+            return x
+        before, after = ("divide", "multiply") if decimals < 0 else ("multiply", "divide")
+        factor = b.full(scale, x.shape)
+        return b.make(after, b.make("round-nearest-even", b.make(before, x, factor)), factor)
+
+    return _in_wide(b, compute, x)
+
+
 _unary(lambda b, x: b.atan2(x, b.full(1, x.shape)), "atan")
 _unary(lambda b, x: b.divide(b.full(1, x.shape), x), "reciprocal")
 _unary(lambda b, x: b.divide(b.log(x), 0.6931471805599453), "log2")
@@ -133,7 +149,7 @@ def isfinite(b: Lowering, x: I) -> I:
     return b.make("is-finite", x) if x.shape.element_type.is_float else b.full(True, b.result)
 
 
-@lowers("signbit")
+@lowers("signbit", "prims::signbit")
 def signbit(b: Lowering, x: I) -> I:
     own = x.shape.element_type
     if own.is_float and own.bits in (16, 32, 64):
@@ -142,6 +158,13 @@ def signbit(b: Lowering, x: I) -> I:
     elif own.kind != "signed":
         return b.full(False, b.result)
     return b.compare(x, 0, direction="LT")
+
+
+@lowers("copysign.Tensor", "copysign.Scalar")
+def copysign(b: Lowering, x: I, y: Operand) -> I:
+    x, y = b.operands(x, y)
+    size = b.abs(x)
+    return b.select(signbit(b, y), b.negate(size), size)
 
 
 def _signed() -> dict[int, Any]:
@@ -175,12 +198,12 @@ def _scaled(b: Lowering, y: Operand, alpha: Operand) -> Operand:
     return _multiply(b, y, b.full(alpha, y.shape))
 
 
-@lowers("add.Tensor", "add.Scalar")
+@lowers("add.Tensor", "add.Scalar", "prims::add")
 def add(b: Lowering, x: I, y: Operand, alpha: Operand = 1) -> I:
     return _in_wide(b, _add, x, _scaled(b, y, alpha))
 
 
-@lowers("sub.Tensor", "sub.Scalar")
+@lowers("sub.Tensor", "sub.Scalar", "prims::sub")
 def sub(b: Lowering, x: I, y: Operand, alpha: Operand = 1) -> I:
     return _in_wide(b, _hlo("subtract"), x, _scaled(b, y, alpha))
 
@@ -190,7 +213,7 @@ def rsub(b: Lowering, x: I, y: Operand, alpha: Operand = 1) -> I:
     return _in_wide(b, _hlo("subtract"), y, _scaled(b, x, alpha))
 
 
-@lowers("mul.Tensor", "mul.Scalar")
+@lowers("mul.Tensor", "mul.Scalar", "prims::mul")
 def mul(b: Lowering, x: I, y: Operand) -> I:
     return _in_wide(b, _multiply, x, y)
 

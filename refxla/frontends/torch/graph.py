@@ -18,9 +18,9 @@ from refxla_spec.errors import Error, InputError
 from refxla_spec.module import Computation, Instruction, Metadata, Module, order_computations, post_order
 from refxla_spec.types import Shape
 
-from ...compiler.driver import compile_module
+from ...compiler.driver import Reference, compile_module
 from ...compiler.options import Options
-from . import elementwise, indexing, pooling, products, reductions, views  # noqa: F401 - they fill the table
+from . import elementwise, indexing, pooling, products, reductions, transforms, views  # noqa: F401 - they fill the table
 from .lowering import LOWERINGS, I, Lowering, NotLowered
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
@@ -63,7 +63,7 @@ class _View:
 
 class LoweredGraph:
     """The HLO of a graph. `unsupported` has the nodes that have none, each with the reason; if there are any, there is
-    no program."""
+    no program. So is it with `mutating`, the nodes that write in place: values in HLO are no views of each other."""
 
     def __init__(self, graph_module: Any, name: str) -> None:
         self.name, self.graph_module = name, graph_module
@@ -78,6 +78,7 @@ class LoweredGraph:
         self.results: list[Any] = []
         self.module: Module | None = None
         self.messages: list[str] = []
+        self.mutating = [n for n in graph_module.graph.nodes if _mutates(n)]
         for node in graph_module.graph.nodes:
             self._b.metadata = _metadata(node)
             getattr(self, f"_{node.op}")(node)
@@ -96,7 +97,8 @@ class LoweredGraph:
             raise InputError(f"a sparse tensor ({fake.layout}) has no form in HLO: make it dense")
         if fake.device.type != "cpu":
             raise InputError(f"a tensor on {fake.device} was given: refxla takes tensors on the CPU; use tensor.cpu()")
-        order, shape = memory_order(fake), shape_of(fake)
+        shape = shape_of(fake)
+        order = memory_order(fake)
         identity = tuple(range(shape.rank))
         moved = order is not None and order != identity
         if moved and order is not None:
@@ -183,7 +185,7 @@ class LoweredGraph:
     # -- results
 
     def _output(self, node: Any) -> None:
-        if self.unsupported:
+        if self.unsupported or self.mutating:
             return
         b, returned, numbers = self._b, list[I](), dict[Any, _Result]()
         for value in node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]:
@@ -239,6 +241,12 @@ class LoweredGraph:
         return CompiledGraph(self, program, list(zip(self._sources, self._orders, strict=True)))
 
 
+def _mutates(node: Any) -> bool:
+    """Whether a node writes into an argument: AOTAutograd leaves none, but a decomposition of PyTorch's may."""
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and bool(getattr(schema, "is_mutable", False))
+
+
 class CompiledGraph:
     """Called with a graph's arguments, gives its results as a list.
 
@@ -256,6 +264,8 @@ class CompiledGraph:
         if self.program is not None:
             given = [to_array(arguments[s] if type(s) is int else s, order) for s, order in self._parameters]
             arrays = self.program(*given)
+            if isinstance(self.program, Reference):  # whose results may be views, of arguments too
+                arrays = tuple(np.array(a, order="C") for a in arrays)
             for held, message in zip(arrays[self._returned :], self._messages, strict=True):
                 if not held:
                     raise (DivisionByZero if "divided by 0" in message else IndexOutOfRange)(message)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from refxla_spec.module import Computation, Instruction
+from refxla_spec.module import Computation, Instruction, WindowDimension
 from refxla_spec.types import PRED, S64, Shape
 
 from .elementwise import where
@@ -117,11 +117,13 @@ def _combined(b: Lowering, x: I, opcode: str | None) -> Computation:
 @lowers("index_put", "_unsafe_index_put")
 def index_put(b: Lowering, x: I, indices: Sequence[I | None], values: I, accumulate: bool = False) -> I:
     masks = [i for i in indices if i is not None and i.shape.element_type is PRED]
-    if masks and len(indices) == 1 and values.shape.size == 1 and not accumulate:
-        mask = masks[0]
+    if masks and len(indices) == 1 and values.shape.size == 1:
+        mask, value = masks[0], b.cast(b.view(values, ()), x.shape.element_type)
         own = mask.shape.dimensions
         wide = b.expand(b.reshape(mask, own + (1,) * (x.shape.rank - len(own))), x.shape.dimensions)
-        return where(b, wide, b.view(values, ()), x)
+        if accumulate:
+            value = b.make("or" if x.shape.element_type is PRED else "add", x, b.expand(value, x.shape.dimensions))
+        return where(b, wide, value, x)
     p = _Places(b, x, indices, "index_put")
     updates = b.expand(b.cast(values, x.shape.element_type), p.result)
     return b.make(
@@ -180,11 +182,41 @@ def scatter_add(b: Lowering, x: I, dim: int, index: I, source: I) -> I:
 
 @lowers("scatter_reduce.two")
 def scatter_reduce(b: Lowering, x: I, dim: int, index: I, source: I, reduce: str, *, include_self: bool = True) -> I:
-    opcode = _REDUCTIONS.get(reduce)
-    if opcode is None:
-        raise NotLowered(f"with reduce={reduce!r}")
+    if reduce == "mean":
+        return _scatter_mean(b, x, dim, index, source, include_self)
+    opcode = _REDUCTIONS[reduce]
     if not include_self:
         own = x.shape.element_type
         identity = {"add": 0, "multiply": 1, "maximum": lowest(own), "minimum": highest(own)}[opcode]
         x = _scatter(b, x, dim, index, identity, None)
     return _scatter(b, x, dim, index, source, opcode)
+
+
+def _scatter_mean(b: Lowering, x: I, dim: int, index: I, source: I, include_self: bool) -> I:
+    """The sum at each place divided by how many elements are in it."""
+    own = x.shape.element_type
+    if not own.is_float:
+        raise NotLowered("a mean of integers")
+    if not include_self:
+        x = _scatter(b, x, dim, index, 0, None)
+    counts = b.full(1 if include_self else 0, x.shape)
+    counts = _scatter(b, counts, dim, index, 1, "add")
+    return b.divide(_scatter(b, x, dim, index, source, "add"), b.maximum(counts, 1))
+
+
+@lowers("masked_scatter")
+def masked_scatter(b: Lowering, x: I, mask: I, source: I) -> I:
+    """The elements of the source, in order, in the places where the mask is true."""
+    dims, n = b.result.dimensions, b.result.size
+    x, mask = b.expand(x, dims), b.expand(mask, dims)
+    if not n or not source.shape.size:
+        return x
+    flags = b.reshape(b.cast(mask, S64), (n,))
+    window = (WindowDimension(n, padding_low=n - 1),)
+    counts = b.make("reduce-window", flags, b.scalar(0, S64), window=window, to_apply=reducer("add", S64))
+    b.check(b.compare(counts, source.shape.size, direction="LE"), "masked_scatter: the source has too few elements")
+    found = b.make(
+        "gather", b.reshape(source, (source.shape.size,)), b.maximum(b.subtract(counts, 1), 0), offset_dims=(),
+        collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=1, slice_sizes=(1,),
+    )  # fmt: skip
+    return b.select(mask, b.reshape(found, dims), x)

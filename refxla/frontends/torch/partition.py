@@ -32,6 +32,10 @@ _OF_SHAPE = {  # by how many arguments that give the shape alone
 def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..., list[Any]]:
     """What runs a graph of static shapes: called with its arguments, gives a list of its results."""
     lowered = LoweredGraph(graph_module, name)
+    if lowered.mutating:  # what it writes to may be seen through any view: the graph is PyTorch's as a whole
+        why = "its graph writes in place, and runs in PyTorch as a whole"
+        entries = [report.enter(str(n.target), why, source_of(n)) for n in lowered.mutating]
+        return _PartitionedGraph(graph_module, name, options, entries)
     if not lowered.unsupported:
         return lowered.compile(options)
     _draw_first(graph_module)

@@ -38,8 +38,10 @@ def element_type(dtype: Any) -> ElementType:
 
 
 def shape_of(tensor: Any) -> Shape:
-    """The shape of a tensor, or of the fake one of a trace."""
-    return Shape(element_type(tensor.dtype), tuple(int(n) for n in tensor.shape))
+    """The shape of a tensor, or of the fake one of a trace; raises InputError for sizes that depend on data."""
+    if any(type(n) is not int for n in tensor.shape):
+        raise InputError(f"the sizes {tuple(tensor.shape)} are known at run time only, and HLO has static shapes")
+    return Shape(element_type(tensor.dtype), tuple(tensor.shape))
 
 
 def memory_order(tensor: Any) -> tuple[int, ...] | None:

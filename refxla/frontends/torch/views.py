@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import S64, Shape
 
 from .lowering import I, Lowering, NotLowered, Operand, axis, lowers
@@ -292,3 +293,25 @@ def broadcast_in_dim(b: Lowering, x: I, shape: Sequence[int], dimensions: Sequen
 def elements(dimensions: Sequence[int]) -> int:
     """How many elements an array has."""
     return prod(dimensions)
+
+
+def _written(b: Lowering, x: I, source: I, places: np.ndarray[Any, Any]) -> I:
+    """x with the elements of the source at places of the flat array, each of which is there once."""
+    if len(np.unique(places)) < places.size:
+        raise NotLowered("with elements that overlap")
+    flat, source = b.reshape(x, (x.shape.size,)), b.cast(source, x.shape.element_type)
+    kind = Shape(x.shape.element_type)
+    p = [Instruction(n, "parameter", kind, [], {"number": k}) for k, n in enumerate("ab")]
+    b.count += 1
+    made = b.make(
+        "scatter", flat, b.constant(places.reshape(-1)), b.reshape(source, (source.shape.size,)),
+        update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1,
+        unique_indices=True, to_apply=Computation(f"{b.name}.new.{b.count}", p, p[1]),
+    )  # fmt: skip
+    return b.reshape(made, x.shape.dimensions)
+
+
+@lowers("diagonal_scatter")
+def diagonal_scatter(b: Lowering, x: I, source: I, offset: int = 0, dim1: int = 0, dim2: int = 1) -> I:
+    flat = np.arange(x.shape.size, dtype=np.int64).reshape(x.shape.dimensions)
+    return _written(b, x, source, flat.diagonal(offset, dim1, dim2))

@@ -1,0 +1,130 @@
+"""PyTorch's own samples of its operations (OpInfo), lowered, run and compared with what eager PyTorch gives.
+
+    python -m refxla_conformance.torch_ops [--core] [--samples N] [--device NAME] [--dtype float32] [NAME ...]
+
+For each operation: how many samples ran compiled whole and agree, how many had a part that ran in PyTorch, how many
+could not be traced, and each that disagrees or failed. `--core` takes the operations that PyTorch tags as core ATen;
+`--device reference` runs the lowered programs by the specification's interpreter, which compiles nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+
+import torch
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from refxla.compiler.options import Options
+from refxla.frontends.torch import EagerWarning, clear, report
+from refxla.frontends.torch.decompositions import decompositions, is_random
+from refxla.frontends.torch.lowering import LOWERINGS, overload_of
+from refxla.frontends.torch.partition import compile_graph
+
+_UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+def core_operations() -> list:
+    """The overloads that PyTorch tags as core ATen."""
+    names = (n.removeprefix("aten::") for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::"))
+    overloads = (overload_of(n) for n in names)
+    return [o for o in overloads if o is not None and torch.Tag.core in o.tags]
+
+
+def coverage() -> Counter:
+    """How each core operation is compiled: by a lowering, by a decomposition, drawn by PyTorch, or not."""
+    decomposed = decompositions()
+
+    def how(overload) -> str:
+        if overload in LOWERINGS:
+            return "lowered"
+        if is_random(overload):
+            return "random: PyTorch's"
+        return "decomposed" if overload in decomposed else "eager"
+
+    return Counter(how(o) for o in core_operations())
+
+
+def outcomes(info, dtype, samples: int, options: Options) -> Iterator[tuple[str, str]]:
+    """(outcome, what went wrong) of each sample of an operation."""
+    for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
+        if number == samples:
+            return
+        leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
+        places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+        def of_tensors(*tensors, leaves=leaves, places=places, structure=structure):
+            given = list(leaves)
+            for n, tensor in zip(places, tensors, strict=True):
+                given[n] = tensor
+            x, args, kwargs = tree_unflatten(given, structure)
+            return [t for t in tree_leaves(info.op(x, *args, **kwargs)) if isinstance(t, torch.Tensor)]
+
+        tensors = [leaves[n].clone() for n in places]
+        try:
+            graph = make_fx(functionalize(of_tensors), decomposition_table=decompositions(), tracing_mode="fake")(
+                *(t.clone() for t in tensors)
+            )
+            graph.graph.eliminate_dead_code()
+        except Exception as problem:  # whatever PyTorch raises: a shape that depends on data, mostly
+            yield "not traced", f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"
+            continue
+        clear()
+        torch.manual_seed(42)
+        try:
+            expected = of_tensors(*(t.clone() for t in tensors))
+        except RuntimeError:  # of memory beyond the tensor's own elements
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", EagerWarning)
+                run = compile_graph(graph, "sample", options)
+            eager = sorted({f"{e.operation}: {e.reason}" for e in report()})
+            torch.manual_seed(42)  # which OpInfo takes for operations that draw random numbers
+            actual = run(*tensors)
+            torch.testing.assert_close(actual, expected, equal_nan=True, rtol=1e-4, atol=1e-5)
+        except Exception as problem:  # every one is counted and shown
+            text = " ".join(str(problem).split())
+            yield "failed", f"sample {number}: {type(problem).__name__}: {text[:300]}"
+            continue
+        yield ("in part eager", "; ".join(eager)) if eager else ("passed", "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="operations by OpInfo's names; all if there are none")
+    parser.add_argument("--core", action="store_true")
+    parser.add_argument("--samples", type=int, default=1000, help="how many samples of each operation at most")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--dtype", default="float32")
+    given = parser.parse_args()
+    dtype, options = getattr(torch, given.dtype), Options.of(device=given.device)
+    print("core operations:", ", ".join(f"{n} {how}" for how, n in coverage().most_common()))
+    core = {str(o).split(".")[1] for o in core_operations()}
+    total: Counter = Counter()
+    for info in op_db:
+        if given.names and info.name not in given.names:
+            continue
+        if given.core and not ({info.name.rpartition(".")[2], info.aten_name} & core):
+            continue
+        if not info.supports_dtype(dtype, "cpu") or info.name in _UNDEFINED or info.name.startswith("sparse."):
+            continue
+        found = list(outcomes(info, dtype, given.samples, options))
+        counts = Counter(outcome for outcome, _ in found)
+        total += counts
+        if set(counts) - {"passed"}:
+            name = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+            print(f"{name}: " + ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common()))
+            for text in sorted({text for outcome, text in found if outcome != "passed"})[:3]:
+                print(f"    {text}", flush=True)
+    print(", ".join(f"{n} {outcome}" for outcome, n in total.most_common()))
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
