@@ -115,7 +115,8 @@ class LoweredGraph:
         for part in node.target.split("."):
             value = getattr(value, part)
         if not is_tensor(value):
-            raise InputError(f"the graph holds a {type(value).__name__} ({node.target}), which has no form in HLO")
+            self.unsupported[node] = ""  # a graph that an operation calls, as torch.cond does: that is what is reported
+            return
         if value.numel() <= _SMALL and value.device.type == "cpu":
             self._values[node] = self._b.constant(np.array(to_array(value, None)))
         else:

@@ -44,7 +44,7 @@ def compile_graph(graph_module: Any, name: str, options: Options) -> Callable[..
         eager[node] = reason
     entries = []
     for node, reason in eager.items():
-        if node.target is not operator.getitem:
+        if node.op == "call_function" and node.target is not operator.getitem:
             drawn = is_random(node.target)
             why = _DRAWN if drawn else reason
             entries.append(report.enter(str(node.target), why, source_of(node), expected=drawn))
