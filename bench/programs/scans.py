@@ -12,7 +12,7 @@ from .registry import program
 
 
 @program("scans", vector, n=(1_000_000, 50))
-def cumulative_sum(x):
+def cumulative_sum_of_floats(x):
     return jnp.cumsum(x)
 
 

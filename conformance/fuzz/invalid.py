@@ -208,7 +208,9 @@ def outcome(source: str | bytes | Module) -> str:
         _, planned = plan_module(module, DEFAULT_CPU)
     except UnsupportedError:
         return "unsupported"
-    if not (program(planned.plan.kernels, DEFAULT_CPU).source and str(planned.plan) and str(Explanation(planned))):
+    kernels = planned.plan.kernels
+    written = program(kernels, DEFAULT_CPU).source or not kernels
+    if not (written and str(planned.plan) and str(Explanation(planned))):
         raise AssertionError("a plan, a source or an explanation is empty")
     return "planned"
 

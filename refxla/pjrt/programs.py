@@ -65,6 +65,8 @@ class Program:
         was given, with its shardings, which JAX reads from it."""
         message = CLASSES["HloModuleProtoWithConfig"]()
         one = len(self.devices) == 1
+        if one and HOST_CALL.encode() in self.hlo:
+            raise UnsupportedError("a program that calls functions of this process is not shown")
         message.hlo_module.ParseFromString(to_proto(self.executor.optimized_hlo) if one else self.hlo)
         message.config.entry_computation_layout.CopyFrom(message.hlo_module.host_program_shape)
         if one:

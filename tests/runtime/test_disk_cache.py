@@ -197,7 +197,8 @@ def test_a_second_process_compiles_nothing(known):
     assert len(entries) == 2  # the properties of the device, the program
     second = run_program(tmp_path)
     assert second.returncode == 0, second.stderr
-    assert (first.stdout.split()[:2], second.stdout.split()[:2]) == (["0", "1"], ["1", "0"])
+    assert first.stdout.split()[1] == "1"  # PoCL may have been given that of another process to open, or made it here
+    assert second.stdout.split()[:2] == ["1", "0"]
     assert set(tmp_path.glob("*/*")) == set(entries)
     for text in (first.stdout, second.stdout):
         assert not os.path.exists(text.split()[2])  # the directory of the process went with it
