@@ -14,7 +14,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 
-import torch
+try:
+    import expecttest  # noqa: F401  (what PyTorch's samples are written with)
+    import torch
+except ImportError as missing:
+    raise SystemExit(f"{missing.name} is missing: pip install 'refxla[torch]' expecttest") from None
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db

@@ -489,6 +489,7 @@ def test_sparse_tensors_are_refused():
 
 def test_core_operations_are_covered_and_pytorchs_samples_agree():
     """A few of them here; all are a matter of minutes (docs/torch.md)."""
+    pytest.importorskip("expecttest")
     from refxla_conformance.torch_ops import core_operations, coverage, outcomes
     from torch.testing._internal.common_methods_invocations import op_db
 
