@@ -93,7 +93,7 @@ class PlanBuilder:
 
     def constant(self, name: str, value: np.ndarray) -> Block:
         array = np.ascontiguousarray(value).reshape(np.shape(value))
-        key = (str(array.dtype), array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8)).digest())
+        key = (str(array.dtype), array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest())
         if key not in self.constants:
             made = self.block(name, Shape.of(array), p.CONSTANT)
             made.offset = self.constant_bytes
