@@ -93,7 +93,7 @@ class ComputationScheduler:
         for user, group in enumerate(self.groups):
             for i in (i for n in group.members for i in self.graph.instructions[n]):
                 for producer in (number[o] for o in i.operands if o in number):
-                    if producer not in group.members and behind.get(producer) and (producer, user) not in told:
+                    if behind.get(producer) and producer not in group.members and (producer, user) not in told:
                         told.add((producer, user))
                         hero = self.graph.instructions[behind[producer][-1]][0]
                         reason = f"it follows {hero.name}, which has an emitter of its own, and is in that kernel"
