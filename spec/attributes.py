@@ -1,7 +1,7 @@
 """The kinds of attributes: which Python value each holds, so that text, proto and operations agree.
 
 An operation declares its attributes as {name: Attribute(kind, default, meaning)}. The grammar of each kind in text
-stands in `text.py`, its fields in a proto in `refxla/frontends/proto.py`; both are keyed by these kinds and by name.
+stands in `text.py`, its fields in a proto in `refxla/ir/proto.py`; both are keyed by these kinds and by name.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from refxla.codegen.opencl_program import program
 from refxla.compiler.driver import plan_module
 from refxla.compiler.explanation import Explanation
 from refxla.device.description import DEFAULT_CPU
-from refxla.frontends.proto import from_proto, to_proto
+from refxla.ir.proto import from_proto, to_proto
 
 from .batch import Tally
 from .differ import Divergence

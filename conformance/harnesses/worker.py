@@ -13,7 +13,7 @@ from refxla_spec.errors import Error, UnsupportedError
 from refxla_spec.numerics import type_of
 
 from refxla.frontends.jax import neutral_lowering
-from refxla.frontends.proto import from_proto
+from refxla.ir.proto import from_proto
 
 from ..cases import Case
 from ..check import Outcome, check, expectation

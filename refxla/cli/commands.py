@@ -17,8 +17,8 @@ from ..codegen.opencl_program import program
 from ..compiler.driver import plan_module, plan_tuned, target_of
 from ..compiler.explanation import bytes_text
 from ..compiler.options import REFERENCE, Options
-from ..frontends import proto
 from ..frontends.stablehlo import to_stablehlo
+from ..ir import proto
 from ..ir.library_calls import is_asked_for
 from ..passes.pipeline import optimize
 from ..passes.winograd_convolution import rewritten

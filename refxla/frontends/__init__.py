@@ -72,7 +72,7 @@ def _is_text(source: str) -> bool:
 
 
 def _decode(data: bytes, elided: str | None) -> Module:
-    from .proto import from_proto
+    from ..ir.proto import from_proto
 
     data = bytes(data)
     if data.startswith(BYTECODE):

@@ -21,7 +21,7 @@ from .._core.calls import Shortcut
 from ..compiler.driver import Compiled, compile_module, uses_library
 from ..compiler.options import Options
 from ..ir.fingerprint import Source
-from .proto import from_proto
+from ..ir.proto import from_proto
 from .randomness import refused
 from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction

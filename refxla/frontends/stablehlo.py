@@ -19,7 +19,7 @@ from refxla_spec.errors import InputError, InvalidProgramError, ParseError, Unsu
 from refxla_spec.lexer import Position, excerpt
 from refxla_spec.module import Module
 
-from .proto import from_proto, to_proto
+from ..ir.proto import from_proto, to_proto
 from .stablehlo_child import receive, send
 
 BYTECODE = b"ML\xefR"

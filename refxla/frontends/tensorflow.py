@@ -20,7 +20,7 @@ from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import Instruction, Module
 
 from ..compiler.options import Options
-from .proto import from_proto
+from ..ir.proto import from_proto
 from .randomness import refused
 from .traced import Lowered, TracedFunction
 

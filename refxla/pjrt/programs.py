@@ -14,11 +14,11 @@ from refxla_spec.errors import UnsupportedError
 from .._core import pjrt_objects
 from ..compiler import compilation_cache
 from ..compiler.driver import Compiled, compile_module
-from ..frontends.hlo_schema import CLASSES, HloModuleProto
-from ..frontends.proto import from_proto, to_proto
-from ..frontends.proto_values import sharding_to
 from ..frontends.stablehlo_child import to_hlo
 from ..ir.fingerprint import Source
+from ..ir.hlo_schema import CLASSES, HloModuleProto
+from ..ir.proto import from_proto, to_proto
+from ..ir.proto_values import sharding_to
 from ..passes.host_call_threading import HOST_CALL
 from ..passes.virtual_devices import on_one_device, result_shardings
 from ..runtime import disk_cache

@@ -20,6 +20,8 @@ ELSEWHERE = (
     "spec/bounds.py",
     "spec/sampling.py",
     "refxla/frontends/",
+    "refxla/ir/proto",
+    "refxla/ir/hlo_schema.py",
     "refxla/cli/",
 )
 CODE = {"refxla/codegen/scalar.py", "refxla/codegen/prelude/coefficients.py"}

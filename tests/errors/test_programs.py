@@ -13,8 +13,8 @@ from refxla_spec.operation import operations
 import refxla as rx
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
-from refxla.frontends.proto import from_proto, to_proto
 from refxla.ir import op_table
+from refxla.ir.proto import from_proto, to_proto
 from refxla.passes import call_inliner
 
 

@@ -9,8 +9,8 @@ from refxla_spec.errors import Error, InvalidProgramError, ParseError, Unsupport
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
-from refxla.frontends.hlo_schema import CLASSES, MESSAGES, HloModuleProto, HloProto
-from refxla.frontends.proto import from_proto, is_proto, to_proto
+from refxla.ir.hlo_schema import CLASSES, MESSAGES, HloModuleProto, HloProto
+from refxla.ir.proto import from_proto, is_proto, to_proto
 
 TEXT = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, must-alias) }, \
 entry_computation_layout={(f32[4,4]{1,0}, s32[2,1]{1,0}, f32[1,4,4,1]{3,2,1,0}, s32[])->(f32[4,4]{1,0}, f32[])}, \

@@ -6,7 +6,7 @@ from refxla_spec.equality import difference
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
-from refxla.frontends.proto import from_proto, to_proto
+from refxla.ir.proto import from_proto, to_proto
 
 oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
@@ -104,7 +104,7 @@ def test_against_xla(name):
 
 
 def test_an_old_spelling_of_the_groups():
-    from refxla.frontends.hlo_schema import HloModuleProto
+    from refxla.ir.hlo_schema import HloModuleProto
 
     text = f"{BEFORE}{LINES['list']}\n}}"
     message = HloModuleProto.FromString(to_proto(parse(text)))

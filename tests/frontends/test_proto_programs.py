@@ -5,7 +5,7 @@ from refxla_spec.equality import difference
 from refxla_spec.module import Module
 from refxla_spec.text import parse
 
-from refxla.frontends.proto import from_proto, to_proto
+from refxla.ir.proto import from_proto, to_proto
 
 oracle = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 programs = pytest.importorskip("programs")

@@ -20,7 +20,7 @@ from refxla_spec.errors import UnsupportedError  # noqa: E402
 from refxla_spec.text import parse  # noqa: E402
 from structured import APPROX_TOP_K  # noqa: E402
 
-from refxla.frontends.proto import from_proto  # noqa: E402
+from refxla.ir.proto import from_proto  # noqa: E402
 
 TYPES = ["float32", "float64", "complex64", "complex128"]
 

@@ -10,8 +10,8 @@ from refxla_spec.releases import KNOWN
 from refxla_spec.text import parse
 
 import refxla
-from refxla.frontends.hlo_schema import HloModuleProto
-from refxla.frontends.proto import from_proto, to_proto
+from refxla.ir.hlo_schema import HloModuleProto
+from refxla.ir.proto import from_proto, to_proto
 
 TEXT = """HloModule m
 ENTRY e {

@@ -7,7 +7,7 @@ from refxla_spec.operation import operations
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
-from refxla.frontends.proto import from_proto, to_proto
+from refxla.ir.proto import from_proto, to_proto
 
 xla = pytest.importorskip("refxla_conformance.targets.xla_cpu")
 
