@@ -1,8 +1,9 @@
 """`python -m bench.page`: writes docs/benchmarks.md and its chart from the figures below docs/benchmarks/.
 
 A folder there is a machine; its files are what the measuring commands wrote with --json, each with a name that begins
-with its kind: speed-1.json, speed-2.json, ... (runs of the suite), peers.json (the suite beside more frameworks),
-compile.json, memory.json, gemm.json, bandwidth.json. `reported.json` has figures of which the raw data was not kept.
+with its kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds),
+peers.json (the suite beside more frameworks), compile.json, memory.json, gemm.json, bandwidth.json. `reported.json` has
+figures of which the raw data was not kept.
 Nothing on the page is written by hand but the text of `page.txt`, which has no figures; a test holds the page to this.
 
     python -m bench.page                write the page and the chart
@@ -19,7 +20,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .report import OURS, duration, lowest_of_runs, markdown, megabytes, picture, ratios, summary, totals
+from .report import (
+    OURS,
+    compile_ratios,
+    duration,
+    lowest_of_runs,
+    markdown,
+    megabytes,
+    picture,
+    ratios,
+    summary,
+    totals,
+)
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "benchmarks"
@@ -70,7 +82,8 @@ def source(figures: Figures) -> str:
     about = figures["machine"]
     commit = f"commit {about['commit']}" if about.get("commit") else "a commit that was not recorded"
     date = f", {about['date']}" if about.get("date") else ""
-    return f"`{figures['command']}`; {commit}{date}; load {about['load'][0]} at the start."
+    beside = f"JAX {about['packages'][JAX]}; " if JAX in about.get("packages", {}) else ""
+    return f"`{figures['command']}`; {commit}{date}; {beside}load {about['load'][0]} at the start."
 
 
 def speed(runs: Sequence[Figures]) -> Iterator[str]:
@@ -96,6 +109,32 @@ def speed(runs: Sequence[Figures]) -> Iterator[str]:
         body.append((name, *times, *each))
     numbered = (f"run {n}" for n in range(1, len(runs) + 1))
     yield from table(("", f"{OURS}, last run", f"{JAX}, last run", *numbered), body)
+
+
+def programs(files: Sequence[Figures]) -> Iterator[str]:
+    """The list of JAX programs beside JAX, the lowest ratio first, and what was not measured."""
+    for figures in files:
+        run = {name: row[JAX] for name, row in ratios(figures).items() if JAX in row}
+        compiled = compile_ratios(figures)
+        yield from ("### JAX programs of many kinds", "", source(figures), "")
+        rows = []
+        for what, values in (("a call", run), ("the first call, with compilation", compiled)):
+            total = summary(list(values.values()))
+            rows.append((what, *(f"{total[s]:.2f}" for s in SUMMARY), f"{total['below 1']} of {total['entries']}"))
+        yield from table(("time of JAX over that of refxla", *SUMMARY, "below 1"), rows)
+        body = []
+        for name in sorted(run, key=lambda program: run[program]):
+            row = figures["entries"][name]
+            line = [f"{name} ({row['group']})"]
+            for which, ratio in (("median", run[name]), ("first", compiled[name])):
+                line += [*(duration(row["cells"][peer][which]) for peer in (OURS, JAX)), f"{ratio:.2f}"]
+            body.append(line)
+        head = (OURS, JAX, "ratio")
+        yield from table(("", *head, *(f"first call, {name}" for name in head)), body)
+        for name, row in figures["entries"].items():
+            for peer, cell in row["cells"].items():
+                if "absent" in cell:
+                    yield from (f"- {name}, not measured, {peer}: {cell['absent']}", "")
 
 
 def peers(files: Sequence[Figures]) -> Iterator[str]:
@@ -163,6 +202,7 @@ def bandwidth(files: Sequence[Figures]) -> Iterator[str]:
 
 SECTIONS = {
     "speed": speed,
+    "programs": programs,
     "peers": peers,
     "compile": first_results,
     "memory": memory,
@@ -182,8 +222,24 @@ def reported() -> Iterator[str]:
 def headline(machine: Machine) -> str:
     """The sentence that README.md has too: of the run with the lowest geometric mean."""
     total = min((totals(figures)[JAX] for figures in machine.kinds["speed"]), key=lambda t: t["geometric mean"])
-    others = ", ".join(f"{total[name]:.2f} {where}" for name, where in OTHERS.items())
-    return f"{total['geometric mean']:.2f} times as fast as JAX on the geometric mean ({others})"
+    return f"{total['geometric mean']:.2f} times as fast as JAX on the geometric mean ({others(total)})"
+
+
+def others(total: dict[str, float]) -> str:
+    """What is said of a summary beside its geometric mean."""
+    return ", ".join(f"{total[name]:.2f} {where}" for name, where in OTHERS.items())
+
+
+def headline_of_programs(machine: Machine) -> str:
+    """The sentence that README.md has too: of the last run of the list of JAX programs, and of their first calls."""
+    figures = machine.kinds["programs"][-1]
+    run = summary([row[JAX] for row in ratios(figures).values() if JAX in row])
+    compiled = summary(list(compile_ratios(figures).values()))
+    return (
+        f"{run['geometric mean']:.2f} times as fast on the geometric mean of {run['entries']} ({others(run)}, "
+        f"{run['below 1']} below 1); the first call, with compilation, takes "
+        f"{1 / compiled['geometric mean']:.1f} times as long"
+    )
 
 
 def page() -> str:
@@ -196,7 +252,12 @@ def page() -> str:
             if kind in machine.kinds:
                 parts += section(machine.kinds[kind])
     text = string.Template((FIGURES / "page.txt").read_text())
-    filled = text.substitute(headline=headline(found[0]), machines="\n".join(parts), reported="\n".join(reported()))
+    filled = text.substitute(
+        headline=headline(found[0]),
+        headline_of_programs=headline_of_programs(found[0]),
+        machines="\n".join(parts),
+        reported="\n".join(reported()),
+    )
     return "\n".join(line.rstrip() for line in filled.splitlines()).rstrip() + "\n"
 
 

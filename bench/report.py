@@ -70,6 +70,16 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     }
 
 
+def compile_ratios(figures: dict[str, Any]) -> dict[str, float]:
+    """program -> JAX's seconds to the first result over refxla's, where both have one."""
+    found = {}
+    for name, row in figures["entries"].items():
+        first = [row["cells"].get(peer, {}).get("first") for peer in (BESIDE, OURS)]
+        if None not in first:
+            found[name] = first[0] / first[1]
+    return found
+
+
 def lowest_of_runs(runs: Sequence[dict[str, Any]], statistic: str = "median") -> dict[str, dict[str, float]]:
     """entry -> {framework: the least of its ratios in all runs that have one}."""
     found: dict[str, dict[str, float]] = {}

@@ -24,18 +24,8 @@ from typing import Any
 from ..machine import command, describe
 from ..models import ENTRIES, chosen
 from ..peers import Processes, speeds
-from ..report import BESIDE, OURS, console_of_tables, duration, ratios, summary, write
+from ..report import BESIDE, OURS, compile_ratios, console_of_tables, duration, ratios, summary, write
 from . import PROGRAMS
-
-
-def compile_ratios(figures: dict[str, Any]) -> dict[str, float]:
-    """program -> JAX's seconds to the first result over refxla's, where both have one."""
-    found = {}
-    for name, row in figures["entries"].items():
-        first = [row["cells"].get(peer, {}).get("first") for peer in (BESIDE, OURS)]
-        if None not in first:
-            found[name] = first[0] / first[1]
-    return found
 
 
 def show(figures: dict[str, Any], console: Any) -> None:
