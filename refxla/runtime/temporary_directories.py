@@ -1,5 +1,7 @@
 """Directories for what a process needs while it lives, such as what PoCL compiles.
 
+They lie in memory where the system has a file system there: PoCL waits for a disk some five times for each program.
+
 A process that is killed cannot remove its own. Each holds a lock on a file in its directory, so the next process knows
 whose owner is gone, in whatever container it ran, and removes those.
 """
@@ -21,6 +23,9 @@ from . import private_directories
 
 _PREFIX = "refxla-"
 _LOCK = "lock"
+_IN_MEMORY = "/dev/shm"
+_ROOM = 1 << 30  # bytes that are free in memory, or it is left to those who asked for it
+_CHOICES = ("TMPDIR", "TEMP", "TMP")  # by which a user says where temporary files are to be
 _held: list[int] = []  # the locks of this process, which end with it
 
 
@@ -46,12 +51,13 @@ def scratch() -> Path:
 
 
 def temporary() -> Path:
-    """The directory for temporary ones: Python's, or where other users could replace what lies there, one of this user.
+    """The directory for temporary ones: one in memory, or else Python's, which a user may choose; or where other users
+    could replace what lies there, one of this user.
 
     Raises DeviceError if none can be used.
     """
     reasons = []
-    for find in (tempfile.gettempdir, _runtime_directory, lambda: platformdirs.user_cache_dir("refxla")):
+    for find in (_in_memory, tempfile.gettempdir, _runtime_directory, lambda: platformdirs.user_cache_dir("refxla")):
         try:
             place = find()
             if place is not None:
@@ -60,6 +66,18 @@ def temporary() -> Path:
         except OSError as error:
             reasons.append(str(error))
     raise DeviceError(_refusal(reasons[0]))
+
+
+def _in_memory() -> str | None:
+    """The directory for files in memory, if libraries can be loaded from there and there is room, and unless the user
+    chose another one."""
+    if any(os.environ.get(name) for name in _CHOICES):
+        return None
+    with suppress(OSError, AttributeError):  # another system than Linux
+        about = os.statvfs(_IN_MEMORY)
+        if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize >= _ROOM:
+            return _IN_MEMORY
+    return None
 
 
 def _runtime_directory() -> str | None:

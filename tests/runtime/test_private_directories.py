@@ -138,6 +138,7 @@ def test_a_temporary_directory_in_which_others_could_replace_files(monkeypatch, 
     shared.mkdir()
     own.mkdir()
     shared.chmod(0o777)
+    monkeypatch.setattr(temporary_directories, "_IN_MEMORY", str(tmp_path / "none"))
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
     assert temporary_directories.scratch().parent == own

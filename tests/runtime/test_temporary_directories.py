@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.runtime.temporary_directories import scratch
+from refxla.runtime import temporary_directories
+from refxla.runtime.temporary_directories import scratch, temporary
 
 CHILD = """
 import sys, time
@@ -50,6 +53,37 @@ def test_no_temporary_directory(monkeypatch):
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with pytest.raises(DeviceError, match="No usable temporary directory found.*set TMPDIR"):
         scratch()
+
+
+@pytest.fixture
+def nobody_chose(monkeypatch):
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def _memory(monkeypatch, place: Path, free: int, flags: int) -> None:
+    """Files in memory lie in `place`."""
+    monkeypatch.setattr(temporary_directories, "_IN_MEMORY", str(place))
+    about = SimpleNamespace(f_flag=flags, f_bavail=free, f_frsize=1)
+    monkeypatch.setattr(os, "statvfs", lambda path: about)
+
+
+@pytest.mark.usefixtures("nobody_chose")
+def test_in_memory_where_there_is_room_and_code_can_be_loaded(monkeypatch, tmp_path):
+    disk = Path(tempfile.gettempdir())
+    for free, flags, expected in ((1 << 30, 0, tmp_path), (1 << 29, 0, disk), (1 << 30, os.ST_NOEXEC, disk)):
+        _memory(monkeypatch, tmp_path, free, flags)
+        assert temporary() == expected
+
+
+@pytest.mark.usefixtures("nobody_chose")
+def test_what_the_user_chose_comes_first(monkeypatch, tmp_path):
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    monkeypatch.setenv("TMPDIR", str(chosen))
+    _memory(monkeypatch, tmp_path, 1 << 30, 0)
+    assert temporary() == chosen
 
 
 def test_a_process_removes_its_own(begin):

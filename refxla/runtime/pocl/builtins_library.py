@@ -18,7 +18,9 @@ from ...device.description import GET_GLOBAL_ID
 
 _FILES = Path("..", "..", "pocl_binary_distribution", ".libs")  # seen from the folder that libpocl lies in
 _DATA = Path("share", "pocl")
-_HEADER = "opencl-c.h"  # a megabyte of declarations, which programs compiled with BARE (description.py) leave out
+# A megabyte of declarations, which programs compiled with BARE (description.py) leave out, and new names for a thousand
+# functions, which they do not call: clang reads them twice for each program.
+_HEADERS = ("opencl-c.h", "_builtin_renames.h")
 
 SOURCE = f"""{GET_GLOBAL_ID}
 __kernel void refxla_builtins(int which, int offset, __global ulong* a) {{
@@ -57,7 +59,7 @@ def folder(place: Path, pocl: Path, library: str) -> Path | None:
         for beside in files.glob("*.so*"):
             (data.parents[1] / beside.name).symlink_to(beside)
         for header in (files / _DATA / "include").iterdir():
-            if header.name == _HEADER:
+            if header.name in _HEADERS:
                 (include / header.name).touch()
             else:
                 (include / header.name).symlink_to(header)
