@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from refxla_spec import interpreter
-from refxla_spec.module import Instruction, Module
+from refxla_spec.module import Alias, Instruction, Module
+from refxla_spec.types import Shape
 
 from refxla.ir import plan as p
 from refxla.passes.pipeline import FUSION, optimize
@@ -57,6 +58,30 @@ def plan(module: Module, without: tuple[str, ...] = ()) -> PlanningResult:
     return make_plan(optimize(module, without), emit, fuse=FUSION not in without)
 
 
+def with_donations(module: Module) -> Module:
+    """A copy of a module to which all arguments are given away, each for the first result of its shape."""
+    made = module.clone()
+    free = dict(enumerate(places(module.entry.root.shape)))
+    aliases, donors = [], []
+    for n, q in enumerate(module.entry.parameters):
+        for index, shape in places(q.shape):
+            found = next((k for k, (_, s) in free.items() if s.without_layout() == shape.without_layout()), None)
+            if found is None:
+                donors.append(f"({n}, {{{','.join(map(str, index))}}})")
+            else:
+                aliases.append(Alias(free.pop(found)[0], n, index))
+    made.aliases = tuple(aliases)
+    made.attributes["buffer_donor"] = "{ " + ", ".join(donors) + " }"
+    return made
+
+
+def places(shape: Shape, index: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Shape]]:
+    """The arrays of a shape, each with its index."""
+    if not shape.is_tuple:
+        return [(index, shape)]
+    return [found for n, s in enumerate(shape.elements) for found in places(s, (*index, n))]
+
+
 class Simulator:
     """The memory of one call."""
 
@@ -69,14 +94,19 @@ class Simulator:
             raw = _raw(array)
             self.constants[offset : offset + raw.size] = raw
         self.parameters = [_raw(a).copy() for a in arguments]
-        self.results = [np.full(s.bytes, GARBAGE, np.uint8) for s in plan.results]
+        within = dict(plan.aliases)
+        self.results = [
+            self.parameters[within[n]] if n in within else np.full(s.bytes, GARBAGE, np.uint8)
+            for n, s in enumerate(plan.results)
+        ]
         assert len(plan.fusions) == len(plan.kernels)  # `emit` makes one of each
 
     def run(self) -> tuple[np.ndarray, ...]:
         """The results of the program."""
-        before = [self.constants.copy(), *(a.copy() for a in self.parameters)]
+        kept_parameters = [a for n, a in enumerate(self.parameters) if n not in self.plan.overwritten]
+        before = [self.constants.copy(), *(a.copy() for a in kept_parameters)]
         self.steps(self.plan.steps)
-        for kept, now in zip(before, [self.constants, *self.parameters], strict=True):
+        for kept, now in zip(before, [self.constants, *kept_parameters], strict=True):
             np.testing.assert_array_equal(kept, now, err_msg="a constant or parameter was written")
         assert not self.workspace.any(), "a workspace was not left zeroed"
         return tuple(_typed(r, s) for r, s in zip(self.results, self.plan.results, strict=True))
@@ -94,6 +124,11 @@ class Simulator:
         assert 0 <= offset and offset + b.bytes <= memory.size, f"buffer {b} lies outside its space"
         return memory[offset : offset + b.bytes]
 
+    def may_write(self, number: int) -> bool:
+        """Whether a buffer is one that steps may write: no constant, nor a parameter that is not donated."""
+        b = self.plan.buffers[number]
+        return b.space != p.CONSTANT and (b.space != p.PARAMETER or b.index in self.plan.overwritten)
+
     def steps(self, steps: tuple[p.Step, ...]) -> None:
         for step in steps:
             match step:
@@ -102,7 +137,7 @@ class Simulator:
                 case p.Copy(source, target):
                     a, b = self.bytes_of(source), self.bytes_of(target)
                     assert a.size == b.size and not _partly_overlap(a, b)
-                    assert self.plan.buffers[target].space in (p.ARENA, p.RESULT)
+                    assert self.may_write(target)
                     b[...] = a.copy()
                 case p.Loop(condition, predicate, body):
                     self.steps(condition)
@@ -141,7 +176,7 @@ class Simulator:
                 values[argument.instruction] = _typed(raw.copy(), argument.instruction.shape)
                 places[argument.instruction] = raw
             else:
-                assert self.plan.buffers[number].space not in (p.PARAMETER, p.CONSTANT), f"{kernel.name} writes it"
+                assert self.may_write(number), f"{kernel.name} writes it"
                 if argument.updates is not None:
                     values[argument.updates] = _typed(raw.copy(), argument.updates.shape)
                 written.append((argument, raw))
@@ -169,8 +204,19 @@ class Simulator:
                 if not _overlap(raw, place):
                     continue
                 assert a.role == "output" and not _partly_overlap(raw, place), f"{fusion.name}: {i.name} is overwritten"
-                assert fusion.kind in ("loop", "dot") and len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
+                assert fusion.kind in ("loop", "dot", "convolution"), f"{fusion.name} overwrites {i.name}"
+                after = _needs(fusion, a.instruction, i)  # it is stored when the other was read
+                assert after or len(fusion.outputs) == 1, f"{fusion.name} overwrites {i.name}"
                 assert _read_in_place(fusion, i), f"{fusion.name} reads {i.name} at other indices than it writes"
+
+
+def _needs(fusion: p.Fusion, result: Instruction, value: Instruction) -> bool:
+    """Whether a result is computed from a value."""
+    needed = {result}
+    for i in reversed(fusion.instructions):
+        if i in needed:
+            needed.update(arrays(i))
+    return value in needed
 
 
 def _read_in_place(fusion: p.Fusion, value: Instruction) -> bool:
@@ -210,4 +256,4 @@ def run(module: Module, arguments: list[np.ndarray], without: tuple[str, ...] = 
         return Simulator(plan(module, without).plan, list(arguments)).run()
 
 
-__all__ = ["Simulator", "arrays", "emit", "plan", "run"]
+__all__ = ["Simulator", "arrays", "emit", "plan", "run", "with_donations"]

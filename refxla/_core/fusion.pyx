@@ -570,8 +570,8 @@ cdef class Scheduler:
                         same.remove(number)
 
     cdef set pointwise_inputs(self, Group group):
-        """What a loop, or the epilogue of a dot, reads from memory at the index that it writes, and at no other."""
-        if group.kind != K_LOOP and group.kind != K_DOT:
+        """What a loop, or the epilogue of a product, reads from memory at the index that it writes, and at no other."""
+        if group.kind not in (K_LOOP, K_DOT, K_CONVOLUTION):
             return set()
         readers = {}
         for n in group.tags:

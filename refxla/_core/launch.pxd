@@ -1,6 +1,6 @@
 """The executor: a plan as a flat list of numbers, and the loop that runs it on an OpenCL queue."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from refxla._core.arguments cimport Signature
 from refxla._core.lapack cimport MOST, Call
@@ -66,6 +66,14 @@ cdef struct Moving:
     int64_t offset
 
 
+# A parameter whose memory a run changes: it is given away with the call, or copied first.
+cdef struct Overwritten:
+    int32_t parameter
+    int32_t result  # that lies in its memory, or -1
+    void* copy  # in this call: the memory of a copy that is no result's, or NULL
+    int order  # what the pool takes it back with
+
+
 cdef class Executor:
     cdef readonly object plan
     cdef readonly Signature signature
@@ -90,6 +98,9 @@ cdef class Executor:
     cdef int32_t moving_count
     cdef void** inputs  # of each argument, in this call: its data
     cdef void** outputs  # of each result, in this call: its data
+    cdef Overwritten* overwritten
+    cdef int32_t overwritten_count
+    cdef uint8_t* given  # of each parameter, in this call: whether its memory was given away
     cdef void** staged_inputs  # where a device without access to host memory has the arguments
     cdef void** staged_outputs
     cdef list owned  # device memory to release: (is it a cl_mem, its address)
@@ -105,8 +116,9 @@ cdef class Executor:
     cdef object zeroed(self, size_t size)
     cdef object inside(self, object root, size_t offset, size_t size)
 
-    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. `fail` raises the
-    # error of what a run, or acquire, ended with; it is called before release.
+    # A call without the GIL: acquire (0, or REENTERED), fill `inputs` and `outputs`, run, release. Of a parameter that
+    # is given away, set `given`, and let the output that lies in its memory be its input. `fail` raises the error of
+    # what a run, or acquire, ended with; it is called before release.
     cdef int acquire(self) noexcept nogil
     cdef int run(self) noexcept nogil
     cdef int fail(self, int status) except -1
@@ -118,6 +130,8 @@ cdef class Executor:
     cdef int count(self, int64_t* repeat) noexcept nogil
     cdef int copy(self, int64_t source, int64_t target) noexcept nogil
     cdef int read(self, int64_t buffer, void* target, size_t size) noexcept nogil
+    cdef int make_copies(self) noexcept nogil
+    cdef void end_copies(self) noexcept nogil
     cdef int move(self) noexcept nogil
     cdef int fetch(self) noexcept nogil
     cdef int interrupted(self) noexcept nogil

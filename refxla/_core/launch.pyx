@@ -31,7 +31,7 @@ cimport numpy as np
 from refxla._core.thread_pool cimport share_out
 from refxla._core.opencl cimport SUCCESS, Handle, api, bind
 from refxla._core.arguments cimport Signature
-from refxla._core.buffer_pool cimport Block, take
+from refxla._core.buffer_pool cimport Block, give_back, obtain, take
 from refxla._core.lapack cimport Routine, hold_threads, release_threads, run_matrices
 
 cdef extern from "Python.h" nogil:  # none of them needs the GIL, which cpython.pythread does not say
@@ -159,6 +159,8 @@ cdef class Executor:
         free(self.outputs)
         free(self.staged_inputs)
         free(self.staged_outputs)
+        free(self.overwritten)
+        free(self.given)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -176,6 +178,12 @@ cdef class Executor:
         self.outputs = <void**> table(self.signature.result_count, sizeof(void*))
         self.staged_inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
         self.staged_outputs = <void**> table(self.signature.result_count, sizeof(void*))
+        self.given = <uint8_t*> table(self.signature.parameter_count, 1)
+        self.overwritten = <Overwritten*> table(len(plan.overwritten), sizeof(Overwritten))
+        self.overwritten_count = len(plan.overwritten)
+        homes = {parameter: result for result, parameter in plan.aliases}
+        for n, parameter in enumerate(plan.overwritten):
+            self.overwritten[n].parameter, self.overwritten[n].result = parameter, homes.get(parameter, -1)
         constants = numpy.zeros(plan.constant_bytes, numpy.uint8)
         for offset, value in plan.constants:
             raw = numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
@@ -189,7 +197,11 @@ cdef class Executor:
             for n in range(self.signature.parameter_count):
                 roots[plans.PARAMETER, n] = self.root(self.signature.parameters[n].bytes, None)
                 self.staged_inputs[n] = <void*> <uintptr_t> roots[plans.PARAMETER, n]
+            within = dict(plan.aliases)
             for n in range(self.signature.result_count):
+                if n in within:
+                    self.staged_outputs[n] = self.staged_inputs[<int> within[n]]
+                    continue
                 roots[plans.RESULT, n] = self.root(self.signature.results[n].bytes, None)
                 self.staged_outputs[n] = <void*> <uintptr_t> roots[plans.RESULT, n]
         for n, buffer in enumerate(plan.buffers):
@@ -416,12 +428,15 @@ cdef class Executor:
         cdef int status
         self.failed = -1
         self.pending = 0
-        status = self.move()
+        status = self.make_copies()
+        if status == SUCCESS:
+            status = self.move()
         if status == SUCCESS:
             status = self.interpret()
         if status == SUCCESS and self.access != HOST:
             status = self.fetch()
         cdef int ended = api.finish(self.queue)
+        self.end_copies()
         return status if status != SUCCESS else ended
 
     cdef int interpret(self) noexcept nogil:
@@ -576,6 +591,40 @@ cdef class Executor:
         if self.access == SVM:
             return api.svm_copy(self.queue, 1, target, self.address[buffer], size, 0, NULL, NULL)
         return api.read_buffer(self.queue, self.address[buffer], 1, 0, size, target, 0, NULL, NULL)
+
+    cdef int make_copies(self) noexcept nogil:
+        """Copy the arguments that the run overwrites and that nobody gave away: to their results, or to memory of their
+        own. A device with memory of its own has copies of all."""
+        cdef int32_t n
+        cdef Overwritten* each
+        cdef void* target
+        cdef size_t size
+        if self.access != HOST:
+            return SUCCESS
+        for n in range(self.overwritten_count):
+            each = &self.overwritten[n]
+            if self.given[each.parameter]:
+                continue
+            size = self.signature.parameters[each.parameter].bytes
+            if each.result >= 0:
+                target = self.outputs[each.result]
+            else:
+                target = each.copy = obtain(size, &each.order)
+                if target == NULL:
+                    return OUT_OF_HOST_MEMORY
+            memcpy(target, self.inputs[each.parameter], size)
+            self.inputs[each.parameter] = target
+        return SUCCESS
+
+    cdef void end_copies(self) noexcept nogil:
+        cdef int32_t n
+        cdef Overwritten* each
+        for n in range(self.overwritten_count):
+            each = &self.overwritten[n]
+            self.given[each.parameter] = 0
+            if each.copy != NULL:
+                give_back(each.copy, each.order)
+                each.copy = NULL
 
     cdef int move(self) noexcept nogil:
         """Give the buffers in arguments and results their addresses, or copy the arguments to the device."""

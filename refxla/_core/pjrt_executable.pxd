@@ -13,7 +13,9 @@ cdef struct Executable:
     Device** devices  # those it runs on, row r those of replica r
     size_t replicas, partitions
     int parameter_count  # of a device
-    uint8_t* donated  # of each parameter: whether its memory may be taken
+    uint8_t* donated  # of each parameter: whether callers give it away
+    uint8_t* overwritten  # of each parameter of all devices: whether the program changes its memory
+    int* within  # of each result of all devices: the parameter in whose memory it may lie, or -1
     int result_count  # of a device
     int* types  # of each result
     size_t* ranks

@@ -25,6 +25,8 @@ from refxla._core.pjrt_objects cimport (
     delete_buffer,
     destroy_buffer,
     drop,
+    hold,
+    is_exclusive,
     new_buffer,
     new_storage,
     plain_error,
@@ -90,6 +92,14 @@ cdef Executable* read(object program) except NULL:
         e.donated = <uint8_t*> table(e.parameter_count, 1)
         for n in program.donated:
             e.donated[n] = 1
+        e.overwritten = <uint8_t*> table(executor.signature.parameter_count, 1)
+        e.within = <int*> table(executor.signature.result_count, sizeof(int))
+        for n in range(executor.signature.result_count):
+            e.within[n] = -1
+        for n in range(executor.overwritten_count):
+            e.overwritten[executor.overwritten[n].parameter] = 1
+            if executor.overwritten[n].result >= 0:
+                e.within[executor.overwritten[n].result] = executor.overwritten[n].parameter
         e.types = <int*> table(e.result_count, sizeof(int))
         e.ranks = <size_t*> table(e.result_count, sizeof(size_t))
         e.bytes = <size_t*> table(e.result_count, sizeof(size_t))
@@ -125,6 +135,8 @@ cdef void destroy(Executable* e) noexcept:
     Py_DECREF(<object> e.program)
     free(e.devices)
     free(e.donated)
+    free(e.overwritten)
+    free(e.within)
     free(e.types)
     free(e.ranks)
     free(e.bytes)
@@ -187,11 +199,18 @@ cdef Error* deserialize(DeserializeArgs* args) noexcept with gil:
 
 
 cdef Error* execute(ExecuteArgs* args) noexcept nogil:
-    """Run in the calling thread. Arguments and results of the Executor are those of all devices, one after another."""
+    """Run in the calling thread. Arguments and results of the Executor are those of all devices, one after another.
+
+    A donated argument is gone when the call returns. Where the program has a result that may lie in its memory, it does,
+    unless somebody else holds that memory: then, and where an argument is not donated in this call, the executor
+    copies it first.
+    """
     cdef Executable* e = <Executable*> args.executable
     cdef int devices = <int> args.device_count, parameters = e.parameter_count, results = e.result_count
-    cdef int d, n
+    cdef int d, n, place
     cdef Storage** storage
+    cdef Storage** made
+    cdef uint8_t* given
     cdef Buffer* buffer
     cdef Error* error = NULL
     cdef int64_t* dimensions
@@ -201,21 +220,34 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
     if devices != e.device_count or args.argument_count != <size_t> parameters:
         return plain_error(INVALID_ARGUMENT, "the program is called with another number of devices or arguments than it has")
     storage = <Storage**> calloc(devices * (parameters + results) + 1, sizeof(Storage*))
-    if storage == NULL:
+    given = <uint8_t*> calloc(devices * parameters + 1, 1)
+    if storage == NULL or given == NULL:
+        free(storage)
+        free(given)
         return plain_error(RESOURCE_EXHAUSTED, "no memory for a call")
-    for d in range(devices):
-        for n in range(parameters):
-            storage[d * parameters + n] = storage_of(<Buffer*> args.arguments[d][n])
-            if storage[d * parameters + n] == NULL:
-                error = plain_error(INVALID_ARGUMENT, "an argument of the call was deleted or donated")
-        for n in range(results):
-            storage[devices * parameters + d * results + n] = new_storage(e.bytes[n])
-            if storage[devices * parameters + d * results + n] == NULL:
-                error = plain_error(RESOURCE_EXHAUSTED, "no memory for the results of a call")
+    made = storage + devices * parameters
+    for n in range(devices * parameters):
+        storage[n] = storage_of(<Buffer*> args.arguments[n // parameters][n % parameters])
+        if storage[n] == NULL:
+            error = plain_error(INVALID_ARGUMENT, "an argument of the call was deleted or donated")
+            break
     if error == NULL:
-        error = run(
-            e.executor, storage, devices * parameters, storage + devices * parameters, devices * results, &interrupted
-        )
+        for n in range(devices * parameters):
+            if is_donated(e, args, n % parameters):
+                delete_buffer(<Buffer*> args.arguments[n // parameters][n % parameters])
+                given[n] = e.overwritten[n] and is_exclusive(storage[n])
+        for n in range(devices * results):
+            place = e.within[n]
+            if place >= 0 and given[place]:
+                hold(storage[place])
+                made[n] = storage[place]
+            else:
+                made[n] = new_storage(e.bytes[n % results])
+            if made[n] == NULL:
+                error = plain_error(RESOURCE_EXHAUSTED, "no memory for the results of a call")
+                break
+    if error == NULL:
+        error = run(e.executor, storage, given, devices * parameters, made, devices * results, &interrupted)
     for n in range(devices * parameters):
         drop(storage[n])
     if error == NULL:
@@ -223,8 +255,7 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
             dimensions = e.dimensions
             for n in range(results):
                 buffer = new_buffer(
-                    storage[devices * parameters + d * results + n],
-                    <Device*> args.device if args.device != NULL else e.devices[d],
+                    made[d * results + n], <Device*> args.device if args.device != NULL else e.devices[d],
                     e.types[n], dimensions, <int> e.ranks[n],
                 )
                 dimensions += e.ranks[n]
@@ -232,7 +263,7 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
                 if buffer == NULL:
                     error = plain_error(RESOURCE_EXHAUSTED, "no memory for the results of a call")
                 else:
-                    storage[devices * parameters + d * results + n] = NULL
+                    made[d * results + n] = NULL
         if error != NULL:
             for n in range(devices * results):
                 destroy_buffer(<Buffer*> args.results[n // results][n % results])
@@ -240,19 +271,31 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
         if interrupted:  # nobody sees these results: the handler's exception is raised where they would be returned
             for n in range(devices * results):
                 delete_buffer(<Buffer*> args.results[n // results][n % results])
-        else:
-            donate(e, args)
         if args.events != NULL:
             for d in range(devices):
                 args.events[d] = READY
     for n in range(devices * results):
-        drop(storage[devices * parameters + n])
+        drop(made[n])
     free(storage)
+    free(given)
     return error
 
 
+cdef bint is_donated(Executable* e, ExecuteArgs* args, int n) noexcept nogil:
+    """Whether the caller gives away argument `n` of each device."""
+    cdef size_t k
+    if not e.donated[n]:
+        return False
+    if args.options != NULL:
+        for k in range(args.options.kept_count):
+            if args.options.kept[k] == n:
+                return False
+    return True
+
+
 cdef Error* run(
-    void* executor, Storage** arguments, int argument_count, Storage** results, int result_count, bint* interrupted
+    void* executor, Storage** arguments, uint8_t* given, int argument_count, Storage** results, int result_count,
+    bint* interrupted,
 ) noexcept nogil:
     """Run; `interrupted` is set if a signal handler ended it, and then there are no results."""
     cdef int n, status
@@ -261,6 +304,7 @@ cdef Error* run(
     if status == 0:
         for n in range(argument_count):
             (<Executor> executor).inputs[n] = arguments[n].data
+            (<Executor> executor).given[n] = given[n]
         for n in range(result_count):
             (<Executor> executor).outputs[n] = results[n].data
         status = (<Executor> executor).run()
@@ -290,23 +334,6 @@ cdef int raise_again(void* error) except -1 with gil:
     raised = <object> error
     Py_DECREF(raised)
     raise raised
-
-
-cdef void donate(Executable* e, ExecuteArgs* args) noexcept nogil:
-    """Delete the arguments that the caller gave away."""
-    cdef int n
-    cdef size_t d, k
-    cdef bint kept
-    for n in range(e.parameter_count):
-        if not e.donated[n]:
-            continue
-        kept = False
-        if args.options != NULL:
-            for k in range(args.options.kept_count):
-                kept = kept or args.options.kept[k] == n
-        if not kept:
-            for d in range(args.device_count):
-                delete_buffer(<Buffer*> args.arguments[d][n])
 
 
 # What is asked about executables ---------------------------------------------------------------------------------

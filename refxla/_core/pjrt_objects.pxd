@@ -67,6 +67,8 @@ cdef Error* python_error(object error) noexcept  # that an exception is
 cdef Storage* new_storage(size_t size) noexcept nogil  # NULL: no memory
 cdef void hold(Storage* storage) noexcept nogil
 cdef void drop(Storage* storage) noexcept nogil
+# Whether the caller has the only reference, and the memory is the pool's: then it may write there.
+cdef bint is_exclusive(Storage* storage) noexcept nogil
 
 # A buffer that takes over a reference to its storage; NULL: no memory.
 cdef Buffer* new_buffer(Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank) noexcept nogil

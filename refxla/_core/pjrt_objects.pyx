@@ -142,6 +142,10 @@ cdef void drop(Storage* storage) noexcept nogil:
     free(storage)
 
 
+cdef bint is_exclusive(Storage* storage) noexcept nogil:
+    return storage.order >= 0 and rx_count(&storage.references, 0) == 1
+
+
 # Buffers -------------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from refxla_spec.types import Shape
 from .merged_body import PersistentBody, StructuredBody
 
 # The spaces a buffer can lie in.
-PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only
+PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read only, unless it is donated
 RESULT = "result"  # memory that is handed to the caller
 CONSTANT = "constant"  # filled once, when the executable is made
 ARENA = "arena"  # one block for all temporaries, reused within a call
@@ -211,7 +211,9 @@ class Plan:
 
     `parameters` and `results` give the shapes of the flattened arguments and results (tuples opened, in order);
     `constants` the values (NumPy arrays) with their offset in the constant space. `single` says that the program
-    returns one array, not a tuple of results.
+    returns one array, not a tuple of results. `aliases` pairs results with the donated parameters in whose memory they
+    lie, (result, parameter); `overwritten` are all parameters whose memory is changed or becomes a result's: who calls
+    gives it away, or a copy is made first.
     """
 
     name: str
@@ -226,6 +228,8 @@ class Plan:
     workspace_bytes: int = 0
     single: bool = False
     fusions: tuple[Fusion, ...] = field(default=(), repr=False)
+    aliases: tuple[tuple[int, int], ...] = ()
+    overwritten: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -233,7 +237,9 @@ class Plan:
             f"constants {self.constant_bytes} bytes, workspace {self.workspace_bytes} bytes"
         ]
         lines += [f"  parameter {n}: {s}" for n, s in enumerate(self.parameters)]
-        lines += [f"  result {n}: {s}" for n, s in enumerate(self.results)]
+        within = dict(self.aliases)
+        for n, s in enumerate(self.results):
+            lines.append(f"  result {n}: {s}" + (f" in the memory of parameter {within[n]}" if n in within else ""))
         lines += ["buffers"]
         lines += [f"  b{n} {b}" for n, b in enumerate(self.buffers)]
         lines += ["steps"]

@@ -16,6 +16,7 @@ from refxla_spec.module import Computation, Instruction, Metadata, Module
 from refxla_spec.types import Shape, leaves
 
 from .._core.shapes import make
+from ..analysis.donation import flatten_donations
 from .dce import called_first, sort
 
 Tree = Instruction | list  # an array (or token) value, or a list of trees
@@ -23,6 +24,7 @@ Tree = Instruction | list  # an array (or token) value, or a list of trees
 
 def run(module: Module) -> int:
     """Rewrite every computation that is entered with tuples. Returns 0: it is a change of form."""
+    flatten_donations(module)
     module.computations = called_first(module.entry)
     conditions = {i.condition for i in module.instructions() if i.opcode == "while"}
     flat = {c for i in module.instructions() if i.opcode in ("while", "conditional") for c in i.called}

@@ -148,7 +148,7 @@ def _program(hlo: bytes, parsed: Any, options: bytes) -> Program:
         donated=tuple(sorted(donated)),
         name=message.name.encode(),
         fingerprint=fingerprint.encode(),
-        memory=(0, memory.parameters, memory.results, 0, memory.arena + memory.workspace),
+        memory=(0, memory.parameters, memory.results, memory.aliases, memory.arena + memory.workspace),
         cost=((b"flops", float(cost.operations)), (b"bytes accessed", float(cost.bytes_read + cost.bytes_written))),
         hlo=hlo,
         options=options,

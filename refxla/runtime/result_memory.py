@@ -12,7 +12,8 @@ __all__ = ["Memory", "set_limit", "trim", "usage"]
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes a program needs: `constants`, `arena` and `workspace` as long as it lives, the rest for each call.
+    """Bytes a program needs: `constants`, `arena` and `workspace` as long as it lives, the rest for each call. Of the
+    results, `aliases` lie in the memory of donated parameters.
 
     On a CPU device the parameters are the caller's own arrays, and the results are arrays whose memory comes from a
     pool (`usage`, `trim`, `set_limit`); on other devices both have memory there too, as long as the program lives.
@@ -23,6 +24,7 @@ class Memory:
     constants: int
     arena: int
     workspace: int
+    aliases: int = 0
 
     @classmethod
     def of(cls, plan: Plan) -> Memory:
@@ -33,6 +35,7 @@ class Memory:
             constants=plan.constant_bytes,
             arena=plan.arena_bytes,
             workspace=plan.workspace_bytes,
+            aliases=sum(plan.results[result].bytes for result, _ in plan.aliases),
         )
 
     def __str__(self) -> str:

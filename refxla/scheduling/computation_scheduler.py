@@ -8,7 +8,7 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -342,7 +342,7 @@ class ComputationScheduler:
         return p.Fusion(self.names[n], group.kind, tuple(inside), inputs, tuple(written), hero, kept, self.trip_count)
 
     def in_place(self, group: FusionGroup, value: Instruction) -> bool:
-        """Whether a loop or dot reads a value, under whichever names it has, only at the index that it writes."""
+        """Whether a loop or product reads a value, under whichever names it has, only at the index that it writes."""
         names = [i for i in self.inputs(group) if self.base(i) is self.base(value)]
         return all(self.graph.node_of[i] in group.pointwise_inputs for i in names)
 
@@ -444,7 +444,7 @@ class ComputationScheduler:
             test_steps = builder.merge(test.run())
             predicate = builder.number[test.block_of(test.roots[0])]
         iteration = ComputationScheduler(builder, body, _bind(body, state), owned)
-        iteration.aim(state)
+        iteration.aim({k: (block, inside.get(k)) for k, block in enumerate(state)})
         iteration.preheader = around
         unmerged = iteration.run()
         self.write_back(iteration, unmerged, state)
@@ -477,24 +477,42 @@ class ComputationScheduler:
         """The get-tuple-element of index k, if anybody reads it."""
         return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
 
-    def aim(self, state: Sequence[Block]) -> None:
-        """Let a loop's body write its results into the state, where no later kernel reads the old value."""
-        inside = state_values(self.computation)
+    def aim(self, wanted: Mapping[int, tuple[Block, Instruction | None]]) -> None:
+        """Let kernels write results where their old values lie, if no later kernel reads these. `wanted` has, by the
+        number of a result, the block and its old value, or None if nobody reads that: the state of a loop, or a
+        parameter that is donated."""
         outputs = ((i, n) for n, g in enumerate(self.groups) for m in g.outputs for i in self.graph.instructions[m])
         makers = {i: n for i, n in outputs if i not in self.aliases}
         bases = [self.base(root) for root in self.roots]
-        for k, made in enumerate(bases):
-            old = inside.get(k)
+        for k, (block, old) in wanted.items():
+            made = bases[k]
             if made in self.targets or made not in makers or bases.count(made) > 1:
                 continue
             n = makers[made]
-            if self.groups[n].kind in ("control", "update", "scatter") or made.shape.bytes != state[k].bytes:
+            if self.groups[n].kind in ("control", "update", "scatter") or made.shape.bytes != block.bytes:
                 continue
-            aligned = old is not None and len(self.groups[n].outputs) == 1 and self.in_place(self.groups[n], old)
             last = -1 if old is None else self.last_use.get(old, -1)
-            if last < n or (last == n and aligned):
-                self.targets[made] = state[k]
-                self.owned.discard(state[k])
+            if last < n or (last == n and old is not None and self.replaces(self.groups[n], made, old)):
+                self.targets[made] = block
+                self.owned.discard(block)
+
+    def replaces(self, group: FusionGroup, made: Instruction, old: Instruction) -> bool:
+        """Whether a kernel may write a result over an input. Where it has several outputs, the result is computed from
+        the input's element: it can be stored only when that has been read."""
+        if not self.in_place(group, old):
+            return False
+        if len(group.outputs) == 1:
+            return True
+        inside = {i for m in group.members for i in self.graph.instructions[m]}
+        waiting, seen = [made], {made}
+        while waiting:
+            i = waiting.pop()
+            if self.base(i) is self.base(old):
+                return True
+            more = [o for o in i.operands if i in inside and o not in seen]
+            seen.update(more)
+            waiting += more
+        return False
 
     def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[Block]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""

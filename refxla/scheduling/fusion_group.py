@@ -12,8 +12,8 @@ class FusionGroup:
     `kind` names the emitter (see plan.Fusion), or is "control" for a node that runs other computations, or "tile" for
     groups that are fused tile by tile (tiled_fusion.py). `members` are in order; `heroes` and `outputs` are those that
     need an emitter of their own and those that are written to memory. `pointwise_inputs` are the nodes that a loop, or
-    the epilogue of a dot, reads from memory at the index that it writes and at no other: their memory may become the
-    result's.
+    the epilogue of a product, reads from memory at the index that it writes and at no other: their memory may become
+    the result's.
     """
 
     kind: str

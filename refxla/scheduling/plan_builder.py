@@ -20,6 +20,7 @@ from ..analysis.cost_analysis import Costs, kernel_us
 from ..analysis.liveness import Range, live_ranges
 from ..ir import plan as p
 from .launch_merging import LaunchMerger
+from .merged_kernel import uses
 from .tiled_fusion import TilingDecision
 
 ALIGNMENT = 64
@@ -138,13 +139,21 @@ class PlanBuilder:
             if self.merging is None or self.merging.stands_alone(kernel):
                 self.on_kernel(kernel)
 
-    def finish(self, steps: Sequence[p.Step], results: Sequence[Instruction], single: bool) -> p.Plan:
+    def finish(
+        self,
+        steps: Sequence[p.Step],
+        results: Sequence[Instruction],
+        single: bool,
+        aliases: Sequence[tuple[int, int]] = (),
+    ) -> p.Plan:
         total = assign_offsets(
             [b for b in self.blocks if b.space == p.ARENA], self.number, live_ranges(steps, self.kernels)
         )
         renumbered, kernels = p.renumbered(tuple(steps), self.kernels)
         all_buffers = [p.Buffer(b.name, b.shape, b.bytes, b.space, b.index, b.offset) for b in self.blocks]
         buffers, final = p.without_tiles(all_buffers, renumbered)
+        written = (buffers[b] for b in written_buffers(final, kernels))
+        overwritten = {b.index for b in written if b.space == p.PARAMETER} | {parameter for _, parameter in aliases}
         return p.Plan(
             self.module.name,
             kernels,
@@ -158,7 +167,14 @@ class PlanBuilder:
             self.workspace_bytes,
             single,
             tuple(self.fusions),
+            tuple(aliases),
+            tuple(sorted(overwritten)),
         )
+
+
+def written_buffers(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> set[int]:
+    """The numbers of the buffers that steps write."""
+    return {b for step in steps for b in uses(step, kernels)[1]}
 
 
 def assign_offsets(blocks: Sequence[Block], number: Mapping[Block, int], ranges: Mapping[int, Range]) -> int:

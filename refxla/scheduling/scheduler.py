@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from refxla_spec.module import Instruction, Module
 
 from ..analysis.cost_analysis import Costs
+from ..analysis.donation import donated_parameters
 from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
@@ -60,16 +61,27 @@ def make_plan(
     values: dict[Instruction, Block] = {}
     for n, i in enumerate(entry.parameters):
         values[i] = builder.block(i.name, i.shape, p.PARAMETER, index=n)
-    scheduler = ComputationScheduler(builder, entry, values, owned=set())
-    steps = scheduler.run()
+    donated = {values[entry.parameters[n]]: result for n, result in donated_parameters(module).items()}
+    scheduler = ComputationScheduler(builder, entry, values, owned=set(donated))
     results = scheduler.roots
     if threaded:  # the last of them is there to be computed, and nobody wants it
         results = results[:-1]
         single = module.attributes[host_call_threading.STATE_RESULT] == "single"
+    scheduler.aim(
+        {
+            result: (block, entry.parameters[block.index])
+            for block, result in donated.items()
+            if result is not None and result < len(results)
+        }
+    )
+    steps = scheduler.run()
     taken: set[Block] = set()
+    aliases: list[tuple[int, int]] = []
     for n, leaf in enumerate(results):
         block = scheduler.values[leaf]
-        if block.space == p.ARENA and block not in taken:
+        if block in donated and block not in taken and block.shape.without_layout() == leaf.shape.without_layout():
+            aliases.append((n, block.index))
+        elif block.space == p.ARENA and block not in taken:
             block.space, block.index = p.RESULT, n
         else:
             target = builder.block(f"result.{n}", leaf.shape, p.RESULT, index=n)
@@ -77,7 +89,7 @@ def make_plan(
             block = target
         taken.add(block)
     return PlanningResult(
-        builder.finish(builder.merge(steps), results, single),
+        builder.finish(builder.merge(steps), results, single, aliases),
         builder.refusals,
         [] if builder.merging is None else builder.merging.merged,
         tiled_fusions=builder.tiling_decisions,

@@ -13,6 +13,7 @@ from refxla_conformance.fuzz import simulator as plan_simulator
 from refxla_conformance.fuzz.differ import cheap
 from refxla_conformance.fuzz.generate import generate
 from refxla_spec import interpreter
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
@@ -65,17 +66,19 @@ def test_memory_is_used_again():
 
 
 def check(text: str, arguments: list[np.ndarray], without: tuple[str, ...] = ()) -> p.Plan:
-    """A plan gives the interpreter's bits; the plan."""
+    """A plan gives the interpreter's bits, also where all arguments are donated; the plan."""
     module = parse(text)
     nested = unflatten_all(arguments, [q.shape for q in module.entry.parameters])
     with np.errstate(all="ignore"):
         wanted = interpreter.run(module, nested)
         plan = plan_simulator.plan(module, without).plan
-        got = plan_simulator.Simulator(plan, arguments).run()
+        donating = plan_simulator.plan(plan_simulator.with_donations(module), without).plan
+        got = [plan_simulator.Simulator(each, arguments).run() for each in (plan, donating)]
     wanted = flatten(wanted) if isinstance(wanted, tuple) else [wanted]
-    for n, (a, b) in enumerate(zip(got, wanted, strict=True)):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        assert a.tobytes() == b.tobytes(), f"result {n}, without {without}: {a} is not {b}\n{plan}"
+    for made, results in zip((plan, donating), got, strict=True):
+        for n, (a, b) in enumerate(zip(results, wanted, strict=True)):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            assert a.tobytes() == b.tobytes(), f"result {n}, without {without}: {a} is not {b}\n{made}"
     return plan
 
 
@@ -89,6 +92,27 @@ def test_plans_of_the_examples(path, without):
 def test_plans_of_random_programs(first):
     for seed in range(first, first + 10):
         assert cheap(generate(seed)).divergence is None
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_plans_of_random_programs_whose_arguments_are_donated(first):
+    """The same bits as without donation, and some results do lie in arguments."""
+    aliases = 0
+    for seed in range(first, first + 10):
+        sample = generate(seed)
+        arguments = list(sample.arguments)
+        module = plan_simulator.with_donations(sample.module)
+        try:
+            wanted = plan_simulator.run(sample.module, arguments)
+        except UnsupportedError:
+            continue
+        plan = plan_simulator.plan(module).plan
+        aliases += len(plan.aliases)
+        with np.errstate(all="ignore"):
+            got = plan_simulator.Simulator(plan, arguments).run()
+        for n, (a, b) in enumerate(zip(got, wanted, strict=True)):
+            assert a.tobytes() == b.tobytes(), f"number {seed}, result {n}\n{plan}"
+    assert aliases
 
 
 def loop(body: str, state: str, root: str, init: str, results: str = "", turns: int = 5, before: str = "") -> str:

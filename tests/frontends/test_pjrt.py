@@ -81,6 +81,46 @@ def test_memory():
     """)
 
 
+def test_results_lie_in_donated_memory():
+    """A training step updates its parameters, and a cache takes a row, where they lie; not where somebody reads."""
+    run("""
+        adam = jax.jit(lambda p, g: (p[0] - p[1], 0.9 * p[1] + g, p[2] * 2), donate_argnums=0)
+        state, g = tuple(jnp.full(5000, float(n)) for n in (1, 2, 3)), jnp.ones(5000)
+        places = [a.unsafe_buffer_pointer() for a in state]
+        for _ in range(3):
+            before, state = state, adam(state, g)
+            assert [a.unsafe_buffer_pointer() for a in state] == places
+            assert all(a.is_deleted() for a in before)
+        assert float(state[2][7]) == 24 and abs(float(state[0][7]) - (1 - 2 - 2.8 - 3.52)) < 1e-5
+
+        put = jax.jit(lambda c, row, n: lax.dynamic_update_slice(c, row, (n, 0)), donate_argnums=0)
+        cache = jnp.zeros((64, 32))
+        place = cache.unsafe_buffer_pointer()
+        for n in range(5):
+            cache = put(cache, jnp.full((1, 32), float(n)), n)
+            assert cache.unsafe_buffer_pointer() == place
+        assert cache[:6, 1].tolist() == [0, 1, 2, 3, 4, 0]
+
+        view = np.asarray(cache)  # its memory is read from outside: the next cache is another one
+        again = put(cache, jnp.full((1, 32), 9.0), 0)
+        assert again.unsafe_buffer_pointer() != place and view[0, 0] == 0 and float(again[0, 0]) == 9
+        twice = jax.jit(lambda a, b: a + b, donate_argnums=0)
+        x = jnp.ones(9)
+        try:
+            assert float(twice(x, x)[0]) == 2
+        except (ValueError, RuntimeError) as problem:  # newer versions of JAX refuse that themselves
+            assert "donate" in str(problem)
+        try:
+            adam(before, g)
+        except RuntimeError as problem:
+            assert "deleted" in str(problem)
+        else:
+            raise AssertionError("a donated array was used")
+        made = put.lower(again, jnp.ones((1, 32)), 0).compile()
+        assert made.memory_analysis().alias_size_in_bytes == 64 * 32 * 4
+    """)
+
+
 def test_an_error_is_an_exception():
     """What refxla refuses is refused with its message, and the process goes on."""
     out = run("""

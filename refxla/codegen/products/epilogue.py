@@ -14,8 +14,14 @@ def store_outputs(fusion: Fusion, e: ElementalIrEmitter, indices: Sequence[Index
     """Stores the outputs, elementwise in the hero or reshapes of what is, at the hero's element of these indices."""
     assert fusion.hero is not None
     dimensions = fusion.hero.shape.dimensions
+    places = {}
     for output in fusion.outputs:
         own = indices
         if output.shape.dimensions != dimensions:
             own = delinearize(linearize(indices, dimensions), output.shape.dimensions)
+        places[output] = own
+    # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+    for output, own in places.items():
+        e.value(output, own, block)
+    for output, own in places.items():
         e.store(output, own, block)

@@ -1,0 +1,62 @@
+"""Donation: parameters whose memory the caller gives away, so that results may lie there.
+
+A module says so in its header: input_output_alias pairs a result with a parameter of the same shape, buffer_donor
+names parameters that any result may take. Both are permissions: where a program reads a parameter after the result is
+written, the result has memory of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from refxla_spec.module import Alias, Module
+from refxla_spec.types import Shape, leaves
+
+DONORS = "buffer_donor"  # the attribute of a header
+_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}[^()]*\)")
+
+
+def flatten_donations(module: Module) -> None:
+    """Let the header speak of the leaves of tuples: parameter n and result n are the n-th arrays then.
+
+    It is called while the entry still has its tuples, before they are flattened. Entries that name a whole tuple, or
+    nothing that is there, are dropped.
+    """
+    shapes = [p.shape for p in module.entry.parameters]
+    root = module.entry.root.shape
+    aliases = []
+    for a in module.aliases:
+        result, parameter = _leaf([root], (0, *a.output_index)), _leaf(shapes, (a.parameter, *a.parameter_index))
+        if result is not None and parameter is not None:
+            aliases.append(Alias((result,) if root.is_tuple else (), parameter, (), a.kind))
+    module.aliases = tuple(aliases)
+    if DONORS in module.attributes:
+        places = (_leaf(shapes, place) for place in _donors(module.attributes[DONORS]))
+        module.attributes[DONORS] = "{ " + ", ".join(f"({n}, {{}})" for n in places if n is not None) + " }"
+
+
+def donated_parameters(module: Module) -> dict[int, int | None]:
+    """The numbers of the parameters that are given away, of a module without tuple parameters; of each the number of
+    the result that is to lie in its memory, or None."""
+    found: dict[int, int | None] = {place[0]: None for place in _donors(module.attributes.get(DONORS, ""))}
+    for a in module.aliases:
+        found[a.parameter] = a.output_index[0] if a.output_index else 0
+    return found
+
+
+def _donors(text: str) -> list[tuple[int, ...]]:
+    """Of each entry of buffer_donor: the number of the parameter, then the index into it."""
+    return [(int(n), *(int(k) for k in index.split(",") if k.strip())) for n, index in _DONOR.findall(text)]
+
+
+def _leaf(shapes: Sequence[Shape], place: tuple[int, ...]) -> int | None:
+    """The number among all leaves of the array at a place, or None if there is no array."""
+    before = 0
+    for n in place:
+        if n >= len(shapes):
+            return None
+        before += sum(len(leaves(s)) for s in shapes[:n])
+        shape = shapes[n]
+        shapes = shape.elements if shape.is_tuple else ()
+    return before if shape.is_array else None
