@@ -7,6 +7,9 @@ is live from its first mention to its last. In a loop that is not all: a buffer 
     if it is also used outside of the loop, or
     if an iteration may read it before it has overwritten it: the value is that of the iteration before.
 
+What a kernel keeps in private memory, and its frame, is live as long as it runs: it reads it when it begins, and writes
+it when it returns.
+
 A kernel overwrites an output unless that begins as the value of an input (Argument.updates), and scratch memory; the
 scratch memory that a later stage reads was written by an earlier one.
 """
@@ -146,6 +149,13 @@ class _Walk:
                 _add(found, _either([self.calls(kernel, buffers, calls) for calls in branches]))
                 if resumed is not None:  # it is launched again where it was left
                     self.loop(first, found)
+            case m.FrameBody(call, promoted):
+                numbers = {call.arguments[n] for n in (*promoted, *(n for n, _ in call.offsets))}
+                throughout = [buffers[n] for n in sorted(numbers)]
+                self.mention(found, throughout, False)
+                _add(found, self.calls(kernel, buffers, [call]))
+                self.next()
+                self.mention(found, throughout, False)
         return found
 
     def phase(self, kernel: p.Kernel, buffers: Sequence[int], phase: m.Phase) -> Uses:

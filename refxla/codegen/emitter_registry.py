@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -30,7 +31,12 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if emitter is None:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
-    return emitter(fusion, target)
+    return tuple(replace(k, global_only=_names_address_space(k)) for k in emitter(fusion, target))
+
+
+def _names_address_space(kernel: Kernel) -> bool:
+    """Whether the text of a kernel, or of a function that it calls, says where its arguments lie."""
+    return any(isinstance(text, str) and "__global" in text for text in (kernel.body, *kernel.helpers))
 
 
 def place(kind: str, device: str = "cpu") -> tuple[str, str] | None:

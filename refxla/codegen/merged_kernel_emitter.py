@@ -5,11 +5,14 @@ resumed: it notes its progress (where it is) and sets the pred `more`, for which
 loop is inside another, the outer kernel calls the inner one; when that one leaves, the outer one leaves, too, and when
 it is resumed it passes over what it has done and calls the inner one again. The nanoseconds spent are counted from the
 cost model's figures, an inner kernel telling the outer one its own.
+
+A loop may keep arguments in private memory (FrameBody). Then its function copies them there, calls an inlined one,
+which is the loop, and copies back what that has written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..ir.merged_body import (
     Axis,
@@ -17,6 +20,8 @@ from ..ir.merged_body import (
     CopyBody,
     CountedLoopBody,
     ExitPhase,
+    FrameBody,
+    FrameOffset,
     IterationOffset,
     KernelCall,
     MergedBody,
@@ -32,26 +37,29 @@ from ..ir.merged_body import (
     WhileLoopBody,
     WorkerOffset,
 )
-from ..ir.plan import Kernel
+from ..ir.plan import Argument, Kernel
 
 # Elements of `progress`, longs: the iteration, the call that was being made (0: none), the nanoseconds of this launch.
 _ITERATION, _POSITION, _SPENT = 0, 1, 2
 _SYNC = "(__global long*)a0"  # the memory that the workers of a persistent kernel share
 
 
-def body_text(kernel: Kernel, functions: Sequence[str] | None = None) -> str:
+ANY = "any_"  # before a C type: the same type, whose objects may lie where those of another type do
+
+
+def body_text(kernel: Kernel, functions: Sequence[str] | None = None, private: Mapping[int, str] | None = None) -> str:
     """The statements of a kernel's function. `functions` names those of the kernels that it calls; "call_n" is the n-th
-    by default."""
+    by default. `private`: the C types of the arguments that lie in private memory, by their numbers."""
     if isinstance(kernel.body, str):
         return kernel.body
-    return _Writer(kernel, functions or [f"call_{n}" for n in range(len(kernel.calls))]).text()
+    return _Writer(kernel, functions or [f"call_{n}" for n in range(len(kernel.calls))], private or {}).text()
 
 
 class _Writer:
     """The statements of one merged kernel."""
 
-    def __init__(self, kernel: Kernel, functions: Sequence[str]) -> None:
-        self.kernel, self.functions = kernel, functions
+    def __init__(self, kernel: Kernel, functions: Sequence[str], private: Mapping[int, str]) -> None:
+        self.kernel, self.functions, self.private = kernel, functions, private
         self._lines: list[str] = []
         self._position = 0  # of the last call that can be left
 
@@ -70,10 +78,33 @@ class _Writer:
                 self._while_loop(body)
             case ConditionalBody() as body:
                 self._conditional(body)
+            case FrameBody() as body:
+                self._frame(body)
         return "".join(f"    {line}\n" for line in self._lines)
 
     def _line(self, text: str) -> None:
         self._lines.append(text)
+
+    def _frame(self, body: FrameBody) -> None:
+        """Copy arguments to private memory, call the kernel with them there, and copy back what that may write. What
+        lies in private memory already stays where it is."""
+        kernel, offsets = self.kernel.calls[body.call.kernel], dict(body.call.offsets)
+        behind, pointers = [], []
+        for n, (number, argument) in enumerate(zip(body.call.arguments, kernel.arguments, strict=True)):
+            address = f"a{number}" if n not in offsets else f"((__global uchar*)a{number} + {_bytes(offsets[n])})"
+            if n not in body.promoted or number in self.private:
+                pointers.append(f"({self._pointer(number, _qualified(argument))}){address}")
+                continue
+            pointers.append(f"p{n}")
+            count = f"{argument.bytes} / sizeof({argument.ctype})"
+            each = f"for (int i = 0; i < (int)({count}); ++i)"
+            self._line(f"{argument.ctype} p{n}[{count}];")
+            self._line(f"{each} p{n}[i] = ((__global const {ANY}{argument.ctype}*){address})[i];")
+            if argument.role != "input":
+                behind.append(f"{each} ((__global {ANY}{argument.ctype}*){address})[i] = p{n}[i];")
+        self._line(f"{self.functions[body.call.kernel]}(item, {', '.join(pointers)});")
+        for line in behind:
+            self._line(line)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -81,19 +112,31 @@ class _Writer:
         """A call for one work item, or for all items of the called kernel in order."""
         kernel, name = self.kernel.calls[call.kernel], self.functions[call.kernel]
         offsets = dict(call.offsets)
-        pointers = []
+        pointers, moved = [], next((self.private[n] for n in call.arguments if n in self.private), None)
         for n, (number, argument) in enumerate(zip(call.arguments, kernel.arguments, strict=True)):
-            qualifier = "const " if argument.role == "input" else ""
             address = f"a{number}"
             if n in offsets:
-                address = f"((__global {qualifier}uchar*)a{number} + {_bytes(offsets[n])})"
-            pointers.append(f"(__global {qualifier}{argument.ctype}*){address}")
+                const = "const " if argument.role == "input" else ""
+                address = f"((__global {const}uchar*)a{number} + {_bytes(offsets[n])})"
+            pointers.append(f"({self._pointer(number, _qualified(argument))}){address}")
+        if isinstance(kernel.body, CopyBody) and moved is not None:
+            self._copy_private(call, kernel.arguments[0].bytes, moved)
+            return
         if kernel.persistent:
             self._line(f"{name}(item, workers, phase, {', '.join(pointers)});")
             return
         loop = f"for (int i = 0; i < {kernel.items}; ++i) " if not item and kernel.items > 1 else ""
         item = item or ("i" if loop else "0")
         self._line(f"{loop}{name}({item}, {', '.join(pointers)});")
+
+    def _copy_private(self, call: KernelCall, size: int, ctype: str) -> None:
+        """A copy of so many bytes to or from private memory, element by element."""
+        source, target = (f"(({self._pointer(n, f'{ANY}{ctype}')})a{n})" for n in call.arguments)
+        self._line(f"for (int i = 0; i < (int)({size} / sizeof({ctype})); ++i) {target}[i] = {source}[i];")
+
+    def _pointer(self, number: int, ctype: str) -> str:
+        """The C type of a pointer into an argument."""
+        return f"{'__private' if number in self.private else '__global'} {ctype}*"
 
     def _sections(self, sections: Sequence[SectionBody], item: str, trip_count: int = 1) -> None:
         """Run the section that has work item `item`, a C variable."""
@@ -150,7 +193,7 @@ class _Writer:
                 self._tiles(phase)
             case ExitPhase(predicate):
                 self._share_out(1)
-                self._line(f"rx_note_s32({_SYNC}, *(__global const uchar*)a{predicate} != 0);")
+                self._line(f"rx_note_s32({_SYNC}, {self._value('uchar', predicate)} != 0);")
                 self._line("}")
                 self._line(f"if (!rx_goes_s32({_SYNC}, phase[0])) return;")
 
@@ -209,7 +252,7 @@ class _Writer:
         else:
             self._line(f"long spent = 0; for (; spent < {body.limit_ns}; spent += {body.iteration_ns}) {{")
         self._calls(body.test, False)
-        self._line(f"if (!*(__global const uchar*)a{body.predicate}) break;")
+        self._line(f"if (!{self._value('uchar', body.predicate)}) break;")
         if resumable:
             self._line(f"if (spent >= {body.limit_ns}) {{")
             self._leave()
@@ -225,7 +268,7 @@ class _Writer:
         more = None if body.state is None else body.state.more
         if body.state is not None:
             self._progress(body.state.progress)
-        self._line(f"int branch = *(__global const {ctype}*)a{body.index}{' ? 0 : 1' if body.of_pred else ''};")
+        self._line(f"int branch = {self._value(ctype, body.index)}{' ? 0 : 1' if body.of_pred else ''};")
         if not body.of_pred:
             self._line(f"if (branch < 0 || branch > {last}) branch = {last};")
         if body.state is not None:
@@ -254,14 +297,20 @@ class _Writer:
             self._position += 1
             self._line(f"if (at == 0 || at == {self._position}) {{")
             self._call(call)
-            self._line(f"spent += ((__global const long*)a{call.state.progress})[{_SPENT}];")
-            self._line(f"if (*(__global const uchar*)a{call.state.more}) {{")
+            spent = f"(({self._pointer(call.state.progress, 'const long')})a{call.state.progress})[{_SPENT}]"
+            self._line(f"spent += {spent};")
+            self._line(f"if ({self._value('uchar', call.state.more)}) {{")
             self._line(f"at = {self._position};")
             self._leave(more, note)
             self._line("} at = 0; }")
 
     def _progress(self, argument: int) -> None:
-        self._line(f"__global long* progress = (__global long*)a{argument};")
+        pointer = self._pointer(argument, "long")
+        self._line(f"{pointer} progress = ({pointer})a{argument};")
+
+    def _value(self, ctype: str, argument: int) -> str:
+        """The first element of an argument."""
+        return f"*({self._pointer(argument, f'const {ctype}')})a{argument}"
 
     def _leave(self, more: int | None = None, note: str = "") -> None:
         """Note the position and return. A while loop has no `more`: its predicate is true then."""
@@ -277,7 +326,7 @@ class _Writer:
 
     def _set_more(self, more: int | None, value: int) -> None:
         if more is not None:
-            self._line(f"*(__global uchar*)a{more} = {value};")
+            self._line(f"*({self._pointer(more, 'uchar')})a{more} = {value};")
 
 
 def _can_leave(calls: Sequence[KernelCall]) -> bool:
@@ -297,6 +346,13 @@ def _bytes(offset: Offset) -> str:
             return "(" + " + ".join([*steps, str(start)]) + ")"
         case TileNumberOffset(axis, stride):
             return f"t{axis} * {stride}"
+        case FrameOffset(start):
+            return str(start)
+
+
+def _qualified(argument: Argument) -> str:
+    """The C type that a kernel takes an argument to point to."""
+    return f"{'const ' if argument.role == 'input' else ''}{argument.ctype}"
 
 
 def _start(axis: Axis, number: str) -> str:

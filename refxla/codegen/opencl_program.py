@@ -6,6 +6,11 @@ faster than fifty kernels. On a CPU the functions are not inlined there, which h
 for each item costs nothing. The functions that a merged kernel calls are not inlined either, so that what one writes is
 read by the next although each takes its own pointers to be `restrict`.
 
+A loop with arguments in private memory (FrameBody) is the exception: functions that take one of those are written
+for that, and inlined, so that private memory becomes registers. In these no two arguments that may be one are
+`restrict`, and what lies in global memory has types (`any_...`) of which the compiler does not assume that they lie
+apart from others: two values of different types may share memory one after the other.
+
 What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
 is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
 its part, so that no two are called alike: PoCL knows what it made of a binary by its kernels' names.
@@ -14,13 +19,16 @@ its part, so that no two are called alike: PoCL knows what it made of a binary b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..device.description import Target
+from ..ir import merged_body as m
 from ..ir.plan import Argument, Kernel
 from . import prelude
-from .merged_kernel_emitter import body_text
+from .merged_kernel_emitter import ANY, body_text
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
 _WIDTHS = (8, 32, 1 << 30)
@@ -180,13 +188,14 @@ class Builder:
 
     def _close(self, dispatchers: Sequence[_Dispatcher]) -> None:
         """Make a part of these dispatchers."""
-        cpu = self.target.kind == "cpu" and self.target.clang
-        qualifier = "__attribute__((noinline)) static" if cpu else "static inline"
         functions = self._functions
+        qualifier = functions.qualifier()
         needed = functions.with_called(name for d in dispatchers for name, _, _ in d.functions)
         helpers = [(h, functions.attributes[name]) for name, _ in needed for h in functions.helpers[name]]
         bodies = [f"{qualifier}{attribute} {text}" for text, attribute in dict.fromkeys(helpers)]
-        bodies += [f"{qualifier}{functions.attributes[name]} void {name}{text}" for name, text in needed]
+        bodies += [f"{functions.head(name)} void {name}{text}" for name, text in needed]
+        types = sorted(set(re.findall(rf"\b{ANY}(\w+)", "".join(text for _, text in needed))))
+        bodies[:0] = [f"typedef {name} __attribute__((may_alias)) {ANY}{name};" for name in types]
 
         def own() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
@@ -200,34 +209,94 @@ class Builder:
         self.ready(made)
 
 
+@dataclass(frozen=True)
+class _Inlining:
+    """How the function of a kernel is written that is inlined into a loop: the C types of its arguments in private
+    memory, by their numbers; the numbers of those that are not `restrict`, since another one may be the same; and
+    whether the loop has all vector registers."""
+
+    private: Mapping[int, str]
+    repeated: frozenset[int]
+    wide: bool
+
+
 class _Functions:
     """The functions of all parts: `names` has the name of each by its attribute and its text."""
 
     def __init__(self, target: Target) -> None:
-        wide = target.features and target.kind == "cpu" and target.clang
+        self.cpu = target.kind == "cpu" and target.clang
+        wide = target.features and self.cpu
         self.wide = f' __attribute__((target("{target.features}")))' if wide else ""
         self.names: dict[tuple[str, str], str] = {}
         self.attributes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.called: dict[str, list[str]] = {}
         self.helpers: dict[str, tuple[str, ...]] = {}
+        self.inlined: set[str] = set()
         self.counts: dict[int, int] = {}
 
-    def of(self, kernel: Kernel) -> str:
+    def of(self, kernel: Kernel, inlining: _Inlining | None = None) -> str:
         """The name of a kernel's function, which is entered if there is no equal one."""
-        called = [self.of(k) for k in kernel.calls]
-        restrict = "" if called else " restrict"  # two arguments of a merged kernel may be one value
-        parameters = ", ".join(f"{_pointer(a)}{restrict} a{n}" for n, a in enumerate(kernel.arguments))
+        private = {} if inlining is None else inlining.private
+        wide = kernel.registers if inlining is None else inlining.wide
+        called = self._called(kernel, private, wide)
+        body = body_text(kernel, called, private)
+        parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining) for n in range(len(kernel.arguments)))
         size = "const int workers, __private int* phase, " if kernel.persistent else ""
-        text = f"(const int item, {size}{parameters}) {{\n{body_text(kernel, called)}}}\n"
-        key = (self.wide if kernel.registers else "", text)
+        text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
+        key = (self.wide if wide else "", text)
         if key not in self.names:
             count = len(kernel.arguments)
             self.counts[count] = self.counts.get(count, 0) + 1
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
-            self.texts[name], self.called[name], self.attributes[name] = text, called, key[0]
+            self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name] = kernel.helpers
+            if inlining is not None:
+                self.inlined.add(name)
         return self.names[key]
+
+    def _called(self, kernel: Kernel, private: Mapping[int, str], wide: bool) -> list[str]:
+        """The functions of the kernels that a kernel calls; those that take private memory are inlined."""
+        if isinstance(kernel.body, m.FrameBody) and kernel.body.promoted:
+            (inner,) = kernel.calls
+            taken = {n: private[k] for n, k in enumerate(kernel.body.call.arguments) if k in private}
+            taken |= {n: inner.arguments[n].ctype for n in kernel.body.promoted}
+            return [self.of(inner, _Inlining(taken, frozenset(), wide))]
+        if not private or isinstance(kernel.body, str):
+            return [self.of(k) for k in kernel.calls]
+        names = [""] * len(kernel.calls)
+        for call in m.calls(kernel.body):
+            taken = {n: private[number] for n, number in enumerate(call.arguments) if number in private}
+            inlining = None
+            if taken:
+                counts = Counter(call.arguments)
+                repeated = frozenset(n for n, number in enumerate(call.arguments) if counts[number] > 1)
+                inlining = _Inlining(taken, repeated, wide)
+            called = kernel.calls[call.kernel]
+            names[call.kernel] = "" if inlining and isinstance(called.body, m.CopyBody) else self.of(called, inlining)
+        return names
+
+    def _parameter(self, n: int, kernel: Kernel, calls: bool, inlining: _Inlining | None) -> str:
+        """The declaration of a parameter."""
+        a = kernel.arguments[n]
+        if inlining is None:
+            restrict = "" if calls else " restrict"  # two arguments of a merged kernel may be one value
+            return f"{_pointer(a)}{restrict} a{n}"
+        const = "const " if a.role == "input" else ""
+        if n in inlining.private:
+            return f"__private {const}{a.ctype}* a{n}"
+        restrict = "" if calls or n in inlining.repeated else " restrict"
+        return f"__global {const}{a.ctype if calls else ANY + a.ctype}*{restrict} a{n}"
+
+    def head(self, name: str) -> str:
+        """What stands before the type of a function."""
+        return f"{self.qualifier(name in self.inlined)}{self.attributes[name]}"
+
+    def qualifier(self, inlined: bool = False) -> str:
+        """What stands before a function that is inlined or not, its attribute aside."""
+        if not self.cpu:
+            return "static inline"
+        return f"__attribute__(({'always_inline' if inlined else 'noinline'})) static"
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:
         """(name, text) of these functions and of those that they call, which come before them."""

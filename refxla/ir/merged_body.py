@@ -8,10 +8,12 @@ OpenCL C. Kernels are referred to by their number in `Kernel.calls`, arguments b
     PersistentBody    the phases of a persistent kernel, which all work items go through together
     CountedLoopBody, WhileLoopBody, ConditionalBody
                       control flow that a single work item runs, and that can be left and resumed
+    FrameBody         one call, with a frame that has the small values that only the called kernel uses
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +73,14 @@ class TileNumberOffset:
     stride: int
 
 
-Offset = IterationOffset | WorkerOffset | TileOffset | TileNumberOffset
+@dataclass(frozen=True)
+class FrameOffset:
+    """The part begins `offset` bytes into a frame."""
+
+    offset: int
+
+
+Offset = IterationOffset | WorkerOffset | TileOffset | TileNumberOffset | FrameOffset
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -204,4 +213,57 @@ class ConditionalBody:
     state: ResumeState | None
 
 
-StructuredBody = CopyBody | MergedBody | PersistentBody | CountedLoopBody | WhileLoopBody | ConditionalBody
+@dataclass(frozen=True)
+class FrameBody:
+    """Makes one call, of a kernel of control flow, which may take more arguments than a launch can. While it runs those
+    at the positions `promoted` lie in private memory: they are copied there before, and those that it writes back
+    behind it."""
+
+    call: KernelCall
+    promoted: tuple[int, ...]
+
+
+StructuredBody = CopyBody | MergedBody | PersistentBody | CountedLoopBody | WhileLoopBody | ConditionalBody | FrameBody
+
+
+def calls(body: StructuredBody) -> Iterator[KernelCall]:
+    """The calls that a body makes, each once."""
+    match body:
+        case MergedBody(sections):
+            for section in sections:
+                yield from section.calls
+        case PersistentBody(phases):
+            for phase in phases:
+                match phase:
+                    case SharedPhase(sections):
+                        for section in sections:
+                            yield from section.calls
+                    case NestedPhases(call):
+                        yield call
+                    case TiledPhase(_, once, each):
+                        yield from (*once, *each)
+        case FrameBody(call):
+            yield call
+        case CountedLoopBody():
+            yield from body.calls
+        case WhileLoopBody():
+            yield from (*body.test, *body.calls)
+        case ConditionalBody():
+            for branch in body.branches:
+                yield from branch
+
+
+def own_arguments(body: StructuredBody) -> Iterator[tuple[int, str]]:
+    """The arguments that control flow itself reads and writes, with the C types that it takes them for."""
+    states = [call.state for call in calls(body)]
+    match body:
+        case CountedLoopBody() | ConditionalBody():
+            states.append(body.state)
+    for state in states:
+        if state is not None:
+            yield from ((state.progress, "long"), (state.more, "uchar"))
+    match body:
+        case WhileLoopBody():
+            yield from ((body.progress, "long"), (body.predicate, "uchar"))
+        case ConditionalBody():
+            yield body.index, "uchar" if body.of_pred else "int"

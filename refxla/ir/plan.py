@@ -83,7 +83,8 @@ class Kernel:
     together. There may be any number of them, which the body knows as `workers`; `persistent_us` is the estimate for
     `items` workers. `helpers` are C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once.
     `registers` asks for all vector registers of the device (Target.features): the sums of a matrix product need them,
-    and so do the constants of an exponential.
+    and so do the constants of an exponential. `global_only` says that its text names the address space of its
+    arguments, so that they cannot lie in another one.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Kernel:
     registers: bool = False
     persistent_us: float = 0.0
     helpers: tuple[str, ...] = ()
+    global_only: bool = False
 
     @property
     def persistent(self) -> bool:

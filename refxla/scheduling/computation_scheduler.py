@@ -437,6 +437,7 @@ class ComputationScheduler:
                 builder.copy(self.steps, source, block)
             owned.add(block)
             state.append(block)
+        known, before = len(builder.blocks), len(self.steps)
         same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
         around = _Preheader(self.steps, same)
         if counter is None:
@@ -450,11 +451,12 @@ class ComputationScheduler:
         self.write_back(iteration, unmerged, state)
         body_steps = builder.merge(unmerged)
         merging = builder.merging
+        internal = builder.internal(known, self.steps[before:])
         steps: tuple[p.Step, ...]
         if counter is None:
             steps = (p.Loop(test_steps, predicate, body_steps),)
             if merging is not None:
-                steps = merging.while_loop(test_steps, predicate, body_steps)
+                steps = merging.while_loop(test_steps, predicate, body_steps, internal)
         else:
             numbers: tuple[int | None, int | None] = (None, None)
             if tabled is not None:
@@ -463,7 +465,7 @@ class ComputationScheduler:
                 numbers = builder.number[variable], builder.number[table]
             steps = (p.Repeat(counter.trip_count, body_steps, *numbers),)
             if merging is not None:
-                steps = merging.counted_loop(counter.trip_count, body_steps, *numbers)
+                steps = merging.counted_loop(counter.trip_count, body_steps, *numbers, internal)
         self.steps += steps
         for k, block in enumerate(state):
             self.owned |= {block} if block in owned else set()
@@ -534,7 +536,7 @@ class ComputationScheduler:
         builder = self.builder
         index = builder.number[self.block_of(i.operands[0])]
         results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
-        branches = []
+        known, branches = len(builder.blocks), []
         for called, operand in zip(branch_computations(i), i.operands[1:], strict=True):
             frame = ComputationScheduler(
                 builder, called, _bind(called, [self.block_of(o) for o in operand.operands]), set()
@@ -550,7 +552,7 @@ class ComputationScheduler:
             self.steps.append(p.Branch(index, tuple(branches)))
         else:
             of_pred = i.operands[0].shape.element_type.kind == "pred"
-            self.steps += merging.branch(index, of_pred, branches)
+            self.steps += merging.branch(index, of_pred, branches, builder.internal(known))
         for k, block in enumerate(results):
             for gte in self.elements(i, k):
                 self.values[gte] = block

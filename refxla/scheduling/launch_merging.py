@@ -16,8 +16,8 @@ bits. A merged kernel is a plan.Kernel whose body, which is data (ir/merged_body
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
@@ -25,7 +25,17 @@ from ..analysis.cost_analysis import Costs
 from ..ir import merged_body as m
 from ..ir import plan as p
 from . import serial_control_flow
-from .merged_kernel import MOST_ARGUMENTS, ArgumentList, Call, MergedLaunch, Section, SubBuffers, copy_kernel, uses
+from .merged_kernel import (
+    MOST_ARGUMENTS,
+    ArgumentList,
+    BoundKernel,
+    Call,
+    MergedLaunch,
+    Section,
+    SubBuffers,
+    copy_kernel,
+    uses,
+)
 from .persistent_kernel import (
     BARRIER_US,
     PERSISTENT_US,
@@ -36,6 +46,7 @@ from .persistent_kernel import (
     shares_work,
     sync_bytes,
 )
+from .register_promotion import with_frame
 from .serial_control_flow import LAUNCH_US, iterations_per_launch
 
 SMALL_US = 60.0  # a kernel that takes longer gains little from a shared launch
@@ -116,6 +127,8 @@ class LaunchMerger:
         self.kernels, self.bytes_of = kernels, bytes_of
         self.scratch, self.zeros = scratch, zeros
         self.progress: dict[int, int] = {}  # by the number of a kernel that can be left
+        self.framed: dict[int, BoundKernel] = {}  # what a kernel with a frame calls, by its number
+        self.sections: dict[int, list[Section]] = {}  # of a merged launch, by the number of its kernel
         self.cores, self.workspace = cores, workspace if cores > 1 else None
         self.launch_us = costs.launch / 1e3
         self.start_us = self.launch_us if self.workspace is None else BARRIER_US  # of one more launch, or phase
@@ -135,9 +148,15 @@ class LaunchMerger:
         return self._persistent(units.found) if self.workspace else tuple(self._step(unit) for unit in units.found)
 
     def counted_loop(
-        self, trip_count: int, body: Sequence[p.Step], counter: int | None, table: int | None
+        self,
+        trip_count: int,
+        body: Sequence[p.Step],
+        counter: int | None,
+        table: int | None,
+        internal: Collection[int] = (),
     ) -> tuple[p.Step, ...]:
-        """A loop with a known trip count: one launch where its iteration is small, several where there are many."""
+        """A loop with a known trip count: one launch where its iteration is small, several where there are many.
+        `internal` are the buffers that nothing but the loop uses, here and below."""
         step = p.Repeat(trip_count, tuple(body), counter, table)
         if trip_count < 1:
             return ()
@@ -147,11 +166,14 @@ class LaunchMerger:
         section = self._serial(body)
         if section is not None and section.parts:
             if not section.resumable and trip_count * max(section.us, LEAST_US) <= LAUNCH_US:
-                return (self._launch([section], trip_count, counted),)
+                arguments = ArgumentList(counted)
+                repeated = m.MergedBody((arguments.section(section),), trip_count)
+                launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal)
+                return (step,) if launch is None else (launch,)
             start, progress, more = self._resumable()
             arguments = ArgumentList(counted)
             code = serial_control_flow.counted_loop(arguments, section, trip_count, progress, more)
-            launch = self._enter_control_flow(arguments, code, [section], trip_count)
+            launch = self._enter_control_flow(arguments, code, [section], trip_count, internal)
             return (step,) if launch is None else (start, self._resume(launch, progress, more))
         phases = self._phases(body)
         if not phases:
@@ -165,7 +187,9 @@ class LaunchMerger:
         rest = trip_count % count
         return (repeat, self._persistent_launch(phases, rest)) if rest else (repeat,)
 
-    def while_loop(self, condition: Sequence[p.Step], predicate: int, body: Sequence[p.Step]) -> tuple[p.Step, ...]:
+    def while_loop(
+        self, condition: Sequence[p.Step], predicate: int, body: Sequence[p.Step], internal: Collection[int] = ()
+    ) -> tuple[p.Step, ...]:
         """A loop that ends by a predicate: many iterations in one launch where an iteration is small."""
         step = p.Loop(tuple(condition), predicate, tuple(body))
         test = self._serial(condition)
@@ -177,10 +201,12 @@ class LaunchMerger:
         start, progress, _ = self._resumable(predicate)
         arguments = ArgumentList()
         code = serial_control_flow.while_loop(arguments, test, predicate, section, progress)
-        launch = self._enter_control_flow(arguments, code, [test, section], 1)
+        launch = self._enter_control_flow(arguments, code, [test, section], 1, set(internal) - {predicate})
         return (step,) if launch is None else (start, self._resume(launch, progress, predicate))
 
-    def branch(self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]]) -> tuple[p.Step, ...]:
+    def branch(
+        self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]], internal: Collection[int] = ()
+    ) -> tuple[p.Step, ...]:
         """A conditional: one launch where each of its branches is small."""
         step = p.Branch(index, tuple(tuple(x) for x in branches))
         sections = _all(self._serial(x) for x in branches)
@@ -189,11 +215,11 @@ class LaunchMerger:
         arguments = ArgumentList()
         if not any(section.resumable for section in sections):
             code = serial_control_flow.conditional(arguments, index, of_pred, sections, None)
-            launch = self._enter_control_flow(arguments, code, sections, 1)
+            launch = self._enter_control_flow(arguments, code, sections, 1, internal)
             return (step,) if launch is None else (launch,)
         start, progress, more = self._resumable()
         code = serial_control_flow.conditional(arguments, index, of_pred, sections, (progress, more))
-        launch = self._enter_control_flow(arguments, code, sections, 1)
+        launch = self._enter_control_flow(arguments, code, sections, 1, internal)
         return (step,) if launch is None else (start, self._resume(launch, progress, more))
 
     def _resumable(self, more: int | None = None) -> tuple[p.Step, int, int]:
@@ -204,13 +230,26 @@ class LaunchMerger:
         return p.Copy(self.zeros(count), progress), progress, more
 
     def _enter_control_flow(
-        self, arguments: ArgumentList, body: m.StructuredBody, sections: list[Section], trip_count: int
+        self,
+        arguments: ArgumentList,
+        body: m.StructuredBody,
+        sections: list[Section],
+        trip_count: int,
+        internal: Collection[int],
     ) -> p.Launch | None:
         """The launch of a kernel of control flow; None if it has too many arguments."""
-        if len(arguments.numbers) > MOST_ARGUMENTS:
-            return None
         parts = [part for section in sections for part in section.parts]
-        return self._enter(arguments, body, [Section(parts)], 1, trip_count)
+        buffers, taken = arguments.arguments()
+        us = trip_count * sum(part.us for part in parts)
+        kernel = p.Kernel(f"merged.{len(self.merged)}", body, taken, 1, tuple(arguments.calls), us)
+        inner = BoundKernel(kernel, buffers)
+        framed = with_frame(inner, internal, self.bytes_of, self.scratch)
+        if len(framed.buffers) > MOST_ARGUMENTS:
+            return None
+        launch = self._enter(framed.padded(), [Section(parts)], trip_count)
+        if framed is not inner:
+            self.framed[launch.kernel] = inner
+        return launch
 
     def _resume(self, launch: p.Launch, progress: int, more: int) -> p.Loop:
         """The launch of a kernel that can be left, repeated as long as there is more."""
@@ -219,19 +258,33 @@ class LaunchMerger:
 
     def _serial(self, body: Sequence[p.Step]) -> Section | None:
         """Steps as one section, if one core has done them sooner than several that must be started."""
-        parts = _all(self._resumed(s) or self._part(s, alone=True) for s in body)
-        if parts is None or any(x.kernel.persistent for x in parts):
+        called = _all(map(self._called, body))
+        parts = [part for of_step in called or () for part in of_step]
+        if called is None or any(x.kernel.persistent for x in parts):
             return None
         section = Section(parts)
         split = sum(self._split(x) for x in parts)
-        if (
-            section.us > split + self.start_us * len(parts)
-            or len({b for x in parts for b in x.buffers}) > MOST_ARGUMENTS
-        ):
+        if section.us > split + self.start_us * len(parts):
             return None
         for part in parts:
             part.serial = True
         return section
+
+    def _called(self, step: p.Step) -> list[Call] | None:
+        """A step as parts of a kernel of control flow, which calls what a merged launch calls, or what a kernel with a
+        frame calls: it has a frame for both."""
+        launch = step.condition[0] if isinstance(step, p.Loop) and step.condition else step
+        number = launch.kernel if isinstance(launch, p.Launch) else -1
+        if number in self.sections:
+            called = _all(self._called(part.step) for section in self.sections[number] for part in section.parts)
+            return None if called is None else [part for of_step in called for part in of_step]
+        part = self._resumed(step) or self._part(step, alone=True)
+        if part is None or number not in self.framed:
+            return None if part is None else [part]
+        inner = self.framed[number]
+        written = {b for b, a in zip(inner.buffers, inner.kernel.arguments, strict=True) if a.role != "input"}
+        reads, writes = part.reads.union(inner.buffers), part.writes.union(written)
+        return [replace(part, kernel=inner.kernel, buffers=inner.buffers, reads=reads, writes=writes)]
 
     def _resumed(self, step: p.Step) -> Call | None:
         """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
@@ -361,13 +414,13 @@ class LaunchMerger:
         assert len(first) == len(once) and len(rest) == len(each)
         persistent.tiles(axes, first, rest)
         name, trip_count = f"merged.{len(self.merged)}", prod(a.count for a in axes)
-        kernel, buffers = persistent.kernel(name, 1, 1)
+        made = persistent.kernel(name, 1, 1)
         names = tuple(x.kernel.name for x in (*first, *rest))
         self.merged.append(
-            MergedLaunch(name, (names,), trip_count, kernel.us, (len(rest) - 1) * self.launch_us, persistent=True)
+            MergedLaunch(name, (names,), trip_count, made.kernel.us, (len(rest) - 1) * self.launch_us, persistent=True)
         )
-        self.kernels.append(kernel)
-        return p.Launch(len(self.kernels) - 1, buffers)
+        self.kernels.append(made.kernel)
+        return p.Launch(len(self.kernels) - 1, made.buffers)
 
     def _new_persistent(self, sub_buffers: SubBuffers | None = None) -> PersistentKernel:
         if self.sync is None:
@@ -401,7 +454,7 @@ class LaunchMerger:
     ) -> p.Launch:
         """Launch a persistent kernel, and note what it is; `counted` iterations are in its estimates."""
         name = f"merged.{len(self.merged)}"
-        kernel, buffers = persistent.kernel(name, trip_count, counted)
+        made = persistent.kernel(name, trip_count, counted)
         names = []
         for n, sections in enumerate(phases):
             parts = sum(len(section.parts) for section in sections)
@@ -411,9 +464,9 @@ class LaunchMerger:
                 us = sum(section.us for section in sections)
                 self.merged.append(MergedLaunch(names[-1], own, 1, us, (parts - 1) * self.launch_us))
         saved = (counted * len(phases) - 1) * self.launch_us
-        self.merged.append(MergedLaunch(name, (tuple(names),), counted, kernel.us, saved, persistent=True))
-        self.kernels.append(kernel)
-        return p.Launch(len(self.kernels) - 1, buffers)
+        self.merged.append(MergedLaunch(name, (tuple(names),), counted, made.kernel.us, saved, persistent=True))
+        self.kernels.append(made.kernel)
+        return p.Launch(len(self.kernels) - 1, made.buffers)
 
     # -- the kernels ----------------------------------------------------------------------------------------------
 
@@ -422,26 +475,28 @@ class LaunchMerger:
             return unit.step
         if len(unit.sections) == 1 and len(unit.sections[0].parts) == 1:
             return unit.sections[0].parts[0].step
-        return self._launch(unit.sections, 1)
+        return self._launch(unit.sections)
 
-    def _launch(self, sections: list[Section], trip_count: int, counted: SubBuffers | None = None) -> p.Launch:
-        """The launch of a merged kernel. `counted`: buffers that are the next element of a table in each iteration."""
-        arguments = ArgumentList(counted)
-        body = m.MergedBody(tuple(map(arguments.section, sections)), trip_count)
-        return self._enter(arguments, body, sections, sum(section.items for section in sections), trip_count)
-
-    def _enter(
-        self, merged: ArgumentList, body: m.StructuredBody, sections: list[Section], items: int, trip_count: int
-    ) -> p.Launch:
-        """Make a body a kernel, note what it is, and launch it."""
+    def _launch(self, sections: list[Section]) -> p.Launch:
+        """The launch of a merged kernel."""
+        merged = ArgumentList()
+        body = m.MergedBody(tuple(map(merged.section, sections)))
         buffers, arguments = merged.arguments()
-        us = trip_count * sum(section.us for section in sections)
+        us, items = sum(section.us for section in sections), sum(section.items for section in sections)
         kernel = p.Kernel(f"merged.{len(self.merged)}", body, arguments, items, tuple(merged.calls), us)
+        launch = self._enter(BoundKernel(kernel, buffers).padded(), sections, 1)
+        self.sections[launch.kernel] = sections
+        return launch
+
+    def _enter(self, merged: BoundKernel, sections: list[Section], trip_count: int) -> p.Launch:
+        """Note what a merged kernel is, and launch it."""
+        kernel = merged.kernel
         parts = sum(len(section.parts) for section in sections)
         names = tuple(tuple(x.kernel.name for x in section.parts) for section in sections)
-        self.merged.append(MergedLaunch(kernel.name, names, trip_count, us, (trip_count * parts - 1) * self.launch_us))
+        saved = (trip_count * parts - 1) * self.launch_us
+        self.merged.append(MergedLaunch(kernel.name, names, trip_count, kernel.us, saved))
         self.kernels.append(kernel)
-        return p.Launch(len(self.kernels) - 1, buffers)
+        return p.Launch(len(self.kernels) - 1, merged.buffers)
 
 
 _T = TypeVar("_T")

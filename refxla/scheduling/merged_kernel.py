@@ -6,7 +6,7 @@ launch_merging.py says which kernels share a launch, persistent_kernel.py how th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir import merged_body as m
 from ..ir import plan as p
@@ -121,15 +121,28 @@ class ArgumentList:
         return self.numbers.setdefault(buffer, len(self.numbers))
 
     def arguments(self) -> tuple[tuple[int, ...], tuple[p.Argument, ...]]:
-        """The buffers, and the arguments for them; the first again to fill up one of SIZES."""
-        made = [
+        """The buffers, and the arguments for them."""
+        made = tuple(
             p.Argument("output" if b in self.written else "input", "uchar", a.instruction, a.bytes)
             for b, a in self.first.items()
-        ]
-        spare = min(n for n in SIZES if n >= len(made)) - len(made)
-        buffers = list(self.numbers)
-        again = p.Argument("input", "uchar", made[0].instruction, made[0].bytes)
-        return (*buffers, *buffers[:1] * spare), (*made, *[again] * spare)
+        )
+        return tuple(self.numbers), made
+
+
+@dataclass(frozen=True)
+class BoundKernel:
+    """A merged kernel with the buffers of its arguments."""
+
+    kernel: p.Kernel
+    buffers: tuple[int, ...]
+
+    def padded(self) -> BoundKernel:
+        """The first buffer again to fill up one of SIZES."""
+        first, count = self.kernel.arguments[0], len(self.buffers)
+        spare = min(n for n in SIZES if n >= count) - count
+        again = p.Argument("input", "uchar", first.instruction, first.bytes)
+        arguments = (*self.kernel.arguments, *[again] * spare)
+        return BoundKernel(replace(self.kernel, arguments=arguments), (*self.buffers, *self.buffers[:1] * spare))
 
 
 def copy_kernel(size: int) -> p.Kernel:

@@ -18,7 +18,7 @@ from math import prod
 
 from ..ir import merged_body as m
 from ..ir import plan as p
-from .merged_kernel import ArgumentList, Call, Section, SubBuffers
+from .merged_kernel import ArgumentList, BoundKernel, Call, Section, SubBuffers
 
 BARRIER_US = 0.5  # that a phase takes beside its kernels
 PERSISTENT_US = 50_000.0  # of a launch: signals are answered between launches
@@ -63,13 +63,14 @@ class PersistentKernel:
         number = self.arguments.argument(predicate, p.Argument("input", "uchar", bytes=1))
         self.phases.append(m.ExitPhase(number))
 
-    def kernel(self, name: str, trip_count: int, counted: int) -> tuple[p.Kernel, tuple[int, ...]]:
-        """The kernel that runs its phases `trip_count` times, and the buffers of its arguments. Its estimates are those
+    def kernel(self, name: str, trip_count: int, counted: int) -> BoundKernel:
+        """The kernel that runs its phases `trip_count` times, on the buffers of its arguments. Its estimates are those
         of `counted` times: of a loop that ends by a predicate, one iteration counts."""
         buffers, arguments = self.arguments.arguments()
         body, calls = m.PersistentBody(tuple(self.phases), trip_count), tuple(self.arguments.calls)
         us, persistent_us = counted * self.us, counted * self.persistent_us
-        return p.Kernel(name, body, arguments, self.cores, calls, us, persistent_us=persistent_us), buffers
+        kernel = p.Kernel(name, body, arguments, self.cores, calls, us, persistent_us=persistent_us)
+        return BoundKernel(kernel, buffers).padded()
 
 
 def sync_bytes(cores: int) -> int:

@@ -126,6 +126,12 @@ class PlanBuilder:
         """The steps of a computation, with small launches made one."""
         return tuple(steps) if self.merging is None else self.merging.run(steps)
 
+    def internal(self, known: int, outside: Sequence[p.Step] = ()) -> set[int]:
+        """The buffers of the arena that were made since there were so many, without those of steps `outside`."""
+        used = {b for step in outside for side in uses(step, self.kernels) for b in side}
+        made = range(known, len(self.blocks))
+        return {b for b in made if self.blocks[b].space == p.ARENA and b not in used}
+
     def us_of(self, fusion: p.Fusion, kernel: p.Kernel, last: bool) -> float:
         """The microseconds that a kernel takes on one core; the last of a fusion does the work, others move values."""
         if last:

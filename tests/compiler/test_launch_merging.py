@@ -13,7 +13,7 @@ import refxla
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.ir import plan as p
-from refxla.ir.merged_body import ConditionalBody, CountedLoopBody, MergedBody, WhileLoopBody
+from refxla.ir.merged_body import ConditionalBody, CountedLoopBody, FrameBody, MergedBody, WhileLoopBody
 from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, SIZES
 from refxla.scheduling.serial_control_flow import LAUNCH_US, iterations_per_launch
 
@@ -48,6 +48,8 @@ def sections_of(kernel: p.Kernel) -> list[list[tuple[p.Kernel, tuple[int, ...]]]
             calls = [body.calls]
         case WhileLoopBody() as body:
             calls = [(*body.test, *body.calls)]
+        case FrameBody(call):
+            calls = [(call,)]
         case ConditionalBody() as body:
             calls = [tuple(call for branch in body.branches for call in branch)]
         case _:
@@ -191,7 +193,9 @@ def test_a_launch_of_long_iterations_has_one():
     (launch,) = step.condition
     kernel = plan.kernels[launch.kernel]
     assert kernel.us > LAUNCH_US and not step.body
-    assert isinstance(kernel.body, WhileLoopBody) and 0 < kernel.body.limit_ns < kernel.body.iteration_ns
+    assert isinstance(kernel.body, FrameBody)
+    (called,) = kernel.calls
+    assert isinstance(called.body, WhileLoopBody) and 0 < called.body.limit_ns < called.body.iteration_ns
     assert iterations_per_launch(2 * LAUNCH_US) == 1 and iterations_per_launch(LAUNCH_US / 7.5) == 7
 
 

@@ -1,5 +1,7 @@
 """Live ranges follow from the steps of a plan: which buffers may lie in one place, and which may not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from refxla_conformance.fuzz.generate import generate
@@ -85,6 +87,20 @@ def test_phases_follow_each_other():
     )
     ranges = live_ranges((p.Launch(0, tuple(range(5))),), [again])
     assert meet(ranges, 1, 3) and not meet(ranges, 2, 4)  # 1 is carried over
+
+
+def test_what_a_kernel_copies_back_has_its_memory_to_itself():
+    """What lies in private memory, and a frame, is live from the beginning of a kernel to its end."""
+    calls = m.KernelCall(0, (0, 1)), m.KernelCall(1, (1, 2)), m.KernelCall(2, (2, 3))
+    inner = kernel(m.MergedBody((m.SectionBody(1, calls, True),)), 4, 3)
+
+    def ranges(promoted: tuple[int, ...], parts: tuple[tuple[int, m.Offset], ...] = ()) -> dict[int, tuple[int, int]]:
+        body = m.FrameBody(m.KernelCall(0, (0, 1, 2, 3), parts), promoted)
+        return live_ranges((p.Launch(0, (0, 1, 2, 3)),), [replace(kernel(body, 4, 0), calls=(inner,))])
+
+    assert not meet(ranges(()), 0, 2) and not meet(ranges(()), 1, 3)
+    assert meet(ranges((2,)), 0, 2) and meet(ranges((1,)), 1, 3) and not meet(ranges((1,)), 0, 2)
+    assert meet(ranges((), ((2, m.FrameOffset(0)),)), 0, 2)
 
 
 def test_the_predicate_of_a_loop_outlives_the_launch():

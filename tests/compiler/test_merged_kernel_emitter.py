@@ -1,5 +1,7 @@
 """OpenCL C of merged kernels: what each body says is what is written."""
 
+from dataclasses import replace
+
 from refxla.codegen.merged_kernel_emitter import body_text
 from refxla.ir import merged_body as m
 from refxla.ir.plan import Argument, Kernel
@@ -60,3 +62,34 @@ def test_a_loop_that_ends_by_a_predicate_leaves_in_time():
     lines = merged(m.WhileLoopBody((), 2, (m.KernelCall(0, (0, 1)),), 3, iteration_ns=70, limit_ns=1000))
     assert "long spent = 0; for (; spent < 1000; spent += 70) {" in lines
     assert "if (!*(__global const uchar*)a2) break;" in lines
+
+
+def test_private_memory_is_filled_before_the_call_and_copied_back_behind_it():
+    typed = Argument("input", "int", bytes=4), Argument("output", "float", bytes=12), OUTPUT
+    inner = Kernel("loop", m.MergedBody((), 3), typed, 1)
+    body = m.FrameBody(m.KernelCall(0, (0, 1, 1), ((1, m.FrameOffset(64)), (2, m.FrameOffset(128)))), (0, 1))
+    frame = Kernel("frame", body, (INPUT, OUTPUT), 1, (inner,))
+    assert [line.strip() for line in body_text(frame, ["f"]).splitlines()] == [
+        "int p0[4 / sizeof(int)];",
+        "for (int i = 0; i < (int)(4 / sizeof(int)); ++i) p0[i] = ((__global const any_int*)a0)[i];",
+        "float p1[12 / sizeof(float)];",
+        "for (int i = 0; i < (int)(12 / sizeof(float)); ++i) "
+        "p1[i] = ((__global const any_float*)((__global uchar*)a1 + 64))[i];",
+        "f(item, p0, p1, (__global float*)((__global uchar*)a1 + 128));",
+        "for (int i = 0; i < (int)(12 / sizeof(float)); ++i) "
+        "((__global any_float*)((__global uchar*)a1 + 64))[i] = p1[i];",
+    ]
+
+
+def test_a_call_with_private_memory_says_where_it_lies():
+    copy = Kernel("copy", m.CopyBody(3, 16384), (Argument("input", "uint", bytes=12), Argument("output", "uint")), 1)
+    calls = m.KernelCall(0, (0, 1)), m.KernelCall(1, (1, 2))
+    body = m.WhileLoopBody(calls, 3, (), 4, iteration_ns=70, limit_ns=1000)
+    kernel = Kernel("merged", body, (INPUT, OUTPUT), 1, (replace(PART, items=1), copy))
+    lines = [line.strip() for line in body_text(kernel, ["f", ""], {1: "float", 3: "uchar"}).splitlines()]
+    assert "f(0, (__global const float*)a0, (__private float*)a1);" in lines
+    assert (
+        "for (int i = 0; i < (int)(12 / sizeof(float)); ++i) "
+        "((__global any_float*)a2)[i] = ((__private any_float*)a1)[i];" in lines
+    )
+    assert "if (!*(__private const uchar*)a3) break;" in lines

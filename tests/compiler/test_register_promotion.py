@@ -1,0 +1,139 @@
+"""Loops that keep their values in registers: what is promoted, and that any loop gives the bits that it gave."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from refxla_spec.text import parse
+
+import refxla
+from refxla.compiler import compilation_cache
+from refxla.ir import merged_body as m
+from refxla.ir import plan as p
+from refxla.scheduling import register_promotion
+from refxla.scheduling.merged_kernel import MOST_ARGUMENTS, BoundKernel
+from refxla.scheduling.register_promotion import FRAME_BYTES, MOST_BYTES, MOST_TEXT, promotable, with_frame
+
+FLOATS = p.Kernel("f", "a1[0] = a0[0];", (p.Argument("input", "float"), p.Argument("output", "float")), 1)
+INTS = replace(FLOATS, arguments=(p.Argument("input", "float"), p.Argument("output", "int")))
+
+
+def loop(*kernels: p.Kernel, calls: tuple[m.KernelCall, ...] = ()) -> p.Kernel:
+    """A loop that calls each kernel on arguments 0 and 1, or makes these calls."""
+    calls = calls or tuple(m.KernelCall(n, (0, 1)) for n in range(len(kernels)))
+    arguments = (p.Argument("output", "uchar"),) * 5
+    return p.Kernel("loop", m.CountedLoopBody(9, calls, m.ResumeState(2, 3), 50, 1000), arguments, 1, kernels)
+
+
+def types(kernel: p.Kernel, *sizes: int) -> dict[int, str]:
+    return promotable(kernel, (*sizes, *(4, 4, 32, 1, 4)[len(sizes) :])).types
+
+
+def test_what_all_parts_take_for_one_type_is_promoted():
+    assert types(loop(FLOATS)) == {0: "float", 1: "float", 2: "long", 3: "uchar"}
+    assert types(loop(FLOATS, INTS)) == {0: "float", 2: "long", 3: "uchar"}
+
+
+def test_what_is_large_stays_in_memory():
+    assert set(types(loop(FLOATS), MOST_BYTES + 1)) == {1, 2, 3}
+    assert set(types(loop(replace(FLOATS, body="x" * (MOST_TEXT + 1))))) == set()
+
+
+def test_what_a_kernel_knows_to_be_global_or_takes_a_part_of_stays_in_memory():
+    vectors = replace(FLOATS, global_only=True)
+    assert set(types(loop(vectors))) == {2, 3}
+    part = m.KernelCall(0, (0, 1), ((0, m.IterationOffset(4)),))
+    assert set(types(loop(FLOATS, calls=(part,)))) == {1, 2, 3}
+
+
+def test_a_loop_that_cannot_be_left_is_promoted_and_a_conditional_is_not():
+    call = m.KernelCall(0, (0, 1))
+    repeated = replace(loop(FLOATS), body=m.MergedBody((m.SectionBody(1, (call,), True),), 3))
+    assert set(types(repeated)) == {0, 1}
+    assert types(replace(loop(FLOATS), body=m.ConditionalBody(3, True, ((call,), ()), None))) == {}
+
+
+def test_an_emitter_says_whether_it_names_address_spaces():
+    for rows, vectors in ((4, False), (64, True)):  # plain loops, and the transposed blocks of a matrix-vector product
+        text = f"ENTRY e {{ a = f32[{rows},64] parameter(0)  x = f32[64] parameter(1)  ROOT d = f32[{rows}] dot(a, x), "
+        plan = refxla.compile(text + "lhs_contracting_dims={1}, rhs_contracting_dims={0} }").plan
+        assert [part.global_only for k in plan.kernels for part in k.parts()] == [vectors]
+
+
+def test_a_frame_has_what_nothing_else_uses():
+    sizes = {10: 4, 11: 4, 12: 32, 13: 1, 14: FRAME_BYTES + 1}
+    inner = BoundKernel(loop(FLOATS), tuple(sizes))
+    made = with_frame(inner, {11, 12, 14}, lambda b: sizes[b], lambda name, type, count: 99)
+    assert made.buffers == (10, 99, 13, 14)
+    (call,) = m.calls(made.kernel.body)
+    assert call.arguments == (0, 1, 1, 2, 3) and call.offsets == ((1, m.FrameOffset(0)), (2, m.FrameOffset(64)))
+    assert made.kernel.arguments[1].bytes == 128
+    vectors = replace(FLOATS, global_only=True, arguments=FLOATS.arguments * 2)
+    plain = replace(loop(vectors, calls=(m.KernelCall(0, (0, 1, 2, 3)),)), body=m.MergedBody((), 3))
+    assert with_frame(BoundKernel(plain, inner.buffers), (), lambda b: 4, None).kernel is plain
+
+
+MANY = 60
+
+
+def many() -> str:
+    """A loop of many scalars, each of which is updated by two kernels, with a loop inside."""
+    state = f"(s32[], {', '.join(['f32[]'] * MANY)})"
+    gets = [f"x{n} = f32[] get-tuple-element(s), index={n + 1}" for n in range(MANY)]
+    body = [f"s = {state} parameter(0)", "k = s32[] get-tuple-element(s), index=0", *gets]
+    body += ["one = s32[] constant(1)", "l = s32[] add(k, one)", "pair = (s32[], f32[], f32[]) tuple(k, x0, x1)"]
+    body += ["inner = (s32[], f32[], f32[]) while(pair), condition=small, body=turn"]
+    body += ["y0 = f32[] get-tuple-element(inner), index=1"]
+    body += [f"y{n} = f32[] sine(x{n})" for n in range(1, MANY)]
+    body += [f"z{n} = f32[] add(y{n}, y{(n + 1) % MANY})" for n in range(MANY)]
+    body += [f"ROOT r = {state} tuple(l, {', '.join(f'z{n}' for n in range(MANY))})"]
+    lines = "\n".join(body)
+    parameters = "\n".join(f"p{n} = f32[] parameter({n + 1})" for n in range(MANY))
+    return f"""HloModule m
+        turn {{ s = (s32[], f32[], f32[]) parameter(0)
+            k = s32[] get-tuple-element(s), index=0
+            a = f32[] get-tuple-element(s), index=1
+            b = f32[] get-tuple-element(s), index=2
+            one = s32[] constant(1)
+            l = s32[] add(k, one)
+            c = f32[] cosine(b)
+            d = f32[] subtract(a, c)
+            ROOT r = (s32[], f32[], f32[]) tuple(l, d, c) }}
+        small {{ s = (s32[], f32[], f32[]) parameter(0)
+            k = s32[] get-tuple-element(s), index=0
+            n = s32[] constant(20)
+            ROOT p = pred[] compare(k, n), direction=LT }}
+        body {{ {lines} }}
+        test {{ s = {state} parameter(0)
+            k = s32[] get-tuple-element(s), index=0
+            n = s32[] constant(15)
+            ROOT p = pred[] compare(k, n), direction=LT }}
+        ENTRY e {{ k = s32[] parameter(0)
+            {parameters}
+            s = {state} tuple(k, {", ".join(f"p{n}" for n in range(MANY))})
+            ROOT w = {state} while(s), condition=test, body=body }}"""
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """No compilation is found on disk, or kept there."""
+    monkeypatch.setattr(compilation_cache, "load", lambda key: None)
+    monkeypatch.setattr(compilation_cache, "save", lambda key, made: None)
+
+
+@pytest.mark.parametrize("limits", [{}, {"MOST_TEXT": 0}, {"FRAME_BYTES": 0, "MOST_BYTES": 0}])
+def test_a_loop_of_many_values_gives_the_bits_of_its_instructions(limits, fresh, monkeypatch):
+    for name, value in limits.items():
+        monkeypatch.setattr(register_promotion, name, value)
+    executable = refxla.compile(parse(many()))
+    arguments = [np.array(2, np.int32), *np.linspace(-2, 2, MANY, dtype=np.float32)]
+    wants = refxla.compile(parse(many()), without=("fusion",))(*arguments)
+    for got, want in zip(executable(*arguments), wants, strict=True):
+        assert got.tobytes() == want.tobytes()
+    loops = [s for s in executable.plan.steps if isinstance(s, p.Loop)]
+    merged = [s for s in loops if not s.body and all(isinstance(x, p.Launch) for x in s.condition)]
+    if limits != {"FRAME_BYTES": 0, "MOST_BYTES": 0}:  # without a frame, there are too many arguments
+        assert len(loops) == len(merged) == 1
+        (launch,) = merged[0].condition
+        kernel = executable.plan.kernels[launch.kernel]
+        assert len(kernel.arguments) <= MOST_ARGUMENTS < len(kernel.calls[0].arguments)
