@@ -23,7 +23,6 @@ cdef enum:
 # What all launch steps of an executor have in common.
 cdef struct Machine:
     Access access
-    size_t local  # work items in a group; 0 leaves it to the device
     int members  # threads that share a launch, each with a queue and kernels of its own
     Handle* queues
     void** address  # of each buffer: a pointer, or a cl_mem under BUFFER
@@ -37,6 +36,7 @@ cdef struct Launch:
     const char* function
     Handle* kernels  # NULL until a thread needs its own
     size_t items
+    size_t local  # work items in a group; 0 leaves it to the device
     int32_t which
     int32_t* bases  # the item that each thread's kernel was last to begin with
     int32_t count  # pointer arguments

@@ -85,10 +85,10 @@ cdef class Executor:
 
     `entries` names, for each kernel of the plan, the function to launch and the value of its first argument, `which`;
     `programs` has the built program of each function. Programs, `queue` and `context` are pyopencl objects. `access` is
-    "host", "svm" or "buffer" (see Access), `local` the size of a work group, or 0. `pointers` says how many pointers a
-    function takes, where that is more than its kernels use. `others` are more queues of the same device, one for each
-    thread beside the calling one that is to work; each must run what it is given in the thread that gives it. Raises
-    DeviceError when the device refuses something.
+    "host", "svm" or "buffer" (see Access), `local` the size of a work group of kernels that have none of their own, or 0.
+    `pointers` says how many pointers a function takes, where that is more than its kernels use. `others` are more queues
+    of the same device, one for each thread beside the calling one that is to work; each must run what it is given in the
+    thread that gives it. Raises DeviceError when the device refuses something.
 
     Call it with the flattened arguments; it gives a tuple of new arrays, or the one array of a `plan.single`. Calls from
     several threads run one at a time.
@@ -113,7 +113,7 @@ cdef class Executor:
         self.access = _ACCESS[access]
         self.queue = <Handle> <uintptr_t> queue.int_ptr
         self.context = <Handle> <uintptr_t> context.int_ptr
-        self.machine.access, self.machine.local, self.machine.members = self.access, local, 1 + len(others)
+        self.machine.access, self.machine.members = self.access, 1 + len(others)
         self.machine.queues = <Handle*> table(1 + len(others), sizeof(Handle))
         for n, each in enumerate((queue, *others)):
             self.machine.queues[n] = <Handle> <uintptr_t> each.int_ptr
@@ -123,7 +123,7 @@ cdef class Executor:
                 names[buffer.index] = f"argument {buffer.index} ({buffer.name})"
         self.signature = Signature(plan.parameters, names, plan.results)
         self.place()
-        self.assemble(entries, programs, pointers or {})
+        self.assemble(entries, programs, pointers or {}, local)
 
     def __dealloc__(self):
         cdef int32_t n, who
@@ -271,7 +271,7 @@ cdef class Executor:
         self.owned.append((True, <uintptr_t> part))
         return <uintptr_t> part
 
-    def assemble(self, entries, programs, pointers):
+    def assemble(self, entries, programs, pointers, local):
         """Make the launch steps and the code."""
         cdef int32_t n, a, status
         cdef int members = self.machine.members
@@ -304,6 +304,7 @@ cdef class Executor:
                 raise ValueError(f"kernel {kernel.name} takes {len(kernel.arguments)} buffers, not {len(step.buffers)}")
             launch.number = step.kernel
             launch.items = kernel.items
+            launch.local = kernel.group or local
             # What the function takes beside the kernel's own arguments is never read: the first one again.
             launch.count = max(len(step.buffers), pointers.get(function, 0)) if step.buffers else 0
             launch.buffers = <int32_t*> table(launch.count, sizeof(int32_t))
@@ -793,7 +794,7 @@ cdef int enqueue(Launch* step, int who, int32_t begin, size_t items) noexcept no
                 return status
             current[n] = pointer
     return api.enqueue_kernel(
-        machine.queues[who], kernel, 1, NULL, &items, &machine.local if machine.local else NULL, 0, NULL, NULL
+        machine.queues[who], kernel, 1, NULL, &items, &step.local if step.local else NULL, 0, NULL, NULL
     )
 
 

@@ -21,7 +21,15 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
         "update": ("loops.elementwise", "emit_update"),
         **{r.kind: (r.emitter, "emit") for r in ROWS.values() if r.group == HERO},
     },
-    "gpu": {},
+    "gpu": {
+        "loop": ("gpu.elementwise", "emit"),
+        "update": ("gpu.elementwise", "emit_update"),
+        "reduction": ("gpu.reduction", "emit"),
+        "dot": ("gpu.elementwise", "emit"),
+        "convolution": ("gpu.elementwise", "emit"),
+        "reduce-window": ("gpu.elementwise", "emit"),
+        "select-and-scatter": ("gpu.elementwise", "emit"),
+    },
 }
 
 

@@ -11,6 +11,9 @@ for that, and inlined, so that private memory becomes registers. In these no two
 `restrict`, and what lies in global memory has types (`any_...`) of which the compiler does not assume that they lie
 apart from others: two values of different types may share memory one after the other.
 
+On a GPU each function has a __kernel of its own, whose registers and local memory are no one else's. Where its items
+work together, the size of the work-group is part of the __kernel.
+
 What takes long to compile may be cut into parts, each a program of its own, so that two processors can do it. A part
 is handed on as soon as it is full, while later kernels are still being made. The name of a `__kernel` holds a digest of
 its part, so that no two are called alike: PoCL knows what it made of a binary by its kernels' names.
@@ -51,7 +54,7 @@ class Program:
     of its argument `which`).
 
     A __kernel takes `which` and `base` (both int), then as many pointers as `pointers` says, of which a function may
-    use but the first ones; item = base + get_global_id(0).
+    use but the first ones; item = base + get_global_id(0). One with a work-group ignores `which` and `base`.
     """
 
     parts: tuple[Part, ...]
@@ -103,6 +106,27 @@ class _Dispatcher:
             ]
         lines += ["    }", "}", ""]
         return "\n".join(lines)
+
+
+class _WorkGroups(_Dispatcher):
+    """A __kernel of one function, whose items work together in groups of `size`."""
+
+    def __init__(self, name: str, size: int, local_bytes: int) -> None:
+        super().__init__(name)
+        self.group, self.local_bytes = size, local_bytes
+
+    def text(self) -> str:
+        ((name, types, _),) = self.functions
+        pointers = "".join(f", __global void* p{n}" for n in range(self.count))
+        arguments = "".join(f", ({t})p{n}" for n, t in enumerate(types))
+        lines = [f"__kernel __attribute__((reqd_work_group_size({self.group}, 1, 1)))"]
+        lines.append(f"void {self.name}(const int which, const int base{pointers}) {{")
+        local = "0"
+        if self.local_bytes:
+            local = "(__local uchar*)local_memory"
+            lines.append(f"    __local float4 local_memory[{-(-self.local_bytes // 16)}];")
+        lines.append(f"    {name}((int)get_group_id(0), (int)get_local_id(0), {local}{arguments});")
+        return "\n".join([*lines, "}", ""])
 
 
 def program(kernels: Sequence[Kernel], target: Target, part: int | None = None) -> Program:
@@ -163,17 +187,25 @@ class Builder:
             called = self._functions.with_called([name])
             texts = {n: len(text) for n, text in called}
             texts |= {h: len(h) for n, _ in called for h in self._functions.helpers[n]}
-            dispatcher = self._dispatcher(len(types), texts)
+            dispatcher = self._dispatcher(kernel, texts)
             self._launched[name] = (dispatcher, len(dispatcher.functions))
             dispatcher.functions.append((name, types, kernel.items if kernel.persistent else 0))
             dispatcher.texts |= texts
             dispatcher.items = max(dispatcher.items, kernel.items)
         return self._launched[name]
 
-    def _dispatcher(self, pointers: int, texts: dict[str, int]) -> _Dispatcher:
-        """The one that grows least by these functions, of which it may have some; not far beyond the size of a part."""
+    def _dispatcher(self, kernel: Kernel, texts: dict[str, int]) -> _Dispatcher:
+        """The one that grows least by these functions, of which it may have some; not far beyond the size of a part. On
+        a GPU a new one."""
+        pointers = len(kernel.arguments)
         width = pointers if self.part is None else next(w for w in _WIDTHS if w >= pointers)
         same = self._open.setdefault(width, [])
+        if self.target.kind == "gpu":
+            name = f"refxla_{self._count}"
+            alone = _WorkGroups(name, kernel.group, kernel.local_bytes) if kernel.group else _Dispatcher(name)
+            same.append(alone)
+            self._count += 1
+            return alone
 
         def cost(d: _Dispatcher) -> float:
             more = sum(size for name, size in texts.items() if name not in d.texts)
@@ -221,13 +253,13 @@ class _Inlining:
 
 
 class _Functions:
-    """The functions of all parts: `names` has the name of each by its attribute and its text."""
+    """The functions of all parts: `names` has the name of each by its attribute, its text and its work-group."""
 
     def __init__(self, target: Target) -> None:
         self.cpu = target.kind == "cpu" and target.clang
         wide = target.features and self.cpu
         self.wide = f' __attribute__((target("{target.features}")))' if wide else ""
-        self.names: dict[tuple[str, str], str] = {}
+        self.names: dict[tuple[str, str, int], str] = {}
         self.attributes: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.called: dict[str, list[str]] = {}
@@ -242,9 +274,13 @@ class _Functions:
         called = self._called(kernel, private, wide)
         body = body_text(kernel, called, private)
         parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining) for n in range(len(kernel.arguments)))
-        size = "const int workers, __private int* phase, " if kernel.persistent else ""
-        text = f"(const int item, {size}{parameters}) {{\n{body}}}\n"
-        key = (self.wide if wide else "", text)
+        numbers = "const int item"
+        if kernel.persistent:
+            numbers += ", const int workers, __private int* phase"
+        if kernel.group:
+            numbers = "const int group, const int item, __local uchar* local_memory"
+        text = f"({numbers}, {parameters}) {{\n{body}}}\n"
+        key = (self.wide if wide else "", text, kernel.group)
         if key not in self.names:
             count = len(kernel.arguments)
             self.counts[count] = self.counts.get(count, 0) + 1

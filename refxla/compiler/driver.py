@@ -172,6 +172,12 @@ def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Co
         except DeviceError:
             verify(source.module)  # what is wrong with the program comes first
             raise
+        if not chosen.is_present:
+            verify(source.module)
+            raise DeviceError(
+                f"{chosen.name} ({chosen.label}) is described, not present: `refxla show --opencl --device "
+                f"{chosen.name}` shows the code for it, and nothing can run"
+            )
         request = Request(source, chosen, options.without, target)
         return _tuned(request) if options.tune else compile_request(request)
 

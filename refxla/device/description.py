@@ -49,6 +49,10 @@ class Target:
     in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
     which takes a device that uses the host's memory as it is (ir/library_calls.py). `costs` are the numbers of the cost
     model that decides on fusion (Costs: nanoseconds of a byte, an operation, a launch); None for the usual ones.
+
+    Of a GPU, `sub_group` is the number of work items that run in lockstep, neighbours in a work-group; `group_size` the
+    most items of a work-group, and `local_bytes` the most local memory that it may have. The defaults are what almost
+    every GPU has. Code for CPUs has no work-groups.
     """
 
     kind: str
@@ -64,6 +68,9 @@ class Target:
     winograd: bool = False
     library_calls: bool = False
     costs: tuple[float, float, float] | None = None
+    sub_group: int = 32
+    group_size: int = 256
+    local_bytes: int = 32768
     tile_configurations: Mapping[str, TileConfiguration] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -85,6 +85,11 @@ class Kernel:
     `registers` asks for all vector registers of the device (Target.features): the sums of a matrix product need them,
     and so do the constants of an exponential. `global_only` says that its text names the address space of its
     arguments, so that they cannot lie in another one.
+
+    Of a kernel for GPUs whose items work together, `group` is the number of items in a work-group, of which `items` is
+    a multiple, and `local_bytes` the local memory of one. Its body is that of a function f(const int group, const int
+    item, __local uchar* local_memory, T0 a0, ...): the number of the work-group, that of the item in it, and the local
+    memory, aligned to 16 bytes. All items of a work-group reach the same barriers. A `group` of 0 is no work-group.
     """
 
     name: str
@@ -97,6 +102,8 @@ class Kernel:
     persistent_us: float = 0.0
     helpers: tuple[str, ...] = ()
     global_only: bool = False
+    group: int = 0
+    local_bytes: int = 0
 
     @property
     def persistent(self) -> bool:

@@ -1,4 +1,9 @@
-"""Which device is used, what it is called, and what is known of it."""
+"""Which device is used, what it is called, and what is known of it.
+
+Beside the devices that are found there are two kinds that are asked for by name alone. A described GPU
+(device/gpu_models.py) need not be present: code for it can be shown, not run. "pocl:gpu" is PoCL's CPU device, which
+runs what is written for a GPU, in work-groups with local memory and barriers: slow, and there for tests.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,13 @@ from functools import cache, cached_property
 from refxla_spec.errors import DeviceError
 
 from ..device.description import Target
+from ..device.gpu_models import EMULATED, MODELS
 from . import calibration, device_probe, discovery
 from .device_probe import Properties
 from .discovery import FIX, OpenClDevice
 from .pocl import platform as pocl
 
+EMULATED_NAME = "pocl:gpu"
 _PREFERENCE = ("gpu", "accelerator", "cpu", "simulator")
 
 
@@ -32,7 +39,7 @@ class Device(OpenClDevice):
         p = self.properties
         if not p.works:
             raise DeviceError(f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}")
-        return Target(
+        made = Target(
             kind="gpu" if self.kind == "gpu" else "cpu",
             clang=p.clang,
             vector_bytes=p.vector_bytes,
@@ -45,6 +52,15 @@ class Device(OpenClDevice):
             costs=calibration.costs(self),
             bare=p.bare and self.platform == pocl.NAME,
         )
+        if self.kind != "gpu":
+            return made
+        widths = (getattr(self.raw, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))
+        return replace(
+            made,
+            sub_group=next(filter(None, widths), made.sub_group),
+            group_size=self.raw.max_work_group_size,
+            local_bytes=self.raw.local_mem_size,
+        )
 
     @property
     def access(self) -> str:
@@ -56,6 +72,57 @@ class Device(OpenClDevice):
         """The options that each program is built with for the device."""
         # Oclgrind stops at what its compiler makes of restrict in an inlined function.
         return " ".join(self.target.build_options) + (" -Drestrict=" if self.kind == "simulator" else "")
+
+    @property
+    def is_present(self) -> bool:
+        """Whether programs can run on it."""
+        return True
+
+
+@dataclass(frozen=True)
+class EmulatedGpu(Device):
+    """PoCL's CPU device as one that runs what is written for a GPU."""
+
+    of: Device | None = None
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the CPU device."""
+        assert self.of is not None
+        return self.of.properties
+
+    @property
+    def target(self) -> Target:
+        """What is written for it: OpenCL's own functions, as a GPU has them."""
+        p = self.properties
+        if not p.works:
+            raise DeviceError(f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}")
+        return replace(EMULATED, fp64=p.fp64)
+
+    @property
+    def access(self) -> str:
+        """Arrays are copied to memory that is aligned as a GPU's."""
+        return "svm" if self.properties.access == "host" else self.properties.access
+
+
+@dataclass(frozen=True)
+class DescribedGpu(Device):
+    """A GPU that is not here."""
+
+    @property
+    def properties(self) -> Properties:
+        """As it is described."""
+        return Properties(works=True, access="buffer", fp64=self.target.fp64, fp16=self.target.fp16, rounded=True)
+
+    @property
+    def target(self) -> Target:
+        """As it is described."""
+        return MODELS[self.name].target
+
+    @property
+    def is_present(self) -> bool:
+        """No."""
+        return False
 
 
 def devices() -> tuple[Device, ...]:
@@ -93,10 +160,24 @@ def choose(name: str | None = None) -> tuple[Device, str]:
             reason += ": no GPU is here, and PoCL comes first among CPU devices"
         return replace(device, why=reason), reason
     matches = [found[name]] if name in found else [d for n, d in found.items() if n.startswith(name)]
+    if name not in found and (named := _named(name, found)) is not None:
+        matches = [named]
     if len(matches) != 1:
         what = "no device is called" if not matches else f"{len(matches)} devices have names that start with"
         raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}")
     return replace(matches[0], why=origin), origin
+
+
+def _named(name: str, found: dict[str, Device]) -> Device | None:
+    """A device that is asked for by name alone."""
+    if name in MODELS:
+        model = MODELS[name]
+        return DescribedGpu(name, "gpu", model.label, "described", model.architecture, model.target.compute_units, None)
+    base = found.get("pocl:pthread") or found.get("pocl")
+    if name != EMULATED_NAME or base is None:
+        return None
+    platform = f"{base.platform} as a GPU"
+    return EmulatedGpu(name, "cpu", base.label, platform, base.driver, base.compute_units, base.raw, of=base)
 
 
 def _rank(device: Device) -> tuple[int, int, str]:

@@ -33,7 +33,7 @@ class Executable(Executor):
         cores, self._cores_reason = choose_cores(plan, device, operations)
         built = build(device, program, ahead)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]
-        local = 0 if device.kind == "gpu" else 1
+        local = 0 if device.target.kind == "gpu" else 1
         pointers = program.pointers
         super().__init__(plan, program.entries, built, queue, device.context, device.access, local, pointers, others)
 

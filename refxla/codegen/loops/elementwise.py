@@ -1,9 +1,8 @@
 """The kernel of kind "loop": every element of the outputs by itself, in loops that clang vectorises.
 
-The dimensions of the outputs become as few nested loops as all reads allow (`_groups`): an elementwise chain is one
-loop. On a CPU an item is a chunk of the elements, the innermost loop runs along memory; where a read runs across memory
-(a transpose), blocks are turned in registers (`turned`). A concatenate is split into one nest for each operand, and
-loops fall into ranges where a pad asks for the border (`ranges`). On a GPU an item is one element.
+The dimensions of the outputs become as few nested loops as all reads allow (index_space.py). An item is a chunk of the
+elements, the innermost loop runs along memory; where a read runs across memory (a transpose), blocks are turned in
+registers (`turned`). Loops fall into ranges where a pad asks for the border (`ranges`).
 
 Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
 """
@@ -11,25 +10,20 @@ Kind "update" is a dynamic-update-slice in place: the loops run over the update 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
-from refxla_spec.module import Instruction
-
-from ...analysis import index_maps
 from ...analysis.access_patterns import Access, AccessPattern, Call, Store
-from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ...ir.op_table import ELEMENTWISE, ROWS
 from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
-from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise, type_name
-from ..elemental_rules import update_starts
-from ..kernel_arguments import hero_of, input_argument
+from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import Cut, Range, cut
+from .index_space import Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
@@ -40,8 +34,6 @@ LEAST_CHUNK = 1024  # elements of an item, however dear
 SHARE_NS = 1000.0  # of a core in a persistent kernel: less is not shared out
 WHOLE = 16  # elements of which an item has whole ones
 EVEN_ITEMS = 64  # up to which it matters that all cores have as many
-NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
-MAX_SEGMENTS = 64
 ROWS_AHEAD = 12  # of those that are taken from anywhere, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
@@ -51,86 +43,11 @@ FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE a
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
-Indices = tuple[Index, ...]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A box of the outputs' index space, computed by one nest of loops."""
-
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return prod(self.sizes)
-
-
-class Body(Protocol):
-    """What is computed at each index of the loops."""
-
-    updates: dict[Instruction, Instruction]  # outputs that lie in the memory of an operand, and that
-
-    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
-        """Emits the statements that compute and store the elements at these indices."""
-
-    def note(self, pattern: AccessPattern, indices: Indices) -> None:
-        """Notes what these statements read and store."""
-
-
-class _Outputs:
-    """All outputs of a fusion, which have as many elements each."""
-
-    def __init__(self, fusion: Fusion) -> None:
-        self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
-        self.updates: dict[Instruction, Instruction] = {}
-
-    def _indices(self, indices: Indices) -> dict[Instruction, Indices]:
-        found = {}
-        for output in self.outputs:
-            own = indices
-            if output.shape.dimensions != self.dimensions:
-                own = delinearize(linearize(indices, self.dimensions), output.shape.dimensions)
-            found[output] = own
-        return found
-
-    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
-        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
-        own = self._indices(indices)
-        for output, at in own.items():
-            e.value(output, at, block)
-        for output, at in own.items():
-            e.store(output, at, block)
-
-    def note(self, pattern: AccessPattern, indices: Indices) -> None:
-        own = self._indices(indices)
-        for output, at in own.items():
-            pattern.value(output, at)
-        for output, at in own.items():
-            pattern.store(output, at)
-
-
-class _Update:
-    """The update of a dynamic-update-slice, written into its operand."""
-
-    def __init__(self, hero: Instruction) -> None:
-        self.hero, (self.operand, self.update) = hero, hero.operands[:2]
-        self.updates = {hero: self.operand}
-
-    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
-        place = index_maps.shifted(indices, e.run(update_starts(e, self.hero, block), block))
-        e.bind(self.hero, place, e.value(self.update, indices, block))
-        e.store(self.hero, place, block)
-
-    def note(self, pattern: AccessPattern, indices: Indices) -> None:
-        place = index_maps.shifted(indices, pattern.start_indices(index_maps.update_starts(self.hero)))
-        pattern.store(self.hero, place, pattern.value(self.update, indices))
-
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
-    body = _Outputs(fusion)
-    return (_kernel(fusion, target, _segments(fusion, body.dimensions), body),)
+    body = Outputs(fusion)
+    return (_kernel(fusion, target, segments(fusion, body.dimensions), body),)
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -138,15 +55,8 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
     Where the update itself reads the operand, the items could see each other's writes: then every element is written.
     """
-    hero = hero_of(fusion)
-    if fusion.outputs != (hero,):
-        return emit(fusion, target)
-    body = _Update(hero)
-    segment = Segment((0,) * body.update.shape.rank, body.update.shape.dimensions)
-    kernel = _kernel(fusion, target, [segment], body)
-    if any(a.instruction is body.operand and a.role == "input" for a in kernel.arguments):
-        return emit(fusion, target)
-    return (kernel,)
+    found = update_of(fusion)
+    return emit(fusion, target) if found is None else (_kernel(fusion, target, [found[1]], found[0]),)
 
 
 def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: Body) -> Kernel:
@@ -221,49 +131,15 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
     return -(-share // WHOLE) * WHOLE
 
 
-def _segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
-    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands."""
-    whole = Segment((0,) * len(dimensions), dimensions)
-    found = _root_concatenate(fusion, dimensions)
-    if found is None or len(found.operands) > MAX_SEGMENTS:
-        return [whole]
-    (axis,) = found.attributes["dimensions"]
-    segments, offset = [], 0
-    for operand in found.operands:
-        size = operand.shape.dimensions[axis]
-        offsets = tuple(offset if d == axis else 0 for d in range(len(dimensions)))
-        segments.append(Segment(offsets, operand.shape.dimensions))
-        offset += size
-    return segments
-
-
-def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
-    members, seen = set(fusion.instructions), set()
-    waiting = [o for o in fusion.outputs if o.shape.dimensions == dimensions]
-    while waiting:
-        i = waiting.pop()
-        if i in seen or i not in members:
-            continue
-        seen.add(i)
-        if i.opcode == "concatenate":
-            return i
-        if is_elementwise(i):
-            waiting += [o for o in i.operands if o.shape.dimensions == dimensions]
-    return None
-
-
-class _Nest:
+class _Nest(IndexSpace):
     """The loops over one segment: how its dimensions are grouped, and into how many items they fall. `written` counts
     the elements of all segments."""
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
-        self.fusion, self.target, self.segment, self.body = fusion, target, segment, body
-        self._patterns: dict[tuple[tuple[int, ...], ...], AccessPattern] = {}
-        self.groups = self._choose_groups()
-        pattern = self._pattern_of(self.groups)
-        self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
+        super().__init__(fusion, segment, body, fast_path_math.applies)
+        self.target = target
+        pattern = self.whole_pattern
         self.has_fast_path = bool(pattern.calls)
-        self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
         self.turned = self._choose_turned()
         inner = f"g{len(self.sizes) - 1}"
@@ -500,66 +376,8 @@ class _Nest:
                 place = f"{e.input(a.instruction)} + ({begin})"
                 block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")
 
-    def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
-        self.body.emit(e, self._indices(self.groups, at), block)
-
-    def pattern(self, at: Sequence[Index]) -> AccessPattern:
-        """What the body reads and stores at these indices of the groups."""
-        return self._pattern_at(self.groups, at)
-
-    def _pattern_at(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> AccessPattern:
-        pattern = AccessPattern(self.fusion, fast_path_math.applies)
-        self.body.note(pattern, self._indices(groups, at))
-        return pattern
-
     def _rows_per_item(self) -> int:
         return max(1, self.chunk // self.sizes[-1])
-
-    def _indices(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> Indices:
-        """The output indices of the element at these indices of the groups."""
-        result: list[Index] = []
-        for group, index in zip(groups, at, strict=True):
-            inside = delinearize(index, [self.segment.sizes[d] for d in group])
-            result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
-        return tuple(result)
-
-    def _pattern_of(self, groups: Sequence[Sequence[int]]) -> AccessPattern:
-        """What the body reads and stores at indices g0, g1, ... of dimensions that are grouped so."""
-        key = tuple(map(tuple, groups))
-        if key not in self._patterns:
-            sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
-            self._patterns[key] = self._pattern_at(groups, [variable(f"g{n}", 0, s - 1) for n, s in enumerate(sizes)])
-        return self._patterns[key]
-
-    def _choose_groups(self) -> list[list[int]]:
-        """The dimensions, neighbours joined where that takes no division more: outermost first."""
-        dims = [d for d, n in enumerate(self.segment.sizes) if n != 1]
-        if len(dims) <= 1:
-            return [list(range(len(self.segment.sizes)))]
-        # Dimensions of size 1 go with what stands before them.
-        groups: list[list[int]] = []
-        for d, n in enumerate(self.segment.sizes):
-            if groups and (n == 1 or groups[-1] and all(self.segment.sizes[k] == 1 for k in groups[-1])):
-                groups[-1].append(d)
-            else:
-                groups.append([d])
-        joined = [[d for g in groups for d in g]]
-        divisions = self._pattern_of(joined).divisions
-        if divisions == 0:
-            return joined
-        best = self._pattern_of(groups).divisions
-        if divisions <= best:
-            return joined
-        at = len(groups) - 2
-        while at >= 0:
-            trial = groups[:at] + [groups[at] + groups[at + 1]] + groups[at + 2 :]
-            divisions = self._pattern_of(trial).divisions
-            if divisions <= best:
-                groups, best = trial, divisions
-            at -= 1
-        while len(groups) > 1 and prod(self.segment.sizes[d] for d in groups[-1]) < NARROW:
-            groups = groups[:-2] + [groups[-2] + groups[-1]]
-        return groups
 
     def _choose_cut(self, pattern: AccessPattern) -> Cut | None:
         """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""

@@ -46,7 +46,7 @@ class InterleavedRowReduction(RowReduction):
             at = {**outside, s.inner - 1: row}
             self.evaluate_broadcasts(0, at)
             self.combine_all_lanes(step, own)
-            self.finish_row(step, own, at)
+            self.finish(step, own, at)
             self.store_results(at)
 
     @contextmanager

@@ -21,7 +21,7 @@ from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..element_builder import type_name
 from ..loops import non_temporal_stores
-from .accumulators import Accumulators, declare, finished, initial_values, starts_neutral, types
+from .accumulators import Accumulators, declare
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
@@ -54,7 +54,7 @@ class RowReduction(UnitEmitter):
                 totals = self._accumulate_all_partials(step, at)
             else:
                 totals = self._accumulate_unit(step, at, partial)
-            self.finish_row(step, totals, at)
+            self.finish(step, totals, at)
         self.store_results(at)
         if self.dataflow.second_pass_outputs:
             self._emit_second_pass(at)
@@ -104,18 +104,6 @@ class RowReduction(UnitEmitter):
         """The totals of all lanes go to the first ones."""
         for t in totals:
             combine_lanes(self.body, t, step.vector)
-
-    def finish_row(self, step: Pass, totals: Sequence[Accumulators], at: Position) -> None:
-        """Binds the results of a pass, and evaluates what is broadcast along the row and needs them."""
-        initial = [initial_values(self.body, t.reduce) for t in totals]
-        for t, own in zip(totals, initial, strict=True):
-            values = finished(self.body, t.reduce, own, t.at("0"))
-            if not starts_neutral(t.reduce):
-                values = [
-                    self.elements.assign(name, v, self.block) for name, v in zip(types(t.reduce), values, strict=True)
-                ]
-            self.bind(t.reduce, at, values)
-        self.evaluate_broadcasts(step.number + 1, at)
 
     def _accumulate(self, step: Pass, at: Position, totals: Sequence[Accumulators], partial: Index) -> None:
         """The loops of a pass over the row."""

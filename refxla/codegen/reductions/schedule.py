@@ -348,7 +348,7 @@ def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> t
     """The expensive elementwise values that more than one pass reads, as far as there is a place for them."""
     if target.kind == "gpu":
         return ()
-    again = _read_again(flow)
+    again = values_read_again(flow)
     if order.is_row and order.reduces_one_group and order.reduced_size <= CACHED_ROW:
         return tuple(CachedOperand(i, number) for i, number in again.items())
     outputs = [o for o in flow.second_pass_outputs if o.shape.dimensions == flow.dimensions]
@@ -364,8 +364,9 @@ def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> t
     return tuple(cached)
 
 
-def _read_again(flow: Dataflow) -> dict[Instruction, int]:
-    """The expensive values on the operand's space that several passes read, with the pass that computes them."""
+def values_read_again(flow: Dataflow, also_inputs: bool = False) -> dict[Instruction, int]:
+    """The expensive values on the operand's space, and the inputs if asked for, that several passes read, with the pass
+    that computes them."""
     roots = [[o for r in reduces for o in inputs_and_initial_values(r)[0]] for reduces in flow.reduces]
     roots[0] += flow.first_pass_outputs
     members = set(flow.fusion.instructions)
@@ -375,12 +376,12 @@ def _read_again(flow: Dataflow) -> dict[Instruction, int]:
         seen: set[Instruction] = set()
         while waiting:
             i = waiting.pop()
-            if i in seen or i not in members or i.shape.dimensions != flow.dimensions:
+            if i in seen or i not in members and not also_inputs or i.shape.dimensions != flow.dimensions:
                 continue
             seen.add(i)
-            if i in computed and flow.is_expensive(i):
+            if i in computed and (i not in members or flow.is_expensive(i)):
                 again[i] = computed[i]
-            elif is_elementwise(i):
+            elif i in members and is_elementwise(i):
                 waiting += i.operands
         for i in seen:
             computed.setdefault(i, number)

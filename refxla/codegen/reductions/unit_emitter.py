@@ -10,7 +10,7 @@ from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
-from .accumulators import Accumulators, combine_into, types
+from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 from .schedule import CachedOperand, Pass, Position
@@ -105,6 +105,18 @@ class UnitEmitter(ABC):
         """From now on these are the results of a reduce."""
         result = tuple(values) if reduce.shape.is_tuple else values[0]
         self.elements.bind(reduce, self.schedule.result_indices(at), result)
+
+    def finish(self, step: Pass, totals: Sequence[Accumulators], at: Position) -> None:
+        """Binds the results of a pass, and evaluates what is broadcast along the operand and needs them."""
+        initial = [initial_values(self.body, t.reduce) for t in totals]
+        for t, own in zip(totals, initial, strict=True):
+            values = finished(self.body, t.reduce, own, t.at("0"))
+            if not starts_neutral(t.reduce):
+                values = [
+                    self.elements.assign(name, v, self.block) for name, v in zip(types(t.reduce), values, strict=True)
+                ]
+            self.bind(t.reduce, at, values)
+        self.evaluate_broadcasts(step.number + 1, at)
 
     def evaluate_broadcasts(self, level: int, at: Position) -> None:
         """Evaluates what is broadcast to the operand's space and depends on the indices in `at` alone, outside of the

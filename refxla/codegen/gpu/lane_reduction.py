@@ -1,0 +1,202 @@
+"""Reductions by work items: a lane of a row's sum is an item, a column is an item.
+
+The items of a work-group have the lanes of several rows, those of a row side by side, so that a row is read along
+memory; of columns they have neighbouring ones. An item accumulates what its lane or column does on a CPU, in the same
+order, and the lanes of a row are combined through local memory in the same tree (analysis/reduction_order.py). Short
+rows that are read again stay in private memory, which the device's compiler makes registers of.
+
+    number   of a result, or of a partial result where sums are split; the items of a row share it
+    lane     of a row; a column has one
+
+The last work-group may have numbers to spare. Their items compute the last result once more, so that all meet at
+each barrier, and store nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from math import prod
+
+from refxla_spec.module import Instruction
+
+from ...analysis.index_expression import Index, constant, variable
+from .. import scalar
+from ..element_builder import type_name
+from ..reductions.accumulators import Accumulators, combine_into, declare, types
+from ..reductions.kernel_body import KernelBody
+from ..reductions.schedule import CachedOperand, Pass, Position
+from ..reductions.unit_emitter import UnitEmitter
+from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
+
+UNROLL = 8  # elements of a lane or column that are loaded at a time
+MOST_LOCAL_BYTES = 16384  # of local memory, in which the lanes of so many accumulators are combined together
+
+
+class LaneReduction(UnitEmitter):
+    """Writes the kernel of a reduction; of one that is split, the kernel that leaves partial results in the scratch
+    memory at `partials`, C pointers for each reduce (partial_totals.py)."""
+
+    def __init__(self, body: KernelBody, partials: dict[Instruction, Sequence[str]] | None = None) -> None:
+        super().__init__(body)
+        self.partials = partials
+        self.group = group_size(body.schedule.target)
+        self.lanes = self.order.lanes if self.order.is_row else 1
+        self.parts = 1 if partials is None else self.order.partials
+        self.numbers = prod(self.dataflow.kept_sizes) * self.parts
+        self.per_group = self.group // self.lanes
+        self.local_bytes = 0
+        self._cache_arrays: dict[Instruction, str] = {}
+        self._live = ""  # the C condition for that an item has a number; "" if all have
+
+    @property
+    def items(self) -> int:
+        """The number of work items."""
+        return -(-self.numbers // self.per_group) * self.group
+
+    def declare_arrays(self) -> None:
+        for c in self.schedule.cached:
+            name = self._cache_arrays[c.instruction] = self.body.fresh("row")
+            count = -(-self.schedule.inner_size // self.lanes)
+            self.block.line(f"{scalar.register_type(type_name(c.instruction))} {name}[{count}];")
+
+    def emit(self) -> None:
+        """The statements of an item."""
+        self.declare_arrays()
+        first = f"group * {self.per_group} + item" + (f" / {self.lanes}" if self.lanes > 1 else "")
+        if self.numbers % self.per_group:
+            self.block.line(f"const int live = {first} < {self.numbers};")
+            first, self._live = f"live ? {first} : {self.numbers - 1}", "live"
+        self.block.line(f"const int number = {first};")
+        if self.lanes > 1:
+            self.block.line(f"const int lane = item % {self.lanes};")
+        number = variable("number", 0, self.numbers - 1)
+        columns = 1 if self.order.is_row else self.schedule.inner_size
+        if self.parts > 1:
+            self.block.line(f"const int partial = {number // columns % self.parts};")
+        unit = number // columns // self.parts * columns + number % columns
+        self.emit_unit(unit, variable("partial", 0, self.parts - 1))
+
+    def emit_unit(self, unit: Index, partial: Index) -> None:
+        at = self.schedule.kept_position(unit, self.schedule.groups(reduced=False))
+        self.evaluate_broadcasts(0, at)
+        for step in self.schedule.passes:
+            totals = self._accumulate_unit(step, at, partial)
+            if self.partials is not None:
+                self._store_partials(totals)
+                return
+            self.finish(step, totals, at)
+        if self.dataflow.results:
+            with self._by_one_item():
+                self.store_results(at)
+        if self.dataflow.second_pass_outputs:
+            with self._live_items():
+                self._each_element(at, constant(0), self.store_second_pass_element)
+
+    def bind_results(self, at: Position) -> None:
+        """(They are bound once for all elements.)"""
+
+    def cached_place(self, cached: CachedOperand, at: Position) -> str:
+        return f"{self._cache_arrays[cached.instruction]}[{at[self.schedule.inner] // self.lanes}]"
+
+    # Passes over the operand.
+
+    def _accumulate_unit(self, step: Pass, at: Position, partial: Index) -> list[Accumulators]:
+        totals = [declare(self.body, r, 1) for r in step.reduces]
+
+        def accumulate(position: Position) -> None:
+            self.accumulate_element(step, totals, position, "0")
+
+        with self._live_items() if step.outputs else nullcontext():
+            self._each_element(at, partial, accumulate)
+        if self.lanes > 1:
+            self._combine_lanes(totals)
+        return totals
+
+    def _each_element(self, at: Position, partial: Index, emit: Callable[[Position], None]) -> None:
+        """Loops over the elements of an item: `emit` writes what is done with one."""
+        *outer, inner = self.schedule.groups(reduced=True)
+        with ExitStack() as scopes:
+            position = dict(at)
+            for n in outer:
+                bounds = self.partial_range(n, self.order.groups[n].size, partial)
+                position[n] = scopes.enter_context(self.body.loop(n, bounds))
+            lane = variable("lane", 0, self.lanes - 1)
+            chunks, tail = divmod(self.order.groups[inner].size, self.lanes)
+            if chunks:
+                name, (low, high) = self.body.fresh("c"), self.partial_range(inner, chunks, partial)
+                if chunks > 1:
+                    self.block.line("#pragma unroll" if self._cache_arrays else f"#pragma unroll {UNROLL}")
+                with self.block.scope(f"for (int {name} = {low}; {name} < {high}; ++{name})"):
+                    emit({**position, inner: variable(name, 0, chunks - 1) * self.lanes + lane})
+            if tail:
+                condition = f"lane < {tail}"
+                if self.parts > 1 and self.order.split_group == inner:
+                    condition += f" && {partial} == {self.parts - 1}"
+                with self.block.scope(f"if ({condition})"):
+                    emit({**position, inner: variable("lane", 0, tail - 1) + chunks * self.lanes})
+
+    def _live_items(self) -> AbstractContextManager[None]:
+        """What follows is done by items that have a number."""
+        return self.block.scope(f"if ({self._live})") if self._live else nullcontext()
+
+    def _by_one_item(self) -> AbstractContextManager[None]:
+        """What follows is done by one item for each number."""
+        conditions = ([self._live] if self._live else []) + (["lane == 0"] if self.lanes > 1 else [])
+        return self.block.scope(f"if ({' && '.join(conditions)})") if conditions else nullcontext()
+
+    def _store_partials(self, totals: Sequence[Accumulators]) -> None:
+        assert self.partials is not None
+        with self._by_one_item():
+            for t in totals:
+                for place, total in zip(self.partials[t.reduce], t.at("0"), strict=True):
+                    self.block.line(f"{place}[number] = {total};")
+
+    # The lanes of a row.
+
+    def _combine_lanes(self, totals: Sequence[Accumulators]) -> None:
+        """Gives all lanes of a row the total of its lanes: as many accumulators at a time as fit into local memory."""
+        batch: list[Accumulators] = []
+        for t in totals:
+            if batch and self._lanes_bytes([*batch, t]) > MOST_LOCAL_BYTES:
+                self._combine_batch(batch)
+                batch = []
+            batch.append(t)
+        self._combine_batch(batch)
+
+    def _lanes_bytes(self, totals: Sequence[Accumulators]) -> int:
+        return sum(register_bytes(name) * self.group for t in totals for name in types(t.reduce))
+
+    def _combine_batch(self, totals: Sequence[Accumulators]) -> None:
+        block, memory = self.block, LocalMemory()
+        if self.local_bytes:
+            block.line(BARRIER)  # all have read what was there
+        arrays = {
+            t.reduce: [
+                memory.declare(block, self.body.fresh("lanes"), scalar.register_type(n), register_bytes(n), self.group)
+                for n in types(t.reduce)
+            ]
+            for t in totals
+        }
+        self.local_bytes = max(self.local_bytes, memory.bytes)
+
+        def write() -> None:
+            for t in totals:
+                for array, total in zip(arrays[t.reduce], t.at("0"), strict=True):
+                    block.line(f"{array}[item] = {total};")
+
+        write()
+        block.line(BARRIER)
+        half = self.lanes // 2
+        while half:
+            with block.scope(f"if (lane < {half})"):
+                for t in totals:
+                    pairs = zip(types(t.reduce), arrays[t.reduce], strict=True)
+                    others = [self.elements.assign(n, f"{array}[item + {half}]", block) for n, array in pairs]
+                    combine_into(self.body, t.reduce, t.at("0"), others)
+                write()
+            block.line(BARRIER)
+            half //= 2
+        for t in totals:
+            for array, total in zip(arrays[t.reduce], t.at("0"), strict=True):
+                block.line(f"{total} = {array}[item - lane];")

@@ -1,0 +1,71 @@
+"""A fusion around reduces of several levels as several fusions: one for each level, one for what is made of them.
+
+The results of a level's reduces lie in scratch memory, where the next ones read them. All outputs are written by the
+last fusions, so that an output may lie in the memory of an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from refxla_spec.module import Instruction
+
+from ...ir.plan import Argument, Fusion, Kernel
+from ..reductions.dataflow import Dataflow
+
+Emit = Callable[[Fusion], tuple[Kernel, ...]]
+
+
+def by_levels(flow: Dataflow, emit_reduces: Emit, emit_loop: Emit) -> tuple[Kernel, ...]:
+    """The kernels of a fusion, made of those of its levels and of its outputs."""
+    fusion = flow.fusion
+    known: list[Instruction] = []  # what earlier fusions have computed
+    kernels: list[Kernel] = []
+    for number, reduces in enumerate(flow.reduces):
+        values = [v for r in reduces for v in _arrays(fusion, r)]
+        part = _part(fusion, f"{fusion.name}.level{number}", "reduction", values, known, reduces[0])
+        kernels += emit_reduces(part)
+        known += values
+    for suffix, outputs in (
+        (".elements", (*flow.first_pass_outputs, *flow.second_pass_outputs)),
+        (".results", flow.results),
+    ):
+        left = [o for o in outputs if o not in known]
+        if left:
+            kernels += emit_loop(_part(fusion, fusion.name + suffix, "loop", left, known))
+    return tuple(replace(k, arguments=tuple(_argument(fusion, known, a) for a in k.arguments)) for k in kernels)
+
+
+def _arrays(fusion: Fusion, reduce: Instruction) -> list[Instruction]:
+    """The results of a reduce, as far as anything reads them."""
+    if reduce.shape.is_array:
+        return [reduce]
+    return [i for i in fusion.instructions if i.opcode == "get-tuple-element" and i.operands[0] is reduce]
+
+
+def _part(
+    fusion: Fusion, name: str, kind: str, outputs: Sequence[Instruction], known: Sequence[Instruction],
+    hero: Instruction | None = None,
+) -> Fusion:  # fmt: skip
+    """The fusion that computes these members, given the values of others."""
+    inputs = (*fusion.inputs, *known)
+    needed, waiting = set(inputs), list(outputs)
+    while waiting:
+        i = waiting.pop()
+        if i not in needed:
+            needed.add(i)
+            waiting += i.operands
+    members = tuple(i for i in fusion.instructions if i in needed and i not in inputs)
+    return Fusion(name, kind, members, inputs, tuple(outputs), hero)
+
+
+def _argument(fusion: Fusion, known: Iterable[Instruction], a: Argument) -> Argument:
+    """The argument of a part as one of the whole: what passes from part to part lies in scratch memory, or is an
+    output."""
+    i = a.instruction
+    if i is None or i not in known:
+        return a
+    if i in fusion.outputs:
+        return replace(a, role="output")
+    return Argument("scratch", a.ctype, bytes=i.shape.bytes, scratch=f"{fusion.name}.{i.name}")

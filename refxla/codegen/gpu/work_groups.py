@@ -1,0 +1,34 @@
+"""Work-groups: what emitters for GPUs have in common about items that work together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...device.description import Target
+from ..c_block import Block
+
+BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
+_ALIGNMENT = 16  # bytes of where an array begins in local memory
+
+
+def group_size(target: Target) -> int:
+    """The work items of a work-group, a power of two: enough to hide latencies, and registers for any kernel."""
+    return min(256, 1 << (target.group_size.bit_length() - 1))
+
+
+@dataclass
+class LocalMemory:
+    """Arrays in a kernel's local memory, one behind the other; `bytes` of it so far."""
+
+    bytes: int = field(default=0)
+
+    def declare(self, block: Block, name: str, ctype: str, bytes_each: int, count: int) -> str:
+        """Declares a pointer to a new array; returns its name."""
+        block.line(f"__local {ctype}* const {name} = (__local {ctype}*)(local_memory + {self.bytes});")
+        self.bytes += -(-count * bytes_each // _ALIGNMENT) * _ALIGNMENT
+        return name
+
+
+def register_bytes(name: str) -> int:
+    """The bytes of a variable that holds an element of an HLO type."""
+    return {"c128": 16, "c64": 8, "f64": 8, "s64": 8, "u64": 8}.get(name, 4)

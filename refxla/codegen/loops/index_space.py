@@ -1,0 +1,221 @@
+"""The index space of a loop kernel: what is computed at each index, in which boxes, and over which loops.
+
+The dimensions of the outputs become as few loops as all reads allow (`IndexSpace.groups`): an elementwise chain is one
+loop. A concatenate is cut into one segment for each of its operands. The emitters for CPUs and GPUs share this; they
+decide what an item computes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from refxla_spec.module import Instruction
+
+from ...analysis import index_maps
+from ...analysis.access_patterns import AccessPattern
+from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...ir.plan import Fusion
+from ..c_block import Block
+from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise
+from ..elemental_rules import update_starts
+from ..kernel_arguments import hero_of
+
+NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
+MAX_SEGMENTS = 64
+
+Indices = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A box of the outputs' index space, computed by one nest of loops."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.sizes)
+
+
+class Body(Protocol):
+    """What is computed at each index of the loops."""
+
+    updates: dict[Instruction, Instruction]  # outputs that lie in the memory of an operand, and that
+
+    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
+        """Emits the statements that compute and store the elements at these indices."""
+
+    def note(self, pattern: AccessPattern, indices: Indices) -> None:
+        """Notes what these statements read and store."""
+
+
+class Outputs:
+    """All outputs of a fusion, which have as many elements each."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.outputs, self.dimensions = fusion.outputs, fusion.outputs[0].shape.dimensions
+        self.updates: dict[Instruction, Instruction] = {}
+
+    def _indices(self, indices: Indices) -> dict[Instruction, Indices]:
+        found = {}
+        for output in self.outputs:
+            own = indices
+            if output.shape.dimensions != self.dimensions:
+                own = delinearize(linearize(indices, self.dimensions), output.shape.dimensions)
+            found[output] = own
+        return found
+
+    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
+        # All values before the first store: an output may lie in the memory of an input that is read at the same index.
+        own = self._indices(indices)
+        for output, at in own.items():
+            e.value(output, at, block)
+        for output, at in own.items():
+            e.store(output, at, block)
+
+    def note(self, pattern: AccessPattern, indices: Indices) -> None:
+        own = self._indices(indices)
+        for output, at in own.items():
+            pattern.value(output, at)
+        for output, at in own.items():
+            pattern.store(output, at)
+
+
+class Update:
+    """The update of a dynamic-update-slice, written into its operand."""
+
+    def __init__(self, hero: Instruction) -> None:
+        self.hero, (self.operand, self.update) = hero, hero.operands[:2]
+        self.updates = {hero: self.operand}
+
+    def emit(self, e: ElementalIrEmitter, indices: Indices, block: Block) -> None:
+        place = index_maps.shifted(indices, e.run(update_starts(e, self.hero, block), block))
+        e.bind(self.hero, place, e.value(self.update, indices, block))
+        e.store(self.hero, place, block)
+
+    def note(self, pattern: AccessPattern, indices: Indices) -> None:
+        place = index_maps.shifted(indices, pattern.start_indices(index_maps.update_starts(self.hero)))
+        pattern.store(self.hero, place, pattern.value(self.update, indices))
+
+
+def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
+    """The update of a dynamic-update-slice that is all that a kernel writes, and its box; None where the update itself
+    reads the operand, so that items could see each other's writes, or where there are other outputs."""
+    hero = hero_of(fusion)
+    if fusion.outputs != (hero,):
+        return None
+    body = Update(hero)
+    segment = Segment((0,) * body.update.shape.rank, body.update.shape.dimensions)
+    read = IndexSpace(fusion, segment, body).accesses if segment.size else []
+    return None if any(a.instruction is body.operand for a in read) else (body, segment)
+
+
+def segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
+    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands."""
+    whole = Segment((0,) * len(dimensions), dimensions)
+    found = _root_concatenate(fusion, dimensions)
+    if found is None or len(found.operands) > MAX_SEGMENTS:
+        return [whole]
+    (axis,) = found.attributes["dimensions"]
+    segments, offset = [], 0
+    for operand in found.operands:
+        size = operand.shape.dimensions[axis]
+        offsets = tuple(offset if d == axis else 0 for d in range(len(dimensions)))
+        segments.append(Segment(offsets, operand.shape.dimensions))
+        offset += size
+    return segments
+
+
+def _root_concatenate(fusion: Fusion, dimensions: tuple[int, ...]) -> Instruction | None:
+    members, seen = set(fusion.instructions), set()
+    waiting = [o for o in fusion.outputs if o.shape.dimensions == dimensions]
+    while waiting:
+        i = waiting.pop()
+        if i in seen or i not in members:
+            continue
+        seen.add(i)
+        if i.opcode == "concatenate":
+            return i
+        if is_elementwise(i):
+            waiting += [o for o in i.operands if o.shape.dimensions == dimensions]
+    return None
+
+
+class IndexSpace:
+    """One segment, and the loops over it: `groups` are the dimensions that each loop joins, `sizes` their elements.
+
+    `accesses`, `starts` and `iterations` are those of the body at any index (see AccessPattern). `notes` says which
+    operations a pattern notes as calls.
+    """
+
+    def __init__(
+        self, fusion: Fusion, segment: Segment, body: Body, notes: Callable[[Instruction], bool] = lambda i: False
+    ) -> None:
+        self.fusion, self.segment, self.body, self._notes = fusion, segment, body, notes
+        self._patterns: dict[tuple[tuple[int, ...], ...], AccessPattern] = {}
+        self.groups = self._choose_groups()
+        self.whole_pattern = pattern = self._pattern_of(self.groups)
+        self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
+        self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
+
+    def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
+        self.body.emit(e, self._indices(self.groups, at), block)
+
+    def pattern(self, at: Sequence[Index]) -> AccessPattern:
+        """What the body reads and stores at these indices of the groups."""
+        return self._pattern_at(self.groups, at)
+
+    def _pattern_at(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> AccessPattern:
+        pattern = AccessPattern(self.fusion, self._notes)
+        self.body.note(pattern, self._indices(groups, at))
+        return pattern
+
+    def _indices(self, groups: Sequence[Sequence[int]], at: Sequence[Index]) -> Indices:
+        """The output indices of the element at these indices of the groups."""
+        result: list[Index] = []
+        for group, index in zip(groups, at, strict=True):
+            inside = delinearize(index, [self.segment.sizes[d] for d in group])
+            result += [x + self.segment.offsets[d] for d, x in zip(group, inside, strict=True)]
+        return tuple(result)
+
+    def _pattern_of(self, groups: Sequence[Sequence[int]]) -> AccessPattern:
+        """What the body reads and stores at indices g0, g1, ... of dimensions that are grouped so."""
+        key = tuple(map(tuple, groups))
+        if key not in self._patterns:
+            sizes = [prod(self.segment.sizes[d] for d in g) for g in groups]
+            self._patterns[key] = self._pattern_at(groups, [variable(f"g{n}", 0, s - 1) for n, s in enumerate(sizes)])
+        return self._patterns[key]
+
+    def _choose_groups(self) -> list[list[int]]:
+        """The dimensions, neighbours joined where that takes no division more: outermost first."""
+        dims = [d for d, n in enumerate(self.segment.sizes) if n != 1]
+        if len(dims) <= 1:
+            return [list(range(len(self.segment.sizes)))]
+        # Dimensions of size 1 go with what stands before them.
+        groups: list[list[int]] = []
+        for d, n in enumerate(self.segment.sizes):
+            if groups and (n == 1 or groups[-1] and all(self.segment.sizes[k] == 1 for k in groups[-1])):
+                groups[-1].append(d)
+            else:
+                groups.append([d])
+        joined = [[d for g in groups for d in g]]
+        divisions = self._pattern_of(joined).divisions
+        if divisions == 0:
+            return joined
+        best = self._pattern_of(groups).divisions
+        if divisions <= best:
+            return joined
+        at = len(groups) - 2
+        while at >= 0:
+            trial = groups[:at] + [groups[at] + groups[at + 1]] + groups[at + 2 :]
+            divisions = self._pattern_of(trial).divisions
+            if divisions <= best:
+                groups, best = trial, divisions
+            at -= 1
+        while len(groups) > 1 and prod(self.segment.sizes[d] for d in groups[-1]) < NARROW:
+            groups = groups[:-2] + [groups[-2] + groups[-1]]
+        return groups

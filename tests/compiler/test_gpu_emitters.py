@@ -1,0 +1,263 @@
+"""The emitters for GPUs: their kernels give the CPU flavour's bits, on PoCL in real work-groups; at small sizes
+Oclgrind finds no race, no uninitialised value, no access out of bounds, and no barrier that some items miss."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from kernel_driver import OCLGRIND, POCL, Compiled, fusion_of, random_array, reports, text_of
+from refxla_spec.text import parse
+
+from refxla.device.description import Target
+from refxla.device.gpu_models import EMULATED
+
+GPU = replace(EMULATED, compute_units=1)  # so that small arrays have items of several elements
+REDUCERS = """
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    add64 { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT c = f64[] add(a, b) }
+    addbf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }
+    max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+    first { a = f32[] parameter(0)  i = s32[] parameter(1)  b = f32[] parameter(2)  j = s32[] parameter(3)
+            g = pred[] compare(a, b), direction=GE
+            v = f32[] select(g, a, b)
+            n = s32[] select(g, i, j)
+            ROOT r = (f32[], s32[]) tuple(v, n) }
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fusion: its kind and its lines of HLO. `holds` are words that its GPU kernels contain; `small` ones run in
+    Oclgrind, too; `kernels` is their number."""
+
+    kind: str
+    lines: str
+    holds: tuple[str, ...] = ()
+    small: bool = True
+    kernels: int = 1
+    target: dict = field(default_factory=dict)
+
+
+def loop(lines: str, *holds: str, **rest: object) -> Case:
+    return Case("loop", lines, holds, **rest)
+
+
+def reduction(lines: str, *holds: str, **rest: object) -> Case:
+    return Case("reduction", lines, holds, **rest)
+
+
+SOFTMAX = """x = f32[ROWS,COLUMNS] parameter(0)
+    low = f32[] constant(-inf)
+    z = f32[] constant(0)
+    m = f32[ROWS] reduce(x, low), dimensions={1}, to_apply=max
+    mb = f32[ROWS,COLUMNS] broadcast(m), dimensions={0}
+    d = f32[ROWS,COLUMNS] subtract(x, mb)
+    e = f32[ROWS,COLUMNS] exponential(d)
+    s = f32[ROWS] reduce(e, z), dimensions={1}, to_apply=add
+    sb = f32[ROWS,COLUMNS] broadcast(s), dimensions={0}
+    ROOT r = f32[ROWS,COLUMNS] divide(e, sb)"""
+
+
+def softmax(rows: int, columns: int, *holds: str, **rest: object) -> Case:
+    return reduction(SOFTMAX.replace("ROWS", str(rows)).replace("COLUMNS", str(columns)), *holds, **rest)
+
+
+CASES = {
+    "vectors": loop(
+        """x = f32[16,1024] parameter(0)
+        y = f32[1024] parameter(1)
+        b = f32[16,1024] broadcast(y), dimensions={1}
+        s = f32[16,1024] multiply(x, b)
+        h = bf16[16,1024] convert(s)
+        ROOT r = (f32[16,1024], bf16[16,1024]) tuple(s, h)""",
+        "(__global const float4*)",
+        "(__global ushort4*)",
+    ),
+    "bytes": loop(
+        """x = u8[65536] parameter(0)
+        y = u8[65536] parameter(1)
+        ROOT r = u8[65536] add(x, y)""",
+        "(__global uchar16*)",
+    ),
+    "complex numbers": loop(
+        "x = c64[8193] parameter(0)\nROOT r = c64[8193] multiply(x, x)", "(__global const float4*)", "else if"
+    ),
+    "a tail": loop("x = f32[8195] parameter(0)\nROOT r = f32[8195] negate(x)", "float4", "for (int j"),
+    "apart": loop("x = f32[3,8193] parameter(0)\nROOT r = f32[3,8192] slice(x), slice={[0:3],[1:8193]}", " * 256;"),
+    "few": loop("x = f32[5,7] parameter(0)\nROOT r = f32[5,7] negate(x)"),
+    "scalar": loop("x = f32[] parameter(0)\nROOT r = f32[] negate(x)"),
+    "segments": loop(
+        """x = f32[3,700] parameter(0)
+        y = f32[5,700] parameter(1)
+        c = f32[8,700] concatenate(x, y), dimensions={0}
+        ROOT r = f32[8,700] negate(c)""",
+        "else if (group <",
+    ),
+    "border": loop(
+        """x = f32[60,61] parameter(0)
+        z = f32[] constant(7)
+        ROOT r = f32[124,63] pad(x, z), padding=3_2_1x1_1""",
+    ),
+    "a slice that moves": loop(
+        """x = f32[70,128] parameter(0)
+        i = s32[] parameter(1)
+        z = s32[] constant(0)
+        s = f32[64,128] dynamic-slice(x, i, z), dynamic_slice_sizes={64,128}
+        ROOT r = f32[64,128] add(s, s)""",
+        "(__global const float4*)",
+    ),
+    "update": Case(
+        "update",
+        """x = f32[70,128] parameter(0)
+        u = f32[64,128] parameter(1)
+        i = s32[] parameter(2)
+        z = s32[] constant(0)
+        ROOT r = f32[70,128] dynamic-update-slice(x, u, i, z)""",
+        ("(__global float4*)",),
+    ),
+    "transpose": loop(
+        "x = f32[70,3,45] parameter(0)\nROOT r = f32[45,3,70] transpose(x), dimensions={2,1,0}",
+        "barrier(CLK_LOCAL_MEM_FENCE)",
+    ),
+    "two transposed": loop(
+        """x = f32[40,64] parameter(0)
+        y = bf16[40,64] parameter(1)
+        w = f32[64,40] parameter(2)
+        t = f32[64,40] transpose(x), dimensions={1,0}
+        u = bf16[64,40] transpose(y), dimensions={1,0}
+        v = f32[64,40] convert(u)
+        s = f32[64,40] add(t, v)
+        ROOT r = f32[64,40] add(s, w)""",
+        "barrier(CLK_LOCAL_MEM_FENCE)",
+    ),
+    "turned concatenate": loop(
+        """x = f32[33,40] parameter(0)
+        y = f32[20,33] parameter(1)
+        t = f32[40,33] transpose(x), dimensions={1,0}
+        ROOT r = f32[60,33] concatenate(t, y), dimensions={0}""",
+        "barrier(CLK_LOCAL_MEM_FENCE)",
+        kernels=2,
+    ),
+    "rows": reduction(
+        "x = f32[9,300] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[9] reduce(x, z), dimensions={1}, to_apply=add",
+        "if (lane < 16)",
+    ),
+    "short rows": reduction(
+        "x = f32[300,5] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[300] reduce(x, z), dimensions={1}, to_apply=add",
+    ),
+    "rows of eleven": reduction(
+        "x = f32[70,11] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[70] reduce(x, z), dimensions={1}, to_apply=add",
+        "if (lane < 4)",
+    ),
+    "rows in pieces": reduction(
+        "x = f32[7,5,40] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[5] reduce(x, z), dimensions={0,2}, to_apply=add",
+    ),
+    "wide rows": reduction(
+        "x = f64[9,300] parameter(0)\nz = f64[] constant(3)\n"
+        "ROOT r = f64[9] reduce(x, z), dimensions={1}, to_apply=add64",
+    ),
+    "narrow rows": reduction(
+        "x = bf16[9,300] parameter(0)\nz = bf16[] constant(3)\n"
+        "ROOT r = bf16[9] reduce(x, z), dimensions={1}, to_apply=addbf",
+    ),
+    "columns": reduction(
+        "x = f32[40,3,50] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[50] reduce(x, z), dimensions={0,1}, to_apply=add",
+    ),
+    "columns between": reduction(
+        "x = f32[6,40,50] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[6,50] reduce(x, z), dimensions={1}, to_apply=add",
+    ),
+    "nothing reduced": reduction(
+        "x = f32[4,0] parameter(0)\nz = f32[] constant(3)\nROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=add",
+    ),
+    "where the largest is": reduction(
+        """x = f32[12,90] parameter(0)
+        i = s32[12,90] iota(), iota_dimension=1
+        low = f32[] constant(-inf)
+        z = s32[] constant(0)
+        p = (f32[12], s32[12]) reduce(x, i, low, z), dimensions={1}, to_apply=first
+        v = f32[12] get-tuple-element(p), index=0
+        n = s32[12] get-tuple-element(p), index=1
+        ROOT r = (f32[12], s32[12]) tuple(v, n)""",
+    ),
+    "softmax": softmax(9, 300, "#pragma unroll\n"),
+    "wide softmax": softmax(3, 1100, "#pragma unroll 8"),
+    "rows and elements": reduction(
+        """x = f32[9,300] parameter(0)
+        z = f32[] constant(0)
+        s = f32[9] reduce(x, z), dimensions={1}, to_apply=add
+        b = f32[9,300] broadcast(s), dimensions={0}
+        d = f32[9,300] subtract(x, b)
+        n = f32[9,300] negate(x)
+        ROOT r = (f32[9,300], f32[9], f32[9,300]) tuple(d, s, n)""",
+    ),
+    "split row": reduction(
+        "x = f32[140001] parameter(0)\nz = f32[] constant(3)\n"
+        "ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add",
+        kernels=2,
+        small=False,
+    ),
+    "split columns": reduction(
+        """x = f32[5000,50] parameter(0)
+        z = f32[] constant(3)
+        s = f32[50] reduce(x, z), dimensions={0}, to_apply=add
+        ROOT r = f32[50] negate(s)""",
+        kernels=2,
+        small=False,
+    ),
+    "split softmax": softmax(2, 140001, kernels=5, small=False),
+    "columns read again": reduction(
+        """x = f32[70,40] parameter(0)
+        z = f32[] constant(0)
+        s = f32[40] reduce(x, z), dimensions={0}, to_apply=add
+        b = f32[70,40] broadcast(s), dimensions={1}
+        d = f32[70,40] subtract(x, b)
+        q = f32[70,40] multiply(d, d)
+        v = f32[40] reduce(q, z), dimensions={0}, to_apply=add
+        w = f32[70,40] broadcast(v), dimensions={1}
+        o = f32[70,40] divide(d, w)
+        ROOT r = (f32[70,40], f32[40]) tuple(o, v)""",
+        kernels=3,
+    ),
+    "short columns read again": reduction(
+        """x = f32[9,40] parameter(0)
+        z = f32[] constant(0)
+        s = f32[40] reduce(x, z), dimensions={0}, to_apply=add
+        b = f32[9,40] broadcast(s), dimensions={1}
+        ROOT r = f32[9,40] subtract(x, b)""",
+    ),
+}
+
+
+def made(name: str, target: Target, platform: str) -> tuple[Compiled, list[np.ndarray]]:
+    """A case compiled, and its arguments."""
+    case = CASES[name]
+    fusion = fusion_of(parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{case.lines}\n}}"), case.kind)
+    parameters = [i for i in fusion.inputs if i.opcode == "parameter"]
+    args = [random_array(i.shape.element_type.name, i.shape.dimensions) for i in parameters]
+    args = [np.int32(3) if a.shape == () and a.dtype == np.int32 else a for a in args]
+    return Compiled(fusion, target, platform), args
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
+    """On PoCL, and where it is small, in Oclgrind, which reports nothing."""
+    gpu, args = made(name, GPU, POCL)
+    assert len(gpu.kernels) == CASES[name].kernels
+    assert all(k.group == 256 and k.items % 256 == 0 for k in gpu.kernels)
+    for words in CASES[name].holds:
+        assert words in text_of(gpu)
+    wanted = Compiled(gpu.fusion)(*args)
+    for got, want in zip(gpu(*args), wanted, strict=True):
+        assert got.tobytes() == want.tobytes()
+    if CASES[name].small:
+        checked = Compiled(gpu.fusion, GPU, OCLGRIND)
+        capfd.readouterr()
+        for got, want in zip(checked(*args), wanted, strict=True):
+            assert got.tobytes() == want.tobytes()
+        assert not reports(capfd.readouterr().err, checked)
