@@ -122,6 +122,10 @@ class AccessPattern:
         self.divisions += position.divisions
         self.stores.append(Store(instruction, position, value))
 
+    def bind(self, instruction: Instruction, indices: Sequence[Index]) -> None:
+        """From now on that element is known: nothing is read for it."""
+        self._values[0][instruction, tuple(indices)] = self._computed()
+
     def start_indices(self, starts: Sequence[Start]) -> list[Index]:
         """Symbols for start indices, whose values are read."""
 

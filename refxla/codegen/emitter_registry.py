@@ -25,7 +25,7 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
         "loop": ("gpu.elementwise", "emit"),
         "update": ("gpu.elementwise", "emit_update"),
         "reduction": ("gpu.reduction", "emit"),
-        "dot": ("gpu.elementwise", "emit"),
+        "dot": ("gpu.dot", "emit"),
         "convolution": ("gpu.elementwise", "emit"),
         "reduce-window": ("gpu.elementwise", "emit"),
         "select-and-scatter": ("gpu.elementwise", "emit"),

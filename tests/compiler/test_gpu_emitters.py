@@ -62,6 +62,17 @@ def softmax(rows: int, columns: int, *holds: str, **rest: object) -> Case:
     return reduction(SOFTMAX.replace("ROWS", str(rows)).replace("COLUMNS", str(columns)), *holds, **rest)
 
 
+def dot(m: int, n: int, k: int, *holds: str, of: str = "f32", to: str = "f32", **rest: object) -> Case:
+    return Case(
+        "dot",
+        f"""x = {of}[{m},{k}] parameter(0)
+        y = {of}[{k},{n}] parameter(1)
+        ROOT r = {to}[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}""",
+        holds,
+        **rest,
+    )
+
+
 CASES = {
     "vectors": loop(
         """x = f32[16,1024] parameter(0)
@@ -223,6 +234,40 @@ CASES = {
         o = f32[70,40] divide(d, w)
         ROOT r = (f32[70,40], f32[40]) tuple(o, v)""",
         kernels=3,
+    ),
+    "product": dot(48, 40, 24, "(__global const float4*)", "barrier(CLK_LOCAL_MEM_FENCE)"),
+    "odd product": dot(33, 35, 37),
+    "large product": dot(256, 256, 48, "sum[8][8]", small=False),
+    "large odd product": dot(257, 130, 50, small=False),
+    "segments of terms": dot(40, 24, 700, "total", small=False),
+    "product of a vector": dot(70, 1, 90),
+    "product by a vector": dot(1, 300, 90),
+    "product of halves": dot(33, 40, 64, "ushort", of="bf16", to="bf16"),
+    "product of bytes": dot(33, 40, 64, of="s8", to="s32"),
+    "product of doubles": dot(33, 40, 64, of="f64", to="f64"),
+    "complex product": dot(17, 20, 30, of="c64", to="c64"),
+    "batches, transposed": Case(
+        "dot",
+        """x = f32[3,40,36] parameter(0)
+        y = f32[28,3,40] parameter(1)
+        ROOT r = f32[3,36,28] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={1},
+            rhs_contracting_dims={2}""",
+    ),
+    "with an epilogue": Case(
+        "dot",
+        """x = f32[48,40] parameter(0)
+        y = f32[40,64] parameter(1)
+        b = f32[64] parameter(2)
+        w = f32[48,64] parameter(3)
+        xt = bf16[48,40] convert(x)
+        xf = f32[48,40] convert(xt)
+        d = f32[48,64] dot(xf, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        bb = f32[48,64] broadcast(b), dimensions={1}
+        s = f32[48,64] add(d, bb)
+        t = f32[48,64] multiply(s, w)
+        h = bf16[48,64] convert(t)
+        ROOT r = (f32[48,64], bf16[48,64]) tuple(t, h)""",
+        ("(__global ushort",),
     ),
     "short columns read again": reduction(
         """x = f32[9,40] parameter(0)

@@ -1,0 +1,33 @@
+"""The kernel of kind "dot" for GPUs: a tiled matrix product, with what is computed before and after it."""
+
+from __future__ import annotations
+
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from ..elemental_rules import type_name
+from ..kernel_arguments import hero_of
+from ..products.dot_dimensions import DotDimensions
+from ..products.packing import accumulation_type
+from . import elementwise
+from .gemm import MatrixProduct, kernel
+
+TINY = 2048  # multiply-adds up to which plain loops are as quick
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a dot with its producers and consumers.
+
+    The outputs are elementwise in the dot, or reshapes of what is. Types without accumulators of their own, and tiny
+    products, become plain loops.
+    """
+    hero = hero_of(fusion)
+    numbers = DotDimensions(hero)
+    name = accumulation_type(type_name(hero))
+    if name is None or hero.shape.size * numbers.k <= TINY or (name == "f64" and not target.fp64):
+        return elementwise.emit(fusion, target)
+    left, right = hero.operands
+    product = MatrixProduct(
+        fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
+        left, right, numbers.left, numbers.right, numbers.result,
+    )  # fmt: skip
+    return (kernel(product),)

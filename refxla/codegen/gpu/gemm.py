@@ -1,0 +1,230 @@
+"""The tiled matrix product for GPUs.
+
+    result[g, m, n] = sum over k of left[g, m, k] * right[g, k, n]
+
+A work-group computes a tile of the result (tiles.py). While its items multiply a block of the operands that lies in
+local memory, the next block is on its way to their registers; it is written to the other of two places in local memory
+when it is there, with one barrier for each block. Each element has one item, which adds its terms in the order of
+contraction_order.py: one chain, or segments whose sums are added in order. So the bits are those of a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from refxla_spec.module import Instruction
+
+from ...analysis.access_patterns import AccessPattern
+from ...analysis.contraction_order import segment_terms
+from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from ..c_block import Block
+from ..elemental_ir_emitter import ElementalIrEmitter
+from ..elemental_rules import multiply_add, type_name
+from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
+from ..products.epilogue import store_outputs
+from ..products.packing import VECTORS, from_accumulation
+from .operand_copy import Element, OperandCopy
+from .tiles import QUAD, Tile, choose
+from .vector_access import ACCESS_BYTES, VectorAccesses
+from .work_groups import BARRIER, LocalMemory
+
+Indices = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """A contraction as a matrix product, for each of `groups`; `name` is the accumulation type. `left(g, m, k)`,
+    `right(g, k, n)` and `result(g, m, n)` give the indices of the operands and of the hero."""
+
+    fusion: Fusion
+    target: Target
+    name: str
+    groups: int
+    m: int
+    n: int
+    k: int
+    left_operand: Instruction
+    right_operand: Instruction
+    left: Callable[[Index, Index, Index], Indices]
+    right: Callable[[Index, Index, Index], Indices]
+    result: Callable[[Index, Index, Index], Indices]
+
+    @property
+    def element_bytes(self) -> int:
+        """Of a sum."""
+        return 32 // VECTORS[self.name][1]
+
+
+def kernel(p: MatrixProduct) -> Kernel:
+    """The kernel of a product, with what is computed of its operands before and of its results after it."""
+    return _Gemm(p, choose(p.groups, p.m, p.n, p.target, p.element_bytes)).kernel()
+
+
+class _Gemm:
+    """Emits the kernel of a product in tiles."""
+
+    def __init__(self, p: MatrixProduct, tile: Tile) -> None:
+        self.p, self.tile, self.block = p, tile, Block()
+        self.c_type = VECTORS[p.name][0]
+        self.quad = min(QUAD, ACCESS_BYTES // p.element_bytes)
+        self.row_quad, self.column_quad = min(self.quad, tile.item_rows), min(self.quad, tile.item_columns)
+        self.segment = segment_terms(p.k, p.name)
+        self.blocks = -(-p.k // tile.terms)
+        self.row_tiles, self.column_tiles = -(-p.m // tile.rows), -(-p.n // tile.columns)
+        self.tiles = p.groups * self.row_tiles * self.column_tiles
+        self.g = variable("g", 0, p.groups - 1)
+        # A term that is none adds -0, which changes no sum.
+        signs = ("-0.0", "0.0") if p.name[0] == "f" else ("0", "0")
+        self.left = self._operand("left", p.left_operand, lambda i, k: p.left(self.g, i, k), tile.rows, p.m, signs[0])
+        self.right = self._operand(
+            "right", p.right_operand, lambda i, k: p.right(self.g, k, i), tile.columns, p.n, signs[1]
+        )
+        fusion = p.fusion
+        read = {*inputs_of(fusion, [p.left_operand, p.right_operand]), *inputs_of(fusion, fusion.outputs, fusion.hero)}
+        self.inputs = [i for i in fusion.inputs if i in read]
+        pointers = {i: f"a{n}" for n, i in enumerate((*self.inputs, *fusion.outputs))}
+        self.e = ElementalIrEmitter(fusion, p.target, pointers)
+
+    def _operand(
+        self, prefix: str, operand: Instruction, element: Element, lines: int, size: int, padding: str
+    ) -> OperandCopy:
+        p, tile = self.p, self.tile
+        number = f"({self.c_type})({padding})"
+        return OperandCopy(
+            p.fusion, operand, element, p.name, number, lines, size, tile.terms, p.k, tile.group, prefix
+        ).chosen()
+
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        p, tile, block, local = self.p, self.tile, self.block, LocalMemory()
+        counts = (p.groups, self.row_tiles, self.column_tiles)
+        g, row, column = delinearize(variable("group", 0, self.tiles - 1), counts)
+        block.line(f"const int g = {g}, first_row = {row * tile.rows}, first_column = {column * tile.columns};")
+        across = tile.columns // tile.item_columns
+        block.line(f"const int x = item % {across} * {self.column_quad}, y = item / {across} * {self.row_quad};")
+        for copy in (self.left, self.right):
+            local.declare(block, copy.prefix, self.c_type, p.element_bytes, 2 * copy.block_elements)
+            copy.declare(block)
+        size = f"[{tile.item_rows}][{tile.item_columns}]"
+        self._fill(f"sum{size}")
+        if self.segment:
+            self._fill(f"total{size}")
+        self._copy("0", fetch=True, store="0")
+        block.line(BARRIER)
+        self._loop_over_blocks()
+        self._epilogue()
+        arguments = [*map(input_argument, self.inputs), *map(output_argument, p.fusion.outputs)]
+        items = self.tiles * tile.group
+        return Kernel(p.fusion.name, block.text(), tuple(arguments), items, group=tile.group, local_bytes=local.bytes)
+
+    def _fill(self, array: str) -> None:
+        self.block.line(f"{self.c_type} {array};")
+        name = array.partition("[")[0]
+        with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
+            self.block.line(f"{name}[i][j] = 0;")
+
+    def _each(self, name: str, count: int) -> ExitStack:
+        """A loop that is written out."""
+        scopes = ExitStack()
+        self.block.line("#pragma unroll")
+        scopes.enter_context(self.block.scope(f"for (int {name} = 0; {name} < {count}; ++{name})"))
+        return scopes
+
+    def _copy(self, number: str, *, fetch: bool = False, store: str = "") -> None:
+        """Fetches block `number`, or stores what was fetched to place `store` (C)."""
+        for copy, first in ((self.left, "first_row"), (self.right, "first_column")):
+            if fetch:
+                copy.fetch(self.e, self.block, number, first)
+            if store:
+                copy.store(self.e, self.block, f"{copy.prefix} + {store} * {copy.block_elements}")
+
+    def _loop_over_blocks(self) -> None:
+        """All blocks of terms, segment by segment where sums have several."""
+        block, blocks = self.block, self.blocks
+        if not self.segment:
+            with block.scope(f"for (int t = 0; t < {blocks}; ++t)"):
+                self._multiply_block()
+            return
+        each = self.segment // self.tile.terms
+        with block.scope(f"for (int first = 0; first < {blocks}; first += {each})"):
+            block.line(f"const int end = first + {each} < {blocks} ? first + {each} : {blocks};")
+            with block.scope("for (int t = first; t < end; ++t)"):
+                self._multiply_block()
+            with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
+                block.line("total[i][j] += sum[i][j];")
+                block.line("sum[i][j] = 0;")
+
+    def _multiply_block(self) -> None:
+        """Multiplies block t while the next one is fetched. (Behind the last one, it is fetched again.)"""
+        block = self.block
+        block.line(f"const int next = t + 1 < {self.blocks} ? t + 1 : t;")
+        self._copy("next", fetch=True)
+        for copy in (self.left, self.right):
+            place = f"{copy.prefix} + (t & 1) * {copy.block_elements}"
+            block.line(f"__local const {self.c_type}* const {copy.prefix}_block = {place};")
+        with self._each("k", self.tile.terms):
+            self._quads("a", self.left, "y", self.tile.item_rows, self.row_quad)
+            self._quads("b", self.right, "x", self.tile.item_columns, self.column_quad)
+            with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
+                block.line(f"sum[i][j] = {multiply_add(self.p.name, 'sum[i][j]', 'a[i]', 'b[j]')};")
+        self._copy("next", store="(~t & 1)")
+        block.line(BARRIER)
+
+    def _quads(self, name: str, copy: OperandCopy, offset: str, count: int, quad: int) -> None:
+        """Loads an item's lines of term k as quads."""
+        vector = self.c_type + (str(quad) if quad > 1 else "")
+        parts = count // quad
+        elements = []
+        for n in range(parts):
+            place = f"{copy.prefix}_block + k * {copy.pitch} + {offset} + {n * copy.lines // parts}"
+            self.block.line(f"const {vector} {name}{n} = *(__local const {vector}*)({place});")
+            elements += [f"{name}{n}.s{j}" for j in range(quad)] if quad > 1 else [f"{name}{n}"]
+        self.block.line(f"const {self.c_type} {name}[{count}] = {{{', '.join(elements)}}};")
+
+    def _epilogue(self) -> None:
+        """Evaluates the fusion's outputs from the sums of an item, a quad of a row at a time."""
+        p, tile, block, e, quad = self.p, self.tile, self.block, self.e, self.column_quad
+        hero = hero_of(p.fusion)
+        row_parts, column_parts = tile.item_rows // self.row_quad, tile.item_columns // quad
+        quads = p.n % quad == 0
+        with self._each("i", tile.item_rows):
+            line = f"i / {self.row_quad} * {tile.rows // row_parts} + i % {self.row_quad}"
+            block.line(f"const int m = first_row + y + {line};")
+            with block.scope(f"if (m < {p.m})" if p.m % tile.rows else ""), self._each("u", column_parts):
+                block.line(f"const int n = first_column + x + u * {tile.columns // column_parts};")
+                m, element = variable("m", 0, p.m - 1), variable("j", 0, quad - 1)
+                if quads:
+                    with block.scope(f"if (n < {p.n})" if p.n % tile.columns else ""):
+                        block.line(f"const int q = n / {quad};")
+                        at = p.result(self.g, m, variable("q", 0, p.n // quad - 1) * quad + element)
+                        pattern = self._pattern(at)
+                        with VectorAccesses.of(pattern, "j", quad).loop(e, block, pattern):
+                            self._store(hero, at)
+                else:
+                    with self._each("j", quad):
+                        block.line("const int column = n + j;")
+                        with block.scope(f"if (column < {p.n})"):
+                            self._store(hero, p.result(self.g, m, variable("column", 0, p.n - 1)))
+
+    def _pattern(self, at: Indices) -> AccessPattern:
+        """What is read and stored for an element of the product."""
+        fusion, hero = self.p.fusion, hero_of(self.p.fusion)
+        pattern = AccessPattern(fusion)
+        pattern.bind(hero, at)
+        for output in fusion.outputs:
+            own = at
+            if output.shape.dimensions != hero.shape.dimensions:
+                own = delinearize(linearize(at, hero.shape.dimensions), output.shape.dimensions)
+            pattern.store(output, own)
+        return pattern
+
+    def _store(self, hero: Instruction, at: Indices) -> None:
+        sums = "total" if self.segment else "sum"
+        column = f"u * {self.column_quad} + j" if self.column_quad > 1 else "u"
+        value = from_accumulation(self.e, type_name(hero), self.p.name, f"{sums}[i][{column}]", self.block)
+        self.e.bind(hero, at, value)
+        store_outputs(self.p.fusion, self.e, at, self.block)
