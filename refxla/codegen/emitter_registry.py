@@ -24,11 +24,7 @@ EMITTERS: dict[str, dict[str, tuple[str, str]]] = {
     "gpu": {
         "loop": ("gpu.elementwise", "emit"),
         "update": ("gpu.elementwise", "emit_update"),
-        "reduction": ("gpu.reduction", "emit"),
-        "dot": ("gpu.dot", "emit"),
-        "convolution": ("gpu.elementwise", "emit"),
-        "reduce-window": ("gpu.elementwise", "emit"),
-        "select-and-scatter": ("gpu.elementwise", "emit"),
+        **{r.kind: (r.gpu_emitter, "emit") for r in ROWS.values() if r.gpu_emitter},
     },
 }
 

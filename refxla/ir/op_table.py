@@ -57,12 +57,13 @@ class Row:
     not hold and is never used. `kind`: the emitter of a hero (plan.Fusion.kind). `fuses_operands`: whether its emitter
     evaluates producers element by element; `fuses_users`: whether its result can feed elementwise users in
     the same kernel. `emitter` is the module of `codegen` that writes it, "" for one that a loop kernel computes;
-    `by_element`: whether a loop kernel can compute its elements one by one. `access(instruction, number)` says how the
-    emitter reads that operand; `work(instruction)` counts its operations; `in_place(instruction)` says how many of its
-    first operands it overwrites if nothing else reads them. `costly`: an element takes long to compute again.
-    `invariant`: worth moving out of a loop, whatever its cost for one element. `tunable`: its tiles and blocks can be
-    chosen by measurement. `tileable`: its fusions can be parts of a tiled fusion. `has_below`: the prelude has a
-    cheaper form of it, rx_<opcode>_below_<type>, for operands that are not above 0 (analysis/sign_analysis.py).
+    `gpu_emitter` that for GPUs, "" where it is the same; `by_element`: whether a loop kernel can compute its elements
+    one by one. `access(instruction, number)` says how the emitter reads that operand; `work(instruction)` counts
+    its operations; `in_place(instruction)` says how many of its first operands it overwrites if nothing else reads
+    them. `costly`: an element takes long to compute again. `invariant`: worth moving out of a loop, whatever its
+    cost for one element. `tunable`: its tiles and blocks can be chosen by measurement. `tileable`: its fusions can
+    be parts of a tiled fusion. `has_below`: the prelude has a cheaper form of it, rx_<opcode>_below_<type>, for
+    operands that are not above 0 (analysis/sign_analysis.py).
 
     `shape` names the family of shape rules of an elementwise operation: "unary" and "binary" give the operand's
     type and dimensions, "test" gives pred, "component" the type of the parts of a complex number; "" is a rule of its
@@ -80,6 +81,7 @@ class Row:
     shape: str = ""
     takes: str = ""
     emitter: str = ""
+    gpu_emitter: str = ""
     by_element: bool = False
     access: Callable[[Instruction, int], str] = _in_memory
     work: Callable[[Instruction], int] = _elements
@@ -230,22 +232,38 @@ def _rows() -> dict[str, Row]:
             1,
             "reductions.reduction",
             kind="reduction",
+            gpu_emitter="gpu.reduction",
             access=_first_half(WHOLE),
             work=_operand_elements,
             **fuses,
         ),
-        _hero("dot", 1, "products.dot", work=_dot_work, tileable=True, **product),
-        _hero("convolution", 1, "products.convolution", work=_convolution_work, **product),
+        _hero("dot", 1, "products.dot", gpu_emitter="gpu.dot", work=_dot_work, tileable=True, **product),
+        _hero(
+            "convolution",
+            1,
+            "products.convolution",
+            gpu_emitter="gpu.elementwise",
+            work=_convolution_work,
+            **product,
+        ),
         _hero(
             "reduce-window",
             1,
             "windows.reduce_window",
+            gpu_emitter="gpu.elementwise",
             access=_first_half(WINDOWED),
             work=_window_work,
             by_element=True,
             **fuses,
         ),
-        _hero("select-and-scatter", 2, "windows.select_and_scatter", work=_operand_elements, by_element=True),
+        _hero(
+            "select-and-scatter",
+            2,
+            "windows.select_and_scatter",
+            gpu_emitter="gpu.elementwise",
+            work=_operand_elements,
+            by_element=True,
+        ),
         _hero(
             "scatter",
             2,
