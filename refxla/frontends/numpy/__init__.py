@@ -1,35 +1,39 @@
 """NumPy functions, unchanged: run once on traced arrays, which write down HLO instead of computing.
 
 A Traced (array.py) stands for an array whose shape and type are known and whose values are not, a Number (number.py)
-for a Python number. NumPy hands them every call of a ufunc and of most functions; what each becomes stands in
-ufuncs.py, reduction_functions.py, shape_functions.py and functions.py. Arrays that the function reads beside its
-arguments are further parameters (captures.py). What would need values that are not known, such as an `if` on an
-element, is an UnsupportedError that says so; where they can be had, as a size can, they become part of the program
-(tracing.py).
+for a Python number. NumPy hands them every call of a ufunc and of most functions; what each becomes stands in the files
+that tables.py lists. Functions that make arrays are given to the function as creation.py has them. Arrays that the
+function reads beside its arguments are further parameters (captures.py). What would need values that are not known,
+such as an `if` on an element, is an UnsupportedError that says so; where they can be had, as a size can, they become
+part of the program (tracing.py).
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import InputError
-from refxla_spec.module import Computation, Module, post_order
+from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError
+from refxla_spec.module import Computation, Instruction, Module, post_order
 
 from ..._core.calls import Shortcut
 from ...compiler.driver import Compiled, Reference
 from ...compiler.options import Options
 from ..randomness import Guard, refused
 from ..traced import Lowered, TracedFunction, static_parameters
-from . import functions, ufuncs  # noqa: F401 - they fill the tables of dispatch.py
-from .array import Traced
+from . import tables  # noqa: F401 - it fills the tables of dispatch.py
+from .array import Storage, Traced
 from .captures import SOURCES, Captures, Place, Swapped
+from .creation import NumpyModule, replacement
+from .location import line_of
 from .number import Number
+from .selection import Selection
 from .tracing import Tracing
+from .trees import fields_of, is_dataclass, leaves, rebuild
 
 _LARGEST = 2**63  # from which on a Python integer is part of the program
 
@@ -110,7 +114,13 @@ class NumpyFunction(TracedFunction):
     def _shortcut(self, args: tuple, found: _NumpyLowered) -> Shortcut | None:
         inputs = self._inputs(args, {})
         captures, by_value = inputs.captures, self._by_value.get(inputs.kind, frozenset())
-        if inputs.objects or found.numbers or not captures.is_plain or any(n >= inputs.of_arguments for n in by_value):
+        if (
+            found.writes
+            or inputs.objects
+            or found.numbers
+            or not captures.is_plain
+            or any(n >= inputs.of_arguments for n in by_value)
+        ):
             return None
         wanted: list[tuple] = []  # of each argument; then of captured arrays, and of parameters that numbers become
         places: list[int] = []  # of each leaf among the arguments
@@ -135,6 +145,7 @@ class NumpyFunction(TracedFunction):
         plain = found.structure is _RESULT or (
             type(found.structure) is tuple and all(leaf is _RESULT for leaf in found.structure)
         )
+        plain = plain and not found.checks
         finish = None if plain and found.program.plan.single == (found.structure is _RESULT) else found.finish
         if not (arrays or evaluated or captures.constants or captures.sizes):
             return Shortcut(found, found.program, wanted, sources, finish=finish)
@@ -164,14 +175,14 @@ class NumpyFunction(TracedFunction):
                 tracing = Tracing(self._title, inputs.leaves, inputs.open)
                 try:
                     module, structure = _traced(self.function, tracing, inputs, known)
-                except Exception:  # for want of a value, perhaps: if one was asked for, the trace begins anew with it
+                except Exception as problem:  # for want of a value, perhaps: with it, the trace begins anew
                     if tracing.asked <= known:
-                        raise
+                        raise located(problem) from problem.__cause__
                 else:
                     if tracing.asked <= known:
                         break
                 self._by_value[inputs.kind] = known | tracing.asked
-        return _NumpyLowered(self._build(module), structure, tracing.sources)
+        return _NumpyLowered(self._build(module), structure, tracing)
 
     @property
     def _title(self) -> str:
@@ -179,26 +190,68 @@ class NumpyFunction(TracedFunction):
 
 
 class _NumpyLowered(Lowered):
-    """A traced function, compiled, the structure of its result, and where its parameters come from."""
+    """A traced function, compiled, the structure of its result, and where its parameters come from.
 
-    def __init__(self, program: Compiled | Reference, structure: Any, sources: list[Any]) -> None:
-        self.program, self.structure, self.sources = program, structure, sources
+    The program's results are the arrays that the function returns, then the new values of the arguments that it writes
+    into (`writes`, their leaves), then whether what must hold does (`checks`, each of which makes an error).
+    """
+
+    def __init__(self, program: Compiled | Reference, structure: Any, tracing: Tracing) -> None:
+        self.program, self.structure, self.sources = program, structure, tracing.sources
+        self.writes, self.checks = tuple(tracing.written), [error for _, error in tracing.top.checks]
         self.numbers = [leaf for leaf in leaves(structure) if isinstance(leaf, Number)]
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
+        if self.writes:
+            _check_written(leaves, self.writes)
         results = self.program(*(leaves[s] if isinstance(s, int) else s(leaves) for s in self.sources))
         return self.finish(results if isinstance(results, tuple) else (results,), leaves)
 
     def finish(self, results: Sequence[np.ndarray], given: Sequence[Any] = ()) -> Any:
         """What the function returns, of the program's results and the leaves of the call."""
+        first_check = len(results) - len(self.checks)
+        for held, error in zip(results[first_check:], self.checks, strict=True):
+            if not held:
+                raise error()
+        for leaf, value in zip(self.writes, results[first_check - len(self.writes) :], strict=False):
+            np.copyto(given[leaf], value)
         left = iter(results)
 
         def made(leaf: Any) -> Any:
             if leaf is _RESULT:
                 return next(left)
+            if isinstance(leaf, _Written):
+                return given[leaf.leaf]
             return leaf.evaluate(given) if isinstance(leaf, Number) else leaf
 
         return rebuild(self.structure, made)
+
+
+class _Written:
+    """In the structure of a result: an argument that the function has written into, and returns."""
+
+    def __init__(self, leaf: int) -> None:
+        self.leaf = leaf
+
+
+def _check_written(leaves: Sequence[Any], writes: Sequence[int]) -> None:
+    """Whether arrays that are written into share no memory with other arguments. Raises InputError, and ValueError for
+    a read-only one, as NumPy does."""
+    for n in writes:
+        if not leaves[n].flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        for k, other in enumerate(leaves):
+            if k == n or not isinstance(other, np.ndarray) or not np.may_share_memory(leaves[n], other):
+                continue
+            try:
+                shared = np.shares_memory(leaves[n], other, max_work=10_000)
+            except np.exceptions.TooHardError:
+                shared = True
+            if shared:
+                raise InputError(
+                    f"the function writes into an array that shares memory with another one of its arguments (the "
+                    f"arrays {n} and {k}, counted from 0): pass a copy of one of them"
+                )
 
 
 _RESULT = object()  # in the structure of a result: an array that the program makes
@@ -250,6 +303,10 @@ class _Inputs:
             return ("number", type(value))
         if type(value) in (bool, int, str, bytes, type(None), type(Ellipsis), slice):
             return _key(value)
+        if is_dataclass(value):
+            self.objects.append((name, type(value)))
+            kinds = ((k, self._kind(v, f"{name}.{k}", False)) for k, v in fields_of(value).items())
+            return ("dataclass", type(value), tuple(kinds))
         self.objects.append((name, value))
         return ("object", type(value))
 
@@ -278,7 +335,15 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
             return _frozen(value)
         if type(value) in _NUMBERS:
             return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name)
-        return Traced(tracing.array(n), tracing, name)
+        is_array = isinstance(value, np.ndarray) and n < inputs.of_arguments
+        return Traced(
+            tracing.array(n),
+            tracing,
+            name,
+            leaf=n,
+            is_scalar=not isinstance(value, np.ndarray) and not np.ndim(value),
+            is_writable=is_array,
+        )
 
     def argument(leaf: Any, static: bool) -> Any:
         if isinstance(leaf, SOURCES):
@@ -292,6 +357,7 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
     static = inputs.static
     args = tuple(rebuild(v, lambda leaf, s=n in static: argument(leaf, s)) for n, v in enumerate(args))
     kwargs = {k: rebuild(v, lambda leaf, s=k in static: argument(leaf, s)) for k, v in kwargs.items()}
+    before = [(o, fields_of(o)) for o in _dataclasses((args, kwargs))]
     captures, first = inputs.captures, inputs.of_arguments
     swaps: list[tuple[Place, Any]] = []
     for n, place in enumerate(captures.arrays):
@@ -300,6 +366,9 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
         else:
             swaps.append((place, symbol(first + n, place.value, place.name)))
     swaps += [(p, Guard(p.name, p.value)) for p in captures.sources if p.set is not None]
+    numpy = NumpyModule(tracing)
+    swaps += [(p, numpy) for p in captures.numpys if p.set is not None]
+    swaps += [(p, new) for p in captures.constants if p.set is not None and (new := replacement(p.value, tracing))]
     swaps += captures.caches
     was = _tracer
     with ExitStack() as stack:
@@ -316,15 +385,28 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
             raise InputError(
                 f"{tracing.name} is a function of {framework[0]}, not of NumPy: compile {framework[1]} in its place"
             ) from problem
-    returned = []
+    for made, fields in before:
+        changed = [k for k, v in fields_of(made).items() if k not in fields or fields[k] is not v]
+        if changed:
+            raise UnsupportedError(
+                f"the function assigns the attribute {changed[0]} of a {type(made).__name__} among its arguments, "
+                "which a compiled one cannot: return dataclasses.replace(x, field=value)"
+            )
+    returned: list[Instruction] = []
 
     def collect(leaf: Any) -> Any:
-        if isinstance(leaf, Traced):
-            returned.append(leaf.instruction)
-            return _RESULT
-        return leaf
+        if isinstance(leaf, Selection):
+            raise leaf.unknown_size("returned")
+        if not isinstance(leaf, Traced):
+            return leaf
+        storage: Storage = leaf.storage
+        if leaf.alias is None and storage.leaf is not None and storage.leaf in tracing.written:
+            return _Written(storage.leaf)
+        returned.append(leaf.instruction)
+        return _RESULT
 
     structure = rebuild(result, collect)
+    returned += [s.value for s in tracing.written.values()] + [condition for condition, _ in tracing.top.checks]
     root = returned[0] if len(returned) == 1 else tracing.tuple(*returned)
     order = post_order(root)
     there = set(order)
@@ -337,13 +419,49 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
     for number, p in enumerate(used):
         p.name, p.attributes["number"] = f"arg{number}", number
     entry = Computation(f"{tracing.name}.entry", used + [i for i in order if i.opcode != "parameter"], root)
-    called = list(dict.fromkeys(c for i in order for c in i.called))
+    called: dict[Computation, None] = {}
+    _add_called(order, called)
+    for number, computation in enumerate(called):
+        computation.name = f"{computation.name}.{number}"
     return Module(tracing.name, [*called, entry], entry), structure
+
+
+def _add_called(instructions: Iterable[Instruction], found: dict[Computation, None]) -> None:
+    """Add the computations that instructions call, each behind those that it calls itself."""
+    for i in instructions:
+        for computation in i.called:
+            if computation not in found:
+                _add_called(computation.instructions, found)
+                found[computation] = None
+
+
+def _dataclasses(tree: Any) -> Iterator[Any]:
+    """The objects of dataclasses in a nesting."""
+    if is_dataclass(tree):
+        yield tree
+        tree = tuple(fields_of(tree).values())
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, (tuple, list)):
+        for element in tree:
+            yield from _dataclasses(element)
+
+
+def located(problem: Exception) -> Exception:
+    """An error of a trace, whose message ends with the line of the user's that it came from."""
+    if isinstance(problem, InvalidProgramError):
+        problem = UnsupportedError(f"what the function asks for has no HLO: {problem}").with_traceback(
+            problem.__traceback__
+        )
+    if isinstance(problem, Error) and problem.args and not getattr(problem, "is_located", False):
+        problem.args = (f"{problem.args[0]}{line_of(problem)}", *problem.args[1:])
+        problem.is_located = True  # type: ignore[attr-defined]
+    return problem
 
 
 def _is_symbol(value: Any) -> bool:
     """Whether a value is one of a trace, or holds one."""
-    return any(issubclass(type(leaf), (Traced, Number, Guard)) for leaf in leaves(value))
+    return any(issubclass(type(leaf), (Traced, Number, Selection, Guard)) for leaf in leaves(value))
 
 
 def _traces(thread: int | None) -> None:
@@ -372,23 +490,6 @@ def is_array(leaf: Any) -> bool:
     if isinstance(leaf, (np.ndarray, np.generic)):
         return True
     return not isinstance(leaf, type) and hasattr(leaf, "__array_interface__")
-
-
-def leaves(tree: Any) -> list[Any]:
-    """What a nesting of tuples, lists and dicts holds, in order; a dict by its own order of keys."""
-    if isinstance(tree, dict):
-        return [leaf for value in tree.values() for leaf in leaves(value)]
-    return [leaf for e in tree for leaf in leaves(e)] if isinstance(tree, (tuple, list)) else [tree]
-
-
-def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The same nesting with `change(leaf)` for each leaf; named tuples stay what they are."""
-    if isinstance(tree, dict):
-        return {k: rebuild(v, change) for k, v in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        values = [rebuild(v, change) for v in tree]
-        return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
-    return change(tree)
 
 
 def _key(tree: Any) -> Any:

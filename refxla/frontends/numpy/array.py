@@ -1,103 +1,366 @@
-"""Traced: an array that writes down HLO instead of computing."""
+"""Traced: an array that writes down HLO instead of computing.
+
+As in NumPy, arrays may share memory: a *storage* has the value of an array that the function made, and what shares its
+memory (x[1:], x.T, x.reshape(n)) are *views*, which read their value from the storage's, and change it when they are
+assigned to. A value is an instruction; or an array of NumPy's, as long as all that made it is known when the function
+is traced (np.zeros(3), np.arange(4) % 2), and then NumPy itself computes with it.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
+from refxla_spec.types import BY_DTYPE, Shape
 
-from .dispatch import METHODS, Asking, Symbol
-from .tracing import Tracing
+from .dispatch import ALIASING, METHODS, Asking, Symbol, WriteRefused, adopted, all_known, values_of
+from .location import is_library
+from .tracing import Region, Tracing
+
+I = Instruction  # noqa: E741
+
+
+class Storage:
+    """The memory that an array and its views share.
+
+    `value` is what it holds now, and `version` counts how often that has changed. `owner` says whose it is if not the
+    function's own; `leaf` is the argument that it is. `region` is the one that may change it (None: nobody may).
+    """
+
+    __slots__ = ("value", "version", "owner", "leaf", "region")
+
+    def __init__(self, value: I | np.ndarray, region: Region | None, owner: str = "", leaf: int | None = None) -> None:
+        self.value, self.version, self.owner, self.leaf, self.region = value, 0, owner, leaf, region
+
+
+class View:
+    """How an array shows a part of another one, `of`: what it is of an array of NumPy's and of an instruction, and what
+    the other one becomes, of its instruction and the part's new one (None: it is read-only)."""
+
+    __slots__ = ("of", "of_array", "of_instruction", "put")
+
+    def __init__(
+        self, of: Traced, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
+        put: Callable[[I, I], I] | None,
+    ) -> None:  # fmt: skip
+        self.of, self.of_array, self.of_instruction, self.put = of, of_array, of_instruction, put
 
 
 class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
-    """An array of the traced program: `dtype`, `shape` and the like are an ndarray's; values are not there."""
+    """An array of the traced program: `dtype`, `shape` and the like are an ndarray's; values are not there.
+
+    `is_scalar` says that it is one of NumPy's scalars, which no operation changes, and not an array without dimensions.
+    """
 
     __array_priority__ = 1000
 
-    def __init__(self, instruction: Instruction, build: Tracing, owner: str = "") -> None:
-        self.instruction, self.build, self.owner = instruction, build, owner
-        self.shared = bool(owner)
+    def __init__(
+        self, value: I | np.ndarray, build: Tracing, owner: str = "", *, leaf: int | None = None,
+        is_scalar: bool | None = None, is_writable: bool = True,
+    ) -> None:  # fmt: skip
+        self.build = build
+        self.storage = Storage(value, build.region if is_writable else None, owner, leaf)
+        self.alias: View | None = None
+        shape = value.shape if isinstance(value, Instruction) else Shape(BY_DTYPE[value.dtype], value.shape)
+        self._shape, self.is_scalar = shape, not shape.rank if is_scalar is None else is_scalar
+        self._seen: tuple[int, I] | None = None  # a version, and the instruction of its value
+
+    def viewed(
+        self, of_array: Callable[[np.ndarray], Any], of_instruction: Callable[[I], I],
+        put: Callable[[I, I], I] | None,
+    ) -> Traced:  # fmt: skip
+        """An array that shares memory with this one (see View)."""
+        made = object.__new__(Traced)
+        made.build, made.storage = self.build, self.storage
+        made.alias = View(self, of_array, of_instruction, put)
+        made._seen = None
+        known = self.known
+        if known is None:
+            instruction = of_instruction(self.instruction)
+            made._shape, made._seen = instruction.shape, (self.storage.version, instruction)
+        else:
+            part = of_array(known)
+            made._shape = Shape(BY_DTYPE[part.dtype], part.shape)
+        made.is_scalar = False
+        return made
+
+    # -- its value
+    @property
+    def known(self) -> np.ndarray | None:
+        """Its value, if that is known when the function is traced. Who changes it changes the array."""
+        if isinstance(self.storage.value, Instruction):
+            return None
+        if self.alias is None:
+            return self.storage.value
+        whole = self.alias.of.known
+        return None if whole is None else self.alias.of_array(whole)
+
+    @property
+    def instruction(self) -> I:
+        """What computes its value as it is now."""
+        version = self.storage.version
+        if self._seen is None or self._seen[0] != version or not self.build.sees(self._seen[1]):
+            if self.alias is not None and not isinstance(self.storage.value, np.ndarray):
+                made = self.alias.of_instruction(self.alias.of.instruction)
+            elif (known := self.known) is not None:
+                made = constant(self.build, known)
+            else:
+                made = self.storage.value
+            self._seen = version, made
+        made = self._seen[1]
+        if not self.build.sees(made):
+            raise UnsupportedError(
+                f"{self.build.home(made).name} leaves an array behind, which is used outside of it: return it"
+            )
+        return made
+
+    def assign(self, value: I) -> None:
+        """Change all elements to those of an instruction, of the same type and shape."""
+        self._may_change()
+        if self.alias is None:
+            self.storage.value = value
+            self._changed()
+        elif self.alias.put is None:
+            raise WriteRefused("the array is read-only, as in NumPy: change a copy of it, x = x.copy()")
+        else:
+            whole = self.alias.of
+            whole.assign(self.alias.put(whole.instruction, value))
+
+    def change(self, how: Callable[[np.ndarray], Any]) -> None:
+        """Change elements of an array whose value is known."""
+        self._may_change()
+        known = self.known
+        assert known is not None
+        how(known)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.storage.version += 1
+        if self.storage.leaf is not None:
+            self.build.written[self.storage.leaf] = self.storage
+
+    def _may_change(self) -> None:
+        storage = self.storage
+        if self.is_scalar:
+            raise TypeError(f"'numpy.{self.dtype}' object does not support item assignment")
+        if storage.region is None:
+            raise WriteRefused(
+                f"{storage.owner or 'an array'} would be changed in place, which a compiled function does only with "
+                "its arguments and with arrays that it makes: begin with x = x.copy() and return it, or pass the array "
+                "as an argument"
+            )
+        if storage.region is not self.build.region:
+            raise WriteRefused(
+                f"{self.build.region.name} changes an array that was made outside of it, which is not seen there: "
+                "make the array a part of the state that it takes and returns, and change that"
+            )
+
+    def ask(self) -> bool:
+        """Note that the values are needed. Whether they can be had when the function is traced again."""
+        return self.build.ask(self.build.origins_of(self.instruction))
 
     # -- what an ndarray tells about itself
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.instruction.shape.dimensions
+        return self._shape.dimensions
 
     @property
     def dtype(self) -> np.dtype:
-        return self.instruction.shape.element_type.dtype
+        return self._shape.element_type.dtype
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return self._shape.rank
 
     @property
     def size(self) -> int:
-        return self.instruction.shape.size
+        return self._shape.size
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
 
     @property
     def T(self) -> Traced:
         return np.transpose(self)
 
     @property
+    def mT(self) -> Traced:
+        return np.matrix_transpose(self)
+
+    @property
+    def flat(self) -> Any:
+        return np.ravel(self)
+
+    @property
     def real(self) -> Traced:
         return np.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        np.real(self)[...] = value
 
     @property
     def imag(self) -> Traced:
         return np.imag(self)
 
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        np.imag(self)[...] = value
+
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("len() of a 0-d array")
+            raise TypeError("len() of unsized object")
         return self.shape[0]
 
     def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
         return (self[n] for n in range(len(self)))
 
-    def __repr__(self) -> str:
-        return f"Traced({self.instruction.shape})"
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(self == value))
 
-    def __getitem__(self, key: Any) -> Traced:
+    def __repr__(self) -> str:
+        return f"Traced({self._shape})" if self.known is None else repr(self.known)
+
+    def __getitem__(self, key: Any) -> Any:
         with Asking(self, key):
             return METHODS["__getitem__"](self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise UnsupportedError("a traced array cannot be assigned to; make a new one with np.where or np.concatenate")
+        with Asking(self, key):
+            METHODS["__setitem__"](self, key, value)
 
     def __getattr__(self, name: str) -> Any:
         # The methods that are functions of NumPy, too: x.sum(axis=0) is np.sum(x, axis=0).
-        if name not in METHODS:
-            if hasattr(np.ndarray, name) and self.ask():
-                self._unknown()
-            raise AttributeError(f"a traced array has no attribute {name!r}")
+        known = None if name in ALIASING or name.startswith("__") else self.known
+        if known is not None:
+            found = getattr(known, name)
+            if not callable(found):
+                return found
+        if name not in METHODS and known is None:
+            if hasattr(np.ndarray, name) and not name.startswith("__"):
+                self.ask()
+                raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
+            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
 
         def method(*args: Any, **kwargs: Any) -> Any:
             with Asking(self, args, kwargs):
+                if known is not None and all_known(args, kwargs):
+                    return adopted(found(*values_of(args), **values_of(kwargs)), self.build)
+                if name not in METHODS:
+                    raise UnsupportedError(f"the method {name} of arrays has no compiled form{advice_of(name)}")
                 return METHODS[name](self, *args, **kwargs)
 
         return method
 
-    # -- what would need the values
-    def ask(self) -> bool:
-        """Note that the values are needed. Whether they can be had when the function is traced again."""
-        return self.build.ask(self.build.origins_of(self.instruction))
-
-    def _unknown(self, *_: Any) -> Any:
+    # -- what needs its values
+    def _value(self, conversion: Callable[[np.ndarray], Any], what: str, advice: str) -> Any:
+        known = self.known
+        if known is not None:
+            return conversion(known)
         self.ask()
         raise UnsupportedError(
-            "the function asks for the value of an array (in an if, a loop, an index, or a conversion), and values are "
-            "not known when it is compiled; np.where chooses element by element"
+            f"{what} asks for the value of an array, which is not known when the function is compiled: {advice}"
         )
 
-    __bool__ = __int__ = __float__ = __complex__ = __index__ = item = tolist = _unknown
+    def __bool__(self) -> bool:
+        return self._value(bool, "`if`, `while`, `and`, `or`, `not`, `in`, min() or max() of Python", _IF)
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        self._unknown()
+    def __int__(self) -> int:
+        return self._value(int, "int()", "x.astype(int) converts, and an array can be an index as it is")
+
+    def __float__(self) -> float:
+        return self._value(
+            float, "float() or a function of `math`", "x.astype(float) converts, np.sqrt and the like compute"
+        )
+
+    def __complex__(self) -> complex:
+        return self._value(complex, "complex()", "x.astype(complex) converts")
+
+    def __index__(self) -> int:
+        return self._value(
+            lambda x: x.__index__(), "range(), a size, a bound of a slice or an index of a list",
+            "write refxla.fori_loop in the place of `for i in range(n)`, x[i + np.arange(size)] in the place of "
+            "x[i:i+size], np.stack(a_list)[i] in the place of a_list[i]; a size must be a Python number",
+        )  # fmt: skip
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return np.round(self, digits or 0) if digits is not None else int(self)
+
+    def item(self, *args: Any) -> Any:
+        return self._value(
+            lambda x: x.item(*args), "item()", "the array itself, x[i], can take part in all that follows"
+        )
+
+    def tolist(self) -> Any:
+        return self._value(
+            lambda x: x.tolist(), "tolist()", "compute with the array, and convert what the function returns"
+        )
+
+    def __format__(self, spec: str) -> str:
+        if is_library(sys._getframe(1)):  # which writes a message
+            return repr(self)
+        return self._value(
+            lambda x: format(x[()], spec), "an f-string or format()",
+            "return the array and format it outside; f'{x!r}' shows its type and shape",
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        if is_library(sys._getframe(1)):
+            return repr(self)
+        return self._value(
+            str, "print() or str()", "return the array and print it outside; repr(x) is its type and shape"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        def converted(known: np.ndarray) -> np.ndarray:
+            return np.array(known, dtype) if copy or dtype is not None else known
+
+        return self._value(
+            converted, "a function that has no compiled form, or `a[i] = x` with an array of another library,",
+            "use functions of NumPy (docs/numpy.md lists them), and begin with a = np.array(a) where you assign",
+        )  # fmt: skip
 
     @property
     def __class__(self) -> type:  # isinstance(x, np.ndarray) is what it would be
         return np.ndarray
+
+
+_IF = (
+    "np.where(condition, x, y) chooses element by element, refxla.cond(condition, f, g, x) between functions, "
+    "refxla.while_loop repeats while a condition holds, np.minimum and np.maximum compare, & and | and ~ combine"
+)
+
+_METHOD_ADVICE = {
+    "nonzero": "the shape of its result is a value; refxla.nonzero(x, size=n) has a size",
+    "tobytes": "return the array and convert it outside",
+    "tofile": "return the array and write it outside",
+    "dump": "return the array and write it outside",
+    "resize": "use np.resize, np.pad or a slice",
+}
+
+
+def advice_of(name: str) -> str:
+    """What to do instead of a method that has no compiled form, as the end of a message."""
+    return f": {_METHOD_ADVICE[name]}" if name in _METHOD_ADVICE else ""
+
+
+def constant(b: Tracing, array: np.ndarray) -> I:
+    """The instruction of an array that is known. One element that fills it is a broadcast."""
+    literal = np.array(array, order="C")
+    if literal.size > 1:
+        first = literal.reshape(-1)[:1]
+        if (literal.view(np.uint8).reshape(literal.size, -1) == first.view(np.uint8)).all():
+            scalar = b.make("constant", shape=Shape.of(first.reshape(())), literal=first.reshape(()).copy())
+            return b.spread(scalar, Shape.of(literal), ())
+    return b.make("constant", shape=Shape.of(literal), literal=literal)

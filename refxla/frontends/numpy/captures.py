@@ -15,7 +15,6 @@ import dis
 import functools
 import hashlib
 import random
-import sys
 import types
 from collections.abc import Callable, Hashable, Iterator
 from operator import getitem, setitem
@@ -26,13 +25,10 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import BY_DTYPE
 
 from ..traced import TracedFunction
+from .location import LIBRARIES as _LIBRARIES
 
 MOST = 20_000  # places
 _LONG = 1000  # elements of a list that are compared as a text
-_LIBRARIES = sys.stdlib_module_names | {
-    "numpy", "scipy", "ml_dtypes", "jax", "jaxlib", "tensorflow", "keras", "torch", "pandas", "matplotlib", "sklearn",
-    "refxla", "refxla_spec", "IPython", "pytest", "_pytest",
-}  # fmt: skip
 SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BOUND = (types.MethodType, types.BuiltinMethodType)
 _BUFFERS = (bytearray, memoryview, array.array, np.ndarray, np.generic)
@@ -63,8 +59,8 @@ class Place:
 
 
 class Captures:
-    """The places that some roots reach: of `arrays`, of `sources` of random numbers, of other values that `constants`
-    are.
+    """The places that some roots reach: of `arrays`, of `sources` of random numbers, of the module numpy (`numpys`), of
+    other values that `constants` are.
 
     `caches` are places of functions that keep their results (lru_cache, cached_property), each with a function that
     does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements
@@ -79,6 +75,7 @@ class Captures:
             known = len(self._names)
             self.arrays: list[Place] = []
             self.sources: list[Place] = []
+            self.numpys: list[Place] = []
             self.constants: list[Place] = []
             self.caches: list[tuple[Place, Any]] = []
             self.sizes: list[tuple[str, Any, int]] = []
@@ -136,6 +133,8 @@ class Captures:
             self.sources.append(place)
             self._kind.append((name, "random"))
         elif isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
+            if value is np:
+                self.numpys.append(place)
             return
         else:
             self.constants.append(place)

@@ -13,19 +13,38 @@ import numpy as np
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import BY_DTYPE
 
+from .advice import unsupported
 from .tracing import Tracing
 
 FUNCTIONS: dict[Callable, Callable] = {}  # of NumPy, and what computes them; np.matmul, which is a ufunc, among them
 METHODS: dict[str, Callable] = {}  # of arrays
 UFUNCS: dict[str, Callable] = {}  # "apply": what computes all other ufuncs
+ALIASING: set[Any] = set()  # functions, and names of methods, that change an array or give one that shares its memory
+ARRAYS: dict[str, Callable] = {}  # "of": makes a Traced of an array of NumPy's
+
+
+def implements(*functions: Any, aliasing: bool = False) -> Callable:
+    """Enter a function into the tables, as what computes these functions of NumPy and methods (by their names)."""
+
+    def enter(implementation: Callable) -> Callable:
+        for function in functions:
+            table: dict[Any, Callable] = METHODS if isinstance(function, str) else FUNCTIONS
+            table[function] = implementation
+        if aliasing:
+            ALIASING.update(functions)
+        return implementation
+
+    return enter
+
+
+class WriteRefused(UnsupportedError):
+    """An array would be changed that a compiled function cannot change, whatever its values are."""
 
 
 class Symbol:
     """Stands for a value that is not known when the function is traced."""
 
     build: Tracing
-    owner = "an array that is not traced"  # who else sees it change
-    shared = True  # whether another array would see a change of this one: then it must not change
 
     def ask(self) -> bool:
         """Note that the value is needed. Whether it can be had when the function is traced again."""
@@ -33,18 +52,30 @@ class Symbol:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         with Asking(inputs):
-            result = UFUNCS["apply"](self.build, ufunc, method, inputs, options)
-        return result if out is None else _into(out[0], result, ufunc, self.build)
+            if method == "at":
+                return FUNCTIONS[np.ufunc.at](ufunc, *inputs)
+            if all_known(inputs, options):
+                result = adopted(getattr(ufunc, method)(*values_of(inputs), **values_of(options)), self.build)
+            else:
+                result = UFUNCS["apply"](self.build, ufunc, method, inputs, options, out)
+        if out is None:
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        given = tuple(r if o is None else into(o, r, ufunc.__name__) for o, r in zip(out, results, strict=True))
+        return given if isinstance(result, tuple) else given[0]
 
     def __array_function__(self, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
         with Asking(args, kwargs):
+            if function not in ALIASING and all_known(args, kwargs):
+                return adopted(function(*values_of(args), **values_of(kwargs)), self.build)
             implementation = FUNCTIONS.get(function)
             if implementation is None:
-                raise UnsupportedError(
-                    f"{function.__module__}.{function.__name__} has no compiled form; jax.numpy may have it: compile "
-                    "jax.jit(f), written with it, in place of f"
-                )
-            return implementation(*args, **kwargs)
+                raise unsupported(function)
+            out = kwargs.get("out")
+            if out is None:
+                return implementation(*args, **kwargs)
+            result = implementation(*args, **{k: v for k, v in kwargs.items() if k != "out"})
+            return into(out[0] if isinstance(out, tuple) else out, result, function.__name__)
 
 
 class Asking:
@@ -58,30 +89,63 @@ class Asking:
         pass
 
     def __exit__(self, kind: Any, problem: BaseException | None, _: Any) -> None:
-        if isinstance(problem, UnsupportedError):
-            for operand in _symbols(self.operands):
+        if isinstance(problem, UnsupportedError) and not isinstance(problem, WriteRefused):
+            for operand in symbols(self.operands):
                 operand.ask()
 
 
-def _symbols(value: Any) -> Iterator[Symbol]:
+def symbols(value: Any) -> Iterator[Symbol]:
+    """The symbols in a value, also those in containers and slices."""
     if isinstance(value, Symbol):
         yield value
     elif isinstance(value, dict):
-        yield from _symbols(tuple(value.values()))
+        yield from symbols(tuple(value.values()))
     elif isinstance(value, (tuple, list)):
         for element in value:
-            yield from _symbols(element)
+            yield from symbols(element)
+    elif isinstance(value, slice):
+        yield from symbols((value.start, value.stop, value.step))
 
 
-def _into(target: Any, result: Any, ufunc: np.ufunc, build: Tracing) -> Any:
-    """What a ufunc gives in place: the target, which has another value from now on."""
-    if not isinstance(target, Symbol) or target.shared:
-        what = target.owner if isinstance(target, Symbol) else Symbol.owner
-        raise UnsupportedError(
-            f"{ufunc.__name__} would change {what or 'an array that another one shares memory with'} in place, "
-            "which a compiled function cannot; write y = x + 1 in the place of x += 1, and return what is new"
+def all_known(*operands: Any) -> bool:
+    """Whether the values of all symbols are known when the function is traced."""
+    return all(getattr(type(s), "known", None) is not None and s.known is not None for s in symbols(operands))
+
+
+def values_of(value: Any) -> Any:
+    """The operands of a call, with arrays of NumPy's in the place of symbols whose values are known."""
+    if isinstance(value, Symbol):
+        return value.known
+    if isinstance(value, dict):
+        return {k: values_of(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        made = [values_of(v) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if isinstance(value, slice):
+        return slice(values_of(value.start), values_of(value.stop), values_of(value.step))
+    return value
+
+
+def adopted(value: Any, build: Tracing) -> Any:
+    """What NumPy gave, with arrays of the trace in the place of its own: a function may assign to them."""
+    if type(value) is np.ndarray:
+        return ARRAYS["of"](value, build) if value.dtype in BY_DTYPE else value
+    if isinstance(value, (tuple, list)) and not isinstance(value, str):
+        made = [adopted(v, build) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+def into(target: Any, result: Any, what: str) -> Any:
+    """What a function gives in place: the target, which has another value from now on."""
+    if not isinstance(target, Symbol):
+        raise WriteRefused(
+            f"{what} would change an array of NumPy's, which the function did not make itself, in place: write "
+            "y = x + z in the place of x += z, or begin with x = np.array(x)"
         )
-    if result.shape != target.shape or not np.can_cast(result.dtype, target.dtype, "same_kind"):
-        raise UnsupportedError(f"{ufunc.__name__} gives {result}, which does not fit into {target} in place")
-    target.instruction = build.convert(result.instruction, BY_DTYPE[target.dtype])
+    if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
+        return result
+    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        raise np._core._exceptions._UFuncOutputCastingError(np.add, "same_kind", result.dtype, target.dtype, 0)
+    METHODS["__setitem__"](target, Ellipsis, result)
     return target

@@ -1,51 +1,55 @@
-"""Products, choices and order, and the tables of all functions and methods."""
+"""Products, choices and order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from ...ir.builder import Build
+from .advice import unsupported
 from .array import Traced
-from .dispatch import FUNCTIONS, METHODS
+from .dispatch import FUNCTIONS, implements
+from .indexing import places_of
 from .number import Number
-from .reduction_functions import accumulate_by, arg_extreme, extreme, mean, sum_like, var
-from .shape_functions import (  # fmt: skip
-    broadcast_to,
-    concatenate,
-    expand_dims,
-    flip,
-    index,
-    moveaxis,
-    pad,
-    repeat_tile,
-    reshape,
-    reshape_to,
-    roll,
-    squeeze,
-    stack,
-    swapaxes,
-    take,
-    transpose,
+from .shape_functions import broadcast_to
+from .values import (  # fmt: skip
+    I,
+    array_of,
+    builder_of,
+    is_nan,
+    known_array,
+    lift,
+    normal_axes,
+    normal_axis,
+    promoted,
+    spread,
+    truth,
+    wrap,
 )
-from .values import I, builder_of, is_nan, lift, normal_axes, promoted, spread, truth, wrap
+
+# -- products
 
 
-def _dot_general(x: I, y: I, b: Build, batch: int, contract: tuple[int, int]) -> I:
-    dims = tuple(range(batch))
-    kinds = {"lhs_batch_dims": dims, "rhs_batch_dims": dims} if batch else {}
-    return b.make("dot", x, y, lhs_contracting_dims=(contract[0],), rhs_contracting_dims=(contract[1],), **kinds)
+def dot_general(b: Build, x: I, y: I, batch: Sequence[tuple[int, int]], contract: Sequence[tuple[int, int]]) -> I:
+    """The products of x and y summed over pairs of dimensions; those of `batch` go together, and come first."""
+    kinds: dict[str, Any] = {}
+    if batch:
+        kinds = {"lhs_batch_dims": tuple(d for d, _ in batch), "rhs_batch_dims": tuple(d for _, d in batch)}
+    return b.make("dot", x, y, lhs_contracting_dims=tuple(d for d, _ in contract),
+                  rhs_contracting_dims=tuple(d for _, d in contract), **kinds)  # fmt: skip
 
 
-def matmul(a: Any, c: Any) -> Traced:
+@implements(np.matmul, np.linalg.matmul)
+def matmul(a: Any, c: Any, **_: Any) -> Traced:
     b = builder_of(a, c)
     dtype = promoted(a, c)
+    if dtype.kind == "b":
+        return matmul(array_of(b, a, np.int32), c) != 0
     x, y = lift(b, a, dtype), lift(b, c, dtype)
     if not x.shape.rank or not y.shape.rank:
         raise ValueError("matmul: the operands must have at least one dimension")
@@ -54,40 +58,112 @@ def matmul(a: Any, c: Any) -> Traced:
     y = b.reshape(y, (y.shape.dimensions[0], 1)) if drop_y else y
     (m, k), (k2, n) = x.shape.dimensions[-2:], y.shape.dimensions[-2:]
     if k != k2:
-        raise ValueError(f"matmul: the operands have {k} columns and {k2} rows")
+        raise ValueError(
+            f"matmul: Input operand 1 has a mismatch in its core dimension 0 (size {k2} is different from {k})"
+        )
     batch = np.broadcast_shapes(x.shape.dimensions[:-2], y.shape.dimensions[:-2])
     if y.shape.rank == 2 and batch:  # one product of tall matrices
         flat = b.reshape(x, (prod(batch) * m, k))
-        value = b.reshape(_dot_general(flat, y, b, 0, (1, 0)), (*batch, m, n))
+        value = b.reshape(dot_general(b, flat, y, (), ((1, 0),)), (*batch, m, n))
     else:
         x, y = spread(b, x, (*batch, m, k)), spread(b, y, (*batch, k, n))
-        value = _dot_general(x, y, b, len(batch), (len(batch) + 1, len(batch)))
+        dims = len(batch)
+        value = dot_general(b, x, y, [(d, d) for d in range(dims)], ((dims + 1, dims),))
     shape = (*batch, *(() if drop_x else (m,)), *(() if drop_y else (n,)))
     return wrap(b, b.reshape(value, shape))
 
 
-def _dot(a: Any, b: Any, out: Any = None) -> Traced:
+@implements(np.matvec)
+def matvec(x1: Any, x2: Any, /) -> Traced:
+    return np.matmul(x1, x2[..., None])[..., 0]
+
+
+@implements(np.vecmat)
+def vecmat(x1: Any, x2: Any, /) -> Traced:
+    return np.matmul(np.conjugate(x1)[..., None, :], x2)[..., 0, :]
+
+
+@implements(np.vecdot, np.linalg.vecdot)
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Traced:
+    return np.sum(np.conjugate(np.moveaxis(x1, axis, -1)) * np.moveaxis(x2, axis, -1), axis=-1, dtype=promoted(x1, x2))
+
+
+@implements(np.dot, "dot")
+def dot(a: Any, b: Any, out: Any = None) -> Traced:
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return np.multiply(a, b)
+        build = builder_of(a, b)
+        return np.multiply(array_of(build, a), array_of(build, b))
     if np.ndim(b) > 2:
-        return _tensordot(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 2,)))
+        return tensordot(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 2,)))
     return matmul(a, b)
 
 
-def _tensordot(a: Any, b: Any, axes: Any = 2) -> Traced:
+@implements(np.tensordot, np.linalg.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Traced:
     build = builder_of(a, b)
     dtype = promoted(a, b)
+    if dtype.kind == "b":
+        return tensordot(array_of(build, a).astype(np.int32), array_of(build, b).astype(np.int32), axes) != 0
     x, y = lift(build, a, dtype), lift(build, b, dtype)
-    if isinstance(axes, int):
+    if isinstance(axes, (int, np.integer)):
         left, right = tuple(range(x.shape.rank - axes, x.shape.rank)), tuple(range(axes))
     else:
         left, right = normal_axes(axes[0], x.shape.rank), normal_axes(axes[1], y.shape.rank)
-    return wrap(build, build.make("dot", x, y, lhs_contracting_dims=left, rhs_contracting_dims=right))
+    if len(left) != len(right) or any(
+        x.shape.dimensions[d] != y.shape.dimensions[e] for d, e in zip(left, right, strict=True)
+    ):
+        raise ValueError("shape-mismatch for sum")
+    return wrap(build, dot_general(build, x, y, (), tuple(zip(left, right, strict=True))))
 
 
-def _where(condition: Any, x: Any = None, y: Any = None) -> Traced:
+@implements(np.inner)
+def inner(a: Any, b: Any) -> Traced:
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    return tensordot(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 1,)))
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any) -> Traced:
+    return np.dot(np.conjugate(np.ravel(a)), np.ravel(b))
+
+
+@implements(np.outer, np.linalg.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Traced:
+    return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
+
+
+@implements(np.kron)
+def kron(a: Any, b: Any) -> Traced:
+    rank = max(np.ndim(a), np.ndim(b))
+    left, right = (1,) * (rank - np.ndim(a)) + np.shape(a), (1,) * (rank - np.ndim(b)) + np.shape(b)
+    x = np.reshape(a, tuple(n for m in left for n in (m, 1)))
+    y = np.reshape(b, tuple(n for m in right for n in (1, m)))
+    return (x * y).reshape(tuple(m * n for m, n in zip(left, right, strict=True)))
+
+
+@implements(np.cross)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Traced:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    build = builder_of(a, b)
+    x, y = np.moveaxis(array_of(build, a), axisa, -1), np.moveaxis(array_of(build, b), axisb, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {x.shape[-1]} and "
+                         f"{y.shape[-1]} dimensional instead.")  # fmt: skip
+    (x0, x1, x2), (y0, y1, y2) = ([v[..., n] for n in range(3)] for v in (x, y))
+    return np.moveaxis(np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1), -1, axisc)
+
+
+FUNCTIONS[np.linalg.cross] = lambda x1, x2, /, *, axis=-1: cross(x1, x2, axis=axis)
+
+# -- choices
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Traced:
     if x is None or y is None:
-        raise UnsupportedError("np.where with one argument has no compiled form: the size of its result is a value")
+        raise unsupported(np.nonzero)
     b = builder_of(condition, x, y)
     dtype = promoted(x, y)
     parts = [truth(b, lift(b, condition)), lift(b, x, dtype), lift(b, y, dtype)]
@@ -95,126 +171,310 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Traced:
     return wrap(b, b.select(*(spread(b, p, dimensions) for p in parts)))
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **_: Any):
-    low, high = (a_min if a_min is not None else min), (a_max if a_max is not None else max)
-    a = a if low is None else np.maximum(a, low)
-    return a if high is None else np.minimum(a, high)
+@implements(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Traced:
+    b = builder_of(a, choices)
+    choices = list(choices)
+    n = len(choices)
+    places = wrap(b, places_of(b, lift(b, a), n, 0, mode))
+    b.ranges[places.instruction] = n
+    shape = np.broadcast_shapes(np.shape(a), *(np.shape(c) for c in choices))
+    stacked = np.stack([broadcast_to(array_of(b, c), shape) for c in choices])
+    return np.take_along_axis(stacked, np.broadcast_to(places, shape)[None], axis=0)[0]
 
 
-def _sorted(a: Traced, axis: int | None, keys_only: bool) -> Traced:
-    """NumPy's order: numbers ascending, NaNs at the end; stable."""
-    if axis is None:
-        a, axis = a.reshape(a.size), 0
-    b, (axis,) = a.build, normal_axes(axis, a.ndim)
-    t = a.instruction.shape.element_type
-    operands = [a.instruction] if keys_only else [a.instruction, b.iota(S64, a.shape, axis)]
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Traced:
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    b = builder_of(condlist, choicelist, default)
+    dtype = promoted(*choicelist, default)
+    value = array_of(b, default, dtype)
+    for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
+        value = np.where(condition, array_of(b, choice, dtype), value)
+    return value
+
+
+@implements(np.clip, "clip")
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any
+) -> Traced:
+    low = a_min if a_min is not None and a_min is not np._NoValue else min
+    high = a_max if a_max is not None and a_max is not np._NoValue else max
+    low, high = (None if v is np._NoValue else v for v in (low, high))
+    dtype = options.get("dtype")
+    a = a if low is None else np.maximum(a, low, dtype=dtype)
+    a = a if high is None else np.minimum(a, high, dtype=dtype)
+    return a.copy() if low is None and high is None else a
+
+
+# -- order
+
+
+def sorted_by(a: Traced, axis: int, *others: I) -> tuple[I, ...]:
+    """An array's elements and those of others beside it, in NumPy's order: numbers ascending, NaNs at the end; stable.
+    Complex numbers are in order by their real parts, then by their imaginary ones."""
+    b, operands = a.build, [a.instruction, *others]
     types = [o.shape.element_type for o in operands for _ in range(2)]
     p = [Instruction(f"p{n}", "parameter", Shape(e), [], {"number": n}) for n, e in enumerate(types)]
     inner = Build("before")
-    root = inner.compare(p[0], p[1], direction="LT")
-    if t.is_float:
-        root = inner.or_(root, inner.and_(inner.not_(is_nan(inner, p[0])), is_nan(inner, p[1])))
+
+    def before(x: I, y: I) -> I:
+        less = inner.compare(x, y, direction="LT")
+        if not x.shape.element_type.is_float:
+            return less
+        return inner.or_(less, inner.and_(inner.not_(is_nan(inner, x)), is_nan(inner, y)))
+
+    if types[0].is_complex:
+        (re, other_re), (im, other_im) = ([getattr(inner, part)(v) for v in p[:2]] for part in ("real", "imag"))
+        nan, other_nan = is_nan(inner, p[0]), is_nan(inner, p[1])
+        tied = inner.and_(inner.not_(before(re, other_re)), inner.not_(before(other_re, re)))
+        inside = inner.or_(before(re, other_re), inner.and_(tied, before(im, other_im)))
+        differ = inner.xor(nan, other_nan)
+        root = inner.select(differ, other_nan, inside)
+    else:
+        root = before(p[0], p[1])
     computation = Computation(
         f"{b.name}.before.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
     )
     result = b.make("sort", *operands, dimensions=(axis,), is_stable=True, to_apply=computation)
-    return wrap(b, result if keys_only else b.make("get-tuple-element", result, index=1))
+    if len(operands) == 1:
+        return (result,)
+    return tuple(b.make("get-tuple-element", result, index=n) for n in range(len(operands)))
 
 
-def _like(value: float) -> Callable:
-    def apply(a: Any, dtype: Any = None, shape: Any = None, **_: Any) -> np.ndarray:
-        return np.full(a.shape if shape is None else shape, value, a.dtype if dtype is None else dtype)
+def _flat(a: Traced, axis: int | None) -> tuple[Traced, int]:
+    return (np.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
+
+
+@implements(np.sort)
+def sort(a: Traced, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Traced:
+    a, axis = _flat(a, axis)
+    return wrap(a.build, sorted_by(a, axis)[0])
+
+
+@implements("sort", aliasing=True)
+def sort_in_place(a: Traced, axis: int = -1, **options: Any) -> None:
+    a[...] = np.sort(a, axis=axis)
+
+
+@implements(np.argsort, "argsort")
+def argsort(a: Traced, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Traced:
+    a, axis = _flat(a, axis)
+    b = a.build
+    places = sorted_by(a, axis, b.iota(S64, a.shape, axis))[1]
+    b.ranges[places] = a.shape[axis]
+    return wrap(b, places)
+
+
+@implements(np.partition)
+def partition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Traced:
+    return np.sort(a, axis=axis)
+
+
+@implements("partition", aliasing=True)
+def partition_in_place(a: Traced, kth: Any, axis: int = -1, **options: Any) -> None:
+    a[...] = np.sort(a, axis=axis)
+
+
+@implements(np.argpartition, "argpartition")
+def argpartition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Traced:
+    return np.argsort(a, axis=axis)
+
+
+@implements(np.sort_complex)
+def sort_complex(a: Traced) -> Traced:
+    made = np.sort(a)
+    return made if made.dtype.kind == "c" else made.astype(np.result_type(made.dtype, np.complex64))
+
+
+@implements(np.lexsort)
+def lexsort(keys: Any, axis: int = -1) -> Traced:
+    b = builder_of(keys)
+    arrays = [array_of(b, k) for k in keys]
+    order = None
+    for key in arrays:  # the last one counts most
+        if order is None:
+            order = np.argsort(key, axis=axis, kind="stable")
+        else:
+            again = np.argsort(np.take_along_axis(key, order, axis=axis), axis=axis, kind="stable")
+            order = np.take_along_axis(order, again, axis=axis)
+    assert order is not None
+    return order
+
+
+# -- arrays like others
+
+
+def _like(value: int) -> Callable:
+    def apply(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Traced:
+        made = np.full(a.shape if shape is None else shape, value, a.dtype if dtype is None else dtype)
+        return known_array(made, a.build)
 
     return apply
+
+
+implements(np.zeros_like, np.empty_like)(_like(0))
+implements(np.ones_like)(_like(1))
 
 
 def _filled(value: Any, dtype: np.dtype) -> np.ndarray:
     return np.full((), value, dtype)
 
 
-def _full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, **_: Any) -> Any:
+@implements(np.full_like)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
+) -> Any:
     dtype = a.dtype if dtype is None else dtype
-    shape = a.shape if shape is None else shape
+    return filled(a.shape if shape is None else shape, fill_value, dtype, builder_of(a, fill_value))
+
+
+def filled(shape: Any, fill_value: Any, dtype: Any, b: Any) -> Traced:
+    """np.full with a value that may be a symbol."""
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if isinstance(fill_value, Number):
-        b = fill_value.build
-        return broadcast_to(wrap(b, b.number(fill_value, np.dtype(dtype), _filled)), shape)
-    if isinstance(fill_value, Traced):
-        return broadcast_to(fill_value.astype(dtype), shape)
-    return np.full(shape, fill_value, dtype)
+        kind = np.asarray(fill_value.kind()).dtype if dtype is None else np.dtype(dtype)
+        value = b.number(fill_value, kind, _filled)
+    elif builder_of(fill_value) is not None:
+        value = lift(b, fill_value, dtype)
+    else:
+        return known_array(np.full(shape, fill_value, dtype), b)
+    return Traced(spread(b, value, shape), b, is_scalar=False)
 
 
-def _astype(a: Traced, dtype: Any, **_: Any) -> Traced:
-    return wrap(a.build, a.build.convert(a.instruction, BY_DTYPE[np.dtype(dtype)]))
+@implements("astype")
+def astype_method(
+    a: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+) -> Traced:
+    if not np.can_cast(a.dtype, dtype, casting):
+        raise TypeError(
+            f"Cannot cast array data from {a.dtype!r} to {np.dtype(dtype)!r} according to the rule {casting!r}"
+        )
+    i, b = a.instruction, a.build
+    if np.dtype(dtype) == bool:
+        return Traced(truth(b, i), b, is_scalar=a.is_scalar)
+    if a.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        i = b.real(i)
+    return Traced(b.convert(i, BY_DTYPE[np.dtype(dtype)]), b, is_scalar=a.is_scalar)
 
 
-def _outer(a: Any, b: Any, out: Any = None) -> Traced:
-    return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
+@implements(np.astype)
+def astype(x: Traced, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Traced:
+    return astype_method(x, dtype)
 
 
-def _norm(x: Traced, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
-    if ord not in (None, 2) or (ord == 2 and axis is None and x.ndim > 1):
-        raise UnsupportedError(f"np.linalg.norm with ord={ord!r} has no compiled form")
-    square = np.real(x * np.conjugate(x))
-    return np.sqrt(np.sum(square, axis=axis, keepdims=keepdims))
+@implements(np.round, np.around, "round")
+def round_(a: Traced, decimals: int = 0, out: Any = None) -> Traced:
+    if a.dtype.kind in "iub":
+        if decimals >= 0:
+            return a.copy() if a.dtype != bool else a.astype(np.float16)
+        power = 10**-decimals
+        if power > np.iinfo(a.dtype).max:
+            return np.zeros_like(a)
+        return (np.rint(a / power) * power).astype(a.dtype)
+    if not decimals:
+        return np.rint(a)
+    power = a.dtype.type(10.0 ** abs(decimals))
+    return np.rint(a * power) / power if decimals > 0 else np.rint(a / power) * power
 
 
-def _part(opcode: str) -> Callable:
-    def apply(val: Traced) -> Traced:
-        if val.dtype.kind == "c":
-            return wrap(val.build, getattr(val.build, opcode)(val.instruction))
-        return val if opcode == "real" else val * np.zeros((), val.dtype)
-
-    return apply
+@implements(np.fix)
+def fix(x: Traced, out: Any = None) -> Traced:
+    return np.trunc(x)
 
 
-def _round(a: Traced, decimals: int = 0, out: Any = None) -> Traced:
-    return np.rint(a) if not decimals else np.rint(a * 10.0**decimals) / 10.0**decimals
+@implements("conj", "conjugate")
+def conjugate(a: Traced) -> Traced:
+    return np.conjugate(a)
 
 
-def _diff(a: Traced, n: int = 1, axis: int = -1) -> Traced:
-    (axis,) = normal_axes(axis, a.ndim)
-    before = (slice(None),) * axis
-    for _ in range(n):
-        a = a[(*before, slice(1, None))] - a[(*before, slice(None, -1))]
-    return a
+@implements(np.angle)
+def angle(z: Traced, deg: bool = False) -> Traced:
+    made = np.arctan2(np.imag(z), np.real(z)) if z.dtype.kind == "c" else np.arctan2(np.zeros_like(z), z)
+    return made * (180 / np.pi) if deg else made
 
 
-FUNCTIONS |= {
-    np.sum: sum_like(np.add), np.prod: sum_like(np.multiply),
-    np.max: extreme(np.maximum), np.amax: extreme(np.maximum),
-    np.min: extreme(np.minimum), np.amin: extreme(np.minimum),
-    np.any: extreme(np.logical_or), np.all: extreme(np.logical_and),
-    np.mean: mean, np.var: var, np.std: lambda *a, **k: np.sqrt(var(*a, **k)),
-    np.argmax: arg_extreme("maximum"), np.argmin: arg_extreme("minimum"),
-    np.cumsum: lambda a, axis=None, dtype=None, out=None: accumulate_by(np.add, a, axis, dtype),
-    np.cumprod: lambda a, axis=None, dtype=None, out=None: accumulate_by(np.multiply, a, axis, dtype),
-    np.reshape: reshape_to, np.ravel: lambda a, order="C": reshape(a, a.size), np.transpose: transpose,
-    np.swapaxes: swapaxes, np.moveaxis: moveaxis, np.expand_dims: expand_dims, np.squeeze: squeeze,
-    np.broadcast_to: broadcast_to, np.concatenate: concatenate, np.stack: stack,
-    np.vstack: lambda tup, **k: concatenate([np.atleast_2d(x) for x in tup], 0),
-    np.hstack: lambda tup, **k: concatenate(tup, 0 if np.ndim(tup[0]) == 1 else 1),
-    np.atleast_2d: lambda a: a if a.ndim >= 2 else reshape(a, (1, a.size)),
-    np.flip: flip, np.roll: roll, np.pad: pad, np.tile: repeat_tile, np.take: take, np.diff: _diff,
-    np.dot: _dot, np.tensordot: _tensordot, np.outer: _outer,
-    np.vdot: lambda a, b: np.dot(np.conjugate(a.ravel()), b.ravel()),
-    np.inner: lambda a, b: _tensordot(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 1,))),
-    np.where: _where, np.clip: _clip, np.linalg.norm: _norm,
-    np.sort: lambda a, axis=-1, **k: _sorted(a, axis, True),
-    np.argsort: lambda a, axis=-1, **k: _sorted(a, axis, False),
-    np.zeros_like: _like(0), np.ones_like: _like(1), np.empty_like: _like(0), np.full_like: _full_like,
-    np.real: _part("real"), np.imag: _part("imag"), np.ndim: lambda a: a.ndim, np.shape: lambda a: a.shape,
-    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    np.round: _round,
-    np.copy: lambda a, **k: wrap(a.build, a.instruction), np.matmul: matmul,
-    np.result_type: promoted,
-}  # fmt: skip
-METHODS |= {
-    "sum": FUNCTIONS[np.sum], "prod": FUNCTIONS[np.prod], "max": FUNCTIONS[np.max], "min": FUNCTIONS[np.min],
-    "any": FUNCTIONS[np.any], "all": FUNCTIONS[np.all], "mean": mean, "var": var, "std": FUNCTIONS[np.std],
-    "argmax": FUNCTIONS[np.argmax], "argmin": FUNCTIONS[np.argmin], "cumsum": FUNCTIONS[np.cumsum],
-    "cumprod": FUNCTIONS[np.cumprod], "reshape": reshape, "ravel": FUNCTIONS[np.ravel],
-    "flatten": FUNCTIONS[np.ravel], "transpose": transpose, "swapaxes": swapaxes, "squeeze": squeeze,
-    "astype": _astype, "clip": _clip, "dot": _dot, "take": take, "round": FUNCTIONS[np.round],
-    "conj": lambda a: np.conjugate(a), "conjugate": lambda a: np.conjugate(a), "copy": FUNCTIONS[np.copy],
-    "argsort": FUNCTIONS[np.argsort], "__getitem__": index,
-}  # fmt: skip
+@implements(np.ndim)
+def ndim(a: Any) -> int:
+    return a.ndim
+
+
+@implements(np.shape)
+def shape(a: Any) -> tuple[int, ...]:
+    return a.shape
+
+
+@implements(np.size)
+def size(a: Any, axis: Any = None) -> int:
+    return a.size if axis is None else prod(a.shape[d] for d in normal_axes(axis, a.ndim))
+
+
+implements(np.result_type)(promoted)
+
+
+@implements(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    return np.can_cast(from_.dtype if isinstance(from_, Traced) else from_, to, casting)
+
+
+@implements(np.common_type)
+def common_type(*arrays: Any) -> Any:
+    return np.common_type(*(np.zeros((), a.dtype) for a in arrays))
+
+
+@implements(np.min_scalar_type)
+def min_scalar_type(a: Any) -> np.dtype:
+    return a.dtype
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    return x.dtype.kind == "c"
+
+
+@implements(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    return x.dtype.kind != "c"
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Traced:
+    return np.imag(x) == 0
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Traced:
+    return np.imag(x) != 0
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Traced:
+    build = builder_of(a, b)
+    x, y = array_of(build, a), array_of(build, b)
+    if y.dtype.kind in "biu":
+        y = y.astype(np.float64)
+    near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)
+    return near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
+
+
+@implements(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Traced:
+    return np.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    if np.shape(a1) != np.shape(a2):
+        return False
+    same = a1 == a2
+    return np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same)
+
+
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    try:
+        np.broadcast_shapes(np.shape(a1), np.shape(a2))
+    except ValueError:
+        return False
+    return np.all(a1 == a2)

@@ -7,16 +7,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, WindowDimension, post_order
 from refxla_spec.types import BY_DTYPE, S64, Shape
 
 from ...ir.builder import Build
+from .advice import unsupported
 from .array import Traced
-from .values import I, is_nan, lift, normal_axes, truth, wrap
+from .dispatch import implements
+from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, spread, truth, wrap
 
 REDUCERS = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",
-            np.logical_and: "and", np.logical_or: "or", np.bitwise_and: "and", np.bitwise_or: "or"}  # fmt: skip
+            np.logical_and: "and", np.logical_or: "or", np.bitwise_and: "and", np.bitwise_or: "or",
+            np.bitwise_xor: "xor"}  # fmt: skip
 
 
 def _reducer(b: Build, opcode: str, x: I) -> Computation:
@@ -27,7 +29,7 @@ def _reducer(b: Build, opcode: str, x: I) -> Computation:
 
 
 def _identity(opcode: str, dtype: np.dtype) -> Any:
-    if opcode in ("add", "or"):
+    if opcode in ("add", "or", "xor"):
         return np.zeros((), dtype)
     if opcode == "multiply":
         return np.ones((), dtype)
@@ -47,36 +49,63 @@ def with_kept(b: Build, value: I, x: Traced, axes: tuple[int, ...], keepdims: bo
     return wrap(b, value)
 
 
-def reduce_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, keepdims: bool = False, **options: Any):
-    initial = options.pop("initial", None)
-    if options.pop("where", True) is not True or any(v is not None for v in options.values()):
-        raise UnsupportedError(f"np.{ufunc.__name__}.reduce: where and out have no compiled form")
+def is_given(value: Any) -> bool:
+    return value is not None and value is not np._NoValue
+
+
+def reduce_by(
+    ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
+    where: Any = True, out: Any = None,
+) -> Traced:  # fmt: skip
+    if ufunc is np.subtract:
+        raise unsupported(ufunc, ".reduce")
     b, opcode, axes = x.build, REDUCERS[ufunc], normal_axes(axis, x.ndim)
-    value = truth(b, x.instruction) if ufunc in (np.logical_and, np.logical_or) else x.instruction
+    logical = ufunc in (np.logical_and, np.logical_or)
+    value = truth(b, x.instruction) if logical else x.instruction
     own = value.shape.element_type.dtype
+    if own.kind == "c" and opcode in ("maximum", "minimum"):
+        raise unsupported(np.max if opcode == "maximum" else np.min, " of complex numbers")
     if dtype is None and ufunc in (np.add, np.multiply) and own.kind in "biu":
-        dtype = np.uint64 if own.kind == "u" else np.int64
-    if dtype is not None:
+        dtype = (np.uint64 if own.kind == "u" else np.int64) if own.itemsize < 8 else own
+    if dtype is not None and not logical:
         value = b.convert(value, BY_DTYPE[np.dtype(dtype)])
-    if opcode in ("maximum", "minimum") and initial is None and 0 in (x.shape[d] for d in axes):
-        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    has_initial = is_given(initial)
+    if opcode in ("maximum", "minimum") and not has_initial:
+        if where is not True and is_given(where):
+            raise ValueError(
+                f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one has to "
+                "specify 'initial'"
+            )
+        if 0 in (x.shape[d] for d in axes):
+            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     own = value.shape.element_type.dtype
-    start = lift(b, _identity(opcode, own) if initial is None else np.asarray(initial), own)
-    reduced = b.make("reduce", value, start, dimensions=axes, to_apply=_reducer(b, opcode, value)) if axes else value
-    return with_kept(b, reduced, x, axes, keepdims)
+    if opcode in ("add", "multiply") and own.kind == "b":  # on booleans they are or, and
+        opcode = "or" if opcode == "add" else "and"
+    identity = lift(b, _identity(opcode, own))
+    if where is not True and is_given(where):
+        chosen = spread(b, truth(b, lift(b, where)), x.shape)
+        value = b.select(chosen, value, b.spread(identity, value.shape, ()))
+    start = lift(b, initial, own) if has_initial else identity
+    if axes:
+        value = b.make("reduce", value, start, dimensions=axes, to_apply=_reducer(b, opcode, value))
+    elif has_initial:
+        value = b.make(opcode, value, spread(b, start, value.shape.dimensions))
+    return with_kept(b, value, x, axes, keepdims)
 
 
-def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, **_: Any) -> Traced:
+def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, out: Any = None) -> Traced:
     b, opcode = x.build, REDUCERS[ufunc]
-    value = x.instruction
+    value = truth(b, x.instruction) if ufunc in (np.logical_and, np.logical_or) else x.instruction
     if dtype is None and ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     if dtype is not None:
         value = b.convert(value, BY_DTYPE[np.dtype(dtype)])
     if axis is None:
         value, axis = b.reshape(value, (x.size,)), 0
-    (axis,) = normal_axes(axis, len(value.shape.dimensions))
+    axis = normal_axis(axis, value.shape.rank)
     n = value.shape.dimensions[axis]
+    if not value.shape.size:
+        return wrap(b, value)
     window = tuple(
         WindowDimension(n, padding_low=n - 1) if d == axis else WindowDimension(1) for d in range(value.shape.rank)
     )
@@ -84,46 +113,167 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     return wrap(b, b.make("reduce-window", value, start, window=window, to_apply=_reducer(b, opcode, value)))
 
 
-def sum_like(ufunc: np.ufunc) -> Callable:
-    def apply(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any):
-        given = {k: v for k, v in options.items() if v is not np._NoValue}
-        return reduce_by(ufunc, a, axis, dtype, keepdims is True, out=out, **given)
+def _sum_like(ufunc: np.ufunc) -> Callable:
+    def apply(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        where: Any = True,
+    ) -> Traced:  # fmt: skip
+        return reduce_by(ufunc, a, axis, dtype, keepdims is True, initial, where)
 
     return apply
 
 
-def extreme(ufunc: np.ufunc) -> Callable:
-    sums = sum_like(ufunc)
-    return lambda a, axis=None, out=None, keepdims=False, **options: sums(a, axis, None, out, keepdims, **options)
+def _extreme(ufunc: np.ufunc) -> Callable:
+    def apply(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Traced:
+        return reduce_by(ufunc, a, axis, None, keepdims is True, initial, where)
+
+    return apply
 
 
-def mean(a: Traced, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **_: Any) -> Traced:
-    n = prod(a.shape[d] for d in normal_axes(axis, a.ndim))
+implements(np.sum, "sum")(_sum_like(np.add))
+implements(np.prod, "prod")(_sum_like(np.multiply))
+implements(np.max, np.amax, "max")(_extreme(np.maximum))
+implements(np.min, np.amin, "min")(_extreme(np.minimum))
+
+
+def _logical(ufunc: np.ufunc) -> Callable:
+    def apply(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Traced:
+        return reduce_by(ufunc, a, axis, None, keepdims is True, None, where)
+
+    return apply
+
+
+implements(np.any, "any")(_logical(np.logical_or))
+implements(np.all, "all")(_logical(np.logical_and))
+
+
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
+    return np.sum(a != 0, axis=axis, keepdims=keepdims)
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Traced:
+    return np.max(a, axis=axis, keepdims=keepdims is True) - np.min(a, axis=axis, keepdims=keepdims is True)
+
+
+def _accumulating(ufunc: np.ufunc) -> Callable:
+    return lambda a, axis=None, dtype=None, out=None: accumulate_by(ufunc, a, axis, dtype)
+
+
+implements(np.cumsum, "cumsum")(_accumulating(np.add))
+implements(np.cumprod, "cumprod")(_accumulating(np.multiply))
+
+
+def _cumulative(ufunc: np.ufunc) -> Callable:
+    def apply(
+        x: Traced, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Traced:
+        if axis is None:
+            if x.ndim > 1:
+                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+            axis = 0
+        made = accumulate_by(ufunc, x, axis, dtype)
+        if not include_initial:
+            return made
+        axis = normal_axis(axis, x.ndim)
+        shape = tuple(1 if d == axis else n for d, n in enumerate(made.shape))
+        return np.concatenate([np.full(shape, ufunc.identity, made.dtype), made], axis=axis)
+
+    return apply
+
+
+implements(np.cumulative_sum)(_cumulative(np.add))
+implements(np.cumulative_prod)(_cumulative(np.multiply))
+
+
+def _count(a: Traced, axis: Any, where: Any, keepdims: bool) -> Any:
+    """How many elements each result is made of."""
+    if where is True or not is_given(where):
+        return prod(a.shape[d] for d in normal_axes(axis, a.ndim))
+    return np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
+
+
+def _divided(total: Traced, count: Any) -> Traced:
+    if isinstance(count, int):
+        return total / np.asarray(count, total.dtype)
+    return total / np.where(count > 0, count, 0).astype(np.zeros((), total.dtype).real.dtype)
+
+
+@implements(np.mean, "mean")
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Traced:
     own = np.dtype(dtype) if dtype is not None else (np.dtype(np.float64) if a.dtype.kind in "biu" else a.dtype)
     wide = np.float32 if own == np.float16 else own
-    total = reduce_by(np.add, a, axis, wide, keepdims is True)
-    return (total / np.asarray(n, wide)).astype(own)
+    total = reduce_by(np.add, a, axis, wide, keepdims is True, None, where)
+    return _divided(total, _count(a, axis, where, keepdims is True)).astype(own)
 
 
+@implements(np.var, "var")
 def var(
-    a: Traced, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **_: Any
-) -> Traced:
-    n = prod(a.shape[d] for d in normal_axes(axis, a.ndim))
-    d = a - mean(a, axis, dtype, keepdims=True)
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Traced:  # fmt: skip
+    if is_given(correction):
+        ddof = correction
+    count = _count(a, axis, where, keepdims is True)
+    own = np.dtype(dtype) if dtype is not None else (np.dtype(np.float64) if a.dtype.kind in "biu" else a.dtype)
+    wide = np.dtype(np.float32) if own == np.float16 else own
+    middle = mean if is_given(mean) else FUNCTION_MEAN(a, axis, wide, keepdims=True, where=where)
+    d = a.astype(wide) - middle
     d = np.real(d * np.conjugate(d)) if d.dtype.kind == "c" else d * d
-    total = reduce_by(np.add, d, axis, None, keepdims is True)
-    return total / np.asarray(n - ddof, total.dtype)
+    total = reduce_by(np.add, d, axis, None, keepdims is True, None, where)
+    rest = max(count - ddof, 0) if isinstance(count, int) else np.maximum(count - ddof, 0)
+    if isinstance(rest, (int, float)):
+        return (total / np.asarray(rest, total.dtype)).astype(np.zeros((), own).real.dtype)
+    return (total / rest.astype(total.dtype)).astype(np.zeros((), own).real.dtype)
+
+
+FUNCTION_MEAN = mean
+
+
+@implements(np.std, "std")
+def std(*args: Any, **options: Any) -> Traced:
+    return np.sqrt(var(*args, **options))
+
+
+@implements(np.average)
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    keep = {"keepdims": True} if keepdims is True else {}
+    if weights is None:
+        result = np.mean(a, axis=axis, **keep)
+        count = np.full(result.shape, a.size / max(1, result.size), result.dtype)
+        return (result, count) if returned else result
+    b = (a if isinstance(a, Traced) else weights).build
+    a, w = array_of(b, a), array_of(b, weights)
+    dtype = np.result_type(a.dtype, w.dtype, *(["f8"] if a.dtype.kind in "biu" else []))
+    if a.shape != w.shape:
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        axes = normal_axes(axis, a.ndim)
+        w = w.reshape(tuple(a.shape[d] if d in axes else 1 for d in range(a.ndim)))
+    w = np.broadcast_to(w, a.shape)
+    scale = np.sum(w, axis=axis, dtype=dtype, **keep)
+    result = np.sum(np.multiply(a, w, dtype=dtype), axis=axis, **keep) / scale
+    return (result, np.broadcast_to(scale, result.shape)) if returned else result
 
 
 def arg_extreme(opcode: str) -> Callable:
     """The first place of the extreme value; a NaN is the extreme."""
     direction = "GT" if opcode == "maximum" else "LT"
 
-    def apply(a: Traced, axis: Any = None, out: Any = None, keepdims: Any = False) -> Traced:
+    def apply(a: Traced, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Traced:
         b, x = a.build, a
+        if a.dtype == bool:
+            a = a.astype(np.uint8)
         if axis is None:
             a = a.reshape(a.size)
-        (d,) = normal_axes(0 if axis is None else axis, a.ndim)
+        d = normal_axis(0 if axis is None else axis, a.ndim)
+        if not a.shape[d]:
+            raise ValueError(f"attempt to get arg{opcode[:3]} of an empty sequence")
         index = b.iota(S64, a.shape, d)
         t = a.instruction.shape.element_type
         types = (t, S64, t, S64)
@@ -144,7 +294,11 @@ def arg_extreme(opcode: str) -> Callable:
         start = lift(b, _identity(opcode, a.dtype)), lift(b, np.int64(2**62))
         found = b.make("reduce", a.instruction, index, *start, dimensions=(d,), to_apply=computation)
         place = b.make("get-tuple-element", found, index=1)
-        axes = normal_axes(axis, x.ndim)
-        return with_kept(b, place, x, axes, keepdims is True)
+        b.ranges[place] = a.shape[d]
+        return with_kept(b, place, x, normal_axes(axis, x.ndim), keepdims is True)
 
     return apply
+
+
+implements(np.argmax, "argmax")(arg_extreme("maximum"))
+implements(np.argmin, "argmin")(arg_extreme("minimum"))

@@ -1,204 +1,569 @@
-"""Functions that move elements: shapes, indexing, joining."""
+"""Functions that move elements: shapes, views, joining, repeating."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import operator
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
-from refxla_spec.module import PaddingDimension, SliceDimension
-from refxla_spec.types import Shape
+from refxla_spec.types import BY_DTYPE, Shape
 
 from .array import Traced
+from .dispatch import FUNCTIONS, implements
 from .number import Number
-from .values import builder_of, lift, normal_axes, promoted, spread, wrap
+from .values import I, array_of, builder_of, known_value, lift, normal_axes, normal_axis, promoted, spread, wrap
+
+# -- views
 
 
-def reshape(a: Traced, /, *shape: Any, **_: Any) -> Traced:
-    wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    wanted = [int(n) for n in wanted]
+def _moved(a: Any, of_array: Callable, of_instruction: Callable[[I], I], back: Callable[[I], I] | None) -> Traced:
+    """A view of all elements of an array; `back` makes the array of the view's elements (None: it is read-only)."""
+    return a.viewed(of_array, of_instruction, None if back is None else lambda _, part: back(part))
+
+
+def _is_view(a: Traced, shape: tuple[int, ...]) -> bool:
+    """Whether NumPy reshapes an array, made by rows and then viewed, without a copy."""
+    model = _model(a)
+    try:
+        np.reshape(model, shape, copy=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _model(a: Traced) -> np.ndarray:
+    """An array of NumPy's with the strides of this one; its memory is not touched."""
+    return np.empty(a.shape, np.int8) if a.alias is None else np.asarray(a.alias.of_array(_model(a.alias.of)))
+
+
+def reshape(a: Traced, /, *shape: Any, order: str = "C", copy: bool | None = None, **_: Any) -> Traced:
+    wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list, np.ndarray)) else shape
+    wanted = [operator.index(n) for n in wanted]
+    if wanted.count(-1) > 1:
+        raise ValueError("can only specify one unknown dimension")
     if -1 in wanted:
-        wanted[wanted.index(-1)] = a.size // max(1, -prod(wanted))
+        rest = -prod(wanted)
+        if rest == 0 or a.size % rest:
+            raise ValueError(f"cannot reshape array of size {a.size} into shape {tuple(shape)}")
+        wanted[wanted.index(-1)] = a.size // rest
     if prod(wanted) != a.size:
-        raise ValueError(f"cannot reshape array of size {a.size} into shape {tuple(shape)}")
-    return wrap(a.build, a.build.reshape(a.instruction, tuple(wanted)), a)
+        raise ValueError(f"cannot reshape array of size {a.size} into shape {tuple(wanted)}")
+    own, new, b = a.shape, tuple(wanted), a.build
+    if order == "F":
+        return transpose(reshape(transpose(a), *new[::-1]))
+    if copy or (a.alias is not None and not a.is_scalar and not _is_view(a, new)):
+        return copied(reshape_value(a, new))
+    made = _moved(a, lambda x: x.reshape(new), lambda i: b.reshape(i, new), lambda part: b.reshape(part, own))
+    return made
 
 
-def reshape_to(a: Traced, shape: Any = None, *, newshape: Any = None, **_: Any) -> Traced:
+def reshape_value(a: Traced, shape: tuple[int, ...]) -> Traced:
+    """The elements in another shape, which share no memory with the array."""
+    known = a.known
+    if known is not None:
+        return Traced(known.reshape(shape).copy(), a.build, is_scalar=False)
+    return Traced(a.build.reshape(a.instruction, shape), a.build, is_scalar=False)
+
+
+@implements(np.copy, "copy", "__copy__")
+def copied(a: Traced, order: str = "K", subok: bool = False) -> Traced:
+    known = a.known
+    return Traced(a.instruction if known is None else known.copy(), a.build, is_scalar=a.is_scalar)
+
+
+implements("reshape", aliasing=True)(reshape)
+
+
+@implements(np.reshape, aliasing=True)
+def reshape_to(a: Traced, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Traced:
     shape = newshape if shape is None else shape
-    return reshape(a, *((shape,) if isinstance(shape, int) else shape))
+    given = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    return reshape(a, *given, order=order, copy=copy)
 
 
+@implements(np.ravel, "ravel", aliasing=True)
+def ravel(a: Traced, order: str = "C") -> Traced:
+    return reshape(a, -1, order="F" if order == "F" else "C") if a.size else reshape(a, 0)
+
+
+@implements("flatten")
+def flatten(a: Traced, order: str = "C") -> Traced:
+    return copied(ravel(a, order))
+
+
+@implements(np.transpose, np.permute_dims, "transpose", aliasing=True)
 def transpose(a: Traced, *axes: Any) -> Traced:
     order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes or None
-    order = tuple(reversed(range(a.ndim))) if order is None else tuple(d % a.ndim for d in order)
-    return wrap(a.build, a.build.make("transpose", a.instruction, dimensions=order), a)
+    dims = tuple(reversed(range(a.ndim))) if order is None else normal_axes(tuple(order), a.ndim)
+    if len(dims) != a.ndim:
+        raise ValueError("axes don't match array")
+    back = tuple(dims.index(d) for d in range(a.ndim))
+    b = a.build
+    return _moved(
+        a, lambda x: x.transpose(dims), lambda i: b.make("transpose", i, dimensions=dims),
+        lambda part: b.make("transpose", part, dimensions=back),
+    )  # fmt: skip
 
 
-def swapaxes(a: Traced, first: int, second: int) -> Traced:
+@implements(np.matrix_transpose, np.linalg.matrix_transpose, aliasing=True)
+def matrix_transpose(x: Traced) -> Traced:
+    return swapaxes(x, -1, -2)
+
+
+@implements(np.swapaxes, "swapaxes", aliasing=True)
+def swapaxes(a: Traced, axis1: int, axis2: int) -> Traced:
     order = list(range(a.ndim))
+    first, second = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
     order[first], order[second] = order[second], order[first]
     return transpose(a, order)
 
 
+@implements(np.moveaxis, aliasing=True)
 def moveaxis(a: Traced, source: Any, destination: Any) -> Traced:
     source, destination = normal_axes(source, a.ndim), normal_axes(destination, a.ndim)
+    if len(source) != len(destination):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
     order = [d for d in range(a.ndim) if d not in source]
     for to, come in sorted(zip(destination, source, strict=True)):
         order.insert(to, come)
     return transpose(a, order)
 
 
+@implements(np.rollaxis, aliasing=True)
+def rollaxis(a: Traced, axis: int, start: int = 0) -> Traced:
+    axis = normal_axis(axis, a.ndim)
+    start += a.ndim if start < 0 else 0
+    start -= 1 if axis < start else 0
+    order = [d for d in range(a.ndim) if d != axis]
+    order.insert(start, axis)
+    return transpose(a, order)
+
+
+@implements(np.expand_dims, aliasing=True)
 def expand_dims(a: Traced, axis: Any) -> Traced:
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
     places = normal_axes(axes, a.ndim + len(axes))
     sizes = iter(a.shape)
-    return reshape(a, tuple(1 if d in places else next(sizes) for d in range(a.ndim + len(axes))))
+    return reshape(a, *(1 if d in places else next(sizes) for d in range(a.ndim + len(axes))))
 
 
+@implements(np.squeeze, "squeeze", aliasing=True)
 def squeeze(a: Traced, axis: Any = None) -> Traced:
     axes = tuple(d for d, n in enumerate(a.shape) if n == 1) if axis is None else normal_axes(axis, a.ndim)
-    return reshape(a, tuple(n for d, n in enumerate(a.shape) if d not in axes))
+    if any(a.shape[d] != 1 for d in axes):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return reshape(a, *(n for d, n in enumerate(a.shape) if d not in axes))
 
 
-def broadcast_to(array: Traced, shape: Any, subok: bool = False) -> Traced:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+@implements(np.flip, aliasing=True)
+def flip(m: Traced, axis: Any = None) -> Traced:
+    axes = normal_axes(axis, m.ndim)
+    return m[tuple(slice(None, None, -1) if d in axes else slice(None) for d in range(m.ndim))]
+
+
+@implements(np.flipud, aliasing=True)
+def flipud(m: Traced) -> Traced:
+    return flip(m, 0)
+
+
+@implements(np.fliplr, aliasing=True)
+def fliplr(m: Traced) -> Traced:
+    return flip(m, 1)
+
+
+@implements(np.rot90, aliasing=True)
+def rot90(m: Traced, k: int = 1, axes: Any = (0, 1)) -> Traced:
+    first, second = normal_axes(tuple(axes), m.ndim)
+    turns = k % 4
+    if turns == 0:
+        return m[:]
+    if turns == 2:
+        return flip(m, (first, second))
+    return swapaxes(flip(m, second), first, second) if turns == 1 else flip(swapaxes(m, first, second), second)
+
+
+@implements(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if np.broadcast_shapes(array.shape, shape) != shape:
-        raise ValueError(f"cannot broadcast shape {array.shape} to {shape}")
-    return wrap(array.build, spread(array.build, array.instruction, shape), array)
+        raise ValueError(f"operands could not be broadcast together with remapped shapes: {array.shape} and {shape}")
+    b = array.build
+    return _moved(array, lambda x: np.broadcast_to(x, shape), lambda i: spread(b, i, shape), None)
 
 
-def concatenate(arrays: Sequence[Any], axis: int | None = 0, **_: Any) -> Traced:
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
+    b = builder_of(args)
+    made = [array_of(b, x) for x in args]
+    shape = np.broadcast_shapes(*(x.shape for x in made))
+    return tuple(broadcast_to(x, shape) for x in made)
+
+
+def _part(opcode: str) -> Callable:
+    def apply(val: Traced) -> Any:
+        if val.dtype.kind != "c":
+            return val if opcode == "real" else np.zeros_like(val)
+        b, of_array = val.build, operator.attrgetter(opcode)
+        if val.is_scalar:
+            return wrap(b, getattr(b, opcode)(val.instruction))
+
+        def put(whole: I, part: I) -> I:
+            return b.complex(part, b.imag(whole)) if opcode == "real" else b.complex(b.real(whole), part)
+
+        return val.viewed(of_array, getattr(b, opcode), put)
+
+    return apply
+
+
+implements(np.real, aliasing=True)(_part("real"))
+implements(np.imag, aliasing=True)(_part("imag"))
+
+
+@implements(np.diagonal, np.linalg.diagonal, "diagonal")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
+    first, second = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
+    if first == second:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    a = moveaxis(a, (first, second), (-2, -1))
+    m, n = a.shape[-2:]
+    count = max(0, min(m + min(offset, 0), n - max(offset, 0)))
+    start = max(0, -offset) * n + max(0, offset)
+    flat = reshape_value(a, (*a.shape[:-2], m * n))
+    return flat[..., start : start + (n + 1) * count : n + 1][..., :count] if count else flat[..., :0]
+
+
+FUNCTIONS[np.linalg.diagonal] = lambda x, offset=0: diagonal(x, offset, -2, -1)
+
+
+@implements(np.trace, "trace")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Traced:
+    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+FUNCTIONS[np.linalg.trace] = lambda x, offset=0, dtype=None: trace(x, offset, -2, -1, dtype)
+
+
+@implements("view", aliasing=True)
+def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
+    """The same bytes as elements of another type."""
+    if dtype is None:
+        return a[...]
+    b, old, new = a.build, np.dtype(a.dtype), np.dtype(dtype)
+    if old.itemsize == new.itemsize and "c" not in old.kind + new.kind and "b" not in old.kind + new.kind:
+
+        def cast(i: I, to: np.dtype) -> I:
+            return b.make("bitcast-convert", i, shape=i.shape.with_element_type(BY_DTYPE[to]))
+
+        return _moved(a, lambda x: x.view(new), lambda i: cast(i, new), lambda part: cast(part, old))
+    if new == old:
+        return a[...]
+    if old.kind == "c" and new == np.zeros((), old).real.dtype and a.ndim:
+        return np.stack([a.real, a.imag], axis=-1).reshape(*a.shape[:-1], 2 * a.shape[-1])
+    if new.kind == "c" and old == np.zeros((), new).real.dtype and a.ndim and a.shape[-1] % 2 == 0:
+        return wrap(b, b.complex(a[..., ::2].instruction, a[..., 1::2].instruction))
+    raise UnsupportedError(
+        f"x.view({new}) of {old} has no compiled form; types of the same size have, without booleans"
+    )
+
+
+# -- joining
+
+
+@implements(np.concatenate, np.concat)
+def concatenate(
+    arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+):
     b = builder_of(arrays)
-    dtype = promoted(*arrays)
-    parts = [lift(b, x, dtype) for x in arrays]
+    arrays = list(arrays)
+    own = promoted(*arrays) if dtype is None else np.dtype(dtype)
+    parts = [lift(b, x, own) for x in arrays]
     if axis is None:
         parts, axis = [b.reshape(p, (p.shape.size,)) for p in parts], 0
-    (axis,) = normal_axes(axis, parts[0].shape.rank)
-    return wrap(b, b.make("concatenate", *parts, dimensions=(axis,)))
+    if any(not p.shape.rank for p in parts):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    axis = normal_axis(axis, parts[0].shape.rank)
+    for p in parts:
+        if p.shape.rank != parts[0].shape.rank:
+            raise ValueError("all the input array dimensions except for the concatenation axis must match exactly")
+    return wrap(b, parts[0] if len(parts) == 1 else b.make("concatenate", *parts, dimensions=(axis,)))
 
 
-def stack(arrays: Sequence[Any], axis: int = 0, **_: Any) -> Traced:
+@implements(np.stack)
+def stack(
+    arrays: Sequence[Any], axis: int = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+) -> Traced:
     b = builder_of(arrays)
-    wrapped = [x if isinstance(x, Traced) else wrap(b, lift(b, x)) for x in arrays]
-    return concatenate([expand_dims(x, axis) for x in wrapped], axis)
+    wrapped = [array_of(b, x) for x in arrays]
+    if len({x.shape for x in wrapped}) > 1:
+        raise ValueError("all input arrays must have the same shape")
+    return concatenate([expand_dims(x, axis) for x in wrapped], axis, dtype=dtype)
 
 
-def flip(m: Traced, axis: Any = None) -> Traced:
-    return wrap(m.build, m.build.make("reverse", m.instruction, dimensions=normal_axes(axis, m.ndim)), m)
-
-
-def roll(a: Traced, shift: int, axis: int | None = None) -> Traced:
-    if axis is None:
-        return roll(a.reshape(a.size), shift, 0).reshape(a.shape)
-    (axis,) = normal_axes(axis, a.ndim)
-    cut = (-shift) % max(1, a.shape[axis])
-    before = (slice(None),) * axis
-    return concatenate([a[(*before, slice(cut, None))], a[(*before, slice(0, cut))]], axis)
-
-
-def pad(array: Traced, pad_width: Any, mode: str = "constant", constant_values: Any = 0, **_: Any) -> Traced:
-    if mode != "constant" or (not isinstance(constant_values, Number) and np.ndim(constant_values)):
-        raise UnsupportedError(f"np.pad with mode {mode!r} has no compiled form; only one constant has")
-    widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2))
-    b = array.build
-    value = lift(b, constant_values, array.dtype)
-    padding = tuple(PaddingDimension(int(low), int(high)) for low, high in widths)
-    return wrap(b, b.make("pad", array.instruction, value, padding=padding))
-
-
-def repeat_tile(a: Traced, reps: Any) -> Traced:
-    reps = (reps,) if isinstance(reps, int) else tuple(reps)
-    rank = max(len(reps), a.ndim)
-    own, reps = (1,) * (rank - a.ndim) + a.shape, (1,) * (rank - len(reps)) + reps
-    wide = tuple(n for pair in zip(reps, own, strict=True) for n in pair)
-    b = a.build
-    spread = b.spread(b.reshape(a.instruction, own), Shape(a.instruction.shape.element_type, wide),
-                      tuple(range(1, 2 * rank, 2)))  # fmt: skip
-    return wrap(b, b.reshape(spread, tuple(r * n for r, n in zip(reps, own, strict=True))))
-
-
-def index(a: Traced, key: Any) -> Traced:
-    """a[key] for integers, slices, None and Ellipsis; or for one array of integers along the first dimension, or one
-    mask whose values are known."""
-    if isinstance(key, np.ndarray) and not isinstance(key, Traced) and key.dtype == bool:
-        if key.shape != a.shape[: key.ndim]:
-            raise IndexError(f"a mask of shape {key.shape} does not fit an array of shape {a.shape}")
-        return take(reshape(a, (key.size, *a.shape[key.ndim :])), np.flatnonzero(key), 0)
-    if isinstance(key, (Traced, np.ndarray, list)):
-        return take(a, key, 0)
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if any(isinstance(k, (Traced, np.ndarray, list)) for k in keys):
-        raise UnsupportedError("indexing by several arrays has no compiled form; np.take with an axis has")
-    used = sum(k is not None and k is not Ellipsis for k in keys)
-    if used > a.ndim:
-        raise IndexError(f"too many indices: the array is {a.ndim}-dimensional, {used} were given")
-    if not any(k is Ellipsis for k in keys):
-        keys.append(Ellipsis)
-    at = next(n for n, k in enumerate(keys) if k is Ellipsis)
-    keys[at : at + 1] = [slice(None)] * (a.ndim - used)
-    slices, reverse, shape, d = [], [], [], 0
-    starts: dict[int, Number] = {}  # of dimensions of which one element is chosen at each call
-    for k in keys:
-        if k is None:
-            shape.append(1)
-            continue
-        n = a.shape[d]
-        if isinstance(k, slice):
-            start, stop, step = k.indices(n)
-            count = len(range(start, stop, step))
-            if step < 0:
-                reverse.append(d)
-                start, step = start + (count - 1) * step, -step
-            slices.append(SliceDimension(start, start + (count - 1) * step + 1 if count else start, step))
-            shape.append(count)
-        elif isinstance(k, Number) and k.kind is int:
-            starts[d] = k.mapped(partial(_place, n, d))
-            slices.append(SliceDimension(0, n, 1))
+def _at_least(rank: int) -> Callable:
+    def one(x: Any, b: Any) -> Any:
+        a = array_of(b, x)
+        if a.ndim >= rank:
+            return a
+        shape = a.shape
+        if rank == 3:
+            shape = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[a.ndim]
         else:
-            place = _place(n, d, int(k))
-            slices.append(SliceDimension(place, place + 1, 1))
-        d += 1
-    b = a.build
-    value = b.make("slice", a.instruction, slice=tuple(slices))
-    if starts:
-        zero = lift(b, np.int64(0))
-        at = [b.number(starts[d], zero.shape.element_type.dtype) if d in starts else zero for d in range(a.ndim)]
-        sizes = tuple(1 if d in starts else size for d, size in enumerate(value.shape.dimensions))
-        value = b.make("dynamic-slice", value, *at, dynamic_slice_sizes=sizes)
-    if reverse:
-        value = b.make("reverse", value, dimensions=tuple(reverse))
-    return wrap(b, b.reshape(value, tuple(shape)), a)
+            shape = (1,) * (rank - a.ndim) + shape
+        return reshape(a, *shape)
+
+    def apply(*arys: Any) -> Any:
+        b = builder_of(arys)
+        made = tuple(one(x, b) for x in arys)
+        return made[0] if len(made) == 1 else made
+
+    return apply
 
 
-def _place(size: int, dimension: int, index: int) -> int:
-    """An index counted from the beginning. Raises IndexError for one that is not there."""
-    if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for axis {dimension} with size {size}")
-    return index % size
+at_least_1d, at_least_2d, at_least_3d = _at_least(1), _at_least(2), _at_least(3)
+for _function, _implementation in (
+    (np.atleast_1d, at_least_1d), (np.atleast_2d, at_least_2d), (np.atleast_3d, at_least_3d),
+):  # fmt: skip
+    implements(_function, aliasing=True)(_implementation)
 
 
-def take(a: Traced, indices: Any, axis: int | None = None, **_: Any) -> Traced:
-    """np.take; negative indices count from the end. (One out of range is the nearest in range, as in HLO's gather.)"""
-    b = builder_of(a, indices)
-    if not isinstance(a, Traced):
-        a = wrap(b, lift(b, a))
+def _each(function: Callable, arrays: Any) -> list:
+    b = builder_of(arrays)
+    return [function(array_of(b, x)) for x in arrays]
+
+
+@implements(np.vstack)
+def vstack(tup: Any, **options: Any) -> Traced:
+    return concatenate(_each(at_least_2d, tup), 0, **options)
+
+
+@implements(np.hstack)
+def hstack(tup: Any, **options: Any) -> Traced:
+    parts = _each(at_least_1d, tup)
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, **options)
+
+
+@implements(np.dstack)
+def dstack(tup: Any) -> Traced:
+    return concatenate(_each(at_least_3d, tup), 2)
+
+
+@implements(np.column_stack)
+def column_stack(tup: Any) -> Traced:
+    return concatenate(_each(lambda x: at_least_2d(x).T if x.ndim < 2 else x, tup), 1)
+
+
+@implements(np.block)
+def block(arrays: Any) -> Traced:
+    def depth(x: Any) -> int:
+        return 1 + max(map(depth, x)) if isinstance(x, list) else 0
+
+    b, levels = builder_of(arrays), depth(arrays)
+
+    def joined(x: Any, level: int) -> Any:
+        if isinstance(x, list):
+            parts = [joined(e, level + 1) for e in x]
+            rank = max(p.ndim for p in parts)
+            parts = [reshape(p, *(1,) * (rank - p.ndim), *p.shape) for p in parts]
+            return concatenate(parts, axis=-(levels - level))
+        a = array_of(b, x)
+        return reshape(a, *(1,) * (levels - a.ndim), *a.shape) if a.ndim < levels else a
+
+    return joined(arrays, 0)
+
+
+@implements(np.append)
+def append(arr: Any, values: Any, axis: int | None = None) -> Traced:
+    b = builder_of(arr, values)
+    return concatenate([array_of(b, arr), array_of(b, values)], axis)
+
+
+@implements(np.array_split, aliasing=True)
+def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list:
+    axis = normal_axis(axis, ary.ndim)
+    n, known = ary.shape[axis], known_value(indices_or_sections)
+    if known is None:
+        raise UnsupportedError("np.split at places that are not known has no compiled form: sizes are Python numbers")
+    if known.ndim == 0:
+        count = int(known)
+        sizes = [n // count + (k < n % count) for k in range(count)]
+        bounds = [0, *np.cumsum(sizes).tolist()]
+    else:
+        bounds = [0, *known.tolist(), n]
+    before = (slice(None),) * axis
+    return [ary[(*before, slice(low, high))] for low, high in zip(bounds, bounds[1:], strict=False)]
+
+
+@implements(np.split, aliasing=True)
+def split_equally(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list:
+    if np.ndim(indices_or_sections) == 0 and ary.shape[axis] % int(indices_or_sections):
+        raise ValueError("array split does not result in an equal division")
+    return split(ary, indices_or_sections, axis)
+
+
+implements(np.hsplit, aliasing=True)(lambda ary, n: split_equally(ary, n, 0 if ary.ndim == 1 else 1))
+implements(np.vsplit, aliasing=True)(lambda ary, n: split_equally(ary, n, 0))
+implements(np.dsplit, aliasing=True)(lambda ary, n: split_equally(ary, n, 2))
+
+
+@implements(np.unstack, aliasing=True)
+def unstack(x: Traced, /, *, axis: int = 0) -> tuple:
+    return tuple(moveaxis(x, axis, 0))
+
+
+# -- moving and repeating
+
+
+@implements(np.roll)
+def roll(a: Traced, shift: Any, axis: Any = None) -> Traced:
     if axis is None:
-        a, axis = a.reshape(a.size), 0
-    (axis,) = normal_axes(axis, a.ndim)
-    at = lift(b, indices)
-    if at.shape.element_type.kind == "pred":
+        return reshape_value(roll(reshape_value(a, (a.size,)), shift, 0), a.shape)
+    axes = normal_axes(axis, a.ndim) if isinstance(axis, (tuple, list)) else (normal_axis(axis, a.ndim),)
+    shifts = known_value(shift)
+    for n, d in enumerate(axes):
+        size = a.shape[d]
+        if shifts is None:
+            places = (np.arange(size) - (shift if np.ndim(shift) == 0 else shift[n])) % max(1, size)
+            a = np.take(a, places, axis=d)
+            continue
+        cut = int(-np.broadcast_to(shifts, len(axes))[n]) % max(1, size)
+        before = (slice(None),) * d
+        a = concatenate([a[(*before, slice(cut, None))], a[(*before, slice(0, cut))]], d) if cut else a
+    return copied(a)
+
+
+@implements(np.tile)
+def tile(A: Traced, reps: Any) -> Traced:
+    reps = (int(reps),) if np.ndim(reps) == 0 else tuple(int(r) for r in reps)
+    rank = max(len(reps), A.ndim)
+    own, reps = (1,) * (rank - A.ndim) + A.shape, (1,) * (rank - len(reps)) + reps
+    wide = tuple(n for pair in zip(reps, own, strict=True) for n in pair)
+    b = A.build
+    spread_ = b.spread(b.reshape(A.instruction, own), Shape(A.instruction.shape.element_type, wide),
+                       tuple(range(1, 2 * rank, 2)))  # fmt: skip
+    return wrap(b, b.reshape(spread_, tuple(r * n for r, n in zip(reps, own, strict=True))))
+
+
+@implements(np.repeat, "repeat")
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Traced:
+    counts = known_value(repeats)
+    if counts is None:
         raise UnsupportedError(
-            "indexing by a mask has no compiled form, since the size of its result is a value; use np.where"
+            "np.repeat by numbers that are not known has no compiled form, since the size of its result is a value: "
+            "np.repeat(x, 3) has one, and so has x[places]"
         )
-    if at.shape.element_type.kind == "signed":
-        at = b.select(b.compare(at, 0, direction="LT"), b.add(at, a.shape[axis]), at)
-    rank = at.shape.rank
-    sizes = tuple(1 if d == axis else n for d, n in enumerate(a.shape))
-    offsets = tuple(d if d < axis else d - 1 + rank for d in range(a.ndim) if d != axis)
-    shape = Shape(a.instruction.shape.element_type, (*a.shape[:axis], *at.shape.dimensions, *a.shape[axis + 1 :]))
-    return wrap(b, b.make("gather", a.instruction, at, shape=shape, offset_dims=offsets, collapsed_slice_dims=(axis,),
-                           start_index_map=(axis,), index_vector_dim=rank, slice_sizes=sizes))  # fmt: skip
+    a = array_of(builder_of(a, repeats), a)
+    if axis is None:
+        a, axis = reshape_value(a, (a.size,)), 0
+    axis = normal_axis(axis, a.ndim)
+    n = a.shape[axis]
+    if counts.size == 1:
+        wide = tuple(
+            m for d, size in enumerate(a.shape) for m in ((size, int(counts.flat[0])) if d == axis else (size,))
+        )
+        shape = tuple(size * int(counts.flat[0]) if d == axis else size for d, size in enumerate(a.shape))
+        b = a.build
+        dims = tuple(d if d <= axis else d + 1 for d in range(a.ndim))
+        return wrap(b, b.reshape(b.spread(a.instruction, Shape(a.instruction.shape.element_type, wide), dims), shape))
+    return np.take(a, np.repeat(np.arange(n), counts), axis=axis)
+
+
+@implements(np.resize)
+def resize(a: Traced, new_shape: Any) -> Traced:
+    shape = (int(new_shape),) if np.ndim(new_shape) == 0 else tuple(int(n) for n in new_shape)
+    size = prod(shape)
+    if not a.size or not size:
+        return np.zeros_like(a, shape=shape)
+    flat = reshape_value(a, (a.size,))
+    return reshape_value(tile(flat, -(-size // a.size))[:size], shape)
+
+
+@implements(np.pad)
+def pad(array: Traced, pad_width: Any, mode: Any = "constant", **options: Any) -> Traced:
+    rank = array.ndim
+    if isinstance(pad_width, dict):
+        widths = np.zeros((rank, 2), int)
+        for axis, width in pad_width.items():
+            widths[axis] = width
+    else:
+        widths = np.broadcast_to(np.asarray(pad_width), (rank, 2)).astype(int)
+    if (widths < 0).any():
+        raise ValueError("index can't contain negative values")
+    if callable(mode) or mode in ("maximum", "minimum", "mean", "median", "linear_ramp"):
+        return _padded_by_values(array, widths, mode, **options)
+    if mode == "empty":
+        mode = "constant"
+    if mode == "constant":
+        values = options.get("constant_values", 0)
+        for d, (low, high) in enumerate(widths):
+            ends = values if isinstance(values, (Number, Traced)) and not np.ndim(values) else _ends(values, d, rank)
+            low_value, high_value = ends if isinstance(ends, tuple) else (ends, ends)
+            array = _joined(array, d, _constant(array, d, low, low_value), _constant(array, d, high, high_value))
+        return copied(array)
+    # All others take elements of the array: which, NumPy says itself, of an array of places.
+    for d, (low, high) in enumerate(widths):
+        if low or high:
+            places = np.pad(np.arange(array.shape[d]), (int(low), int(high)), mode, **_without_odd(options))
+            taken = np.take(array, places, axis=d)
+            array = taken
+    return copied(array)
+
+
+def _without_odd(options: dict) -> dict:
+    if options.get("reflect_type", "even") == "odd":
+        raise UnsupportedError("np.pad with reflect_type='odd' has no compiled form; 'even' has")
+    return options
+
+
+def _ends(values: Any, d: int, rank: int) -> tuple[Any, Any]:
+    known = known_value(values)
+    if known is None:
+        raise UnsupportedError("np.pad with several values that are not known has no compiled form; one value has")
+    low, high = np.broadcast_to(known, (rank, 2))[d]
+    return low, high
+
+
+def _constant(array: Traced, d: int, width: int, value: Any) -> Traced | None:
+    if not width:
+        return None
+    shape = tuple(int(width) if k == d else n for k, n in enumerate(array.shape))
+    return np.full_like(array, value, shape=shape)
+
+
+def _joined(array: Traced, d: int, low: Any, high: Any) -> Traced:
+    parts = [p for p in (low, array, high) if p is not None]
+    return array if len(parts) == 1 else concatenate(parts, d)
+
+
+def _padded_by_values(array: Traced, widths: np.ndarray, mode: Any, **options: Any) -> Traced:
+    if callable(mode):
+        raise UnsupportedError("np.pad with a function has no compiled form; the modes that have a name have")
+    rank = array.ndim
+    for d, (low, high) in enumerate(widths):
+        ends = []
+        for which, width in enumerate((int(low), int(high))):
+            if not width:
+                ends.append(None)
+                continue
+            edge = np.take(array, [0 if which == 0 else array.shape[d] - 1], axis=d)
+            if mode == "linear_ramp":
+                end = _ends(options.get("end_values", 0), d, rank)[which]
+                steps = np.arange(width)[:: 1 if which == 0 else -1] / width
+                steps = steps.reshape(tuple(width if k == d else 1 for k in range(rank)))
+                ramp = end + (edge.astype(np.float64) - end) * steps
+                ends.append((np.trunc(ramp) if array.dtype.kind in "iu" else ramp).astype(array.dtype))
+                continue
+            length = options.get("stat_length")
+            count = array.shape[d] if length is None else int(np.broadcast_to(length, (rank, 2))[d][which])
+            count = min(count, array.shape[d])
+            span = slice(0, count) if which == 0 else slice(array.shape[d] - count, None)
+            part = array[(slice(None),) * d + (span,)]
+            function = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode]
+            value = function(part, axis=d, keepdims=True)
+            if array.dtype.kind in "iu":
+                value = np.rint(value)
+            ends.append(np.repeat(value.astype(array.dtype), width, axis=d))
+        array = _joined(array, d, *ends)
+    return copied(array)

@@ -5,20 +5,42 @@ the function captures. A leaf is a parameter of the program. But a function may 
 number or captured: in an `if`, as a size, or because NumPy computes something of it that has no compiled form. Such a
 leaf becomes part of the program, and its value decides, as a shape does, which program a call runs. `Tracing` notes
 which leaves were asked for, and the function is then traced again with their values in place.
+
+The bodies of loops and branches are *regions*: instructions that are made while one is traced belong to it, and are
+seen there and in regions within it alone (control_flow.py closes a region, which makes it a computation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from refxla_spec.module import Instruction
-from refxla_spec.types import BY_DTYPE, Shape
+from refxla_spec.types import BY_DTYPE, PRED, Shape
 
-from ...ir.builder import Build
+from ...ir.builder import Build, reducer
+from .location import users_line
 
 Leaves = Sequence[Any]
+
+
+class Region:
+    """The part of a program that a function, or the body of a loop or branch, is: `name` is what messages call it.
+
+    `checks` has what must hold when it runs: a pred[], and what makes the error that is raised if it does not.
+    """
+
+    def __init__(self, name: str, parent: Region | None = None) -> None:
+        self.name, self.parent = name, parent
+        self.checks: list[tuple[Instruction, Callable[[], Exception]]] = []
+
+    def is_within(self, other: Region) -> bool:
+        region: Region | None = self
+        while region is not None and region is not other:
+            region = region.parent
+        return region is other
 
 
 class Tracing(Build):
@@ -35,8 +57,54 @@ class Tracing(Build):
         self.parameters: list[Instruction] = []
         self.sources: list[int | Callable[[Leaves], np.ndarray]] = []
         self.origins: dict[Instruction, frozenset[int]] = {}  # of each parameter: the leaves it is made from
+        self.written: dict[int, Any] = {}  # arguments whose elements the function changes, by leaf: their storage
+        self.ranges: dict[Instruction, int] = {}  # integers that are known to be from 0 to below a number
+        self.top = self.region = Region(name)
+        self._homes: dict[Instruction, Region] = {}
         self._numbers: dict[tuple, Instruction] = {}
 
+    # -- instructions and where they are seen
+    def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
+        made = super().make(opcode, *operands, shape=shape, **attributes)
+        self._homes[made] = self.region
+        return made
+
+    def tuple(self, *elements: Instruction) -> Instruction:
+        return self.make("tuple", *elements)
+
+    def stand_in(self, shape: Shape) -> Instruction:
+        """A value that the region is given."""
+        self.count += 1
+        made = Instruction(f"{self.name}.{self.count}", "parameter", shape, [], {"number": 0})
+        self._homes[made] = self.region
+        return made
+
+    def home(self, i: Instruction) -> Region:
+        """The region that an instruction belongs to."""
+        return self._homes.get(i, self.top)
+
+    def sees(self, i: Instruction) -> bool:
+        return self.region.is_within(self.home(i))
+
+    @contextlib.contextmanager
+    def within(self, name: str) -> Iterator[Region]:
+        """A new region, to which belongs what is made until the end."""
+        before, self.region = self.region, Region(name, self.region)
+        try:
+            yield self.region
+        finally:
+            self.region = before
+
+    def check(self, condition: Instruction, error: type[Exception], message: str) -> None:
+        """Let the call raise an error where an element of `condition` is false; it names the line that is traced."""
+        if condition.shape.rank:
+            every = tuple(range(condition.shape.rank))
+            condition = self.make("reduce", condition, self.scalar(True, PRED), dimensions=every,
+                                  to_apply=reducer("and", PRED))  # fmt: skip
+        where = users_line()
+        self.region.checks.append((condition, lambda: error(f"{message}{where}")))
+
+    # -- parameters
     def array(self, leaf: int) -> Instruction:
         """The parameter for a leaf that is an array."""
         return self._parameter(Shape.of(self.leaves[leaf]), leaf, frozenset((leaf,)))
@@ -63,12 +131,15 @@ class Tracing(Build):
         self.origins[self.parameters[-1]] = origins
         return self.parameters[-1]
 
+    # -- values that are asked for
     def origins_of(self, value: Instruction) -> frozenset[int]:
-        """The leaves that a value is made from."""
+        """The leaves that a value is made from; none, and so no way to its value, if a region is given it."""
         found: set[int] = set()
         waiting, seen = [value], {value}
         while waiting:
             i = waiting.pop()
+            if i.opcode == "parameter" and i not in self.origins:
+                return frozenset()
             found |= self.origins.get(i, frozenset())
             for operand in i.operands:
                 if operand not in seen:

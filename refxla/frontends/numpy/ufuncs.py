@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from refxla_spec.errors import UnsupportedError
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED
 
-from ...ir.builder import Build
+from ...ir.builder import Build, reducer
 from . import dispatch
+from .advice import unsupported
 from .array import Traced
-from .reduction_functions import REDUCERS, accumulate_by, reduce_by
-from .values import I, is_nan, lift, spread, truth, weak, wrap
+from .reduction_functions import REDUCERS, accumulate_by, is_given, reduce_by
+from .values import I, array_of, is_nan, lift, normal_axes, spread, truth, weak, wrap
 
 
 def _compare(direction: str) -> Callable:
@@ -25,25 +26,250 @@ def _compare(direction: str) -> Callable:
 
 def _floor_divide(b: Build, x: I, y: I) -> I:
     if x.shape.element_type.is_float:
-        return b.floor(b.divide(x, y))
-    quotient = b.divide(x, y)
-    if x.shape.element_type.kind == "unsigned":
-        return quotient
-    rest = b.remainder(x, y)
-    crossing = b.and_(b.compare(rest, 0, direction="NE"), b.compare(b.xor(rest, y), 0, direction="LT"))
-    return b.select(crossing, b.subtract(quotient, 1), quotient)
+        return _divmod_of_floats(b, x, y)[0]
+    quotient, none = b.divide(x, y), b.compare(y, 0, direction="EQ")
+    if x.shape.element_type.kind == "signed":
+        rest = b.remainder(x, y)
+        crossing = b.and_(b.compare(rest, 0, direction="NE"), b.compare(b.xor(rest, y), 0, direction="LT"))
+        quotient = b.select(crossing, b.subtract(quotient, 1), quotient)
+    return b.select(none, b.full(0, x.shape), quotient)
 
 
 def _modulo(b: Build, x: I, y: I) -> I:
     """Python's remainder: it has the sign of the divisor."""
+    if x.shape.element_type.is_float:
+        return _divmod_of_floats(b, x, y)[1]
     rest = b.remainder(x, y)
-    if x.shape.element_type.kind == "unsigned":
+    if x.shape.element_type.kind == "signed":
+        wrong = b.compare(b.compare(rest, 0, direction="LT"), b.compare(y, 0, direction="LT"), direction="NE")
+        rest = b.select(b.and_(wrong, b.compare(rest, 0, direction="NE")), b.add(rest, y), rest)
+    return b.select(b.compare(y, 0, direction="EQ"), b.full(0, x.shape), rest)
+
+
+def _fmod(b: Build, x: I, y: I) -> I:
+    """C's remainder: it has the sign of the dividend."""
+    rest = b.remainder(x, y)
+    if x.shape.element_type.is_float:
         return rest
-    wrong = b.compare(b.compare(rest, 0, direction="LT"), b.compare(y, 0, direction="LT"), direction="NE")
-    return b.select(b.and_(wrong, b.compare(rest, 0, direction="NE")), b.add(rest, y), rest)
+    return b.select(b.compare(y, 0, direction="EQ"), b.full(0, x.shape), rest)
+
+
+def _copysign(b: Build, x: I, y: I) -> I:
+    size = b.abs(x)
+    return b.select(_signbit(b, y), b.negate(size), size)
+
+
+def _signbit(b: Build, x: I) -> I:
+    unsigned = {16: "u16", 32: "u32", 64: "u64"}[x.shape.element_type.bits]
+    bits = b.make("bitcast-convert", x, shape=x.shape.with_element_type(ELEMENT_TYPES[unsigned]))
+    return b.compare(b.shift_right_logical(bits, x.shape.element_type.bits - 1), 0, direction="NE")
+
+
+def _divmod_of_floats(b: Build, x: I, y: I) -> tuple[I, I]:
+    """Python's quotient and remainder: x - rest is a multiple of y, and the rest has y's sign.
+
+    The quotient is that multiple, rounded: x / y itself may be rounded up to the next integer.
+    """
+    rest = b.remainder(x, y)
+    other_sign = b.compare(b.compare(rest, 0, direction="LT"), b.compare(y, 0, direction="LT"), direction="NE")
+    crossing = b.and_(other_sign, b.compare(rest, 0, direction="NE"))
+    quotient = b.divide(b.subtract(x, rest), y)
+    quotient = b.select(crossing, b.subtract(quotient, 1), quotient)
+    rest = b.select(crossing, b.add(rest, y), rest)
+    rest = b.select(b.compare(rest, 0, direction="EQ"), _copysign(b, b.full(0, x.shape), y), rest)
+    floor = b.floor(quotient)
+    whole = b.select(b.compare(b.subtract(quotient, floor), 0.5, direction="GT"), b.add(floor, 1), floor)
+    ratio = b.divide(x, y)
+    whole = b.select(b.compare(quotient, 0, direction="EQ"), _copysign(b, b.full(0, x.shape), ratio), whole)
+    none = b.compare(y, 0, direction="EQ")
+    return b.select(none, ratio, whole), b.select(none, b.full(np.nan, x.shape), rest)
+
+
+def _hypot(b: Build, x: I, y: I) -> I:
+    """sqrt(x^2 + y^2), scaled by the larger of the two, so that no square overflows."""
+    x, y = b.abs(x), b.abs(y)
+    large, small = b.maximum(x, y), b.minimum(x, y)
+    ratio = b.select(b.compare(large, 0, direction="EQ"), b.full(0, x.shape), b.divide(small, large))
+    value = b.multiply(large, b.sqrt(b.add(b.multiply(ratio, ratio), 1)))
+    infinite = b.or_(b.compare(x, np.inf, direction="EQ"), b.compare(y, np.inf, direction="EQ"))
+    return b.select(infinite, b.full(np.inf, x.shape), value)
+
+
+def _log_of_sum(b: Build, x: I, y: I, exponential: Callable, log_plus_one: Callable, log_of_two: float) -> I:
+    high, low = b.maximum(x, y), b.minimum(x, y)
+    return b.select(b.compare(x, y, direction="EQ"), b.add(x, log_of_two),
+                    b.add(high, log_plus_one(exponential(b.subtract(low, high)))))  # fmt: skip
+
+
+def _logaddexp2(b: Build, x: I, y: I) -> I:
+    two = float(np.log(2))
+    return _log_of_sum(
+        b, x, y, lambda d: b.exponential(b.multiply(d, two)), lambda e: b.divide(b.log_plus_one(e), two), 1.0
+    )
+
+
+def _shift(opcode: str) -> Callable:
+    """A shift; by as many bits as there are, or more, it leaves nothing but the sign."""
+
+    def apply(b: Build, x: I, y: I) -> I:
+        kind, bits = x.shape.element_type.kind, x.shape.element_type.bits
+        if opcode == "left":
+            return b.shift_left(x, y)
+        if kind == "unsigned":
+            return b.shift_right_logical(x, y)
+        y = b.select(b.compare(y, 0, direction="LT"), b.full(bits - 1, y.shape), y)
+        return b.shift_right_arithmetic(x, b.minimum(y, b.full(bits - 1, y.shape)))
+
+    return apply
+
+
+def _gcd(b: Build, x: I, y: I) -> I:
+    """Euclid's algorithm."""
+    x, y = (v if v.shape.element_type.kind == "unsigned" else b.abs(v) for v in (x, y))
+
+    def step(k: I, x: I, y: I, _: I) -> list[I]:
+        done = b.compare(y, 0, direction="EQ")
+        rest = b.remainder(x, b.select(done, b.full(1, y.shape), y))
+        x, y = b.select(done, x, y), b.select(done, y, rest)
+        return [x, y, any_of(b, b.compare(y, 0, direction="NE"))]
+
+    more = any_of(b, b.compare(y, 0, direction="NE"))
+    return b.repeat(2**31 - 1, step, [x, y, more], more=lambda x, y, more: more)[0]
+
+
+def any_of(b: Build, x: I) -> I:
+    """Whether an element is true."""
+    if not x.shape.rank:
+        return x
+    every = tuple(range(x.shape.rank))
+    return b.make("reduce", x, b.scalar(False, PRED), dimensions=every, to_apply=reducer("or", PRED))
+
+
+def _lcm(b: Build, x: I, y: I) -> I:
+    common = _gcd(b, x, y)
+    none = b.compare(common, 0, direction="EQ")
+    value = b.multiply(b.divide(x, b.select(none, b.full(1, x.shape), common)), y)
+    return value if x.shape.element_type.kind == "unsigned" else b.abs(value)
+
+
+def _heaviside(b: Build, x: I, y: I) -> I:
+    positive, negative = b.compare(x, 0, direction="GT"), b.compare(x, 0, direction="LT")
+    value = b.select(positive, b.full(1, x.shape), b.select(negative, b.full(0, x.shape), y))
+    return b.select(is_nan(b, x), x, value)
+
+
+def _nextafter(b: Build, x: I, y: I) -> I:
+    """The neighbour of x in y's direction: its bits, as a number, one up or down."""
+    t = x.shape.element_type
+    signed = ELEMENT_TYPES[{16: "s16", 32: "s32", 64: "s64"}[t.bits]]
+    bits = b.make("bitcast-convert", x, shape=x.shape.with_element_type(signed))
+    zero, up = b.compare(x, 0, direction="EQ"), b.compare(x, y, direction="LT")
+    away = b.compare(up, b.compare(x, 0, direction="GT"), direction="EQ")
+    moved = b.select(away, b.add(bits, 1), b.subtract(bits, 1))
+    moved = b.make("bitcast-convert", moved, shape=x.shape)
+    tiny = b.full(np.nextafter(t.dtype.type(0), t.dtype.type(1)), x.shape)
+    moved = b.select(zero, b.select(up, tiny, b.negate(tiny)), moved)
+    value = b.select(b.compare(x, y, direction="EQ"), y, moved)
+    return b.select(b.or_(is_nan(b, x), is_nan(b, y)), b.full(np.nan, x.shape), value)
+
+
+def _ldexp(b: Build, x: I, n: I) -> I:
+    """x 2^n, in three steps, so that no power on the way overflows or vanishes."""
+    t = x.shape.element_type
+    limit = {16: 14, 32: 126, 64: 1022}[t.bits]
+    n, value = b.convert(n, "s32"), x
+    for _ in range(3):
+        part = b.clamp(b.full(-limit, n.shape), n, b.full(limit, n.shape))
+        value, n = b.multiply(value, _power_of_two(b, part, t)), b.subtract(n, part)
+    return value
+
+
+def _power_of_two(b: Build, n: I, t: Any) -> I:
+    """2^n of a normal number, by its bits."""
+    signed, mantissa, bias = {16: ("s16", 10, 15), 32: ("s32", 23, 127), 64: ("s64", 52, 1023)}[t.bits]
+    bits = b.shift_left(b.add(b.convert(n, signed), bias), mantissa)
+    return b.make("bitcast-convert", bits, shape=bits.shape.with_element_type(t))
+
+
+def _frexp(b: Build, x: I) -> tuple[I, I]:
+    """(m, e) with x = m 2^e and 0.5 <= |m| < 1."""
+    t = x.shape.element_type
+    wide = b.convert(x, "f32") if t.bits == 16 else x
+    name, mantissa, bias, scale = (
+        ("s64", 52, 1023, 2.0**54) if wide.shape.element_type.bits == 64 else ("s32", 23, 127, 2.0**25)
+    )
+    small = b.compare(b.abs(wide), float(np.finfo(wide.shape.element_type.dtype).tiny), direction="LT")
+    scaled = b.select(small, b.multiply(wide, scale), wide)
+    kind = ELEMENT_TYPES[name]
+    bits = b.make("bitcast-convert", scaled, shape=scaled.shape.with_element_type(kind))
+    field = (1 << (kind.bits - 1 - mantissa)) - 1
+    exponent = b.and_(b.shift_right_logical(bits, mantissa), field)
+    rest = b.or_(b.and_(bits, ~(field << mantissa)), (bias - 1) << mantissa)
+    part = b.make("bitcast-convert", rest, shape=scaled.shape)
+    power = b.subtract(b.subtract(exponent, bias - 1), b.select(small, b.full(int(np.log2(scale)), bits.shape),
+                                                                b.full(0, bits.shape)))  # fmt: skip
+    odd = b.or_(b.compare(wide, 0, direction="EQ"), b.not_(b.is_finite(wide)))
+    part = b.select(odd, wide, part)
+    power = b.select(odd, b.full(0, bits.shape), power)
+    return b.convert(part, t), b.convert(power, "s32")
+
+
+def _modf(b: Build, x: I) -> tuple[I, I]:
+    whole = _trunc(b, x)
+    infinite = b.compare(b.abs(x), np.inf, direction="EQ")
+    part = b.select(infinite, b.full(0, x.shape), b.subtract(x, whole))
+    return _copysign(b, part, x), _copysign(b, whole, x)
+
+
+def _sign(b: Build, x: I) -> I:
+    """Of a complex number z / |z|."""
+    if not x.shape.element_type.is_complex:
+        return x if x.shape.element_type.kind == "pred" else b.sign(x)
+    size = b.abs(x)
+    none = b.compare(size, 0, direction="EQ")
+    safe = b.select(none, b.full(1, size.shape), size)
+    return b.complex(b.divide(b.real(x), safe), b.divide(b.imag(x), safe))
+
+
+def _ordered(direction: str) -> Callable:
+    """A comparison; complex numbers are in order by their real parts, then by their imaginary ones."""
+
+    def apply(b: Build, x: I, y: I) -> I:
+        if not x.shape.element_type.is_complex:
+            return b.compare(x, y, direction=direction)
+        re, im = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
+        strict = direction[:1] + "T"
+        return b.or_(
+            b.compare(*re, direction=strict),
+            b.and_(b.compare(*re, direction="EQ"), b.compare(*im, direction=direction)),
+        )
+
+    return apply
+
+
+def _extreme(direction: str, opcode: str) -> Callable:
+    """The larger or smaller of two; a NaN is the result."""
+
+    def apply(b: Build, x: I, y: I) -> I:
+        if not x.shape.element_type.is_complex:
+            return getattr(b, opcode)(x, y)
+        chosen = b.or_(is_nan(b, x), _ordered(direction)(b, x, y))
+        return b.select(b.and_(chosen, b.not_(b.and_(is_nan(b, y), b.not_(is_nan(b, x))))), x, y)
+
+    return apply
+
+
+def _reciprocal(b: Build, x: I) -> I:
+    """1 / x, of integers 0 but for 1 and -1."""
+    if not x.shape.element_type.is_integer:
+        return b.divide(b.full(1, x.shape), x)
+    return b.select(b.compare(b.abs(x) if x.shape.element_type.kind == "signed" else x, 1, direction="EQ"), x,
+                    b.full(0, x.shape))  # fmt: skip
 
 
 def _trunc(b: Build, x: I) -> I:
+    if not x.shape.element_type.is_float:
+        return x
     return b.select(b.compare(x, 0, direction="LT"), b.ceil(x), b.floor(x))
 
 
@@ -61,9 +287,12 @@ def _log_of(base: float) -> Callable:
 
 
 def _logaddexp(b: Build, x: I, y: I) -> I:
-    high, low = b.maximum(x, y), b.minimum(x, y)
-    return b.select(b.compare(x, y, direction="EQ"), b.add(x, float(np.log(2))),
-                    b.add(high, b.log_plus_one(b.exponential(b.subtract(low, high)))))  # fmt: skip
+    return _log_of_sum(b, x, y, b.exponential, b.log_plus_one, float(np.log(2)))
+
+
+def _rounded(opcode: str) -> Callable:
+    """A rounding, which leaves integers as they are."""
+    return lambda b, x: getattr(b, opcode)(x) if x.shape.element_type.is_float else x
 
 
 def _abs(b: Build, x: I) -> I:
@@ -71,64 +300,122 @@ def _abs(b: Build, x: I) -> I:
     return x if kind in ("pred", "unsigned") else b.abs(x)
 
 
+def _rint(b: Build, x: I) -> I:
+    t = x.shape.element_type
+    if t.is_complex:
+        return b.complex(b.round_nearest_even(b.real(x)), b.round_nearest_even(b.imag(x)))
+    return b.round_nearest_even(x) if t.is_float else x
+
+
+def _is_finite(b: Build, x: I) -> I:
+    if x.shape.element_type.is_complex:
+        return b.and_(b.is_finite(b.real(x)), b.is_finite(b.imag(x)))
+    return b.is_finite(x)
+
+
+def _of_floats(function: Callable, otherwise: bool) -> Callable:
+    """A question to floating-point and complex numbers, whose answer is the same for all integers."""
+
+    def apply(b: Build, x: I) -> I:
+        if x.shape.element_type.is_float or x.shape.element_type.is_complex:
+            return function(b, x)
+        return b.full(otherwise, x.shape.with_element_type(PRED))
+
+    return apply
+
+
+def _scaled(factor: float) -> Callable:
+    return lambda b, x: b.multiply(x, factor)
+
+
+def _divmod(b: Build, x: I, y: I) -> tuple[I, I]:
+    return _floor_divide(b, x, y), _modulo(b, x, y)
+
+
 # Where the operation is HLO's of another name, the name; else a function of the builder and the operands.
 UFUNCS: dict[np.ufunc, str | Callable] = {
     np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: "divide",
-    np.floor_divide: _floor_divide, np.remainder: _modulo, np.fmod: "remainder", np.power: "power",
+    np.floor_divide: _floor_divide, np.remainder: _modulo, np.fmod: _fmod, np.power: "power",
     np.float_power: "power", np.negative: "negate", np.positive: lambda b, x: x, np.absolute: _abs, np.fabs: "abs",
-    np.sign: "sign", np.exp: "exponential", np.expm1: "exponential_minus_one", np.log: "log",
+    np.sign: _sign, np.exp: "exponential", np.expm1: "exponential_minus_one", np.log: "log",
     np.log1p: "log_plus_one", np.log2: _log_of(2), np.log10: _log_of(10),
     np.exp2: lambda b, x: b.power(b.full(2, x.shape), x),
     np.sqrt: "sqrt", np.cbrt: "cbrt", np.square: lambda b, x: b.multiply(x, x),
-    np.reciprocal: lambda b, x: b.divide(b.full(1, x.shape), x),
+    np.reciprocal: _reciprocal,
     np.sin: "sine", np.cos: "cosine", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos",
     np.arctan: lambda b, x: b.atan2(x, 1), np.arctan2: "atan2", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh",
     np.arcsinh: "asinh", np.arccosh: "acosh", np.arctanh: "atanh",
-    np.hypot: lambda b, x, y: b.sqrt(b.add(b.multiply(x, x), b.multiply(y, y))),
-    np.logaddexp: _logaddexp, np.maximum: "maximum", np.minimum: "minimum",
+    np.hypot: _hypot, np.logaddexp: _logaddexp, np.logaddexp2: _logaddexp2,
+    np.maximum: _extreme("GT", "maximum"), np.minimum: _extreme("LT", "minimum"),
     np.fmax: _ignoring_nan("maximum"), np.fmin: _ignoring_nan("minimum"),
-    np.floor: "floor", np.ceil: "ceil", np.trunc: _trunc, np.rint: "round_nearest_even",
-    np.isnan: is_nan, np.isfinite: "is_finite",
-    np.isinf: lambda b, x: b.compare(b.abs(x), np.inf, direction="EQ"),
-    np.signbit: lambda b, x: b.compare(x, 0, direction="LT", order="TOTAL"),
-    np.equal: _compare("EQ"), np.not_equal: _compare("NE"), np.less: _compare("LT"),
-    np.less_equal: _compare("LE"), np.greater: _compare("GT"), np.greater_equal: _compare("GE"),
+    np.floor: _rounded("floor"), np.ceil: _rounded("ceil"), np.trunc: _trunc, np.rint: _rint,
+    np.isnan: _of_floats(is_nan, False), np.isfinite: _of_floats(_is_finite, True),
+    np.isinf: _of_floats(lambda b, x: b.compare(b.abs(x), np.inf, direction="EQ"), False),
+    np.signbit: _signbit, np.copysign: _copysign, np.nextafter: _nextafter, np.heaviside: _heaviside,
+    np.ldexp: _ldexp, np.frexp: _frexp, np.modf: _modf, np.divmod: lambda b, x, y: _divmod(b, x, y),
+    np.gcd: _gcd, np.lcm: _lcm, np.deg2rad: _scaled(np.pi / 180), np.radians: _scaled(np.pi / 180),
+    np.rad2deg: _scaled(180 / np.pi), np.degrees: _scaled(180 / np.pi),
+    np.bitwise_count: lambda b, x: b.convert(b.popcnt(_abs(b, x)), "u8"),
+    np.equal: _compare("EQ"), np.not_equal: _compare("NE"), np.less: _ordered("LT"),
+    np.less_equal: _ordered("LE"), np.greater: _ordered("GT"), np.greater_equal: _ordered("GE"),
     np.logical_and: lambda b, x, y: b.and_(truth(b, x), truth(b, y)),
     np.logical_or: lambda b, x, y: b.or_(truth(b, x), truth(b, y)),
     np.logical_xor: lambda b, x, y: b.xor(truth(b, x), truth(b, y)),
     np.logical_not: lambda b, x: b.not_(truth(b, x)),
     np.bitwise_and: "and", np.bitwise_or: "or", np.bitwise_xor: "xor", np.invert: "not",
-    np.left_shift: "shift_left",
-    np.right_shift: lambda b, x, y: (b.shift_right_logical if x.shape.element_type.kind == "unsigned"
-                                     else b.shift_right_arithmetic)(x, y),
+    np.left_shift: _shift("left"), np.right_shift: _shift("right"),
     np.conjugate: lambda b, x: b.complex(b.real(x), b.negate(b.imag(x))) if x.shape.element_type.is_complex else x,
 }  # fmt: skip
 
 
-def apply_ufunc(b: Build, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Traced:
-    """A ufunc called, reduced or accumulated."""
+def apply_ufunc(
+    b: Build, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any = None
+) -> Any:
+    """A ufunc called, reduced, accumulated or applied to all pairs."""
     dtype = options.pop("dtype", None)
     if method == "reduce" and ufunc in REDUCERS:
-        return reduce_by(ufunc, inputs[0], dtype=dtype, **options)
+        given = {k: v for k, v in options.items() if is_given(v)}
+        axis = given.pop("axis", inputs[1] if len(inputs) > 1 else 0) if options.get("axis", 0) is not None else None
+        given.pop("axis", None)
+        return reduce_by(ufunc, array_of(b, inputs[0]), axis, dtype, **given)
+    if method == "reduce" and ufunc is np.logaddexp:
+        return _log_sum_exp(array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
-        return accumulate_by(ufunc, inputs[0], dtype=dtype, **options)
+        return accumulate_by(ufunc, array_of(b, inputs[0]), *inputs[1:], dtype=dtype, **options)
+    if method == "outer":
+        x, y = (array_of(b, v) for v in inputs)
+        return ufunc(x.reshape(x.shape + (1,) * y.ndim), y)
     where = options.pop("where", True)
-    if method != "__call__" or where is not True or any(k not in ("casting", "order", "subok") for k in options):
-        raise UnsupportedError(
-            f"np.{ufunc.__name__}: {method} with {', '.join(options) or 'where'} has no compiled form"
-        )
+    if method != "__call__" or any(k not in ("casting", "order", "subok", "axes", "axis") for k in options):
+        raise unsupported(ufunc, f".{method}" if method != "__call__" else f" with {', '.join(options)}")
     if ufunc in dispatch.FUNCTIONS:
-        return dispatch.FUNCTIONS[ufunc](*inputs)
+        return dispatch.FUNCTIONS[ufunc](*inputs, **{k: v for k, v in options.items() if k in ("axes", "axis")})
     implementation = UFUNCS.get(ufunc)
     if implementation is None:
-        raise UnsupportedError(f"np.{ufunc.__name__} has no compiled form")
+        raise unsupported(ufunc)
     wanted = (*(weak(x) for x in inputs), *(dtype and np.dtype(dtype) for _ in range(ufunc.nout)))
-    types = ufunc.resolve_dtypes(wanted)
+    types = ufunc.resolve_dtypes(wanted, casting=options.get("casting", "same_kind"))
     operands = [lift(b, x, t) for x, t in zip(inputs, types, strict=False)]
     dimensions = np.broadcast_shapes(*(o.shape.dimensions for o in operands))
     operands = [spread(b, o, dimensions) for o in operands]
     apply = getattr(b, implementation) if isinstance(implementation, str) else lambda *o: implementation(b, *o)
-    return wrap(b, apply(*operands))
+    made = apply(*operands)
+    results = made if isinstance(made, tuple) else (made,)
+    arrays = [wrap(b, b.convert(r, BY_DTYPE[t])) for r, t in zip(results, types[ufunc.nin :], strict=True)]
+    if where is not True:
+        kept = out if out is not None else (None,) * len(arrays)
+        arrays = [
+            np.where(where, a, np.zeros_like(a) if o is None else o.astype(a.dtype))
+            for a, o in zip(arrays, kept, strict=True)
+        ]
+    return tuple(arrays) if isinstance(made, tuple) else arrays[0]
+
+
+def _log_sum_exp(x: Traced, axis: Any = 0, keepdims: bool = False, **_: Any) -> Traced:
+    high = np.max(x, axis=axis, keepdims=True)
+    high = np.where(np.isfinite(high), high, 0).astype(x.dtype)
+    total = np.log(np.sum(np.exp(x - high), axis=axis, keepdims=True)) + high
+    return total if keepdims else np.squeeze(total, axis=normal_axes(axis, x.ndim))
 
 
 dispatch.UFUNCS["apply"] = apply_ufunc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,23 +10,20 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
-from .array import Traced
+from .array import Traced, constant
+from .dispatch import ARRAYS, adopted, symbols
 from .number import Number
 from .tracing import Tracing
 
 I = Instruction  # noqa: E741 - the type of every value below
 
 
-def builder_of(*values: Any) -> Tracing | None:
-    for v in values:
-        if isinstance(v, (Traced, Number)):
-            return v.build
-        if isinstance(v, (tuple, list)) and (found := builder_of(*v)) is not None:
-            return found
-    return None
+def builder_of(*values: Any) -> Any:
+    """The Tracing that a value takes part in; None if there is none."""
+    return next((s.build for s in symbols(values)), None)
 
 
-def lift(b: Tracing, x: Any, dtype: np.dtype | None = None) -> I:
+def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
     """The instruction of a value, which may be a constant, converted to a type."""
     if dtype is not None and np.dtype(dtype) not in BY_DTYPE:
         raise InputError(f"a {type(x).__name__} takes part, of the type {np.dtype(dtype)}, which HLO does not have")
@@ -37,20 +35,56 @@ def lift(b: Tracing, x: Any, dtype: np.dtype | None = None) -> I:
         value = np.stack([wrap(b, lift(b, e)) for e in x]).instruction
     else:
         array = np.asarray(x, dtype)
-        value = b.make("constant", shape=Shape.of(array), literal=array)
+        if array.dtype not in BY_DTYPE:
+            raise InputError(
+                f"a {type(x).__name__} takes part, of the type {array.dtype}, which HLO does not have: pass arrays of "
+                "numbers"
+            )
+        value = constant(b, array)
     return value if dtype is None else b.convert(value, BY_DTYPE[np.dtype(dtype)])
 
 
-def wrap(b: Tracing, value: I, view_of: Traced | None = None) -> Traced:
-    made = Traced(value, b)
-    if view_of is not None:  # in NumPy the two share memory
-        made.shared = view_of.shared = True
-    return made
+def wrap(b: Tracing, value: I) -> Traced:
+    """An array of its own, of an instruction."""
+    return Traced(value, b)
 
 
-def spread(b: Tracing, x: I, dimensions: tuple[int, ...]) -> I:
+def array_of(b: Tracing, x: Any, dtype: Any = None) -> Traced:
+    """A value as an array; itself, if it is one of that type."""
+    if isinstance(x, Traced) and (dtype is None or x.dtype == dtype):
+        return x
+    return wrap(b, lift(b, x, dtype))
+
+
+def arrays(*values: Any) -> list[Traced]:
+    """Operands of a function, some of them symbols, as arrays of one trace."""
+    b = builder_of(*values)
+    assert b is not None
+    return [array_of(b, x) for x in values]
+
+
+def known_array(array: np.ndarray, b: Tracing) -> Traced:
+    """An array whose value is known, and which the function may assign to."""
+    if array.base is not None or not array.flags.owndata or not array.flags.writeable:
+        array = array.copy()  # so that what shares its memory is a view of it
+    return Traced(array, b, is_scalar=False)
+
+
+ARRAYS["of"] = known_array
+
+
+def known_value(x: Any) -> np.ndarray | None:
+    """The value of an operand that is known when the function is traced; None if it is not."""
+    if isinstance(x, Traced):
+        return x.known
+    if isinstance(x, Number) or builder_of(x) is not None:
+        return None
+    return np.asarray(x)
+
+
+def spread(b: Tracing, x: I, dimensions: Sequence[int]) -> I:
     """NumPy's broadcasting: the last dimensions are aligned, those of size 1 repeat."""
-    own = x.shape.dimensions
+    own, dimensions = x.shape.dimensions, tuple(dimensions)
     if own == dimensions:
         return x
     lead = len(dimensions) - len(own)
@@ -76,7 +110,13 @@ def weak(x: Any) -> Any:
 def promoted(*values: Any) -> np.dtype:
     """The type that values have together; Python's numbers are weak."""
     kinds = (weak(x) for x in values)
-    return np.result_type(*(k() if isinstance(k, type) else k for k in kinds))
+    return np.result_type(*(k() if isinstance(k, type) and issubclass(k, (int, float, complex)) else k for k in kinds))
+
+
+def inexact(*values: Any) -> np.dtype:
+    """The type that values have together as floating-point or complex numbers: f64 for integers and booleans."""
+    dtype = promoted(*values)
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
 
 
 def truth(b: Tracing, x: I) -> I:
@@ -84,6 +124,9 @@ def truth(b: Tracing, x: I) -> I:
 
 
 def is_nan(b: Tracing, x: I) -> I:
+    if x.shape.element_type.is_complex:
+        re, im = b.real(x), b.imag(x)
+        return b.or_(b.compare(re, re, direction="NE"), b.compare(im, im, direction="NE"))
     return b.compare(x, x, direction="NE")
 
 
@@ -91,3 +134,13 @@ def normal_axes(axis: Any, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     return tuple(np.lib.array_utils.normalize_axis_tuple(axis, rank))
+
+
+def normal_axis(axis: Any, rank: int) -> int:
+    return int(np.lib.array_utils.normalize_axis_index(axis, rank))
+
+
+__all__ = [
+    "I", "adopted", "array_of", "arrays", "builder_of", "inexact", "is_nan", "known_array", "known_value", "lift",
+    "normal_axes", "normal_axis", "promoted", "spread", "truth", "weak", "wrap",
+]  # fmt: skip

@@ -1,0 +1,141 @@
+"""np.zeros, np.array and other functions that make arrays, as a traced function sees them.
+
+NumPy does not ask anybody about these, since they may have no array among their arguments. A traced function may write
+into what they make, and hand them lists of traced values. So while a function is traced, the places from which it has
+NumPy (the global `np` of its module, say) have a NumpyModule instead: what its functions make is an array of the trace,
+whose value is known as long as all that is written into it is. Libraries, and NumPy itself, do not see it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+from refxla_spec.types import BY_DTYPE
+
+from .array import Traced
+from .dispatch import Asking, adopted, all_known, values_of
+from .functions import filled
+from .number import Number
+from .selection import Selection
+from .tracing import Tracing
+from .untyped import np
+from .values import array_of, builder_of, known_array, lift
+
+_PLAIN = (
+    "zeros", "ones", "empty", "eye", "identity", "arange", "tri", "indices", "linspace", "logspace", "geomspace",
+    "zeros_like", "ones_like", "empty_like", "full_like", "diag", "meshgrid", "fromiter", "fromfunction", "hanning",
+    "hamming", "blackman", "bartlett", "kaiser",
+)  # fmt: skip
+
+
+def _plain(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function that computes what it makes: its arrays become the trace's."""
+
+    def make(b: Tracing, *args: Any, **kwargs: Any) -> Any:
+        with Asking(args, kwargs):
+            if name == "empty" or name == "empty_like":  # what is in it is not the same twice
+                return adopted(np.zeros_like(original(*args, **kwargs)), b)
+            if all_known(args, kwargs):
+                args, kwargs = values_of(args), values_of(kwargs)
+            return adopted(original(*args, **kwargs), b)
+
+    return make
+
+
+def _array(
+    b: Tracing,
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    order: str = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    **_: Any,
+) -> Any:
+    """np.array."""
+    if isinstance(object, Traced):
+        made = object if dtype is None or object.dtype == np.dtype(dtype) else object.astype(dtype)
+        if made is object and (copy or made.is_scalar):
+            known = made.known
+            made = Traced(made.instruction if known is None else known.copy(), b, is_scalar=False)
+    elif isinstance(object, Selection):
+        return object
+    elif builder_of(object) is None:
+        array = np.array(object, dtype, order=order, ndmin=ndmin)
+        return known_array(array, b) if array.dtype in BY_DTYPE else array
+    elif all_known(object):
+        return adopted(np.array(values_of(object), dtype, order=order, ndmin=ndmin), b)
+    else:
+        made = Traced(
+            _nested(b, object) if dtype is None else lift(b, array_of(b, _lifted(b, object)), dtype), b, is_scalar=False
+        )
+    return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
+
+
+def _lifted(b: Tracing, value: Any) -> Traced:
+    return Traced(_nested(b, value), b, is_scalar=False)
+
+
+def _nested(b: Tracing, value: Any) -> Any:
+    """The instruction of nested sequences of values, some of them symbols."""
+    if not isinstance(value, (list, tuple)):
+        return lift(b, value)
+    parts = [Traced(_nested(b, v), b) for v in value]
+    if len({p.shape for p in parts}) > 1:
+        raise ValueError("setting an array element with a sequence: the parts have the shapes "
+                         f"{', '.join(str(p.shape) for p in parts)}")  # fmt: skip
+    return np.stack(parts).instruction if parts else lift(b, np.zeros(0))
+
+
+def _asarray(b: Tracing, a: Any, dtype: Any = None, order: Any = None, **options: Any) -> Any:
+    """np.asarray and its like: an array of the trace as it is."""
+    return _array(b, a, dtype, copy=bool(options.get("copy")))
+
+
+def _full(b: Tracing, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **_: Any) -> Any:
+    with Asking(shape, fill_value):
+        if isinstance(shape, (int, np.integer, Number, Traced)):
+            shape = (shape,)
+        return filled(tuple(n.__index__() for n in shape), fill_value, dtype, b)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _asarray,
+    "asfortranarray": _asarray, "full": _full,
+}  # fmt: skip
+
+
+class NumpyModule(types.ModuleType):
+    """The module numpy as a traced function sees it, in the thread that traces; all others see NumPy's own."""
+
+    def __init__(self, b: Tracing) -> None:
+        super().__init__("numpy", np.__doc__)
+        for name in (*_PLAIN, *_OWN):
+            setattr(self, name, replacement(getattr(np, name), b))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def replacement(function: Any, b: Tracing) -> Callable[..., Any] | None:
+    """What stands for a function of NumPy in a trace, if it is one of those that make arrays."""
+    name = getattr(function, "__name__", None)
+    if name not in _NAMES or getattr(np, name) is not function:
+        return None
+    implementation, thread = _OWN.get(name) or _plain(function, name), threading.get_ident()
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return function(*args, **kwargs)
+        return implementation(b, *args, **kwargs)
+
+    return call
+
+
+_NAMES = frozenset((*_PLAIN, *_OWN))

@@ -1,0 +1,610 @@
+"""Indexing, as NumPy has it: what a[key] reads, and what a[key] = value writes.
+
+A key is taken in two steps. Integers, slices, None and `...` choose a block, which is a view (_Block). Arrays of
+integers then choose elements of the block's dimensions that they stand for (Places): a gather, or a scatter if they
+are written. A mask whose values are known is an array of integers; one whose values are not is a selection
+(selection.py). An index out of range raises IndexError: when the function is traced, if it is known then, else at the
+call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Computation, Instruction, PaddingDimension, SliceDimension
+from refxla_spec.types import PRED, S64, Shape
+
+from ...ir.builder import Build, reducer
+from .array import Traced
+from .dispatch import adopted, all_known, implements, symbols, values_of
+from .number import Number
+from .selection import Selection
+from .tracing import Tracing
+from .untyped import np
+from .values import I, array_of, builder_of, known_value, lift, normal_axis, promoted, spread, wrap
+
+
+def place_of(size: int, dimension: int, index: int) -> int:
+    """An index counted from the beginning. Raises IndexError for one that is not there."""
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {dimension} with size {size}")
+    return index % size
+
+
+def places_of(b: Tracing, index: I, size: int, dimension: int, mode: str = "raise") -> I:
+    """Indices (s64) counted from the beginning, of a dimension of a size; `mode` is np.take's."""
+    unsigned = index.shape.element_type.kind == "unsigned"
+    known, index = b.ranges.get(index), b.convert(index, S64)
+    if mode == "clip":
+        return b.clamp(b.full(0, index.shape), index, b.full(size - 1, index.shape))
+    if mode == "wrap":
+        rest = b.remainder(index, max(1, size))
+        return b.select(b.compare(rest, 0, direction="LT"), b.add(rest, size), rest)
+    if known is not None and known <= size:
+        return index
+    if index.shape.size:
+        inside = b.and_(b.compare(index, -size, direction="GE"), b.compare(index, size, direction="LT"))
+        b.check(inside, IndexError, f"an index is out of bounds for axis {dimension} with size {size}")
+    return index if unsigned else b.select(b.compare(index, 0, direction="LT"), b.add(index, size), index)
+
+
+@dataclass
+class _Block:
+    """What integers, slices and None of a key choose: per dimension of the array a slice, then for some of them one
+    element at a place that is computed (`starts`); `reverse` are dimensions that run backwards, `shape` is the
+    result's."""
+
+    slices: list[SliceDimension] = field(default_factory=list)
+    reverse: list[int] = field(default_factory=list)
+    shape: list[int] = field(default_factory=list)
+    starts: dict[int, I] = field(default_factory=dict)
+
+    def _at(self, b: Tracing) -> list[I]:
+        zero = b.scalar(0, S64)
+        return [self.starts.get(d, zero) for d in range(len(self.slices))]
+
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(1 if d in self.starts else _count(s) for d, s in enumerate(self.slices))
+
+    def read(self, b: Tracing, whole: I) -> I:
+        value = whole
+        if any(
+            (s.start, s.limit, s.stride) != (0, n, 1) for s, n in zip(self.slices, whole.shape.dimensions, strict=True)
+        ):
+            value = b.make("slice", value, slice=tuple(self.slices))
+        if self.starts:
+            value = b.make("dynamic-slice", value, *self._at(b), dynamic_slice_sizes=self._sizes())
+        if self.reverse:
+            value = b.make("reverse", value, dimensions=tuple(self.reverse))
+        return b.reshape(value, tuple(self.shape))
+
+    def put(self, b: Tracing, whole: I, part: I) -> I:
+        value = b.reshape(part, self._sizes())
+        if self.reverse:
+            value = b.make("reverse", value, dimensions=tuple(self.reverse))
+        if not value.shape.size:
+            return whole
+        if self.starts:
+            inner = b.make("slice", whole, slice=tuple(self.slices))
+            value = b.make("dynamic-update-slice", inner, value, *self._at(b))
+        if value.shape.dimensions == whole.shape.dimensions:
+            return value
+        if all(s.stride == 1 for s in self.slices):
+            at = [b.scalar(s.start, S64) for s in self.slices]
+            return b.make("dynamic-update-slice", whole, value, *at)
+        padding = tuple(
+            PaddingDimension(s.start, n - s.start - (_count(s) - 1) * s.stride - 1, s.stride - 1)
+            for s, n in zip(self.slices, whole.shape.dimensions, strict=True)
+        )
+        inside = b.make(
+            "pad", b.full(True, Shape(PRED, value.shape.dimensions)), b.scalar(False, PRED), padding=padding
+        )
+        value = b.make("pad", value, b.scalar(0, value.shape.element_type), padding=padding)
+        return b.select(inside, value, whole)
+
+
+def _count(s: SliceDimension) -> int:
+    return max(0, -(-(s.limit - s.start) // s.stride))
+
+
+class Places:
+    """Arrays of indices, broadcast together, into dimensions `dims` of a block, and where their dimensions go in the
+    result: `position`."""
+
+    def __init__(self, b: Tracing, block: Sequence[int], indices: dict[int, I], position: int) -> None:
+        self.sizes = np.broadcast_shapes(*(i.shape.dimensions for i in indices.values()))
+        self.dims, self.position, rank = tuple(indices), position, len(self.sizes)
+        parts = [b.reshape(spread(b, i, self.sizes), (*self.sizes, 1)) for i in indices.values()]
+        self.vectors = parts[0] if len(parts) == 1 else b.make("concatenate", *parts, dimensions=(rank,))
+        rest = [n for d, n in enumerate(block) if d not in self.dims]
+        self.offsets = tuple(d for d in range(rank + len(rest)) if not position <= d < position + rank)
+        self.shape = (*rest[:position], *self.sizes, *rest[position:])
+
+    def read(self, b: Tracing, block: I) -> I:
+        sizes = tuple(1 if d in self.dims else n for d, n in enumerate(block.shape.dimensions))
+        if any(block.shape.dimensions[d] == 0 for d in self.dims):  # no index is inside, and none is there
+            return b.full(0, Shape(block.shape.element_type, self.shape))
+        return b.make(
+            "gather", block, self.vectors, offset_dims=self.offsets, collapsed_slice_dims=self.dims,
+            start_index_map=self.dims, index_vector_dim=len(self.sizes), slice_sizes=sizes,
+        )  # fmt: skip
+
+    def write(self, b: Tracing, block: I, updates: I, combine: Computation) -> I:
+        if not updates.shape.size:
+            return block
+        return b.make(
+            "scatter", block, self.vectors, updates, update_window_dims=self.offsets, inserted_window_dims=self.dims,
+            scatter_dims_to_operand_dims=self.dims, index_vector_dim=len(self.sizes), to_apply=combine,
+        )  # fmt: skip
+
+
+def _last(b: Build, x: I) -> Computation:
+    """The reducer that keeps what is written."""
+    p = [Instruction(n, "parameter", Shape(x.shape.element_type), [], {"number": k}) for k, n in enumerate("ab")]
+    b.count += 1
+    return Computation(f"{b.name}.last.{b.count}", p, p[1])
+
+
+# -- keys
+
+
+def _normal(a: Traced, key: Any) -> list[Any]:
+    """The elements of a key, one for each dimension of the array (but for None), with `...` written out; what is known
+    is plain Python or NumPy. Masks that are known become arrays of integers."""
+    keys: list[Any] = []
+    for k in key if isinstance(key, tuple) else (key,):
+        if isinstance(k, (list, tuple)):
+            build = builder_of(k)
+            k = np.asarray(k) if build is None else array_of(build, k)
+            k = k.astype(np.int64) if isinstance(k, np.ndarray) and not k.size else k
+        if isinstance(k, Traced) and k.known is not None:
+            k = k.known
+        if type(k) is np.ndarray and not k.ndim:
+            k = k[()]
+        if isinstance(k, (bool, np.bool_)):
+            raise UnsupportedError("an index that is a single boolean has no compiled form: use an if, or np.where")
+        keys.append(_KnownMask(k) if type(k) is np.ndarray and k.dtype == bool else k)
+    used = sum(_width(k) for k in keys)
+    if used > a.ndim:
+        raise IndexError(f"too many indices for array: array is {a.ndim}-dimensional, but {used} were indexed")
+    if sum(k is Ellipsis for k in keys) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not any(k is Ellipsis for k in keys):
+        keys.append(_REST)
+    made: list[Any] = []
+    for k in keys:
+        if k is Ellipsis or k is _REST:
+            made += [slice(None)] * (a.ndim - used) if used < a.ndim else [_GAP] if k is Ellipsis else []
+        elif isinstance(k, _KnownMask):
+            at = sum(_width(e) for e in made)
+            wrong = [d for d, n in enumerate(k.mask.shape) if n != a.shape[at + d]]
+            if wrong:
+                raise IndexError(
+                    f"boolean index did not match indexed array along axis {at + wrong[0]}; size of axis is "
+                    f"{a.shape[at + wrong[0]]} but size of corresponding boolean axis is {k.mask.shape[wrong[0]]}"
+                )
+            made += list(np.nonzero(k.mask))
+        else:
+            made.append(k)
+    return made
+
+
+class _KnownMask:
+    def __init__(self, mask: numpy.ndarray) -> None:
+        self.mask = mask
+
+
+_REST, _GAP = object(), object()  # what is left of the dimensions; a `...` that stands for none
+
+
+def _width(k: Any) -> int:
+    """How many dimensions of the array an element of a key takes."""
+    if k is None or k is Ellipsis or k is _REST or k is _GAP:
+        return 0
+    if isinstance(k, _KnownMask):
+        return k.mask.ndim
+    return 1
+
+
+@dataclass
+class _Key:
+    """A key for an array: a block of it, and the places in the block, if arrays of integers are among the key."""
+
+    block: _Block
+    indices: dict[int, I]
+    position: int
+    numpys: Any  # the key as NumPy takes it, if all of it is known
+    is_element: bool  # whether it chooses one element, which is a scalar
+
+    def of(self, a: Traced) -> tuple[Traced, Places | None]:
+        b, block = a.build, self.block
+        view = a.viewed(
+            lambda x: x[self.numpys], lambda whole: block.read(b, whole), lambda whole, part: block.put(b, whole, part)
+        )
+        return view, Places(b, tuple(block.shape), self.indices, self.position) if self.indices else None
+
+
+def _is_array(k: Any) -> bool:
+    return isinstance(k, (Traced, np.ndarray)) and k.ndim > 0
+
+
+def parse(a: Traced, key: Any) -> _Key:
+    """A key, which is no selection. Raises IndexError for one that does not fit the array."""
+    b, keys = a.build, _normal(a, key)
+    advanced = any(_is_array(k) for k in keys)
+    block, indices, d = _Block(), {}, 0
+    runs = 0  # of neighbours among the indices
+    before_array, position = False, 0
+    numpys: list[Any] = []
+    is_known = True
+    for k in keys:
+        is_index = False
+        if k is None:
+            block.shape.append(1)
+            numpys.append(None)
+        elif k is _GAP:
+            pass
+        else:
+            n = a.shape[d]
+            if isinstance(k, slice):
+                if any(True for _ in symbols(k)) and builder_of(k) is not None:
+                    k = slice(*(None if v is None else v.__index__() for v in (k.start, k.stop, k.step)))
+                start, stop, step = k.indices(n)
+                count = len(range(start, stop, step))
+                if step < 0:
+                    block.reverse.append(d)
+                    start, step = start + (count - 1) * step, -step
+                block.slices.append(SliceDimension(start, start + (count - 1) * step + 1 if count else start, step))
+                if not count and block.reverse and block.reverse[-1] == d:
+                    block.reverse.pop()
+                    block.slices[-1] = SliceDimension(0, 0, 1)
+                block.shape.append(count)
+                numpys.append(k)
+            elif advanced:
+                if isinstance(k, Number) or (not isinstance(k, Traced) and np.ndim(k) == 0):
+                    k = _integer(b, k, n, d)
+                elif not isinstance(k, Traced):
+                    k = _known_places(k, n, d)
+                else:
+                    _must_be_integers(k)
+                    k = places_of(b, k.instruction, n, d)
+                index = k if isinstance(k, Instruction) else lift(b, np.asarray(k, np.int64))
+                if not runs or not before_array:
+                    runs += 1
+                    position = len(block.shape) if runs == 1 else 0
+                is_index = True
+                indices[len(block.shape)] = index
+                block.slices.append(SliceDimension(0, n, 1))
+                block.shape.append(n)
+                numpys.append(slice(None))
+            else:
+                place = _integer(b, k, n, d)
+                if isinstance(place, Instruction):
+                    block.starts[d], is_known = place, False
+                    block.slices.append(SliceDimension(0, n, 1))
+                else:
+                    block.slices.append(SliceDimension(place, place + 1, 1))
+                    numpys.append(place)
+            d += 1
+        before_array = is_index
+    if runs > 1:
+        position = 0
+    else:
+        position -= sum(1 for r in indices if r < position)
+    is_element = not advanced and not block.shape and all(k is not _GAP for k in keys)
+    return _Key(block, indices, position, (*numpys, Ellipsis) if is_known else None, is_element)
+
+
+def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
+    """One index: a place, or what computes it at the call."""
+    if isinstance(k, Number) and k.kind is int:
+        return b.number(k.mapped(partial(place_of, size, dimension)), np.dtype(np.int64))
+    if isinstance(k, Traced):
+        _must_be_integers(k)
+        return places_of(b, k.instruction, size, dimension)
+    if isinstance(k, (float, complex, str)) or isinstance(k, np.generic) and k.dtype.kind not in "iu":
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
+            "valid indices"
+        )
+    return place_of(size, dimension, int(k))
+
+
+def _must_be_integers(k: Any) -> None:
+    if k.dtype.kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+
+
+def _known_places(k: numpy.ndarray, size: int, dimension: int) -> numpy.ndarray:
+    _must_be_integers(k)
+    wrong = k[(k < -size) | (k >= size)]
+    if wrong.size:
+        raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {dimension} with size {size}")
+    return np.where(k < 0, k + size, k)
+
+
+def _selection(a: Traced, key: Any) -> Selection | None:
+    """What a key with a mask whose values are not known selects; None if there is no such mask."""
+    keys = key if isinstance(key, tuple) else (key,)
+    masks = [k for k in keys if isinstance(k, Traced) and k.dtype == bool and k.known is None]
+    if not masks:
+        return None
+    mask, at = masks[0], next(n for n, k in enumerate(keys) if k is masks[0])
+    others = [k for k in keys if k is not mask]
+    if (
+        len(masks) > 1
+        or any(not (k is Ellipsis or k == slice(None)) for k in others)
+        or any(k is Ellipsis for k in keys[:at])
+    ):
+        mask.ask()
+        raise UnsupportedError(
+            "a mask beside other indices has no compiled form, since the size of its result is a value: index by the "
+            "others first, y = x[:, 1]; y[mask] = 0 changes x, too"
+        )
+    if at:
+        mask.ask()
+        raise UnsupportedError(
+            "a mask behind a slice has no compiled form, since the size of its result is a value: use np.where, or "
+            "y = np.moveaxis(x, axis, 0); y[mask] = 0 changes x, too"
+        )
+    if mask.shape != a.shape[: mask.ndim]:
+        raise IndexError(f"boolean index of shape {mask.shape} did not match indexed array of shape {a.shape}")
+    return Selection(a, mask)
+
+
+@implements("__getitem__", aliasing=True)
+def index(a: Traced, key: Any) -> Any:
+    """a[key]."""
+    selection = _selection(a, key)
+    if selection is not None:
+        return Selection(wrap(a.build, a.instruction), selection.mask)
+    parsed = parse(a, key)
+    view, places = parsed.of(a)
+    if parsed.is_element:
+        known = view.known
+        return wrap(a.build, view.instruction) if known is None else known[()]
+    if places is None:
+        return view
+    if a.known is not None and all_known(key):
+        return adopted(a.known[values_of(key)], a.build)
+    return wrap(a.build, places.read(a.build, view.instruction))
+
+
+@implements("__setitem__", aliasing=True)
+def assign(a: Traced, key: Any, value: Any) -> None:
+    """a[key] = value."""
+    b = a.build
+    selection = _selection(a, key)
+    if selection is not None:
+        selection.write(value)
+        return
+    if isinstance(value, Selection):
+        raise value.unknown_size("assigned")
+    if a.known is not None and all_known(key, value) and not isinstance(value, Number):
+        a.change(lambda x: x.__setitem__(values_of(key), values_of(value)))
+        return
+    view, places = parse(a, key).of(a)
+    if places is None:
+        fill(view, value)
+        return
+    values = _fitting(b, value, view.dtype, places.shape)
+    view.assign(places.write(b, view.instruction, values, _last(b, values)))
+
+
+def fill(target: Traced, value: Any) -> None:
+    """Assign to all elements of an array, as target[...] = value."""
+    known = known_value(value)
+    if target.known is not None and known is not None:
+        target.change(lambda x: x.__setitem__(Ellipsis, known))
+    else:
+        target.assign(_fitting(target.build, value, target.dtype, target.shape))
+
+
+def _fitting(b: Tracing, value: Any, dtype: numpy.dtype, shape: Sequence[int]) -> I:
+    """A value of a type and shape that is assigned to elements: converted, and broadcast."""
+    shape = tuple(shape)
+    if np.dtype(dtype).kind not in "c" and not isinstance(value, Number) and promoted(value).kind == "c":
+        value = np.real(value) if isinstance(value, Traced) else value
+    given = lift(b, value, dtype)
+    own = given.shape.dimensions
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)):
+        raise ValueError(f"could not broadcast input array from shape {given.shape.dimensions} into shape {shape}")
+    return spread(b, b.reshape(given, own), shape)
+
+
+# -- functions that index
+
+
+@implements(np.take, "take")
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Traced:
+    b = builder_of(a, indices)
+    assert b is not None
+    a = array_of(b, a)
+    if axis is None:
+        a, axis = a.reshape(a.size), 0
+    axis = normal_axis(axis, a.ndim)
+    known = known_value(indices)
+    if known is not None:
+        size = a.shape[axis]
+        where = (
+            _known_places(known, size, axis) if mode == "raise"
+            else known.clip(0, size - 1) if mode == "clip" else known % max(1, size)
+        )  # fmt: skip
+        at = lift(b, where.astype(np.int64))
+    else:
+        given = array_of(b, indices)
+        if given.dtype.kind not in "iu":
+            raise TypeError(
+                f"Cannot cast array data from {given.dtype!r} to dtype('int64') according to the rule 'safe'"
+            )
+        at = places_of(b, given.instruction, a.shape[axis], axis, mode)
+    if not a.shape[axis] and at.shape.size:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    places = Places(b, a.shape, {axis: at}, axis)
+    return wrap(b, places.read(b, a.instruction))
+
+
+def _along(a: Traced, indices: Traced, axis: int) -> tuple[Places, tuple[int, ...]]:
+    b = a.build
+    if indices.ndim != a.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    _must_be_integers(indices)
+    shape = np.broadcast_shapes(
+        tuple(1 if d == axis else n for d, n in enumerate(a.shape)),
+        tuple(1 if d == axis else n for d, n in enumerate(indices.shape)),
+    )
+    shape = tuple(indices.shape[axis] if d == axis else n for d, n in enumerate(shape))
+    at = places_of(b, indices.instruction, a.shape[axis], axis)
+    each = {d: spread(b, at, shape) if d == axis else b.iota(S64, shape, d) for d in range(a.ndim)}
+    return Places(b, a.shape, each, 0), shape
+
+
+def _flat(a: Traced, axis: int | None) -> tuple[Traced, int]:
+    return (a.reshape(a.size), 0) if axis is None else (a, normal_axis(axis, a.ndim))
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Traced:
+    b = builder_of(arr, indices)
+    assert b is not None
+    a, axis = _flat(array_of(b, arr), axis)
+    indices = array_of(b, indices)
+    others = tuple(d for d in range(a.ndim) if d != axis)
+    if indices.ndim == a.ndim and all(a.shape[d] == indices.shape[d] for d in others):
+        _must_be_integers(indices)
+        at = places_of(b, indices.instruction, a.shape[axis], axis)
+        if not at.shape.size or not a.size:
+            return np.zeros_like(a, shape=at.shape.dimensions)
+        return wrap(b, b.make(
+            "gather", a.instruction, at, offset_dims=(), collapsed_slice_dims=(axis,), start_index_map=(axis,),
+            operand_batching_dims=others, start_indices_batching_dims=others, index_vector_dim=a.ndim,
+            slice_sizes=(1,) * a.ndim,
+        ))  # fmt: skip
+    places, _ = _along(a, indices, axis)
+    return wrap(b, places.read(b, a.instruction))
+
+
+@implements(np.put_along_axis, aliasing=True)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    a, axis = _flat(_target(arr, "np.put_along_axis"), axis)
+    b = a.build
+    places, shape = _along(a, array_of(b, indices), axis)
+    updates = _fitting(b, values, a.dtype, shape)
+    a.assign(places.write(b, a.instruction, updates, _last(b, updates)))
+
+
+def _target(arr: Any, what: str) -> Traced:
+    if not isinstance(arr, Traced):
+        raise UnsupportedError(f"{what} would change an array of NumPy's in place: begin with x = np.array(x)")
+    return arr
+
+
+@implements(np.put, "put", aliasing=True)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    a = _target(a, "np.put").reshape(-1)
+    b = a.build
+    at = places_of(b, lift(b, ind, np.int64), a.size, 0, mode)
+    at = b.reshape(at, (at.shape.size,))
+    values = array_of(b, v).reshape(-1)
+    n = at.shape.size
+    if not n:
+        return
+    values = np.resize(values, n) if values.size != n else values
+    places = Places(b, a.shape, {0: at}, 0)
+    updates = lift(b, values, a.dtype)
+    a.assign(places.write(b, a.instruction, updates, _last(b, updates)))
+
+
+@implements(np.copyto, aliasing=True)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    target = _target(dst, "np.copyto")
+    if isinstance(src, Traced) and not np.can_cast(src.dtype, target.dtype, casting):
+        raise TypeError(
+            f"Cannot cast array data from {src.dtype!r} to {target.dtype!r} according to the rule {casting!r}"
+        )
+    if where is True:
+        fill(target, src)
+        return
+    new = wrap(target.build, _fitting(target.build, src, target.dtype, target.shape))
+    fill(target, np.where(where, new, target))
+
+
+@implements(np.putmask, aliasing=True)
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    target = _target(a, "np.putmask")
+    values = array_of(target.build, values)
+    if values.size != target.size:
+        values = np.resize(values, target.size)
+    fill(target, np.where(mask, values.reshape(target.shape).astype(target.dtype), target))
+
+
+@implements(np.fill_diagonal, aliasing=True)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    target = _target(a, "np.fill_diagonal")
+    if target.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if target.ndim > 2 and len(set(target.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    step = 1 + int(np.cumprod(target.shape[:-1]).sum()) if target.ndim > 2 else target.shape[1] + 1
+    end = None if wrap or target.ndim > 2 else target.shape[1] * target.shape[1]
+    flat = target.reshape(-1)
+    chosen = flat[:end:step]
+    val = array_of(target.build, val).reshape(-1)
+    fill(chosen, val if val.size in (1, chosen.size) else np.resize(val, chosen.size))
+
+
+@implements("fill", aliasing=True)
+def fill_method(a: Traced, value: Any) -> None:
+    fill(a, value)
+
+
+_COMBINERS = {
+    np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum", np.logical_or: "or",
+    np.logical_and: "and", np.bitwise_or: "or", np.bitwise_and: "and", np.bitwise_xor: "xor",
+}  # fmt: skip
+
+
+@implements(np.ufunc.at)
+def at(ufunc: numpy.ufunc, a: Any, indices: Any, values: Any = None) -> None:
+    """ufunc.at(a, indices, values): every index counts, also those that are there several times."""
+    target, name = a, f"np.{ufunc.__name__}.at"
+    if not isinstance(target, Traced):
+        raise UnsupportedError(f"{name} would change an array of NumPy's in place: begin with x = np.array(x)")
+    b = target.build
+    if ufunc is np.subtract:
+        ufunc, values = np.add, -array_of(b, values, None if isinstance(values, Traced) else target.dtype)
+    if values is None:
+        raise UnsupportedError(
+            f"{name} has no compiled form: x[i] = np.{ufunc.__name__}(x[i]), if no index comes twice"
+        )
+    opcode = _COMBINERS.get(ufunc)
+    if opcode is None:
+        raise UnsupportedError(
+            f"{name} has no compiled form, since it is not the same in every order: "
+            f"x[i] = np.{ufunc.__name__}(x[i], v), if no index comes twice"
+        )
+    opcode = (
+        {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}.get(opcode, opcode)
+        if (target.dtype == bool)
+        else opcode
+    )
+    if not isinstance(values, Number) and not np.can_cast(promoted(target, values), target.dtype, "same_kind"):
+        raise TypeError(f"Cannot cast ufunc '{ufunc.__name__}' output from {promoted(target, values)!r} to "
+                        f"{target.dtype!r} with casting rule 'same_kind'")  # fmt: skip
+    selection = _selection(target, indices)
+    if selection is not None:
+        selection.write(ufunc(selection, values))
+        return
+    view, places = parse(target, indices).of(target)
+    if places is None:
+        fill(view, ufunc(view, values))
+        return
+    updates = _fitting(b, values, target.dtype, places.shape)
+    view.assign(places.write(b, view.instruction, updates, reducer(opcode, updates.shape.element_type)))

@@ -1,0 +1,42 @@
+"""Where in the user's program something happens."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import types
+
+# Packages whose frames are not the user's. (The standard library is: a function that it calls is called by its line.)
+LIBRARIES = sys.stdlib_module_names | {
+    "numpy", "scipy", "ml_dtypes", "jax", "jaxlib", "tensorflow", "keras", "torch", "pandas", "matplotlib", "sklearn",
+    "refxla", "refxla_spec", "IPython", "pytest", "_pytest",
+}  # fmt: skip
+LIBRARIES -= {"__main__"}
+
+
+def is_library(frame: types.FrameType) -> bool:
+    """Whether a frame belongs to a package that is not looked into."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in LIBRARIES
+
+
+def users_line() -> str:
+    """The line of the user's that is running now, as a message's end; "" if there is none."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame):
+        frame = frame.f_back
+    return "" if frame is None else _shown(frame, frame.f_lineno)
+
+
+def line_of(problem: BaseException) -> str:
+    """The innermost line of the user's that an error came through, as a message's end; "" if there is none."""
+    found, trace = "", problem.__traceback__
+    while trace is not None:
+        if not is_library(trace.tb_frame):
+            found = _shown(trace.tb_frame, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def _shown(frame: types.FrameType, line: int) -> str:
+    text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
+    return f"\n  {frame.f_code.co_filename}:{line}, in {frame.f_code.co_name}" + (f": {text}" if text else "")

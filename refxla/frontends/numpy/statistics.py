@@ -1,0 +1,540 @@
+"""Statistics, counting and searching: quantiles, covariances, histograms, and what passes over NaNs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from refxla_spec.errors import InputError, UnsupportedError
+
+from .advice import unsupported
+from .array import Traced
+from .dispatch import implements
+from .reduction_functions import is_given
+from .untyped import np
+from .values import array_of, builder_of, known_value, normal_axes, promoted
+
+# -- quantiles
+
+
+def _joined_axes(a: Traced, axis: Any) -> tuple[Traced, tuple[int, ...]]:
+    """The array with the dimensions that are reduced joined as its last one."""
+    axes = normal_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), a.ndim)
+    others = tuple(d for d in range(a.ndim) if d not in axes)
+    moved = np.transpose(a, others + axes)
+    return moved.reshape((*(a.shape[d] for d in others), int(np.prod([a.shape[d] for d in axes], dtype=int)))), axes
+
+
+def _kept(value: Traced, axes: tuple[int, ...], rank: int, keepdims: Any, lead: int = 0) -> Traced:
+    if keepdims is not True:
+        return value
+    return np.expand_dims(value, tuple(d + lead for d in axes)) if axes else value
+
+
+def _lerp(a: Any, b: Any, t: Any) -> Any:
+    """NumPy's interpolation, which is exact at both ends."""
+    difference = b - a
+    return np.where(t >= 0.5, b - difference * (1 - t), a + difference * t)
+
+
+# The place of a quantile among n sorted elements, from 0 on (Hyndman and Fan, Sample quantiles in statistical packages,
+# 1996): (alpha, beta) of the continuous ones, place = n q + alpha + q (1 - alpha - beta) - 1.
+_CONTINUOUS = {
+    "linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
+}  # fmt: skip
+
+
+def _places(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
+    """The two places between which a quantile lies, and how far behind the first one."""
+    if method in ("lower", "higher", "midpoint", "nearest"):
+        at = (n - 1) * q
+        low = np.floor(at)
+        if method == "lower":
+            return low, low, 0.0
+        if method == "higher":
+            return np.ceil(at), np.ceil(at), 0.0
+        if method == "nearest":
+            even = np.rint(at)
+            return even, even, 0.0
+        half = np.where(at % 1 == 0, 0.0, 0.5)
+        return low, np.ceil(at), half
+    if method in ("inverted_cdf", "averaged_inverted_cdf"):
+        at = n * q - 1
+        low = np.floor(at)
+        if method == "inverted_cdf":
+            low = np.where(at - low > 0, low + 1, low)
+            return low, low, 0.0
+        return low, low + 1, np.where(at - low == 0, 0.5, 1.0)
+    if method == "closest_observation":
+        at = n * q - 1 - 0.5
+        low = np.floor(at)
+        exact = (at == low) & (low % 2 == 1)
+        low = np.where(exact, low, low + 1)
+        return low, low, 0.0
+    if method not in _CONTINUOUS:
+        raise ValueError(f"{method!r} is not a valid method of np.quantile")
+    alpha, beta = _CONTINUOUS[method]
+    at = (n - 1) * q if method == "linear" else n * q + (alpha + q * (1 - alpha - beta)) - 1
+    low = np.floor(at)
+    return low, low + 1, at - low
+
+
+def _quantile(
+    a: Any, q: Any, scale: float, axis: Any, method: str, keepdims: Any, weights: Any, skips_nan: bool
+) -> Traced:
+    if weights is not None:
+        raise UnsupportedError("np.quantile with weights has no compiled form: sort, and sum the weights, instead")
+    b = builder_of(a, q)
+    a = array_of(b, a)
+    if a.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    known = known_value(q)
+    kind = np.dtype(np.float64)
+    if a.dtype.kind == "f":
+        kind = a.dtype
+    quantiles: Any
+    if known is not None:
+        quantiles = (
+            known.astype(np.float64) / scale
+            if a.dtype.kind != "f"
+            else (np.true_divide(known, a.dtype.type(scale)) if scale != 1 else known)
+        )
+        if known.size and not ((quantiles >= 0).all() and (quantiles <= 1).all()):
+            raise ValueError(f"{'Percentiles' if scale != 1 else 'Quantiles'} must be in the range [0, {int(scale)}]")
+        if isinstance(q, (int, float)) and a.dtype.kind == "f":
+            quantiles = np.asarray(quantiles, a.dtype)
+    else:
+        quantiles = array_of(b, q) / (a.dtype.type(scale) if a.dtype.kind == "f" else scale)
+        b.check(((quantiles >= 0) & (quantiles <= 1)).instruction, ValueError, "quantiles must be in the range [0, 1]")
+    flat, axes = _joined_axes(a, axis)
+    n = flat.shape[-1]
+    if not n:
+        return np.full_like(a, np.nan, dtype=kind, shape=np.shape(quantiles) + flat.shape[:-1])
+    in_order = np.sort(flat, axis=-1)
+    nan = np.isnan(flat)
+    shape = np.shape(quantiles)
+    at = np.reshape(quantiles, shape + (1,) * (flat.ndim - 1))
+    count: Any = np.sum(~nan, axis=-1) if skips_nan and a.dtype.kind == "f" else n
+    low, high, part = _places(at, count.astype(kind) if isinstance(count, Traced) else count, method)
+    last = count - 1
+    low, high = (np.clip(v, 0, np.maximum(last, 0)) for v in (low, high))
+    wide = np.broadcast_shapes(np.shape(low), shape + flat.shape[:-1])
+    rows = np.broadcast_to(in_order, shape + flat.shape) if shape else in_order
+
+    def taken(places: Any) -> Traced:
+        index = np.broadcast_to(places, wide).astype(np.int64)[..., None]
+        index = array_of(b, index)
+        b.ranges[index.instruction] = n
+        return np.take_along_axis(rows, index, axis=-1)[..., 0]
+
+    below = taken(low)
+    discrete = isinstance(part, float)
+    value = below if discrete else _lerp(below, taken(high), part)
+    if a.dtype.kind == "f":
+        missing = count == 0 if skips_nan else np.any(nan, axis=-1)
+        value = np.where(missing, np.asarray(np.nan, value.dtype), value)
+    zero: Any = (
+        type(q)(0)
+        if isinstance(q, (int, float))
+        else np.zeros_like(known)
+        if known is not None
+        else np.zeros((), q.dtype)
+    )
+    wanted = (np.quantile if scale == 1 else np.percentile)(np.zeros(2, a.dtype), zero, method=method).dtype
+    return _kept(value.astype(wanted), axes, a.ndim, keepdims, len(shape))
+
+
+def _quantiles(scale: float, skips_nan: bool) -> Callable[..., Any]:
+    def apply(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: Any = False, *, weights: Any = None,
+    ) -> Traced:  # fmt: skip
+        return _quantile(a, q, scale, axis, method, keepdims, weights, skips_nan)
+
+    return apply
+
+
+implements(np.quantile)(_quantiles(1.0, False))
+implements(np.percentile)(_quantiles(100.0, False))
+implements(np.nanquantile)(_quantiles(1.0, True))
+implements(np.nanpercentile)(_quantiles(100.0, True))
+
+
+@implements(np.median)
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Traced:
+    flat, axes = _joined_axes(a, axis)
+    n = flat.shape[-1]
+    if not n:
+        return _kept(np.mean(flat, axis=-1), axes, a.ndim, keepdims)
+    in_order = np.sort(flat, axis=-1)
+    value = np.mean(in_order[..., (n - 1) // 2 : n // 2 + 1], axis=-1)
+    if a.dtype.kind in "fc":
+        value = np.where(np.any(np.isnan(flat), axis=-1), np.asarray(np.nan, value.dtype), value)
+    return _kept(value, axes, a.ndim, keepdims)
+
+
+@implements(np.nanmedian)
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Traced:
+    if a.dtype.kind != "f":
+        return np.median(a, axis=axis, keepdims=keepdims is True)
+    flat, axes = _joined_axes(a, axis)
+    in_order, count = np.sort(flat, axis=-1), np.sum(~np.isnan(flat), axis=-1)
+    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, max(0, flat.shape[-1] - 1))
+    pair = np.take_along_axis(in_order, np.stack([low, high], axis=-1), axis=-1)
+    value = np.where(count % 2 == 1, pair[..., 0], np.mean(pair, axis=-1))
+    return _kept(np.where(count == 0, np.asarray(np.nan, a.dtype), value), axes, a.ndim, keepdims)
+
+
+# -- without NaNs
+
+
+def _filled(a: Any, value: Any) -> Any:
+    return np.where(np.isnan(a), np.asarray(value, a.dtype), a) if a.dtype.kind in "fc" else a
+
+
+def _given(options: dict[Any, Any]) -> dict[Any, Any]:
+    return {k: v for k, v in options.items() if is_given(v)}
+
+
+def _without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
+    def apply(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
+        return function(_filled(a, value), axis, *args, **_given(options))
+
+    return apply
+
+
+implements(np.nansum)(_without_nan(np.sum, 0))
+implements(np.nanprod)(_without_nan(np.prod, 1))
+implements(np.nancumsum)(_without_nan(np.cumsum, 0))
+implements(np.nancumprod)(_without_nan(np.cumprod, 1))
+
+
+def _extreme_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
+    def apply(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+        if a.dtype.kind != "f":
+            return function(a, axis=axis, keepdims=keepdims is True, **_given(options))
+        made = function(_filled(a, value), axis=axis, keepdims=keepdims is True, **_given(options))
+        every = np.all(np.isnan(a), axis=axis, keepdims=keepdims is True)
+        return np.where(every, np.asarray(np.nan, a.dtype), made)
+
+    return apply
+
+
+implements(np.nanmax)(_extreme_without_nan(np.max, -np.inf))
+implements(np.nanmin)(_extreme_without_nan(np.min, np.inf))
+
+
+def _arg_without_nan(function: Callable[..., Any], value: float) -> Callable[..., Any]:
+    def apply(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        if a.dtype.kind == "f":
+            every = np.all(np.isnan(a), axis=axis)
+            a.build.check((~every).instruction, ValueError, "All-NaN slice encountered")
+        return function(_filled(a, value), axis=axis, keepdims=keepdims is True)
+
+    return apply
+
+
+implements(np.nanargmax)(_arg_without_nan(np.argmax, -np.inf))
+implements(np.nanargmin)(_arg_without_nan(np.argmin, np.inf))
+
+
+@implements(np.nanmean)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any) -> Any:
+    if a.dtype.kind not in "fc":
+        return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims is True)
+    return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims is True, where=~np.isnan(a))
+
+
+def _spread_without_nan(function: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, **_: Any
+    ) -> Any:
+        if a.dtype.kind not in "fc":
+            return function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True)
+        some = ~np.isnan(a)
+        made = function(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims is True, where=some)
+        count = np.sum(some, axis=axis, keepdims=keepdims is True)
+        return np.where(count <= ddof, np.asarray(np.nan, made.dtype), made)
+
+    return apply
+
+
+implements(np.nanvar)(_spread_without_nan(np.var))
+implements(np.nanstd)(_spread_without_nan(np.std))
+
+
+# -- covariances
+
+
+@implements(np.cov)
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Traced:  # fmt: skip
+    b = builder_of(m, y, fweights, aweights)
+    given = [v for v in (m, y) if v is not None]
+    kind = np.result_type(np.float64, *(promoted(v) for v in given)) if dtype is None else np.dtype(dtype)
+    rows = [np.atleast_2d(array_of(b, v, kind)) for v in given]
+    if not rowvar:
+        rows = [r.T if np.ndim(v) != 1 else r for r, v in zip(rows, given, strict=True)]
+    x = np.concatenate(rows, axis=0) if len(rows) > 1 else rows[0]
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    w: Any = None
+    for weights in (fweights, aweights):
+        if weights is not None:
+            w = array_of(b, weights, np.float64) if w is None else w * weights
+    if w is None:
+        average, total = np.mean(x, axis=1), x.shape[1]
+        factor: Any = total - ddof
+    else:
+        total = np.sum(w)
+        average = np.sum(x * w, axis=1) / total
+        if ddof == 0:
+            factor = total
+        elif aweights is None:
+            factor = total - ddof
+        else:
+            factor = total - ddof * np.sum(w * aweights) / total
+    if isinstance(factor, (int, float)):
+        factor = max(factor, 0.0)
+    centred = x - average[:, None]
+    right = (centred if w is None else centred * w).T
+    product = np.dot(centred, np.conjugate(right))
+    return np.squeeze(product * np.true_divide(1, factor))
+
+
+@implements(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None, **_: Any) -> Traced:
+    c = np.cov(x, y, rowvar, dtype=dtype) if y is not None else cov(x, None, rowvar, dtype=dtype)
+    if c.ndim == 0:
+        return c / c
+    deviation = np.sqrt(np.real(np.diagonal(c)))
+    c = c / deviation[:, None] / deviation[None, :]
+    if c.dtype.kind == "c":
+        made = c.copy()
+        made.real[...] = np.clip(c.real, -1, 1)
+        made.imag[...] = np.clip(c.imag, -1, 1)
+        return made
+    return np.clip(c, -1, 1)
+
+
+# -- searching
+
+
+def _before(x: Any, y: Any) -> Any:
+    """Whether x comes before y in NumPy's order, in which NaN is last."""
+    less = x < y
+    return less | (~np.isnan(x) & np.isnan(y)) if promoted(x, y).kind in "fc" else less
+
+
+@implements(np.searchsorted)
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Traced:
+    """A binary search for all elements at once."""
+    b = builder_of(a, v, sorter)
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    kind = promoted(a, v)
+    a, v = array_of(b, a, kind), array_of(b, v, kind)
+    if a.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if sorter is not None:
+        a = np.take(a, sorter)
+    n = a.shape[0]
+    low = array_of(b, np.zeros(v.shape, np.int64))
+    if not n:
+        return low
+    step = 1 << max(0, n.bit_length() - 1)  # the place is the sum of some powers of two
+    while step:
+        next_place = low + step
+        there = np.minimum(next_place, n) - 1
+        b.ranges[there.instruction] = n
+        element = np.take(a, there)
+        further = _before(element, v) if side == "left" else ~_before(v, element)
+        low = np.where(further & (next_place <= n), next_place, low)
+        step //= 2
+    b.ranges[low.instruction] = n + 1
+    return low
+
+
+@implements("searchsorted")
+def searchsorted_method(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Traced:
+    return np.searchsorted(a, v, side, sorter)
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Traced:
+    b = builder_of(x, bins)
+    bins = array_of(b, bins)
+    side = "left" if right else "right"
+    known = bins.known
+    if known is not None:
+        if (np.diff(known) < 0).any():
+            if (np.diff(known) > 0).any():
+                raise ValueError("bins must be monotonically increasing or decreasing")
+            return known.size - np.searchsorted(known[::-1], array_of(b, x), side)
+        return np.searchsorted(known, array_of(b, x), side)
+    n = bins.shape[0]
+    up = np.searchsorted(bins, x, side)
+    if n < 2:
+        return up
+    down = n - np.searchsorted(np.flip(bins), x, side)
+    steps = np.diff(bins)
+    b.check(
+        (np.all(steps >= 0) | np.all(steps <= 0)).instruction, ValueError,
+        "bins must be monotonically increasing or decreasing",
+    )  # fmt: skip
+    return np.where(bins[0] <= bins[-1], up, down)
+
+
+@implements(np.isin)
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Traced:
+    b = builder_of(element, test_elements)
+    x, test = array_of(b, element), np.ravel(array_of(b, test_elements))
+    if not test.size:
+        found: Any = np.zeros_like(x, dtype=bool)
+    else:
+        together = promoted(x, test)
+        x, test = x.astype(together), np.sort(test.astype(together))
+        place = np.minimum(np.searchsorted(test, x), test.size - 1)
+        found = np.take(test, place) == x
+    return ~found if invert else found
+
+
+# -- counting
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Traced:
+    b = builder_of(x, weights)
+    x = array_of(b, x)
+    if x.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if x.dtype.kind not in "iub":
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to dtype('int64') according to the rule 'safe'")
+    size = int(minlength) if x.known is None else max(int(minlength), int(x.known.max(initial=-1)) + 1)
+    if not size:
+        raise UnsupportedError(
+            "np.bincount without minlength has no compiled form, since the size of its result is a value: give "
+            "minlength=n, where all of x is below n"
+        )
+    x = x.astype(np.int64)
+    b.check((x >= 0).instruction, ValueError, "'list' argument must have no negative elements")
+    b.check((x < size).instruction, InputError,
+            f"np.bincount: an element is not below minlength={size}, which is the size of the compiled result: give a "
+            "larger one")  # fmt: skip
+    counts = array_of(b, np.zeros(size, np.int64 if weights is None else np.float64)).copy()
+    np.add.at(counts, x, 1 if weights is None else array_of(b, weights, np.float64))
+    return counts
+
+
+def _edges(a: Traced, bins: Any, range: Any) -> tuple[Any, bool]:
+    """The edges of the bins of a histogram, and whether they are given."""
+    if isinstance(bins, str):
+        raise UnsupportedError(
+            f"np.histogram with bins={bins!r} has no compiled form, since their number is a value: give a number, or "
+            "the edges that np.histogram_bin_edges finds outside"
+        )
+    if np.ndim(bins) == 1:
+        return bins, True
+    count = bins.__index__()
+    if count < 1:
+        raise ValueError("`bins` must be positive, when an integer")
+    if range is not None:
+        first, last = range
+        if not any(isinstance(v, Traced) for v in (first, last)):
+            if not (np.isfinite(first) and np.isfinite(last)) or first > last:
+                raise ValueError(f"supplied range of [{first}, {last}] is not finite, or max is smaller than min")
+            if first == last:
+                first, last = first - 0.5, last + 0.5
+    elif not a.size:
+        first, last = 0.0, 1.0
+    else:
+        first, last = np.min(a), np.max(a)
+        a.build.check((np.isfinite(first) & np.isfinite(last)).instruction, ValueError,
+                      "autodetected range of the histogram is not finite")  # fmt: skip
+        same = first == last
+        first, last = np.where(same, first - 0.5, first), np.where(same, last + 0.5, last)
+    kind = np.result_type(*(promoted(v) if isinstance(v, Traced) else v for v in (first, last)), a.dtype)
+    kind = np.result_type(kind, float) if kind.kind in "iu" else kind
+    return np.linspace(first, last, count + 1, endpoint=True, dtype=kind), False
+
+
+@implements(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, ...]:
+    b = builder_of(a, bins, range, weights)
+    a = np.ravel(array_of(b, a))
+    a = a.astype(np.uint8) if a.dtype == bool else a
+    edges, _ = _edges(a, bins, range)
+    edges = array_of(b, edges)
+    n = edges.shape[0] - 1
+    place = np.searchsorted(edges, a, side="right") - 1
+    place = np.where(a == edges[n], n - 1, place)  # the last bin has both of its edges
+    inside = (a >= edges[0]) & (a <= edges[n])
+    place = np.clip(place, 0, n - 1)
+    b.ranges[place.instruction] = n
+    kind = np.dtype(np.int64) if weights is None else promoted(weights)
+    kind = kind if kind.kind in "iufc" else np.dtype(np.float64)
+    counts = array_of(b, np.zeros(n, kind)).copy()
+    added: Any = np.ones((), kind) if weights is None else np.ravel(array_of(b, weights, kind))
+    np.add.at(counts, place, np.where(inside, added, np.zeros((), kind)))
+    if density:
+        widths = np.diff(edges).astype(float)
+        return counts / widths / np.sum(counts), edges
+    return counts, edges
+
+
+@implements(np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, ...]:
+    two = np.ndim(bins) == 1 and len(bins) == 2
+    if np.ndim(bins) == 1 and not two:
+        bins = [bins, bins]
+    counts, edges = np.histogramdd([x, y], bins, range, density, weights)
+    return counts, edges[0], edges[1]
+
+
+@implements(np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, ...]:
+    b = builder_of(sample, bins, range, weights)
+    columns: Sequence[Any] = (
+        [sample[:, d] for d in np.arange(sample.shape[1])]
+        if isinstance(sample, Traced)
+        else [array_of(b, c) for c in sample]
+    )
+    kind, count = promoted(*columns), len(columns)
+    columns = [array_of(b, c, kind) for c in columns]
+    bins = [bins] * count if np.ndim(bins) == 0 else list(bins)
+    ranges = [None] * count if range is None else list(range)
+    edges = [array_of(b, _edges(c, k, r)[0]) for c, k, r in zip(columns, bins, ranges, strict=True)]
+    shape = tuple(e.shape[0] - 1 for e in edges)
+    place: Any = 0
+    inside: Any = True
+    for c, e, n in zip(columns, edges, shape, strict=True):
+        at = np.where(c == e[n], n - 1, np.searchsorted(e, c, side="right") - 1)
+        inside = inside & (c >= e[0]) & (c <= e[n])
+        place = place * n + np.clip(at, 0, n - 1)
+    total = int(np.prod(shape))
+    b.ranges[place.instruction] = total
+    flat = array_of(b, np.zeros(total)).copy()
+    added: Any = 1.0 if weights is None else array_of(b, weights, np.float64)
+    np.add.at(flat, place, np.where(inside, added, 0.0))
+    counts = flat.reshape(shape)
+    if density:
+        whole = np.sum(counts)
+        for d, e in enumerate(edges):
+            counts = counts / np.diff(e).reshape(tuple(-1 if k == d else 1 for k in np.arange(count)))
+        counts = counts / whole
+    return counts, edges
+
+
+@implements(np.nonzero, "nonzero", np.flatnonzero, np.argwhere)
+def nonzero(*_: Any, **__: Any) -> Any:
+    raise unsupported(np.nonzero)

@@ -1,0 +1,764 @@
+"""Functions of NumPy, compiled: what each gives is what NumPy gives, with its types and shapes.
+
+Each case is a function and its arguments. All run on the specification's interpreter; one in ten runs compiled, too,
+since how HLO is compiled has tests of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import refxla
+from refxla.frontends.numpy.trees import leaves
+
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape: int, t: Any = np.float32) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(t)
+
+
+def integers(*shape: int, n: int = 5) -> np.ndarray:
+    return RANDOM.integers(0, n, shape)
+
+
+CASES: list[tuple[Callable, tuple]] = []
+
+
+def case(function: Callable, *arguments: Any) -> None:
+    CASES.append((function, arguments))
+
+
+X, Y, V, W = normal(4, 5), normal(5, 4), normal(7), normal(7)
+D = normal(6, 6, t=np.float64)
+SPD = D @ D.T + 6 * np.eye(6)
+Z = (normal(4, 5) + 1j * normal(4, 5)).astype(np.complex64)
+N = X.copy()
+N[0, 1] = np.nan
+N[2] = np.nan
+N[3, 4] = np.inf
+J, U = integers(4, 5, n=9) - 4, integers(7, n=6)
+B = X > 0
+T3 = normal(2, 3, 4)
+
+
+# setitem
+def s1(x):
+    a = np.zeros((3, 4))
+    a[1] = x[0, :4]
+    a[:, 2] += 1
+    a[0, 0] = x[1, 1]
+    return a
+
+
+def s2(x):
+    y = x * 1
+    v = y[1:3, ::-2]
+    v += 10
+    y.T[0] = 5
+    y.reshape(-1)[7] = -1
+    return y, v
+
+
+def s3(x, m):
+    y = x.copy()
+    y[m] = 0
+    y[x > 1] *= 2
+    y[y < -1] = -y[y < -1]
+    return y
+
+
+def s4(x, k):
+    y = x.copy()
+    y[k, [0, 1, 2, 3, 0, 1, 2]] = 9
+    np.add.at(y, (k[:3], 1), 1.5)
+    return y
+
+
+def s5(x):
+    a = np.arange(12).reshape(3, 4)
+    a[a % 2 == 0] = -1
+    b = a[1]
+    b[0] = 100
+    return a + x[0, 0].astype(int)
+
+
+def s6(x):
+    out = np.empty_like(x)
+    for r in range(len(x)):
+        out[r] = x[r] / np.sum(x[r])
+        out[r, 0] = r
+    return out
+
+
+def s7(x):
+    s = x.sum()
+    t = s
+    s += 1
+    return s, t
+
+
+def s8(x):
+    y = x.copy()
+    np.fill_diagonal(y, 7)
+    np.copyto(y[0], 3)
+    np.put(y, [1, -1], [5, 6])
+    np.put_along_axis(y, np.array([[0], [1], [2], [0]]), 8, axis=1)
+    return y
+
+
+def s9(x):
+    y = x.copy()
+    y[..., 1] = x[:, 0]
+    y[1:, None, 2] = 4
+    y[-1, -1] = 3
+    y[[0, 2]] = y[[2, 0]]
+    return y
+
+
+def s10(z):
+    w = z.copy()
+    w.real = 1
+    w.imag[0] = 2
+    return w
+
+
+def s11(x):
+    a = np.array([x[0, 0], x[1, 1], 3])
+    b = np.array([[x[0, 0], 1], [2, x[0, 1]]])
+    a[1:] = 0
+    return a, b
+
+
+def s12(x):
+    y = x.copy()
+    y.sort(axis=0)
+    z = x.copy()
+    z.fill(3)
+    return y, z
+
+
+for function in (s1, s2, s6, s7, s8, s9, s11, s12):
+    case(function, X)
+case(s3, X, B)
+case(s4, X, U % 4)
+case(s5, X)
+case(s10, Z)
+case(lambda x, m: (x[m].sum(), x[m].mean(), x[m].max(), np.std(x[m]), x[m].any(), np.sum(x[m] ** 2)), X, B)
+case(lambda x: (x[x > 0].sum(), (x[x > 0] * 2).min(), x[:, 0][x[:, 0] > 0].prod()), X)
+# indexing
+case(lambda x, k: (x[k], x[:, k], x[k, k], x[k[:, None], k], x[k, :, None], x[None, k]), X, U[:4] % 4)
+case(
+    lambda x, k: (x[:, k, 1], x[1, k, 1:], x[k, :, k], x[1, :, k], x[..., k, 0], x[k, None, 0]), T3, np.array([0, 1, 1])
+)
+case(lambda x, k: (x[k, [0, 1, 1]], x[[0, 1], k[:2]], x[-k]), X, np.array([0, 1, 1]))
+case(lambda x: (x[np.argmax(x[0]) % 4], x[np.argsort(x[:, 0])], x[np.arange(3), np.arange(3)]), X)
+case(
+    lambda x: (
+        np.take(x, [0, -1]),
+        np.take(x, [[1, 9]], axis=1, mode="clip"),
+        np.take(x, [7, -6], axis=0, mode="wrap"),
+    ),
+    X,
+)
+case(
+    lambda x, k: (np.take(x, k, axis=1, mode="clip"), np.take(x, k, axis=0, mode="wrap"), np.take(x, k)),
+    X,
+    np.array([0, 3, 4]),
+)
+case(lambda x: np.take_along_axis(x, np.argsort(x, axis=1), axis=1), X)
+case(lambda x, k: np.take_along_axis(x, k, axis=None), X, U)
+case(lambda x: (x[x.shape[0] // 2 :, ::2], x[::-1][0], x[3:1], x[5:], x[:, :0]), X)
+case(lambda x: (np.ix_(x[0] > 0, [1])[1],) and x[np.ix_([0, 2], [1, 3])], X)
+case(lambda k: np.choose(k % 3, [k, k * 2, 7]), J)
+case(lambda x: np.select([x > 1, x < 0], [x, -x], 0.5), X)
+# einsum
+for e, a in [
+    ("ij,jk->ik", (X, Y)),
+    ("ij->ji", (X,)),
+    ("ij->", (X,)),
+    ("ii", (D,)),
+    ("ii->i", (D,)),
+    ("ij,ij->i", (X, X)),
+    ("i,j->ij", (V, W)),
+    ("...ij,jk->...ik", (T3, normal(4, 2))),
+    ("ij,jk,kl->il", (X, Y, X)),
+    ("bij,bjk->bik", (T3, normal(2, 4, 3))),
+    ("ijk,ijk->k", (T3, T3)),
+    ("ij,k->ikj", (X, V)),
+    ("i,i,i->", (V, W, V)),
+    ("i,i->i", (V, W)),
+    ("ab,cb,cd,de->ae", (X, X, X, Y)),
+    ("ij,ji", (X, Y)),
+    ("...i->...", (T3,)),
+    ("ijj->i", (normal(2, 3, 3),)),
+    ("ij,ij->ij", (J, J)),
+]:
+    case(lambda *a, e=e: np.einsum(e, *a), *a)
+case(lambda x, y: np.einsum(x, [0, 1], y, [1, 2], [0, 2]), X, Y)
+case(lambda x, y: np.einsum(x, [0, 1], y, [1, 2]), X, Y)
+# linalg
+A5 = normal(5, 5, t=np.float64)
+case(
+    lambda a, b: (
+        np.linalg.solve(a, b),
+        np.linalg.solve(a, b[:, 0]),
+        np.linalg.inv(a),
+        np.linalg.det(a),
+        *np.linalg.slogdet(a),
+    ),
+    A5,
+    normal(5, 2, t=np.float64),
+)
+case(
+    lambda a: (
+        np.linalg.cholesky(a),
+        np.linalg.eigvalsh(a),
+        np.linalg.svd(a, compute_uv=False),
+        np.linalg.matrix_rank(a),
+    ),
+    SPD,
+)
+case(lambda a: np.linalg.cholesky(a, upper=True), SPD)
+case(lambda a: (lambda w, v: (w, v * np.diag(w) @ v.T * 0 + (v * w) @ v.T))(*np.linalg.eigh(a)), SPD)
+case(lambda a: (lambda q, r: (q @ r, np.abs(r)))(*np.linalg.qr(a)), X.astype(float))
+case(lambda a: (lambda q, r: (q @ r, q.shape, r.shape))(*np.linalg.qr(a, "complete")), Y.astype(float))
+case(lambda a: np.abs(np.linalg.qr(a, mode="r")), Y)
+case(lambda a: (lambda u, s, v: ((u[:, :4] * s) @ v[:4], s, u.shape, v.shape))(*np.linalg.svd(a)), X.astype(float))
+case(lambda a: (lambda u, s, v: ((u * s) @ v, s))(*np.linalg.svd(a, full_matrices=False)), Z)
+case(lambda a, b: np.linalg.lstsq(a, b), Y.astype(float), normal(5, t=np.float64))
+case(lambda a, b: np.linalg.lstsq(a, b, rcond=None), X.astype(float), normal(4, 2, t=np.float64))
+case(
+    lambda a: (np.linalg.pinv(a), np.linalg.matrix_power(a @ a.T, 3), np.linalg.matrix_power(a @ a.T + np.eye(4), -2)),
+    X.astype(float),
+)
+for o in (None, "fro", "nuc", 2, -2, 1, -1, np.inf, -np.inf):
+    case(lambda a, o=o: (np.linalg.norm(a, o), np.linalg.norm(a, o, keepdims=True)), X.astype(float))
+for o in (None, 0, 1, 2, 3, -1, np.inf, -np.inf, 0.5):
+    case(lambda a, o=o: (np.linalg.norm(a, o), np.linalg.norm(a + np.zeros((2, 7)), o, axis=1)), V.astype(float))
+case(lambda a: (np.linalg.inv(a), np.linalg.det(a), np.linalg.solve(a, a[..., :1])), normal(3, 2, 4, 4, t=np.float64))
+case(
+    lambda a: (
+        np.linalg.multi_dot([a, a.T, a]),
+        np.linalg.cond(a),
+        np.linalg.tensorinv(a.reshape(4, 5)[:, :4].reshape(2, 2, 4)[:, :, :4].reshape(4, 2, 2), ind=1),
+    ),
+    X.astype(float),
+)
+case(lambda a: (np.linalg.inv(a), np.linalg.det(a)), integers(3, 3) + 5 * np.eye(3, dtype=int))
+# fft
+for n in (None, 4, 9):
+    case(
+        lambda x, n=n: (
+            np.fft.fft(x, n),
+            np.fft.ifft(x, n),
+            np.fft.rfft(x, n),
+            np.fft.irfft(x, n),
+            np.fft.hfft(x, n),
+            np.fft.ihfft(x, n),
+        ),
+        V,
+    )
+case(
+    lambda x: (
+        np.fft.fft2(x),
+        np.fft.ifft2(x),
+        np.fft.rfft2(x),
+        np.fft.irfft2(x, s=(4, 6)),
+        np.fft.fftn(x, axes=(0,)),
+        np.fft.fftshift(x),
+        np.fft.ifftshift(x, axes=1),
+    ),
+    X,
+)
+case(
+    lambda x: (
+        np.fft.fft(x, axis=0, norm="ortho"),
+        np.fft.ifft(x, norm="forward"),
+        np.fft.fft(x, norm="forward"),
+        np.fft.irfft(x, norm="ortho"),
+        np.fft.fftfreq(5, 0.1) * x.real,
+    ),
+    Z,
+)
+case(lambda x: (np.fft.fftn(x), np.fft.ifftn(x), np.fft.rfftn(x), np.fft.irfftn(x)), normal(2, 3, 2, 4, t=np.float64))
+case(lambda x: np.fft.fft(x), J)
+# stats
+for ax in (None, 0, 1, (0, 1), -1):
+    case(
+        lambda x, ax=ax: (
+            np.median(x, axis=ax),
+            np.percentile(x, 30, axis=ax),
+            np.percentile(x, [25, 50, 75], axis=ax, keepdims=True),
+            np.quantile(x, 0.3, axis=ax),
+            np.nanmedian(x, axis=ax),
+        ),
+        X,
+    )
+    case(
+        lambda x, ax=ax: (
+            np.nansum(x, axis=ax),
+            np.nanprod(x, axis=ax),
+            np.nanmean(x, axis=ax),
+            np.nanmax(x, axis=ax),
+            np.nanmin(x, axis=ax),
+            np.nanvar(x, axis=ax),
+            np.nanstd(x, axis=ax, ddof=1),
+            np.nanmedian(x, axis=ax),
+            np.nanpercentile(x, 40, axis=ax),
+            np.median(x, axis=ax),
+            np.percentile(x, 40, axis=ax),
+        ),
+        np.where(np.isinf(N), 1, N),
+    )
+for m in (
+    "linear",
+    "lower",
+    "higher",
+    "midpoint",
+    "nearest",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "median_unbiased",
+    "normal_unbiased",
+):
+    case(
+        lambda x, m=m: (np.quantile(x, [0, 0.1, 0.25, 0.5, 0.77, 1], method=m), np.percentile(x, 33, method=m, axis=0)),
+        X,
+    )
+    case(lambda x, m=m: np.quantile(x, [0, 0.1, 0.25, 0.5, 0.77, 1], method=m), V.astype(float))
+case(lambda x: (np.percentile(x, 30), np.median(x), np.quantile(x, 0.5, axis=0), np.median(x, axis=1)), J)
+case(lambda x, q: np.percentile(x, q), X, np.array([10.0, 90.0]))
+case(lambda x: (np.cov(x), np.corrcoef(x), np.cov(x, rowvar=False), np.cov(x, bias=True), np.cov(x[0], x[1])), X)
+case(
+    lambda x, w: (
+        np.average(x, axis=1, weights=w),
+        np.average(x),
+        np.cov(x, aweights=np.abs(w)),
+        np.cov(x, fweights=np.array([1, 2, 3, 1, 1])),
+    ),
+    X,
+    np.abs(normal(5)),
+)
+case(
+    lambda x: (
+        np.histogram(x),
+        np.histogram(x, 4, (-1, 1)),
+        np.histogram(x, [-2, 0, 1, 3]),
+        np.histogram(x, 5, density=True),
+    ),
+    X,
+)
+case(lambda x, w: np.histogram(x, 4, weights=w), V, W)
+case(lambda x: np.histogram(x, 4), J)
+case(lambda x, y: np.histogram2d(x, y, bins=3), V, W)
+case(lambda k, w: (np.bincount(k, minlength=8), np.bincount(k, w, minlength=8)), U, W)
+case(
+    lambda a, v: (
+        np.searchsorted(a, v),
+        np.searchsorted(a, v, "right"),
+        np.searchsorted(a, 0.1),
+        np.digitize(v, a),
+        np.digitize(v, a, right=True),
+        np.digitize(v, a[::-1]),
+    ),
+    np.sort(V),
+    np.concatenate([W, V]),
+)
+case(lambda v: (np.digitize(v, [-1, 0, 1]), np.digitize(v, [1, 0, -1], right=True)), V)
+case(lambda a, b: (np.isin(a, b), np.isin(a, [1, 2], invert=True)), J, U)
+case(
+    lambda x: (
+        np.cumsum(x),
+        np.cumprod(x, axis=0),
+        np.cumulative_sum(x, axis=1, include_initial=True),
+        np.nancumsum(x, axis=1),
+    ),
+    X,
+)
+case(
+    lambda x: (np.argmax(x, keepdims=True), np.nanargmax(x[:2]), np.count_nonzero(x > 0, axis=0), np.ptp(x, axis=1)), X
+)
+case(
+    lambda x, m: (
+        np.sum(x, where=m),
+        np.mean(x, axis=0, where=m),
+        np.max(x, initial=0, where=m, axis=1),
+        np.var(x, where=m),
+        np.prod(x, initial=2),
+    ),
+    X,
+    B,
+)
+case(
+    lambda x: (
+        np.add.reduce(x),
+        np.add.reduce(x, axis=None),
+        np.maximum.reduce(x, axis=1),
+        np.multiply.accumulate(x, axis=1),
+        np.add.outer(x[0], x[1]),
+        np.logaddexp.reduce(x, axis=0),
+    ),
+    X,
+)
+# sequences
+case(
+    lambda x: (
+        np.diff(x),
+        np.diff(x, 2, axis=0),
+        np.diff(x, prepend=0),
+        np.ediff1d(x),
+        np.gradient(x),
+        np.gradient(x[0], 2.0),
+        np.gradient(x, axis=1, edge_order=2),
+        np.gradient(x[0], np.array([0, 1, 3, 4, 7.0])),
+    ),
+    X,
+)
+case(lambda x, y: (np.trapezoid(x), np.trapezoid(x, y), np.trapezoid(x, dx=0.1)), V, np.sort(W))
+case(lambda x, y: np.interp(np.linspace(-3, 3, 20), x, y), np.sort(V), W)
+case(
+    lambda x, y, z: (np.interp(z, x, y, left=-9, right=9), np.interp(z, x, y, period=2.0)), np.sort(V), W, normal(3, 3)
+)
+for m in ("full", "same", "valid"):
+    case(
+        lambda a, b, m=m: (np.convolve(a, b, m), np.convolve(b, a, m), np.correlate(a, b, m), np.correlate(b, a, m)),
+        V,
+        normal(4),
+    )
+    case(lambda a, b, m=m: (np.convolve(a, b, m), np.correlate(a, b, m), np.correlate(b, a, m)), U, np.array([1, 2, 3]))
+    case(lambda a, b, m=m: (np.convolve(a, b, m), np.correlate(a, b, m)), Z[0], Z[1, :3])
+case(
+    lambda x: (
+        np.polyval(x, 2.0),
+        np.polyval([1, 2, 3], x),
+        np.polyder(x),
+        np.polyint(x),
+        np.polyadd(x, x[:3]),
+        np.polymul(x, x),
+        np.vander(x, 3),
+        np.polyfit(np.arange(7.0), x, 2),
+    ),
+    V.astype(float),
+)
+case(
+    lambda x: (
+        np.tril(x),
+        np.triu(x, 1),
+        np.tril(x, -1),
+        np.diag(x),
+        np.diag(x[0]),
+        np.diag(x[0], 2),
+        np.diag(x[0], -1),
+        np.diagonal(x, 1),
+        np.trace(x),
+        np.diagflat(x),
+    ),
+    X,
+)
+case(lambda x, y: (np.meshgrid(x, y), np.meshgrid(x, y, indexing="ij"), np.meshgrid(x, y, sparse=True)), V, W)
+case(
+    lambda x: (
+        np.roll(x, 2),
+        np.roll(x, (1, -2), (0, 1)),
+        np.tile(x, (2, 1, 2)),
+        np.repeat(x, 2),
+        np.repeat(x, 3, axis=1),
+        np.repeat(x, [1, 0, 2, 1], axis=0),
+        np.rot90(x),
+        np.rot90(x, 3),
+        np.rot90(x, 2),
+        np.flipud(x),
+    ),
+    X,
+)
+case(
+    lambda x: (
+        np.kron(x[:2, :2], x[2:, :2]),
+        np.cross(x[:, :3], x[:, 1:4]),
+        np.cross(x[0, :3], x[1, :3]),
+        np.outer(x[0], x[1]),
+        np.inner(x, x),
+        np.vdot(x, x),
+    ),
+    X,
+)
+for m in ("constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "median", "linear_ramp"):
+    case(lambda x, m=m: (np.pad(x, 2, m), np.pad(x, ((0, 1), (3, 2)), m)), X)
+    case(lambda x, m=m: np.pad(x, 1, m), J)
+case(lambda x: (np.pad(x, 1, constant_values=(1, 2)), np.pad(x, 2, constant_values=x[0, 0]), np.pad(x, {1: (1, 2)})), X)
+case(
+    lambda x: (np.sort(x), np.sort(x, axis=None), np.argsort(x, axis=0), np.partition(x, 2)[..., 2], np.sort(-x)[::-1]),
+    N,
+)
+case(
+    lambda z: (
+        np.sort(z),
+        np.argsort(z.ravel()),
+        np.abs(z),
+        np.angle(z),
+        np.conj(z),
+        z.real,
+        np.exp(z),
+        np.sum(z),
+        np.prod(z),
+        np.mean(z),
+        np.var(z),
+        np.std(z, axis=0),
+    ),
+    Z,
+)
+case(lambda a, b: np.lexsort((a, b)), integers(9, n=3), integers(9, n=3))
+case(
+    lambda x: (
+        np.linspace(0, x[0, 0], 5),
+        np.linspace(x[0], x[1], 4),
+        np.linspace(x[0], x[1], 4, endpoint=False, axis=1),
+        np.logspace(0, x[0, 0], 4),
+        np.geomspace(1, 1 + np.abs(x[0, 0]), 4),
+    ),
+    X,
+)
+case(
+    lambda x: (
+        np.insert(x, 1, 5),
+        np.insert(x, [1, 3], 7, axis=0),
+        np.insert(x, 2, x[:, 0], axis=1),
+        np.delete(x, 1, axis=0),
+        np.delete(x, [0, 2], axis=1),
+        np.append(x, x),
+        np.append(x, x, axis=0),
+    ),
+    X,
+)
+case(
+    lambda x: (
+        np.nan_to_num(x),
+        np.isinf(x),
+        np.isfinite(x),
+        np.isnan(x).any(),
+        np.nan_to_num(x, nan=3, posinf=7),
+        np.isposinf(x),
+        np.sign(x),
+        np.clip(x, None, 1),
+    ),
+    N,
+)
+case(
+    lambda x: (
+        np.unwrap(x * 4),
+        np.sinc(x),
+        np.heaviside(x, 0.5),
+        np.copysign(x, -1),
+        np.signbit(x),
+        np.ldexp(x, 3),
+        *np.frexp(x),
+        *np.modf(x),
+        np.deg2rad(x),
+        np.nextafter(x, 9),
+        np.logaddexp2(x, 1),
+        np.fix(x),
+        np.spacing(1.0),
+    ),
+    X,
+)
+case(
+    lambda a, b: (
+        np.gcd(a, b),
+        np.lcm(a, b),
+        *np.divmod(a, b + 7),
+        a // (b + 7),
+        a % -(b + 7),
+        a // 0,
+        a % 0,
+        np.fmod(a, b - 9),
+        a << 2,
+        a >> 1,
+        np.bitwise_count(a),
+        np.invert(a),
+    ),
+    J,
+    np.abs(J.T[:4, :4]).repeat(2, 1)[:, :5],
+)
+case(
+    lambda x, y: (
+        x // y,
+        x % y,
+        *np.divmod(x, y),
+        np.fmod(x, y),
+        np.hypot(x, y),
+        np.hypot(x * 1e30, y * 1e30),
+        np.float_power(x, 2),
+        np.fmin(x, y),
+        np.arctan2(x, y),
+        x // 0.1,
+    ),
+    X,
+    np.roll(X, 3),
+)
+case(lambda x: (x // 0, x % 0, np.hypot(x, 0), np.hypot(x, np.inf), np.reciprocal(x)), X)
+case(
+    lambda x: (
+        np.split(x, 2),
+        np.array_split(x, 3, axis=1),
+        np.hsplit(x, [2]),
+        np.vstack([x, x[0]]),
+        np.hstack([x, x]),
+        np.dstack([x, x]),
+        np.column_stack([x, x[:, 0]]),
+        np.block([[x, x], [x, x]]),
+        np.stack([x, x], -1),
+        np.unstack(x),
+    ),
+    X,
+)
+case(
+    lambda x: (
+        np.broadcast_to(x[0], (3, 5)),
+        *np.broadcast_arrays(x, x[0]),
+        np.atleast_1d(x[0, 0]),
+        np.atleast_3d(x),
+        np.squeeze(x[None]),
+        np.expand_dims(x, (0, 2)),
+        np.rollaxis(x, 1),
+        np.moveaxis(x, 0, -1),
+        np.resize(x, (3, 9)),
+        x.reshape(5, 4, order="F"),
+        np.ravel(x, "F"),
+        x.flatten(),
+    ),
+    X,
+)
+case(
+    lambda x, y: (np.isclose(x, y), np.allclose(x, x), np.array_equal(x, y), np.isreal(x), np.array_equiv(x, x[:1])),
+    X,
+    X + 1e-7,
+)
+case(
+    lambda x: (
+        np.unravel_index(np.argmax(x), x.shape),
+        np.ravel_multi_index((np.argmax(x, axis=0), np.arange(5)), x.shape),
+    ),
+    X,
+)
+case(
+    lambda x: (
+        x.astype(int),
+        x.astype(bool),
+        (x > 0).astype(np.float32),
+        x.view(np.int32),
+        x.round(2),
+        np.round(x * 100, -1),
+        x.T.dot(x),
+        x.clip(0, 1),
+        x.ptp() if hasattr(x, "ptp") else 0,
+    ),
+    X,
+)
+case(
+    lambda x: (
+        x.sum(dtype=np.float64),
+        x.mean(dtype=np.float64),
+        x.max(),
+        x.min(axis=1),
+        x.nbytes,
+        x.itemsize,
+        x.ndim,
+        x.std(ddof=1),
+        x.var(axis=0, keepdims=True),
+        x.trace(),
+        x.cumsum(axis=1),
+        x.argmin(),
+        x.swapaxes(0, 1),
+        x.diagonal(),
+        x.take([1, 2]),
+        x.repeat(2),
+    ),
+    X,
+)
+case(lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, axis=1), X)
+case(lambda a, b: (np.matmul(a, b), np.dot(a, b), a @ b, np.vecdot(a, b.T), np.tensordot(a, b, ([0], [1]))), X, Y)
+case(
+    lambda a: (
+        a @ a.T,
+        a.dot(2),
+        np.matmul(a, a.T) > 0,
+        np.cumsum(a, dtype=np.int32),
+        a.mean(),
+        a.sum(axis=0),
+        a.std(),
+        np.sqrt(a),
+        a / 2,
+        a**2,
+        a.max(),
+        np.maximum(a, 2),
+    ),
+    np.abs(J).astype(np.uint8),
+)
+case(
+    lambda m: (
+        m.sum(),
+        m.mean(),
+        ~m,
+        m & m[::-1],
+        m.any(axis=0),
+        np.logical_xor(m, True),
+        m * 2,
+        m + m,
+        m.cumsum(),
+        np.argmax(m),
+        np.where(m, 1, 2.5),
+        m.max(),
+        m.astype(int).sum(axis=1),
+        np.diff(m),
+        m ^ True,
+        np.sum(m, axis=1),
+    ),
+    B,
+)
+
+
+def agrees(got: Any, wanted: Any) -> None:
+    """Types, shapes and structures are equal, and values but for the rounding of some operations."""
+    got, wanted = leaves(got), leaves(wanted)
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        if not isinstance(b, (np.ndarray, np.generic)):
+            assert a == b
+            continue
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        if b.dtype.kind not in "fc":
+            np.testing.assert_array_equal(a, b)
+            continue
+        tolerance = 100 * np.finfo(b.dtype).eps
+        finite = np.isfinite(b)
+        scale = np.abs(b[finite]).max(initial=0) if b.ndim else (abs(b) if finite else 0)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * scale)
+
+
+def check(n: int, device: str | None) -> None:
+    function, arguments = CASES[n]
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    with np.errstate(all="ignore"):
+        wanted = function(*copies)
+        agrees(refxla.compile(function, device=device)(*arguments), wanted)
+
+
+@pytest.mark.parametrize("n", range(len(CASES)))
+@pytest.mark.filterwarnings("ignore")
+def test_gives_what_numpy_gives(n):
+    check(n, "reference")
+
+
+@pytest.mark.parametrize("n", range(0, len(CASES), 10))
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_gives_what_numpy_gives(n):
+    check(n, None)
