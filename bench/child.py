@@ -37,12 +37,13 @@ class Absent(Exception):
 
 
 def entry(name: str) -> Entry:
-    """The entry of exactly this name, of the suite or else of the list of programs."""
+    """The entry of exactly this name, of the suite or else of the list of programs or of the sweeps."""
     found = next((e for e in ENTRIES if e.name == name), None)
     if found is None:
-        from .programs import PROGRAMS  # imports JAX, which the children of other frameworks do without
+        from .cliffs import POINTS  # these import JAX, which the children of other frameworks do without
+        from .programs import PROGRAMS
 
-        found = next(e for e in PROGRAMS if e.name == name)
+        found = next(e for e in (*PROGRAMS, *POINTS) if e.name == name)
     return found
 
 
@@ -68,8 +69,9 @@ class Prepared:
         return results
 
     def flat(self) -> list[np.ndarray]:
-        """The results of the first call."""
-        return [np.asarray(leaf) for leaf in leaves(self.framework.numpy(self.results))]
+        """The results of the first call, those of types that NumPy's files do not know as f32."""
+        arrays = [np.asarray(leaf) for leaf in leaves(self.framework.numpy(self.results))]
+        return [a if a.dtype.isbuiltin == 1 else a.astype(np.float32) for a in arrays]
 
     def measure(self, seconds: float) -> tuple[list[float], float]:
         """Seconds of each of as many calls as fit, one at least; and the processor's seconds of all of them, which
@@ -93,7 +95,8 @@ def distance(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
     worst = 0.0
     for a, b in zip(found, expected, strict=True):
         if a.size:
-            difference = np.abs(a.astype(np.float64) - b.astype(np.float64)).max()
+            wide = np.complex128 if np.iscomplexobj(a) else np.float64
+            difference = np.abs(a.astype(wide) - b.astype(wide)).max()
             scale = max(float(np.abs(b).max()), 1e-6)
             worst = max(worst, float(difference / scale) if np.isfinite(difference) else float("inf"))
     return worst

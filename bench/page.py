@@ -2,8 +2,8 @@
 
 A folder there is a machine; its files are what the measuring commands wrote with --json, each with a name that begins
 with its kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds),
-peers.json (the suite beside more frameworks), compile.json, memory.json, gemm.json, bandwidth.json. `reported.json` has
-figures of which the raw data was not kept.
+cliffs.json (sweeps), peers.json (the suite beside more frameworks), compile.json, memory.json, gemm.json,
+bandwidth.json. `reported.json` has figures of which the raw data was not kept.
 Nothing on the page is written by hand but the text of `page.txt`, which has no figures; a test holds the page to this.
 
     python -m bench.page                write the page and the chart
@@ -20,10 +20,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .findings import findings
 from .report import (
     OURS,
     compile_ratios,
     duration,
+    left_out,
     lowest_of_runs,
     markdown,
     megabytes,
@@ -131,10 +133,28 @@ def programs(files: Sequence[Figures]) -> Iterator[str]:
             body.append(line)
         head = (OURS, JAX, "ratio")
         yield from table(("", *head, *(f"first call, {name}" for name in head)), body)
-        for name, row in figures["entries"].items():
-            for peer, cell in row["cells"].items():
-                if "absent" in cell:
-                    yield from (f"- {name}, not measured, {peer}: {cell['absent']}", "")
+        for name, peer, why in left_out(figures):
+            yield from (f"- {name}, not measured, {peer}: {why}", "")
+
+
+def cliffs(files: Sequence[Figures]) -> Iterator[str]:
+    """Where the sweeps found refxla behind JAX, or suddenly losing."""
+    for figures in files:
+        run = [row[JAX] for row in ratios(figures).values() if JAX in row]
+        total, found = summary(run), findings(figures)
+        yield from ("### Sweeps of operations", "", source(figures), "")
+        means = f"geometric mean {total['geometric mean']:.2f}, median {total['median']:.2f}"
+        yield f"Of {total['entries']} points over sizes, types, shapes and trip counts, {total['below 1']} are below 1"
+        yield from (f"({means}). Those below 0.8, and those where the ratio falls beside a neighbour's:", "")
+        body = []
+        for each in found:
+            cells = figures["entries"][each.name]["cells"]
+            times = (duration(cells[peer]["median"]) for peer in (OURS, JAX))
+            beside = f"{each.beside[1]:.2f} ({each.beside[0]})" if each.beside else ""
+            body.append((f"{each.sweep}: {each.place}", *times, f"{each.ratio:.2f}", beside))
+        yield from table(("", OURS, JAX, "ratio", "beside"), body)
+        for name, peer, why in left_out(figures):
+            yield from (f"- {name}, not measured, {peer}: {why}", "")
 
 
 def peers(files: Sequence[Figures]) -> Iterator[str]:
@@ -203,6 +223,7 @@ def bandwidth(files: Sequence[Figures]) -> Iterator[str]:
 SECTIONS = {
     "speed": speed,
     "programs": programs,
+    "cliffs": cliffs,
     "peers": peers,
     "compile": first_results,
     "memory": memory,

@@ -80,6 +80,16 @@ def compile_ratios(figures: dict[str, Any]) -> dict[str, float]:
     return found
 
 
+def left_out(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """(program, framework, why) for each that was not measured."""
+    return [
+        (name, peer, cell["absent"])
+        for name, row in figures["entries"].items()
+        for peer, cell in row["cells"].items()
+        if "absent" in cell
+    ]
+
+
 def lowest_of_runs(runs: Sequence[dict[str, Any]], statistic: str = "median") -> dict[str, dict[str, float]]:
     """entry -> {framework: the least of its ratios in all runs that have one}."""
     found: dict[str, dict[str, float]] = {}

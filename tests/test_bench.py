@@ -203,3 +203,50 @@ def test_a_page_of_two_runs_shows_the_lowest():
     text = "\n".join(speed([figures(3.0), figures(2.0)]))
     assert "| the lowest of the runs, program by program | 2.00 | nan | 2.00 | 2.00 | 0 of 1 |" in text
     assert "| sum | 1 s | 2 s | 3.00 | 2.00 |" in text and "commit abc, 2026-01-01" in text
+
+
+def test_cliffs_are_found_in_the_figures_alone():
+    from bench.findings import findings
+
+    def figures(**seconds):
+        cells = {n: {"refxla": {"median": 1.0}, "jax": {"median": s}} for n, s in seconds.items()}
+        names = {n: n.replace("_", " ").replace(" at ", " by size: ") for n in cells}
+        return {"entries": {names[n]: {"group": "sums", "cells": cell} for n, cell in cells.items()}}
+
+    found = findings(figures(sum_at_1=3.0, sum_at_2=1.0, sum_at_3=1.1, mean_at_1=0.7, mean_at_2=0.9, sort_at_1=9.0))
+    assert [(f.sweep, f.place, f.what, f.beside) for f in found] == [
+        ("mean by size", "1", "behind", None),
+        ("sum by size", "2", "falls", ("1", 3.0)),
+    ]
+    assert not findings(figures(sort_at_1=9.0, sort_at_2=3.0)), "refxla is well ahead at both: a cliff of JAX's"
+    unmeasured = figures(sum_at_1=3.0, sum_at_2=0.5, sum_at_3=3.0)
+    del unmeasured["entries"]["sum by size: 2"]["cells"]["jax"]["median"]
+    unmeasured["entries"]["sum by size: 2"]["cells"]["jax"]["absent"] = "wrong"
+    assert not findings(unmeasured)
+
+
+def test_sweeps_are_measured_and_kept_in_their_order(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("jax")
+    from bench.cliffs.__main__ import main
+
+    file, sweep = tmp_path / "cliffs.json", "scalar recurrence by trips"
+    cells = {"refxla": {"median": 1.0}, "jax": {"median": 0.5}}
+    later = {f"{sweep}: {n}": {"group": "loops", "cells": cells} for n in (100_000, 1000)}
+    file.write_text(json.dumps({"kind": "cliffs", "threads": 1, "small": False, "entries": later}))
+    command = ["bench.cliffs", "--turns", "1", "--seconds", "0", "--threads", "1", "--json", str(file), "--keep"]
+    shown = run(*command, "--only", "cumulative sum by size: 16", f"{sweep}: 10").split("loops:")
+    assert list(json.loads(file.read_text())["entries"])[:4] == [
+        *(f"{sweep}: {n}" for n in (10, 1000, 100_000)),
+        "cumulative sum by size: 16",
+    ]
+    monkeypatch.setenv("COLUMNS", "150")
+    main(["--json", str(file), "--show"])
+    assert capsys.readouterr().out.split("loops:")[1] == shown[1]
+
+
+def test_every_point_of_the_sweeps_has_its_own_name():
+    pytest.importorskip("jax")
+    from bench.cliffs import POINTS
+
+    names = [entry.name for entry in POINTS]
+    assert len(set(names)) == len(names) > 700

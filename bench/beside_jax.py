@@ -1,0 +1,94 @@
+"""Many small programs of JAX, each compiled by refxla and by JAX and called in turns: what `bench.programs` and
+`bench.cliffs` share. A figures file is written after each program, and taken up again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .machine import command, describe
+from .models import ENTRIES, Entry, chosen
+from .peers import Processes, speeds
+from .report import BESIDE, OURS, write
+
+Figures = dict[str, Any]  # as `write` keeps them: {"kind", "machine", "entries": {name: {"group", "cells"}}, ...}
+
+
+def add_options(parser: argparse.ArgumentParser, seconds: float, turns: int) -> None:
+    """The options of both commands; `seconds` and `turns` are their defaults."""
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kinds, or texts that names hold")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of each compiler")
+    parser.add_argument("--seconds", type=float, default=seconds, help="of calls, for each program (%(default)s)")
+    parser.add_argument("--turns", type=int, default=turns, help="(%(default)s)")
+    parser.add_argument("--small", action="store_true", help="small sizes: to see that everything runs")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--keep", action="store_true", help="other programs that FILE has, stay")
+    parser.add_argument("--show", action="store_true", help="only show what FILE has")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds to wait for an answer (%(default)s)")
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options; ends the process with 2 where they do not go together."""
+    options = parser.parse_args(arguments)
+    if (options.keep or options.show) and not options.json:
+        parser.error("--keep and --show need --json FILE")
+    return options
+
+
+def measured(
+    kind: str, table: list[Entry], options: argparse.Namespace, arguments: Sequence[str] | None, console: Any
+) -> Figures:
+    """The figures of the programs of the table that --only names, and with --keep those that the file had, in the
+    table's order; Ctrl-C ends the measuring early.
+
+    Raises ValueError for a name that no program holds, and where the file has figures that these cannot be put beside.
+    """
+    figures, programs = _begun(kind, options, arguments), chosen(options.only, table)
+    places = {entry.name: n for n, entry in enumerate(table)}
+    processes = Processes([OURS, BESIDE], options.threads, options.limit)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as caches, console.status("") as status:
+        os.environ["REFXLA_CACHE_DIR"] = caches  # of the children: nothing is compiled yet
+        try:
+            for _ in speeds(processes, ENTRIES[0], Path(folder), 0, 1, True):  # each compiler's first program
+                pass
+            for number, entry in enumerate(programs):
+                load, cells = describe()["load"][0], {}
+                steps = speeds(processes, entry, Path(folder), options.seconds, options.turns, options.small)
+                for doing, cells in steps:  # noqa: B007
+                    status.update(f"{number + 1} of {len(programs)}: {entry.name}: {doing}")
+                kept = {**figures["entries"], entry.name: {"group": entry.group, "load": load, "cells": cells}}
+                figures["entries"] = dict(sorted(kept.items(), key=lambda item: places.get(item[0], len(places))))
+                figures["versions"], figures["absent"] = processes.versions, processes.absent
+                for file in Path(folder).iterdir():
+                    file.unlink()
+                if options.json:
+                    write(figures, options.json)
+        except KeyboardInterrupt:
+            console.print("ended by Ctrl-C; what is done:")
+        finally:
+            processes.close()
+    return figures
+
+
+def _begun(kind: str, options: argparse.Namespace, arguments: Sequence[str] | None) -> Figures:
+    """Figures without entries, or with --keep with those of the file."""
+    figures: Figures = {
+        "kind": kind,
+        "command": command(f"bench.{kind}", arguments),
+        "what": "seconds of a call",
+        "machine": describe(),
+        "threads": options.threads,
+        "small": options.small,
+        "entries": {},
+    }
+    if options.keep and options.json.exists():
+        before = json.loads(options.json.read_text())
+        if any(before[key] != figures[key] for key in ("kind", "threads", "small")):
+            raise ValueError(f"{options.json} holds other figures: of {before['kind']}, {before['threads']} threads")
+        figures["entries"] = before["entries"]
+    return figures

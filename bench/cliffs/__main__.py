@@ -1,0 +1,68 @@
+"""`python -m bench.cliffs`: finds where refxla falls behind JAX: operations and idioms over sizes, types and shapes.
+
+    python -m bench.cliffs                        all sweeps, about ten minutes
+    python -m bench.cliffs --only reductions sort    kinds, or texts that names hold
+    python -m bench.cliffs --json FILE            the figures with machine and versions; written after each point
+    python -m bench.cliffs --json FILE --keep     points that FILE has and that are not measured now, stay
+    python -m bench.cliffs --json FILE --show     the findings of FILE again; nothing is measured
+
+Each sweep is a function of JAX at some points of an axis (sizes, types, shapes, trip counts, ...). refxla and JAX take
+turns at each point, as in `bench.programs`. A point is reported if JAX is ahead by more than a quarter there, or if the
+ratio falls to less than two fifths of that of a neighbouring point.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from ..beside_jax import Figures, add_options, measured, parsed
+from ..findings import findings
+from ..report import BESIDE, OURS, console_of_tables, duration, left_out, ratios, summary
+from . import POINTS
+
+
+def show(figures: Figures, console: Any) -> None:
+    """The findings, then the totals of each kind, and what was not measured and why."""
+    from rich.table import Table
+
+    run = {name: row[BESIDE] for name, row in ratios(figures).items() if BESIDE in row}
+    entries, machine = figures["entries"], figures["machine"]
+    table = Table(title=f"{machine['processor']}, {figures['threads']} threads; ratios are JAX's seconds over refxla's")
+    for name in ("sweep", "point", "what"):
+        table.add_column(name)
+    for name in ("refxla", "JAX", "ratio", "beside"):
+        table.add_column(name, justify="right")
+    for found in findings(figures):
+        times = [duration(entries[found.name]["cells"][peer]["median"]) for peer in (OURS, BESIDE)]
+        beside = f"{found.beside[1]:.2f} ({found.beside[0]})" if found.beside else ""
+        table.add_row(found.sweep, found.place, found.what, *times, f"{found.ratio:.2f}", beside)
+    console.print(table)
+    for kind in dict.fromkeys(row["group"] for row in entries.values()):
+        total = summary([value for name, value in run.items() if entries[name]["group"] == kind])
+        console.print(
+            f"{kind}: geometric mean {total['geometric mean']:.2f} over {total['entries']} points, "
+            f"median {total['median']:.2f}, lowest {total['lowest']:.2f}, {total['below 1']} below 1"
+        )
+    for name, peer, why in left_out(figures):
+        console.print(f"[yellow]{name}[/] on {peer}: {why}", highlight=False)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.cliffs", description=(__doc__ or "").split("\n")[0])
+    add_options(parser, seconds=0.2, turns=3)
+    options = parsed(parser, arguments)
+    console = console_of_tables()
+    if options.show:
+        show(json.loads(options.json.read_text()), console)
+        return
+    try:
+        figures = measured("cliffs", POINTS, options, arguments, console)
+    except ValueError as problem:
+        parser.error(str(problem))
+    show(figures, console)
+
+
+if __name__ == "__main__":
+    main()

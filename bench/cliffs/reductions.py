@@ -1,0 +1,106 @@
+"""Reductions of rows, columns and everything, what is made of them, and cumulative ones."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .sweep import NUMBERS, ORDERED, PLANES, REALS, by_shape, by_size, by_type, sweep
+
+BLOCKS = ((4, 250_000, 1), (16, 64, 1000), (1000, 10, 100), (1000, 100, 10), (100_000, 2, 5))
+
+
+@sweep("reductions", by_size(), by_type(shape=(1_000_000,)))
+def sum_of_all(x):
+    return jnp.sum(x)
+
+
+@sweep("reductions", by_shape(), by_type(NUMBERS))
+def sum_of_rows(x):
+    return jnp.sum(x, 1)
+
+
+@sweep("reductions", by_shape(), by_type(NUMBERS))
+def sum_of_columns(x):
+    return jnp.sum(x, 0)
+
+
+@sweep("reductions", by_shape(BLOCKS))
+def sum_of_the_middle(x):
+    return jnp.sum(x, 1)
+
+
+@sweep("reductions", by_shape(BLOCKS))
+def sum_of_the_outer(x):
+    return jnp.sum(x, (0, 2))
+
+
+@sweep("reductions", by_shape(), by_type(ORDERED))
+def largest(x):
+    return jnp.max(x, 1)
+
+
+@sweep("reductions", by_shape(), by_type(ORDERED))
+def place_of_the_largest(x):
+    return jnp.argmax(x, 1)
+
+
+@sweep("reductions", by_shape(), by_type(REALS))
+def place_in_columns(x):
+    return jnp.argmax(x, 0)
+
+
+@sweep("reductions", by_type(("pred",)))
+def any_and_all(x):
+    return jnp.any(x, 1), jnp.all(x, 0)
+
+
+@sweep("reductions", by_shape(), by_type(REALS))
+def softmax(x):
+    return jax.nn.softmax(x, 1)
+
+
+@sweep("reductions", by_shape(PLANES[2:5]))
+def softmax_of_columns(x):
+    return jax.nn.softmax(x, 0)
+
+
+@sweep("reductions", by_shape(), by_type(REALS))
+def normalised_rows(x):
+    return (x - x.mean(1, keepdims=True)) * lax.rsqrt(x.var(1, keepdims=True) + 1e-5)
+
+
+@sweep("reductions", by_shape(), by_type(REALS))
+def variance_of_columns(x):
+    return jnp.var(x, 0)
+
+
+@sweep("reductions", by_shape(), by_type(REALS))
+def log_sum_of_exponentials(x):
+    return jax.scipy.special.logsumexp(x, 1)
+
+
+@sweep("reductions", by_size(), by_type(NUMBERS, (1_000_000,)))
+def cumulative_sum(x):
+    return jnp.cumsum(x)
+
+
+@sweep("reductions", by_shape())
+def cumulative_sum_of_rows(x):
+    return jnp.cumsum(x, 1)
+
+
+@sweep("reductions", by_shape())
+def cumulative_sum_of_columns(x):
+    return jnp.cumsum(x, 0)
+
+
+@sweep("reductions", by_size(), by_type(ORDERED, (1_000_000,)))
+def cumulative_maximum(x):
+    return lax.cummax(x)
+
+
+@sweep("reductions", by_shape(arrays=2))
+def distance_of_rows(x, y):
+    return jnp.sqrt(jnp.sum((x - y) ** 2, 1))

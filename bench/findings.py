@@ -1,0 +1,42 @@
+"""What the figures of `bench.cliffs` say: where refxla is behind JAX, and where it suddenly loses beside a neighbouring
+point. A point's name is its sweep's, a colon and its place; neighbours follow each other in the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from .report import BESIDE, ratios
+
+BEHIND = 0.8  # JAX's seconds over refxla's, below which a point is a finding
+FALL = 2.5  # how many times a ratio may be below that of a point beside it
+AHEAD = 2.0  # a ratio from which on a fall is a cliff of JAX's beside it, not one of refxla's
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`what` is "behind", "falls" or both; `beside` is the neighbour's place and ratio where it falls."""
+
+    name: str
+    sweep: str
+    place: str
+    ratio: float
+    what: str
+    beside: tuple[str, float] | None
+
+
+def findings(figures: dict[str, Any]) -> list[Finding]:
+    """Of all sweeps, the lowest ratio first; points that were not measured are passed over."""
+    run = {name: row[BESIDE] for name, row in ratios(figures).items() if BESIDE in row}
+    found = []
+    for sweep, names in groupby(run, key=lambda name: name.rpartition(": ")[0]):
+        points = [(name, name.rpartition(": ")[2], run[name]) for name in names]
+        for n, (name, place, ratio) in enumerate(points):
+            around = [(where, value) for _, where, value in (*points[max(n - 1, 0) : n], *points[n + 1 : n + 2])]
+            best = max(around, key=lambda pair: pair[1], default=None)
+            falls = best is not None and ratio * FALL < best[1] and ratio < AHEAD
+            what = [word for word, holds in (("behind", ratio < BEHIND), ("falls", falls)) if holds]
+            if what:
+                found.append(Finding(name, sweep, place, ratio, " and ".join(what), best if falls else None))
+    return sorted(found, key=lambda finding: finding.ratio)
