@@ -25,7 +25,7 @@ from refxla_spec.errors import (
 from .version import RELEASE
 
 if _TYPE_CHECKING:
-    from .api import compile
+    from .api import compile, load
     from .compiler.driver import Compiled, Reference
     from .frontends import parse
     from .runtime.devices import devices
@@ -36,6 +36,7 @@ __version__ = RELEASE
 # not.
 _ORIGINS = {
     "compile": ".api",
+    "load": ".api",
     "Compiled": ".compiler.driver",
     "Reference": ".compiler.driver",
     "parse": ".frontends",
@@ -67,5 +68,6 @@ __all__ = [
     "UnsupportedError",
     "compile",
     "devices",
+    "load",
     "parse",
 ]

@@ -10,10 +10,35 @@ from refxla_spec.errors import InputError
 from refxla_spec.leniency import reading
 from refxla_spec.module import Module
 
+from .compiler import ahead_of_time, executable_file
 from .compiler.driver import Compiled, Reference, compile_module
 from .compiler.options import Options
-from .frontends import compile_function, load
+from .frontends import compile_function
+from .frontends import load as load_program
+from .frontends.saved import SavedFunction
 from .runtime.devices import Device
+
+
+def load(
+    path: str | Path, *, device: str | Device | None = None, machine_code: bool = True
+) -> Compiled | SavedFunction:
+    """Open an executable that `save` or `refxla build` wrote to a file: a Compiled, or a function that is called as the
+    one that was saved, without its framework. Nothing of the program's source and no cache is needed.
+
+    Where the device, its driver and the processor are those that the file was made with, its kernels run as they are,
+    and nothing is compiled. Elsewhere the program in the file is compiled; `device_reason` says why. `device` is a
+    device or its name; None takes what REFXLA_DEVICE says, or the device that the file was made for, or the default.
+
+    The file's machine code is run, so a file must come from somebody you trust; `machine_code=False` compiles the
+    program in it instead, and takes nothing else from it but how it is called.
+
+    Raises InputError for a file that is no executable, is damaged, or was written by another version; DeviceError where
+    there is no device.
+    """
+    saved = executable_file.read(path)
+    name = device.name if isinstance(device, Device) else device
+    program = ahead_of_time.executable(saved, str(path), device=name, machine_code=machine_code)
+    return program if saved.calling is None else SavedFunction(program, saved.calling)
 
 
 @overload
@@ -98,7 +123,7 @@ def compile(
             module = (
                 source
                 if isinstance(source, Module)
-                else load(source if isinstance(source, (str, Path)) else bytes(source), lenient, elided=elided)
+                else load_program(source if isinstance(source, (str, Path)) else bytes(source), lenient, elided=elided)
             )
             return compile_module(module, options)
     if elided is not None:

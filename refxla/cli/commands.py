@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 
 from refxla_spec.errors import InputError
@@ -14,7 +15,9 @@ from rich.text import Text
 
 from .. import frontends
 from ..codegen.opencl_program import program
-from ..compiler.driver import plan_module, plan_tuned, target_of
+from ..compiler.ahead_of_time import module_of
+from ..compiler.driver import Compiled, compile_module, plan_module, plan_tuned, target_of
+from ..compiler.executable_file import SavedExecutable, is_executable, pack, unpack
 from ..compiler.explanation import bytes_text
 from ..compiler.options import REFERENCE, Options
 from ..frontends.stablehlo import to_stablehlo
@@ -31,13 +34,38 @@ from .console import read_bytes, write, write_bytes
 from .console import show as display
 
 
-def load(name: str, lenient: bool = False, elided: str | None = None) -> Module:
-    """The program of a file, or of standard input for "-". Raises Error, which names it."""
+def load(name: str, lenient: bool = False, elided: str | None = None) -> tuple[Module, SavedExecutable | None]:
+    """The program of a file, or of standard input for "-"; with it the executable, if the file is one. Raises Error,
+    which names it."""
     data = read_bytes(name)
     where = "standard input" if name == "-" else name
     if not data.strip():
         raise InputError(f"{where} is empty; it should hold HLO text, a serialized HloModuleProto or StableHLO")
-    return frontends.named(where, lambda: frontends.load(data, lenient, elided=elided))
+    if is_executable(data):
+        saved = unpack(data, where)
+        return frontends.named(where, lambda: module_of(saved)), saved
+    return frontends.named(where, lambda: frontends.load(data, lenient, elided=elided)), None
+
+
+def build(options: argparse.Namespace, module: Module) -> int:
+    """`refxla build`: a program compiled into a file."""
+    if options.device == REFERENCE:
+        raise InputError("the reference has no kernels to save; name an OpenCL device")
+    asked = {"winograd": options.winograd, "linear_algebra": options.linear_algebra}
+    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
+        made = compile_module(module, Options(options.device, without_of(options), options.tune, **asked))
+    assert isinstance(made, Compiled)
+    data = pack(made.saved())
+    write_bytes(options.output, data)
+    if options.output != "-":
+        kernels = len(made.plan.kernels)
+        write(f"{options.output}: {kernels} kernel{'s' * (kernels != 1)} for {made.device}, {bytes_text(len(data))}")
+    return 0
+
+
+def without_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """The passes that --without names, which may be given several times, and several in one, by commas."""
+    return tuple(name.strip() for text in options.without or () for name in text.split(",") if name.strip())
 
 
 def planned(module: Module, options: argparse.Namespace) -> tuple[Module, PlanningResult, found.Device]:
@@ -47,10 +75,11 @@ def planned(module: Module, options: argparse.Namespace) -> tuple[Module, Planni
     check_rules(module)
     chosen, _ = found.choose(options.device)
     target = target_of(chosen, Options(winograd=options.winograd, linear_algebra=options.linear_algebra))
+    without = without_of(options)
     if options.tune:  # with a progress bar of its own
-        return *plan_tuned(module, chosen, target=target), chosen
+        return *plan_tuned(module, chosen, without, target), chosen
     with waiting(f"compiling {module.name}"):
-        return *plan_module(module, target), chosen
+        return *plan_module(module, target, without), chosen
 
 
 def show(options: argparse.Namespace, module: Module) -> int:
@@ -62,7 +91,8 @@ def show(options: argparse.Namespace, module: Module) -> int:
         check_rules(module)
         with waiting(f"optimizing {module.name}"):
             tiled = rewritten(module)[0] if options.winograd else module
-            text = str(optimize(tiled, after=options.after, library_calls=is_asked_for(options.linear_algebra)))
+            library = is_asked_for(options.linear_algebra)
+            text = str(optimize(tiled, without_of(options), after=options.after, library_calls=library))
     else:
         text = str(module)
     write(text)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import tempfile
 from pathlib import Path
 
 from refxla_spec.errors import InputError
 from rich.console import Console, RenderableType
+
+from ..files import write_whole
 
 WIDE = 10_000  # columns of output that is no terminal: nothing is wrapped or cut
 
@@ -72,29 +71,4 @@ def write_bytes(name: str, data: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         return
-    path = Path(os.path.realpath(name))
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a directory")
-        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-            path.write_bytes(data)
-            return
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                os.fchmod(file.fileno(), mode)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except (OSError, ValueError) as problem:
-        raise InputError(f"cannot write {name}: {getattr(problem, 'strerror', None) or problem}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_whole(name, data)

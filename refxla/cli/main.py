@@ -18,14 +18,15 @@ from ..ir.library_calls import CHOICES
 from .console import complain
 
 EPILOG = """\
-FILE is HLO text, a serialized HloModuleProto, StableHLO (text, bytecode or a portable artifact; needs jaxlib), or - for
-standard input. Its contents tell which.
+FILE is HLO text, a serialized HloModuleProto, StableHLO (text, bytecode or a portable artifact; needs jaxlib), an
+executable of `refxla build`, or - for standard input. Its contents tell which.
 
   refxla run step.hlo --random 0 --check           run it, and compare every result with the reference
   refxla run step.hlo --inputs in.npz --output out.npz
   refxla run four.hlo --device reference --inputs in.npz   on several devices: arg0 for all, dev1.arg0 for device 1
   refxla explain step.hlo --html step.html         what the compiler made of it, and why
   jax_program.py | refxla show - --opencl          the kernels of a program from standard input
+  refxla build step.hlo -o step.refxla             machine code in a file, which refxla run opens without compiling
 """
 
 
@@ -67,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--check", action="store_true", help="compare with the reference; exit status 1 if it is wrong")
     for name in ("replicas", "partitions"):
         run.add_argument(f"--{name}", metavar="N", type=int, help=f"{name} to run on, if the program does not say it")
+    run.add_argument("--no-machine-code", action="store_true", help="compile the program of an executable anew")
     run.add_argument("--repeat", metavar="N", type=int, default=1, help="run N times, and show the best time")
 
     show = command("show", "print a program: as it is, after passes, its plan, or its kernels")
@@ -79,7 +81,10 @@ def parser() -> argparse.ArgumentParser:
     explain = command("explain", "each kernel, what it holds and moves; each edge not fused, and why")
     explain.add_argument("--html", metavar="OUT", help="write that as a page with a picture of the kernels")
 
-    for made in (run, show, explain):
+    build = command("build", "compile a program into a file that runs without a compiler: refxla run OUT, refxla.load")
+    build.add_argument("-o", "--output", metavar="OUT", required=True, help="the executable, step.refxla say")
+
+    for made in (run, show, explain, build):
         also = ", or reference" if made is run else ""
         made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
         made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
@@ -87,6 +92,8 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--winograd", action="store_true", help=tiles)
         library = "who computes decompositions on a CPU: LAPACK, or kernels with the same bits on every device"
         made.add_argument("--linear-algebra", choices=CHOICES, help=library)
+        left = "leave out a pass, such as fusion: see which one matters, with the same bits; may be given several times"
+        made.add_argument("--without", metavar="PASS", action="append", help=left)
 
     command("verify", "check every rule of HLO; the first that is broken is shown with its line")
     convert = command("convert", "text to proto, proto to text, StableHLO to either and back")
@@ -156,7 +163,7 @@ def _dispatch(options: argparse.Namespace) -> int:
 
     if options.command in ("devices", "cache"):
         return getattr(commands, options.command)(options)
-    module = commands.load(options.file, options.lenient, options.elided)
+    module, options.saved = commands.load(options.file, options.lenient, options.elided)
     if options.command == "run":
         from .run_command import run
 

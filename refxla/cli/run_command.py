@@ -17,12 +17,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ..compiler import driver
+from ..compiler import ahead_of_time, driver
 from ..compiler.options import REFERENCE, Options
 from ..passes.winograd_convolution import rewritten
 from ..progress import waiting
 from . import feeds, run_on_devices
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
+from .commands import without_of
 from .console import read_bytes, show, write_bytes
 from .results_table import duration, results_table
 
@@ -52,8 +53,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
     start = time.perf_counter()
     # Tuning has a progress bar of its own.
     with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
-        asked = {"winograd": options.winograd, "linear_algebra": options.linear_algebra}
-        executable = driver.compile_module(module, Options(options.device, tune=options.tune, **asked))
+        executable = _executable(options, module)
     compiled = time.perf_counter() - start
     if arguments is None:
         with waiting("making arguments at random"):
@@ -69,12 +69,27 @@ def run(options: argparse.Namespace, module: Module) -> int:
     if not options.check:
         return 0
     with waiting("running the reference, with the errors that the contract allows"):
-        tiled = options.winograd and options.device != REFERENCE
+        tiled = (options.winograd or (options.saved and options.saved.winograd)) and options.device != REFERENCE
         report = check(rewritten(module)[0] if tiled else module, arguments, results)
     changed = left.changed()
     if options.output != "-":
         show("", *checked(report), *(Text(what, "bold red") for what in changed))
     return 1 if report.broken or changed else 0
+
+
+def _executable(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
+    """The program compiled with the command's options, or as it is in the file."""
+    asked = {"tune": options.tune, "winograd": options.winograd, "linear_algebra": options.linear_algebra}
+    without = without_of(options)
+    saved = options.saved if options.device != REFERENCE else None
+    if saved is None:
+        return driver.compile_module(module, Options(options.device, without, **asked))
+    given = [f"--{name.replace('_', '-')}" for name, value in {**asked, "without": without}.items() if value]
+    if given:
+        raise InputError(f"{options.file} is compiled already: give {given[0]} to `refxla build`, which made it")
+    where = "standard input" if options.file == "-" else options.file
+    machine_code = not options.no_machine_code
+    return ahead_of_time.executable(saved, where, device=options.device, machine_code=machine_code)
 
 
 class _Left:

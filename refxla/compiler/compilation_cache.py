@@ -5,24 +5,21 @@ program (fingerprint.py), the device and all that is assumed of it, the passes l
 version of refxla, down to the file times of its sources. An entry is written when a program was verified, planned and
 built, so that one that is found needs none of it; one that cannot be read counts as missing.
 
-Entries are pickles of the few classes that a compilation consists of; one that names anything else counts as missing.
-They lie where PoCL's programs lie, which are loaded and run, so the cache itself is in a private directory
+Entries are written as executable files are (serialization.py), which may hold the same; reading one runs nothing. They
+lie where PoCL's programs lie, which are loaded and run, so the cache itself is in a private directory
 (runtime/private_directories.py).
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import pickle
 import platform
 import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -36,8 +33,10 @@ from ..ir.plan import Argument, Kernel, Plan
 from ..runtime import disk_cache as disk
 from ..runtime.devices import Device
 from ..runtime.program_build import part_size
+from . import serialization
 
 
+@serialization.register
 @dataclass(frozen=True)
 class Compilation:
     """What a program became. `plan` has no fusions, and its kernels' arguments name no instructions; `arity` is the
@@ -97,45 +96,25 @@ def load(name: str | None) -> Compilation | None:
     store = disk.cache()
     if name is None or (content := store.get(name)) is None:
         return None
-    try:
-        found = _Unpickler(io.BytesIO(content)).load()
-    except Exception:  # whatever a pickle of another world may raise
-        found = None
-    if not isinstance(found, Compilation):
+    found = read(content)
+    if found is None:
         store.drop(name)
-        return None
     return found
 
 
-class _Unpickler(pickle.Unpickler):
-    """Reads pickles that are made of a compilation's classes, and calls nothing else."""
-
-    _MODULES = (
-        "refxla.compiler.compilation_cache",
-        "refxla.ir.merged_body",
-        "refxla.ir.plan",
-        "refxla.codegen.opencl_program",
-        "refxla.analysis.cost_analysis",
-        "refxla_spec.types",
-    )
-    _NUMPY = ("_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar")
-
-    def find_class(self, module: str, name: str) -> Any:
-        package = module.partition(".")[0]
-        known = (
-            module in self._MODULES
-            or (package == "numpy" and name in self._NUMPY)
-            or (package == "ml_dtypes" and hasattr(ml_dtypes, name))
-        )
-        if not known or "." in name:
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a compilation")
-        return super().find_class(module, name)
+def read(content: bytes) -> Compilation | None:
+    """A compilation from its bytes; None for what is none of this version's."""
+    try:
+        found = serialization.loads(content)
+    except serialization.UnreadableError:
+        return None
+    return found if isinstance(found, Compilation) else None
 
 
 def save(name: str | None, made: Compilation) -> None:
     """Keep a compilation under a key; None keeps nothing, nor does a process whose own sources were edited since."""
     if name is not None and _is_as_it_began():
-        disk.cache().put(name, pickle.dumps(made, protocol=5))
+        disk.cache().put(name, serialization.dumps(made))
 
 
 def _is_as_it_began() -> bool:

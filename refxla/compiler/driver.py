@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import warnings
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,16 +26,21 @@ from ..codegen.opencl_program import Builder
 from ..device.description import Target
 from ..ir.fingerprint import Source
 from ..ir.library_calls import is_asked_for
+from ..ir.plan import HostCall, all_steps
+from ..ir.proto import to_proto
+from ..ir.trees import CallingConvention
 from ..progress import waiting
-from ..runtime import calibration
+from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
 from ..runtime.pocl.parallel_build import Ahead
-from ..runtime.program_build import part_size
+from ..runtime.program_build import Binaries, binaries, part_size
 from ..scheduling.scheduler import PlanningResult
-from . import autotuner, compilation_cache
+from ..version import RELEASE
+from . import autotuner, compilation_cache, executable_file, serialization
 from .compilation_cache import Compilation
 from .dynamic_shapes import Sizes
+from .executable_file import SavedDevice, SavedExecutable
 from .explanation import Explanation
 from .options import REFERENCE, Options
 from .planning import plan_module
@@ -73,12 +80,14 @@ class Compiled(Executable):
         made: Compilation,
         planning: tuple[Module, PlanningResult] | None = None,
         ahead: Ahead | None = None,
+        known: Binaries | None = None,
     ) -> None:
-        """`planning` is what `plan_module` gave for the request, if it was asked; `ahead` what began to compile it."""
+        """`planning` is what `plan_module` gave for the request, if it was asked; `ahead` what began to compile it;
+        `known` what the device's compiler made of it before."""
         self._request, self._made = request, made
         if planning is not None:
             self._planning = planning
-        super().__init__(made.plan, made.program, request.device, made.cost.operations, ahead)
+        super().__init__(made.plan, made.program, request.device, made.cost.operations, ahead, known)
 
     @cached_property
     def _planning(self) -> tuple[Module, PlanningResult]:
@@ -102,6 +111,53 @@ class Compiled(Executable):
     def explain(self) -> Explanation:
         """Each kernel, what is in it and what it moves; and for each edge that was not fused, why."""
         return Explanation(self.planned)
+
+    def save(self, path: str | Path) -> None:
+        """Write the executable to a file, which `refxla.load` opens where neither the program's source nor a compiler
+        is: its kernels as machine code for this device and processor, and the program for all others
+        (docs/ahead_of_time.md).
+
+        Raises UnsupportedError for a program that calls functions of this process, InputError if the file cannot be
+        written.
+        """
+        executable_file.write(path, self.saved())
+
+    def saved(
+        self, calling: CallingConvention | None = None, program: bytes | None = None, options: bytes = b""
+    ) -> SavedExecutable:
+        """What a file holds of the executable: `calling` says how a function's arguments are passed to it; `program` is
+        the HloModuleProto if it was compiled from another module than `hlo`, and `options` what else the reader
+        needs."""
+        if any(isinstance(step, HostCall) for step in all_steps(self.plan.steps)):
+            raise UnsupportedError(
+                f"{self.plan.name} calls functions of this process (callbacks), which no file can hold: leave them out"
+            )
+        target, device = self._request.target, self.device
+        without = self._request.without
+        try:
+            compilation = serialization.dumps(self._made)
+        except TypeError as problem:
+            raise UnsupportedError(f"{self.plan.name} cannot be saved: {problem}") from None
+        machine_code = binaries(device, self.program)
+        if self.program.parts and not machine_code:
+            warnings.warn(
+                f"{device.name} gives no machine code (PoCL does not where POCL_CACHE_DIR is set): {self.plan.name} is "
+                "saved with OpenCL C, which is compiled when it is loaded",
+                stacklevel=3,
+            )
+        return SavedExecutable(
+            release=RELEASE,
+            name=self.plan.name,
+            program=to_proto(self.hlo) if program is None else program,
+            without=(without,) if isinstance(without, str) else tuple(sorted(without)),
+            winograd=target.winograd,
+            library_calls=target.library_calls,
+            device=saved_device(device, target),
+            compilation=compilation,
+            binaries=machine_code,
+            calling=calling,
+            options=options,
+        )
 
     @property
     def arity(self) -> int:
@@ -129,6 +185,26 @@ class Resizing(Compiled):
         """The results, from the flattened arguments; raises InputError for those that do not fit."""
         results = super().__call__(*self.sizes.arguments(arguments))
         return self.sizes.cut(results if isinstance(results, tuple) else (results,))
+
+
+def saved_device(device: Device, target: Target) -> SavedDevice:
+    """What decides whether the kernels of a file run on a device as they are. The rates by which fusion was decided and
+    the blocks of products change none of that."""
+    assumed = {
+        f.name: getattr(target, f.name) for f in fields(Target) if f.name not in ("costs", "tile_configurations")
+    }
+    return SavedDevice(
+        name=device.name,
+        label=device.label,
+        platform=device.platform,
+        driver=device.driver,
+        kind=device.kind,
+        architecture=processor.architecture(),
+        instruction_sets=processor.instruction_sets() if device.kind == "cpu" else (),
+        target=assumed,
+        properties=asdict(device.properties),
+        probe=device_probe.entry(device),
+    )
 
 
 class Reference:
@@ -254,8 +330,14 @@ def _executable(
     made: Compilation,
     planning: tuple[Module, PlanningResult] | None = None,
     ahead: Ahead | None = None,
+    known: Binaries | None = None,
 ) -> Compiled:
-    return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead)
+    return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead, known)
+
+
+def opened(request: Request, made: Compilation, known: Binaries) -> Compiled:
+    """A program whose compilation, and what the device's compiler made of it, are known."""
+    return _executable(request, made, known=known)
 
 
 def plan_tuned(

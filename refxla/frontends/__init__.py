@@ -14,6 +14,7 @@ from refxla_spec.leniency import is_lenient, reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
 
+from ..compiler.executable_file import is_executable
 from ..compiler.options import Options
 from .stablehlo import BYTECODE, from_stablehlo, is_stablehlo
 
@@ -75,6 +76,8 @@ def _decode(data: bytes, elided: str | None) -> Module:
     from ..ir.proto import from_proto
 
     data = bytes(data)
+    if is_executable(data):
+        raise InputError("it is an executable, not a program: `refxla.load` opens it")
     if data.startswith(BYTECODE):
         return from_stablehlo(data)
     try:

@@ -8,20 +8,24 @@ routine. JAX drops arguments that the program does not need; which ones are kept
 
 from __future__ import annotations
 
+import collections
 import functools
 import hashlib
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
 from .._core.calls import Shortcut
+from ..compiler import executable_file
 from ..compiler.driver import Compiled, compile_module, uses_library
 from ..compiler.options import Options
 from ..ir.fingerprint import Source
 from ..ir.proto import from_proto
+from ..ir.trees import ArrayLeaf, CallingConvention, EmptyLeaf, Fixed, Nested, Tree
 from .randomness import refused
 from .stablehlo import from_stablehlo
 from .traced import Lowered, TracedFunction
@@ -149,13 +153,24 @@ class JaxFunction(TracedFunction):
                 f"JAX has no neutral lowering for {self.name}: {reason}; leave that operation "
                 "outside of what is compiled"
             ) from None
+        given = self._structures(args, kwargs)
         _, args, kwargs = self._split(args, kwargs)
         if lowered.in_tree != jax.tree.structure((args, kwargs)):
             raise UnsupportedError(
                 f"JAX took the arguments of {self.name} apart in another way than they are passed: bind the static "
                 "ones first, as in jax.jit(functools.partial(f, axis=0)), and compile that"
             )
-        return _JaxLowered(lowered, self._build)
+        return _JaxLowered(lowered, self._build, given)
+
+    def _structures(self, args: tuple, kwargs: dict) -> _Arguments:
+        """The structure of each argument, in the order of their leaves; of a static one its value."""
+        import jax
+
+        numbers, names = self._static
+        places = {n + len(args) if n < 0 else n for n in numbers}
+        structure = jax.tree.structure
+        positional = [(self._argument(n), Fixed(v) if n in places else structure(v)) for n, v in enumerate(args)]
+        return positional, [(k, Fixed(kwargs[k]) if k in names else structure(kwargs[k])) for k in sorted(kwargs)]
 
 
 def neutral_lowering(traced: Any, library_calls: bool = False) -> Any:
@@ -229,9 +244,14 @@ def _internals() -> tuple[tuple[tuple[Any, Any], ...], type] | None:
         return None
 
 
+_Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]  # positional and others: names, PyTreeDefs or Fixed
+
+
 class _JaxLowered(Lowered):
-    def __init__(self, lowered: Any, build: Callable) -> None:
+    def __init__(self, lowered: Any, build: Callable, arguments: _Arguments) -> None:
         import jax
+
+        self.arguments = arguments
 
         lowering = lowered._lowering
         self.keepalive = lowering.compile_args.get("keepalive")  # functions of this process that the program calls
@@ -253,6 +273,7 @@ class _JaxLowered(Lowered):
         self.types = [types[n] for n in self.kept]
         results, self.structure = jax.tree.flatten(lowered.out_info)
         self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
+        self.empty = {n: info.shape for n, info in enumerate(results) if info.dtype == jax.dtypes.float0}
         flat = jax.tree.structure((0,) * len(results)) if len(results) > 1 else jax.tree.structure(0)
         plain = not self.special and self.structure == flat and isinstance(self.program, Compiled)
         plain = plain and self.program.plan.single == (len(results) == 1)
@@ -275,15 +296,27 @@ class _JaxLowered(Lowered):
     def __call__(self, leaves: Sequence[Any]) -> Any:
         import jax
 
+        try:
+            results = self.program(*self.parameters(leaves))
+        except jax.errors.TracerArrayConversionError:
+            raise InputError(_WITHIN_TRACE) from None
+        return self._finish(results if isinstance(results, tuple) else (results,))
+
+    def parameters(self, leaves: Sequence[Any]) -> list[Any]:
         if self.hoisted:
             leaves = [*self.hoisted, *leaves]
         if len(leaves) != len(self.kept):
             leaves = [leaves[n] for n in self.kept]
-        try:
-            results = self.program(*map(_raw, leaves, self.types))
-        except jax.errors.TracerArrayConversionError:
-            raise InputError(_WITHIN_TRACE) from None
-        return self._finish(results if isinstance(results, tuple) else (results,))
+        return list(map(_raw, leaves, self.types))
+
+    def calling(self, name: str) -> CallingConvention:
+        import jax
+
+        first = len(self.hoisted)
+        sources = tuple(n - first if n >= first else np.asarray(self.hoisted[n]) for n in self.kept)
+        positional, keywords = (tuple((n, _tree(s, n)) for n, s in part) for part in self.arguments)
+        result = _tree(self.structure, f"the result of {name}", self.empty)
+        return CallingConvention(name, positional, keywords, sources, result, not jax.config.jax_enable_x64)
 
     def _finish(self, results: Sequence[Any]) -> Any:
         """What the function returns, of the program's results."""
@@ -294,6 +327,39 @@ class _JaxLowered(Lowered):
             for n, made in self.special:
                 results[n] = made(results[n])
         return jax.tree.unflatten(self.structure, results)
+
+
+def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None = None) -> Tree:
+    """A PyTreeDef as data; a Fixed as it is. `empty` are the leaves of type float0, by number, with their dimensions.
+
+    Raises UnsupportedError for nodes of classes that JAX knows and a file does not.
+    """
+    if isinstance(structure, Fixed):
+        return structure
+    count = 0
+
+    def made(node: Any) -> Tree:
+        nonlocal count
+        data = node.node_data()
+        if data is None:
+            count += 1
+            return EmptyLeaf(tuple(empty[count - 1])) if empty and count - 1 in empty else ArrayLeaf()
+        kind, keys = data
+        children = tuple(map(made, node.children()))
+        if kind is type(None):
+            return Fixed(None)
+        if kind in (tuple, list):
+            return Nested(kind.__name__, children)
+        if kind in (dict, collections.OrderedDict):
+            return Nested("dict", children, tuple(keys))
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return Nested("named tuple", children, kind._fields, kind.__name__)
+        raise UnsupportedError(
+            f"{where} holds a {kind.__name__}, a class that a file does not know: take and give tuples, lists, dicts "
+            "and named tuples in what is saved"
+        )
+
+    return made(structure)
 
 
 class JaxExported:
@@ -328,6 +394,24 @@ class JaxExported:
         results = self.program(*(_raw(leaves[n], avals[n].dtype) for n in self._kept))
         results = results if isinstance(results, tuple) else (results,)
         return jax.tree.unflatten(self.exported.out_tree, results)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; see `TracedFunction.save`."""
+        if not isinstance(self.program, Compiled):
+            raise InputError("the reference has no kernels to save: compile it for a device")
+        import jax
+
+        positional, keywords = self.exported.in_tree.children()
+        names = keywords.node_data()[1]
+        calling = CallingConvention(
+            self.exported.fun_name,
+            tuple((f"argument {n}", _tree(s, f"argument {n}")) for n, s in enumerate(positional.children())),
+            tuple((k, _tree(s, k)) for k, s in zip(names, keywords.children(), strict=True)),
+            tuple(self._kept),
+            _tree(self.exported.out_tree, "the result"),
+            not jax.config.jax_enable_x64,
+        )
+        executable_file.write(path, self.program.saved(calling))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "program":

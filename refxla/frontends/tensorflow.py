@@ -229,10 +229,8 @@ class _TensorFlowLowered(Lowered):
     def __call__(self, leaves: Sequence[Any]) -> Any:
         import tensorflow as tf
 
-        given = [np.asarray(leaves[n]) for n in self.arguments]
         captures = self.concrete.captured_inputs
-        given += [np.asarray(captures[n] if t is None else _read(captures[n], t)) for n, t in self.captured]
-        results = self.program(*given)
+        results = self.program(*self.parameters(leaves))
         if not isinstance(results, tuple):
             results = (results,)
         tensors = [_tensor(r) for r in results]
@@ -241,6 +239,11 @@ class _TensorFlowLowered(Lowered):
         made = iter(tensors)
         flat = [next(made) if isinstance(leaf, tf.Tensor) else leaf for leaf in self.leaves]
         return tf.nest.pack_sequence_as(self.structure, flat, expand_composites=True)
+
+    def parameters(self, leaves: Sequence[Any]) -> list[Any]:
+        given = [np.asarray(leaves[n]) for n in self.arguments]
+        captures = self.concrete.captured_inputs
+        return given + [np.asarray(captures[n] if t is None else _read(captures[n], t)) for n, t in self.captured]
 
 
 # -- arguments and results

@@ -9,15 +9,18 @@ import types
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import InputError
+from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.module import Module
 
 from .._core.calls import Caller, Shortcut
+from ..compiler import executable_file
 from ..compiler.driver import Compiled, Reference, compile_module
 from ..compiler.options import Options
 from ..ir.fingerprint import Source
+from ..ir.trees import CallingConvention
 
 
 class Lowered:
@@ -28,6 +31,15 @@ class Lowered:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         raise NotImplementedError
+
+    def parameters(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the program is called with for these leaves."""
+        raise NotImplementedError
+
+    def calling(self, name: str) -> CallingConvention:
+        """How the program is called for the function, of which `name` is the name, as data for a file. Raises
+        UnsupportedError for what no file can hold."""
+        raise UnsupportedError(f"{name} cannot be saved with its arguments: save its HLO, {name}.hlo, compiled alone")
 
 
 PATIENCE = 5  # compilations because of one argument, after which a warning says so
@@ -78,6 +90,28 @@ class TracedFunction(Caller):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for arguments like these without running anything, unless that was done before."""
         self.executable, _ = self._compile(args, kwargs)
+
+    def save(self, path: str | Path) -> None:
+        """Write what was compiled last to a file, which `refxla.load` opens without the framework and the function's
+        source, and calls as the function is called; see `Compiled.save`. A parameter that is static, or that the
+        function asked for the value of, is saved with its value.
+
+        Raises InputError if nothing was compiled yet or the file cannot be written, UnsupportedError for arguments or
+        results that no file can hold, such as classes of the user's.
+        """
+        found = self.executable
+        if found is None:
+            raise InputError(
+                f"{self.name} is compiled when it is first called, or with example arguments; save it then"
+            )
+        if not isinstance(found.program, Compiled):
+            raise InputError(
+                f"{self.name} runs on the reference, which has no kernels to save: compile it for a device"
+            )
+        try:
+            executable_file.write(path, found.program.saved(found.calling(self.name)))
+        except TypeError as problem:
+            raise UnsupportedError(f"{self.name} cannot be saved: {problem}") from None
 
     def _compile(self, args: tuple, kwargs: dict) -> tuple[Lowered, Sequence[Any]]:
         with self._lock:  # two threads that come with the same arguments compile once

@@ -339,16 +339,20 @@ def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
     return tuple(buffers[n] for n in whole), tuple(map(renumber, steps))
 
 
-def launches(steps: Iterable[Step]) -> Iterator[Launch]:
-    """The launches among steps, also within loops and branches, each once."""
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, and behind each loop and branch those within, each once."""
     for step in steps:
+        yield step
         match step:
-            case Launch():
-                yield step
             case Loop(condition, _, body):
-                yield from launches((*condition, *body))
+                yield from all_steps((*condition, *body))
             case Repeat(_, body):
-                yield from launches(body)
+                yield from all_steps(body)
             case Branch(_, branches):
                 for b in branches:
-                    yield from launches(b)
+                    yield from all_steps(b)
+
+
+def launches(steps: Iterable[Step]) -> Iterator[Launch]:
+    """The launches among steps, also within loops and branches, each once."""
+    return (step for step in all_steps(steps) if isinstance(step, Launch))

@@ -12,8 +12,9 @@ from jaxlib import _jax, xla_client
 from refxla_spec.errors import UnsupportedError
 
 from .._core import pjrt_objects
-from ..compiler import compilation_cache
+from ..compiler import ahead_of_time, compilation_cache, executable_file
 from ..compiler.driver import Compiled, compile_module
+from ..compiler.executable_file import SavedExecutable
 from ..frontends.stablehlo_child import to_hlo
 from ..ir.fingerprint import Source
 from ..ir.hlo_schema import CLASSES, HloModuleProto
@@ -82,11 +83,11 @@ class Program:
         return message.SerializeToString()
 
     def serialized(self) -> bytes:
-        """What `loaded` makes the program of again: the options behind their length, and the HLO. What refxla compiled
-        of it is in refxla's own cache."""
+        """What `loaded` makes the program of again: an executable file (compiler/executable_file.py), with the program
+        that JAX gave and its options."""
         if HOST_CALL.encode() in self.hlo:
             raise UnsupportedError("a program that calls functions of this process cannot be serialized")
-        return len(self.options).to_bytes(8, "little") + self.options + self.hlo
+        return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
 def compiled(code: bytes, format: str, options: bytes) -> Program:
@@ -99,9 +100,9 @@ def compiled(code: bytes, format: str, options: bytes) -> Program:
 
 def loaded(serialized: bytes, options: bytes) -> Program:
     """The program that was serialized, for the devices that `options` name, if they are given."""
-    size = int.from_bytes(serialized[:8], "little")
-    options = options or serialized[8 : 8 + size]
-    return _program(serialized[8 + size :], xla_client.CompileOptions.ParseFromString(options), options)
+    saved = executable_file.unpack(serialized, "what was serialized")
+    options = options or saved.options
+    return _program(saved.program, xla_client.CompileOptions.ParseFromString(options), options, saved)
 
 
 def _converted(code: bytes) -> bytes:
@@ -117,7 +118,8 @@ def _converted(code: bytes) -> bytes:
     return hlo
 
 
-def _program(hlo: bytes, parsed: Any, options: bytes) -> Program:
+def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | None = None) -> Program:
+    """The program of some HLO, compiled, or as it was saved."""
     build = parsed.executable_build_options
     replicas, partitions = build.num_replicas, build.num_partitions
     devices = _devices(parsed.device_assignment, replicas * partitions)
@@ -134,7 +136,10 @@ def _program(hlo: bytes, parsed: Any, options: bytes) -> Program:
     source = Source(f"pjrt {fingerprint}", lambda: from_proto(hlo), size)
     if count > 1:
         source = Source(f"pjrt {count} {fingerprint}", lambda: on_one_device(from_proto(hlo), count), size * count)
-    executor = compile_module(source)
+    if saved is not None:
+        executor = ahead_of_time.executable(saved, "what was serialized", source=source)
+    else:
+        executor = compile_module(source)
     if type(executor) is not Compiled:
         raise UnsupportedError(f"{message.name} has dynamic shapes, which JAX's arrays do not have")
     memory, cost = Memory.of(executor.plan), executor.cost

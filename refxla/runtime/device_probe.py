@@ -87,6 +87,14 @@ def properties(device: OpenClDevice) -> Properties:
     return result
 
 
+def adopt(device: OpenClDevice, name: str, found: Properties) -> None:
+    """Take properties that another process found under the key `name`, if it is this device's (see `entry`) and
+    nothing is known of it: for as long as this process lives."""
+    store = disk.cache()
+    if name == entry(device) and not store.has(name):
+        _read.setdefault((store.directory, name), found)
+
+
 _read: dict[tuple[Path, str], Properties] = {}  # by the directory of the cache, and the key
 
 

@@ -7,7 +7,7 @@ from ..codegen.opencl_program import Program
 from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, Repeat, Step
 from .devices import Device
 from .pocl.parallel_build import Ahead
-from .program_build import build
+from .program_build import Binaries, build
 from .result_memory import Memory
 
 
@@ -24,14 +24,20 @@ class Executable(Executor):
     """
 
     def __init__(
-        self, plan: Plan, program: Program, device: Device, operations: int = 0, ahead: Ahead | None = None
+        self,
+        plan: Plan,
+        program: Program,
+        device: Device,
+        operations: int = 0,
+        ahead: Ahead | None = None,
+        binaries: Binaries | None = None,
     ) -> None:
         """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);
-        `ahead` is what began to compile the program."""
+        `ahead` is what began to compile the program, `binaries` what a device's compiler has made of it before."""
         self.program = program
         self.device = device
         cores, self._cores_reason = choose_cores(plan, device, operations)
-        built = build(device, program, ahead)
+        built = build(device, program, ahead, binaries)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]
         local = 0 if device.target.kind == "gpu" else 1
         pointers = program.pointers

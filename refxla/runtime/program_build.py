@@ -1,17 +1,19 @@
 """OpenCL C into a built program that is ready to launch, through the cache on disk.
 
-Most devices give their compiled program as bytes and take them back. PoCL needs more (pocl/program_build.py).
+Most devices give their compiled program as bytes and take them back. PoCL needs more (pocl/program_build.py). These
+bytes are the *binaries* of a program, each under the key of its part; executable files hold them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..codegen.opencl_program import Program
 from . import disk_cache
 from .devices import Device
 from .opencl_compiler import compile_source, program_key
+from .pocl import built_parts
 from .pocl import platform as pocl
 from .pocl import program_build as pocl_build
 from .pocl.parallel_build import Ahead, processors
@@ -19,16 +21,49 @@ from .pocl.parallel_build import Ahead, processors
 _PART = 30_000  # characters: a quarter of a second of PoCL's time
 
 
-def build(device: Device, program: Program, ahead: Ahead | None = None) -> dict[str, Any]:
+Binaries = Mapping[str, bytes]
+
+
+def build(
+    device: Device, program: Program, ahead: Ahead | None = None, known: Binaries | None = None
+) -> dict[str, Any]:
     """The parts of a program built for a device's `runner`: for each __kernel its pyopencl program.
 
-    `ahead` is what began to compile the program when its first parts were made. Raises DeviceError with the compiler's
-    log.
+    `ahead` is what began to compile the program when its first parts were made; `known` are binaries that are looked
+    at before the cache on disk. Raises DeviceError with the compiler's log.
     """
     if device.platform == pocl.NAME:
-        return _by_function(program, pocl_build.build(device, program.parts, ahead))
+        return _by_function(program, pocl_build.build(device, program.parts, ahead, known))
     store = disk_cache.cache()
-    return _by_function(program, [_with_binary(device, part.source, store) for part in program.parts])
+    return _by_function(program, [_with_binary(device, part.source, store, known or {}) for part in program.parts])
+
+
+def binaries(device: Device, program: Program) -> dict[str, bytes]:
+    """The binaries of a program that was built for a device: from the cache on disk, or made now. A part of which the
+    device gives none is left out."""
+    found: dict[str, bytes | None] = {}
+    for part in program.parts:
+        if device.platform == pocl.NAME:
+            found[built_parts.key(device, part)] = built_parts.binary(device, part)
+        else:
+            found[program_key([part.source], device.build_options, device.runner)] = _binary(device, part.source)
+    return {name: content for name, content in found.items() if content is not None}
+
+
+def _binary(device: Device, source: str) -> bytes | None:
+    kept = disk_cache.cache().get(program_key([source], device.build_options, device.runner))
+    return kept or _binary_of(compile_source(device.context, device.runner, source, device.build_options))
+
+
+def _binary_of(program: Any) -> bytes | None:
+    """What a device gives of a program that was built for it alone; it may keep its binaries to itself."""
+    import pyopencl as cl
+
+    try:
+        made = [b for b in program.get_info(cl.program_info.BINARIES) if b]
+    except cl.Error:
+        return None
+    return bytes(made[0]) if len(made) == 1 else None
 
 
 def _by_function(program: Program, built: Sequence[Any]) -> dict[str, Any]:
@@ -40,13 +75,13 @@ def part_size(device: Device) -> int | None:
     return _PART if device.platform == pocl.NAME and processors() > 1 else None
 
 
-def _with_binary(device: Device, source: str, store: disk_cache.Cache) -> Any:
+def _with_binary(device: Device, source: str, store: disk_cache.Cache, known: Binaries) -> Any:
     import pyopencl as cl
     from pyopencl import _cl
 
     raw, options = device.runner, device.build_options
     name = program_key([source], options, raw)
-    kept = store.get(name)
+    kept = known.get(name) or store.get(name)
     if kept is not None:
         try:
             program = _cl._Program(device.context, [raw], [kept])
@@ -55,11 +90,7 @@ def _with_binary(device: Device, source: str, store: disk_cache.Cache) -> Any:
         except cl.Error:  # another version of the driver than it says, perhaps
             store.drop(name)
     program = compile_source(device.context, raw, source, options)
-    try:
-        binaries = program.get_info(cl.program_info.BINARIES)
-    except cl.Error:
-        return program  # a device may keep its binaries to itself
-    mine = [b for b in binaries if b]
-    if len(mine) == 1:
-        store.put(name, bytes(mine[0]))
+    made = _binary_of(program)
+    if made is not None:
+        store.put(name, made)
     return program

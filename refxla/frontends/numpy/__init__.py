@@ -23,7 +23,9 @@ from refxla_spec.module import Computation, Instruction, Module, post_order
 from ..._core.calls import Shortcut
 from ...compiler.driver import Compiled, Reference
 from ...compiler.options import Options
+from ...ir.trees import ArrayLeaf, CallingConvention, Computed, Fixed, LeafResult, Tree
 from ..randomness import Guard, refused
+from ..shared_memory import check_written
 from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
 from .array import Storage, Traced
@@ -31,6 +33,7 @@ from .captures import SOURCES, Captures, Place, Swapped
 from .creation import NumpyModule, replacement
 from .location import line_of
 from .number import Number
+from .saved_trees import argument_trees, tree_of
 from .selection import Selection
 from .tracing import Tracing
 from .trees import fields_of, is_dataclass, leaves, rebuild
@@ -182,7 +185,13 @@ class NumpyFunction(TracedFunction):
                     if tracing.asked <= known:
                         break
                 self._by_value[inputs.kind] = known | tracing.asked
-        return _NumpyLowered(self._build(module), structure, tracing)
+        arguments = [(self._argument(n), n in self._static, value) for n, value in enumerate(args)]
+        keywords = [(name, name in self._static, value) for name, value in kwargs.items()]
+        values = {n: inputs.leaves[n] for n in known if n < inputs.of_arguments}
+        trees = argument_trees(arguments + keywords, values, lambda v: is_array(v) or _is_number(v))
+        made = _NumpyLowered(self._build(module), structure, tracing, inputs.captures, inputs.of_arguments)
+        made.arguments = trees[: len(args)], trees[len(args) :]
+        return made
 
     @property
     def _title(self) -> str:
@@ -190,22 +199,56 @@ class NumpyFunction(TracedFunction):
 
 
 class _NumpyLowered(Lowered):
-    """A traced function, compiled, the structure of its result, and where its parameters come from.
+    """A traced function, compiled, the structure of its result, and where its parameters come from: a leaf, of which
+    those from number `of_arguments` on are the captured arrays, or what is computed of leaves. `arguments` are the
+    positional ones and the others, each with its name and its tree.
 
     The program's results are the arrays that the function returns, then the new values of the arguments that it writes
     into (`writes`, their leaves), then whether what must hold does (`checks`, each of which makes an error).
     """
 
-    def __init__(self, program: Compiled | Reference, structure: Any, tracing: Tracing) -> None:
+    arguments: tuple[list[tuple[str, Tree]], list[tuple[str, Tree]]] = ([], [])
+
+    def __init__(
+        self,
+        program: Compiled | Reference,
+        structure: Any,
+        tracing: Tracing,
+        captures: Captures,
+        of_arguments: int,
+    ) -> None:
+        self.captures, self.of_arguments = captures, of_arguments
         self.program, self.structure, self.sources = program, structure, tracing.sources
         self.writes, self.checks = tuple(tracing.written), [error for _, error in tracing.top.checks]
         self.numbers = [leaf for leaf in leaves(structure) if isinstance(leaf, Number)]
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         if self.writes:
-            _check_written(leaves, self.writes)
-        results = self.program(*(leaves[s] if isinstance(s, int) else s(leaves) for s in self.sources))
+            check_written(leaves, self.writes)
+        results = self.program(*self.parameters(leaves))
         return self.finish(results if isinstance(results, tuple) else (results,), leaves)
+
+    def parameters(self, leaves: Sequence[Any]) -> list[Any]:
+        return [leaves[s] if isinstance(s, int) else s(leaves) for s in self.sources]
+
+    def calling(self, name: str) -> CallingConvention:
+        """Arrays that the function reads beside its arguments have the values that they have now."""
+        captured = [np.asarray(place.get()) for place in self.captures.arrays]
+        sources = [
+            s.data if not isinstance(s, int) else s if s < self.of_arguments else captured[s - self.of_arguments]
+            for s in self.sources
+        ]
+        positional, keywords = map(tuple, self.arguments)
+        errors = [error() for error in self.checks]
+        return CallingConvention(
+            name,
+            positional,
+            keywords,
+            tuple(sources),
+            tree_of(self.structure, _leaf_tree),
+            writes=self.writes,
+            checks=tuple((type(error).__name__, str(error)) for error in errors),
+        )
 
     def finish(self, results: Sequence[np.ndarray], given: Sequence[Any] = ()) -> Any:
         """What the function returns, of the program's results and the leaves of the call."""
@@ -234,24 +277,15 @@ class _Written:
         self.leaf = leaf
 
 
-def _check_written(leaves: Sequence[Any], writes: Sequence[int]) -> None:
-    """Whether arrays that are written into share no memory with other arguments. Raises InputError, and ValueError for
-    a read-only one, as NumPy does."""
-    for n in writes:
-        if not leaves[n].flags.writeable:
-            raise ValueError("assignment destination is read-only")
-        for k, other in enumerate(leaves):
-            if k == n or not isinstance(other, np.ndarray) or not np.may_share_memory(leaves[n], other):
-                continue
-            try:
-                shared = np.shares_memory(leaves[n], other, max_work=10_000)
-            except np.exceptions.TooHardError:
-                shared = True
-            if shared:
-                raise InputError(
-                    f"the function writes into an array that shares memory with another one of its arguments (the "
-                    f"arrays {n} and {k}, counted from 0): pass a copy of one of them"
-                )
+def _leaf_tree(leaf: Any) -> Tree:
+    """A leaf in the structure of a result as data."""
+    if leaf is _RESULT:
+        return ArrayLeaf()
+    if isinstance(leaf, _Written):
+        return LeafResult(leaf.leaf)
+    if isinstance(leaf, Number):
+        return leaf.expression if isinstance(leaf.expression, Computed) else Computed("pos", (leaf.expression,))
+    return Fixed(leaf)
 
 
 _RESULT = object()  # in the structure of a result: an array that the program makes
@@ -334,7 +368,7 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
         if n in known:
             return _frozen(value)
         if type(value) in _NUMBERS:
-            return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name)
+            return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name, n)
         is_array = isinstance(value, np.ndarray) and n < inputs.of_arguments
         return Traced(
             tracing.array(n),

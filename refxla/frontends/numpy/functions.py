@@ -318,10 +318,6 @@ implements(np.zeros_like, np.empty_like)(_like(0))
 implements(np.ones_like)(_like(1))
 
 
-def _filled(value: Any, dtype: np.dtype) -> np.ndarray:
-    return np.full((), value, dtype)
-
-
 @implements(np.full_like)
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
@@ -335,7 +331,7 @@ def filled(shape: Any, fill_value: Any, dtype: Any, b: Any) -> Traced:
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if isinstance(fill_value, Number):
         kind = np.asarray(fill_value.kind()).dtype if dtype is None else np.dtype(dtype)
-        value = b.number(fill_value, kind, _filled)
+        value = b.number(fill_value, kind, filled=True)
     elif builder_of(fill_value) is not None:
         value = lift(b, fill_value, dtype)
     else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy
@@ -22,18 +21,11 @@ from refxla_spec.types import PRED, S64, Shape
 from ...ir.builder import Build, reducer
 from .array import Traced
 from .dispatch import adopted, all_known, implements, symbols, values_of
-from .number import Number
+from .number import Number, applied
 from .selection import Selection
 from .tracing import Tracing
 from .untyped import np
 from .values import I, array_of, builder_of, known_value, lift, normal_axis, promoted, spread, wrap
-
-
-def place_of(size: int, dimension: int, index: int) -> int:
-    """An index counted from the beginning. Raises IndexError for one that is not there."""
-    if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for axis {dimension} with size {size}")
-    return index % size
 
 
 def places_of(b: Tracing, index: I, size: int, dimension: int, mode: str = "raise") -> I:
@@ -303,7 +295,7 @@ def parse(a: Traced, key: Any) -> _Key:
 def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
     """One index: a place, or what computes it at the call."""
     if isinstance(k, Number) and k.kind is int:
-        return b.number(k.mapped(partial(place_of, size, dimension)), np.dtype(np.int64))
+        return b.number(applied("index", size, dimension, k), np.dtype(np.int64))
     if isinstance(k, Traced):
         _must_be_integers(k)
         return places_of(b, k.instruction, size, dimension)
@@ -312,7 +304,7 @@ def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are "
             "valid indices"
         )
-    return place_of(size, dimension, int(k))
+    return index_from_start(size, dimension, int(k))
 
 
 def _must_be_integers(k: Any) -> None:

@@ -7,12 +7,12 @@ the types and the bits that they have without a compiler.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from refxla_spec.errors import UnsupportedError
 
+from ...ir.trees import NUMBER_FUNCTIONS, Computed, Fixed
 from .dispatch import Symbol
 from .tracing import Leaves, Tracing
 
@@ -22,8 +22,12 @@ KINDS = (bool, int, float, complex)
 class Number(Symbol):
     """Stands for a Python number of the type `kind`; `evaluate` gives it from the leaves of a call."""
 
-    def __init__(self, build: Tracing, evaluate: Callable[[Leaves], Any], origins: frozenset[int], name: str) -> None:
+    def __init__(
+        self, build: Tracing, evaluate: Callable[[Leaves], Any], origins: frozenset[int], name: str, expression: Any
+    ) -> None:
+        """`expression` says the same as `evaluate`, as data (ir/trees.py)."""
         self.build, self.evaluate, self.origins, self.name = build, evaluate, origins, name
+        self.expression = expression
         self.kind = type(evaluate(build.leaves))
 
     @property
@@ -35,21 +39,14 @@ class Number(Symbol):
 
     @property
     def real(self) -> Number:
-        return self.mapped(operator.attrgetter("real"))
+        return applied("real", self)
 
     @property
     def imag(self) -> Number:
-        return self.mapped(operator.attrgetter("imag"))
+        return applied("imag", self)
 
     def conjugate(self) -> Number:
-        return self.mapped(lambda value: value.conjugate())
-
-    def mapped(self, function: Callable, *others: Any) -> Number:
-        """The number that a function gives of this one, and of others, at each call."""
-        evaluates = [n.evaluate if isinstance(n, Number) else (lambda _, n=n: n) for n in (self, *others)]
-        origins = self.origins.union(*(n.origins for n in others if isinstance(n, Number)))
-        name = next(n.name for n in (self, *others) if isinstance(n, Number))
-        return Number(self.build, lambda leaves: function(*(e(leaves) for e in evaluates)), origins, name)
+        return applied("conjugate", self)
 
     def ask(self) -> bool:
         return self.build.ask(self.origins)
@@ -88,26 +85,40 @@ class Number(Symbol):
             return NotImplemented
         # The type of a power depends on its values, but for these.
         if type(exponent) is int and (base.kind in (float, complex) or exponent >= 0):
-            return self.mapped(lambda value: value**exponent)
+            return applied("pow", base, exponent)
         return self.value()
 
 
-def _unary(function: Callable) -> Callable:
-    return lambda self: self.mapped(function)
+def applied(name: str, *operands: Any) -> Number:
+    """The number that a function of NUMBER_FUNCTIONS gives at each call, of operands of which one at least is a
+    Number."""
+    numbers = [n for n in operands if isinstance(n, Number)]
+    function = NUMBER_FUNCTIONS[name]
+    evaluates = [n.evaluate if isinstance(n, Number) else (lambda _, n=n: n) for n in operands]
+    origins = frozenset().union(*(n.origins for n in numbers))
+    data = Computed(name, tuple(n.expression if isinstance(n, Number) else Fixed(n) for n in operands))
+    return Number(
+        numbers[0].build, lambda leaves: function(*(e(leaves) for e in evaluates)), origins, numbers[0].name, data
+    )
 
 
-def _binary(function: Callable) -> Callable:
+def _unary(name: str) -> Callable:
+    return lambda self: applied(name, self)
+
+
+def _binary(name: str, reflected: bool = False) -> Callable:
     def apply(self: Number, other: Any) -> Any:
-        return self.mapped(function, other) if isinstance(other, Number) or type(other) in KINDS else NotImplemented
+        if not (isinstance(other, Number) or type(other) in KINDS):
+            return NotImplemented
+        return applied(name, other, self) if reflected else applied(name, self, other)
 
     return apply
 
 
 for _name in ("neg", "pos", "abs", "invert"):
-    setattr(Number, f"__{_name}__", _unary(getattr(operator, f"__{_name}__")))
+    setattr(Number, f"__{_name}__", _unary(_name))
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
-    _function = getattr(operator, f"__{_name}__")
-    setattr(Number, f"__{_name}__", _binary(_function))
-    setattr(Number, f"__r{_name}__", _binary(lambda y, x, f=_function: f(x, y)))
+    setattr(Number, f"__{_name}__", _binary(_name))
+    setattr(Number, f"__r{_name}__", _binary(_name, reflected=True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Number, f"__{_name}__", _binary(getattr(operator, f"__{_name}__")))
+    setattr(Number, f"__{_name}__", _binary(_name))

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from refxla_spec.module import Instruction
-from refxla_spec.types import BY_DTYPE, PRED, Shape
+from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, PRED, Shape
 
 from ...ir.builder import Build, reducer
+from ...ir.trees import NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]
@@ -43,6 +45,19 @@ class Region:
         return region is other
 
 
+@dataclass(frozen=True)
+class NumberSource:
+    """What gives the value of a parameter that is a Python number: called with the leaves of a call, and the same as
+    data."""
+
+    evaluate: Callable[[Leaves], Any]
+    data: NumberArray
+
+    def __call__(self, leaves: Leaves) -> np.ndarray:
+        value, dtype = self.evaluate(leaves), ELEMENT_TYPES[self.data.element_type].dtype
+        return np.full((), value, dtype) if self.data.filled else np.asarray(value, dtype)
+
+
 class Tracing(Build):
     """Makes the instructions of a traced function, and its parameters.
 
@@ -55,7 +70,7 @@ class Tracing(Build):
         self.leaves, self.open = leaves, frozenset(open_leaves)
         self.asked: set[int] = set()
         self.parameters: list[Instruction] = []
-        self.sources: list[int | Callable[[Leaves], np.ndarray]] = []
+        self.sources: list[int | NumberSource] = []
         self.origins: dict[Instruction, frozenset[int]] = {}  # of each parameter: the leaves it is made from
         self.written: dict[int, Any] = {}  # arguments whose elements the function changes, by leaf: their storage
         self.ranges: dict[Instruction, int] = {}  # integers that are known to be from 0 to below a number
@@ -109,18 +124,15 @@ class Tracing(Build):
         """The parameter for a leaf that is an array."""
         return self._parameter(Shape.of(self.leaves[leaf]), leaf, frozenset((leaf,)))
 
-    def number(self, number: Any, dtype: np.dtype, convert: Callable[..., np.ndarray] = np.asarray) -> Instruction:
-        """The parameter for a Number, converted as NumPy converts Python's numbers: by default an integer that the type
-        does not hold is an OverflowError, at each call."""
-        evaluate, key = number.evaluate, (number.evaluate, dtype, convert)
+    def number(self, number: Any, dtype: np.dtype, filled: bool = False) -> Instruction:
+        """The parameter for a Number, converted as NumPy converts Python's numbers: an integer that the type does not
+        hold is an OverflowError, at each call; `filled`: as `np.full` does, which takes it."""
+        key = (number.evaluate, dtype, filled)
         known = self._numbers.get(key)
         if known is None:
-
-            def value(leaves: Leaves) -> np.ndarray:
-                return convert(evaluate(leaves), dtype)
-
-            value(self.leaves)
-            known = self._parameter(Shape(BY_DTYPE[dtype]), value, number.origins)
+            source = NumberSource(number.evaluate, NumberArray(number.expression, BY_DTYPE[dtype].name, filled))
+            source(self.leaves)
+            known = self._parameter(Shape(BY_DTYPE[dtype]), source, number.origins)
             self._numbers[key] = known
         return known
 

@@ -7,6 +7,7 @@ a tenth of the time that clang takes to see that the source is known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ..devices import Device
 from ..opencl_compiler import compile_source, program_key
 from . import platform, program_files
 from .compile_workers import sizes
-from .kernels import finish
+from .kernels import compiled, finish
 
 _directory = cache(program_files.Directory)
 
@@ -27,11 +28,27 @@ def is_kept(device: Device, part: Part) -> bool:
     return platform.directory() is not None and disk_cache.cache().has(key(device, part))
 
 
-def kept(device: Device, part: Part) -> Any | None:
-    """The pyopencl program of a part that was kept, its kernels ready; None if there is none that PoCL takes."""
+def kept(device: Device, part: Part, known: Mapping[str, bytes] | None = None) -> Any | None:
+    """The pyopencl program of a part that was kept, its kernels ready; None if there is none that PoCL takes. What is
+    `known`, by the parts' keys, comes before what is on disk."""
     directory = platform.directory()
-    content = None if directory is None else disk_cache.cache().get(key(device, part))
-    return None if content is None or directory is None else _opened(device, part, content, directory)
+    if directory is None:
+        return None
+    name = key(device, part)
+    content = (known or {}).get(name) or disk_cache.cache().get(name)
+    return None if content is None else _opened(device, part, content, directory)
+
+
+def binary(device: Device, part: Part) -> bytes | None:
+    """What PoCL has compiled of a part, as `kept` takes it; compiled anew where the cache on disk has nothing. None
+    where PoCL's directory is not ours."""
+    if platform.directory() is None:
+        return None
+    found = disk_cache.cache().get(key(device, part)) or keep(device, part)
+    if found is None:
+        compiled(device, device.runner, part)
+        found = keep(device, part)
+    return found
 
 
 def keep(device: Device, part: Part) -> bytes | None:

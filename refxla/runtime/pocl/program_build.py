@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,17 @@ _lock = threading.Lock()  # one thread at a time works on the files in PoCL's di
 _ROOM = 16 << 20  # more than any program was seen to take
 
 
-def build(device: Device, parts: Sequence[Part], ahead: Ahead | None = None) -> list[Any]:
+def build(
+    device: Device, parts: Sequence[Part], ahead: Ahead | None = None, known: Mapping[str, bytes] | None = None
+) -> list[Any]:
     """The pyopencl programs of the parts of a program, built for a device's `runner`; `ahead` is what began to compile
-    the program when its first parts were made. Raises DeviceError with the compiler's log."""
+    the program when its first parts were made, `known` binaries of parts by their keys. Raises DeviceError with the
+    compiler's log."""
     directory = platform.directory()
     with _lock:
         if directory is not None:
             _room(directory)
-        found = {part.source: built_parts.kept(device, part) for part in parts}
+        found = {part.source: built_parts.kept(device, part, known) for part in parts}
         left = [part for part in parts if found[part.source] is None]
         if left:
             with ahead or Ahead(device) as work:

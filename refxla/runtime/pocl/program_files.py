@@ -91,6 +91,8 @@ def restore(content: bytes, directory: Path, device: Device, raw: Any, part: Par
     bitcode = None
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for member in archive.infolist():
+            if ".." in Path(member.filename).parts or member.filename.startswith("/"):
+                raise ValueError(f"{member.filename} lies outside of the directory that it is to be put in")
             inside = "/".join(member.filename.split("/")[2:])
             if not takes_bitcode:
                 _write(directory / member.filename, archive, member)

@@ -1,0 +1,96 @@
+"""Executables out of files: on the device that a file was made for as they are, elsewhere compiled from their
+program."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+
+from refxla_spec.errors import InputError
+from refxla_spec.module import Module
+
+from ..ir.fingerprint import Source
+from ..ir.proto import from_proto
+from ..runtime import device_probe, processor
+from ..runtime.device_probe import Properties
+from ..runtime.devices import Device, choose, devices
+from . import compilation_cache, driver
+from .driver import Compiled, Request
+from .executable_file import SavedDevice, SavedExecutable
+from .options import REFERENCE, Options
+
+
+def module_of(saved: SavedExecutable) -> Module:
+    """The program in a file."""
+    return from_proto(saved.program)
+
+
+def executable(
+    saved: SavedExecutable,
+    where: str,
+    *,
+    device: str | None = None,
+    machine_code: bool = True,
+    source: Source | None = None,
+) -> Compiled:
+    """What a file holds, ready to be called; `where` is what messages call the file.
+
+    `device` is a device's name; None takes what REFXLA_DEVICE says, or the device that the file was made for if it is
+    here, or the default. Without `machine_code`, or where the device is another, the program is compiled, and
+    `device_reason` says why. `source` is the program, if it is not the one in the file that is compiled.
+
+    Raises DeviceError where there is no device, and what compiling raises.
+    """
+    if device == REFERENCE:
+        raise InputError(f"{where} holds kernels, which the reference does not run; compile the program itself for it")
+    source = source or Source(f"saved {hashlib.sha256(saved.program).hexdigest()}", lambda: module_of(saved))
+    found = _device(saved, device)
+    reason = "its machine code was not to be run" if not machine_code else _misfit(saved.device, found)
+    if not reason:
+        device_probe.adopt(found, saved.device.probe, Properties(**saved.device.properties))
+    linear_algebra = "library" if saved.library_calls else "expanded"
+    target = driver.target_of(found, Options(winograd=saved.winograd, linear_algebra=linear_algebra))
+    if not reason and driver.saved_device(found, target).target != saved.device.target:
+        reason = _difference(saved.device, driver.saved_device(found, target))
+    if not reason:
+        made = compilation_cache.read(saved.compilation)
+        if made is not None:
+            kernels = "its kernels are those" if saved.binaries else "its kernels were compiled from the OpenCL C"
+            known = replace(found, why=f"{found.why}; {kernels} in {where}")
+            return driver.opened(Request(source, known, saved.without, target), made, saved.binaries)
+        reason = f"refxla {saved.release} made it"
+    here = replace(found, why=f"{found.why}; {where} was compiled here: {reason}")
+    return driver.compile_request(Request(source, here, saved.without, target))
+
+
+def _device(saved: SavedExecutable, name: str | None) -> Device:
+    """The device to run on, with the reason for it."""
+    if name is None and not os.environ.get("REFXLA_DEVICE"):
+        for each in devices():
+            if _is_same(saved.device, each):
+                return replace(each, why="the file was made for it")
+    return choose(name)[0]
+
+
+def _is_same(saved: SavedDevice, device: Device) -> bool:
+    found = (device.name, device.label, device.platform, device.driver, device.kind)
+    return found == (saved.name, saved.label, saved.platform, saved.driver, saved.kind)
+
+
+def _misfit(saved: SavedDevice, device: Device) -> str:
+    """Why the machine code in a file does not fit a device, as far as that can be told without trying; "" if it may."""
+    if saved.architecture != processor.architecture():
+        return f"it has kernels for {saved.architecture}"
+    if not _is_same(saved, device):
+        return f"it has kernels for {saved.name}: {saved.label} ({saved.platform}, {saved.driver})"
+    missing = set(saved.instruction_sets) - set(processor.instruction_sets()) if device.kind == "cpu" else ()
+    return f"this processor lacks {', '.join(sorted(missing))}" if missing else ""
+
+
+def _difference(saved: SavedDevice, here: SavedDevice) -> str:
+    """What of the device is not as it was when the file was made."""
+    if saved.target["compute_units"] != here.target["compute_units"]:
+        return f"it was made for {saved.target['compute_units']} cores, and here are {here.target['compute_units']}"
+    other = sorted(name for name, value in here.target.items() if saved.target.get(name) != value)
+    return f"the device is not as it was ({', '.join(other)})"

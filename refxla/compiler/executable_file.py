@@ -1,0 +1,131 @@
+"""Executables as files: a compilation, its kernels in machine code, and the program itself.
+
+A file is a mark, the format's number, the length and the SHA-256 of what follows, and a SavedExecutable as
+serialization.py writes it. Where the device, its driver and the processor are those that the file was made with, its
+kernels run as they are; anywhere else the program in it is compiled anew. The same bytes are what JAX gets of refxla's
+platform when it serializes an executable (pjrt/programs.py), and the compilation in them is what the cache on disk
+keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refxla_spec.errors import InputError
+
+from ..files import write_whole
+from ..ir.trees import CallingConvention
+from ..version import RELEASE
+from . import serialization
+
+MARK = b"\x89refxla\r\n\x1a\n"  # no text, and damaged by whatever changes the ends of lines
+FORMAT = 1
+_HEAD = len(MARK) + 4 + 8 + 32
+SUFFIX = ".refxla"
+
+
+@serialization.register
+@dataclass(frozen=True)
+class SavedDevice:
+    """The device that a file was made for: what of it decides whether the file's kernels run as they are.
+
+    `architecture` and `instruction_sets` are the processor's, as the system names them; `target` and `properties` have
+    the fields of Target and of Properties; `probe` is the key of the latter.
+    """
+
+    name: str
+    label: str
+    platform: str
+    driver: str
+    kind: str
+    architecture: str
+    instruction_sets: tuple[str, ...]
+    target: dict[str, Any]
+    properties: dict[str, Any]
+    probe: str
+
+
+@serialization.register
+@dataclass(frozen=True)
+class SavedExecutable:
+    """What a file holds.
+
+    `program` is a serialized HloModuleProto; `without`, `winograd` and `library_calls` are how it was compiled.
+    `compilation` is a Compilation as serialization.py writes it. `binaries` has, under the key of each part of the
+    OpenCL C, what the device's compiler made of it. `calling` says how a function's arguments become the program's;
+    None: it is a program. `options` is JAX's.
+    """
+
+    release: str
+    name: str
+    program: bytes
+    without: tuple[str, ...]
+    winograd: bool
+    library_calls: bool
+    device: SavedDevice
+    compilation: bytes
+    binaries: dict[str, bytes] = field(default_factory=dict)
+    calling: CallingConvention | None = None
+    options: bytes = b""
+
+
+def is_executable(data: bytes | memoryview) -> bool:
+    """Whether bytes begin as such a file does."""
+    return bytes(data[: len(MARK)]) == MARK
+
+
+def pack(saved: SavedExecutable) -> bytes:
+    """The bytes of a file."""
+    content = serialization.dumps(saved)
+    head = MARK + FORMAT.to_bytes(4, "little") + len(content).to_bytes(8, "little")
+    return head + hashlib.sha256(content).digest() + content
+
+
+def write(path: str | Path, saved: SavedExecutable) -> None:
+    """Write a file, whole or not at all. Raises InputError."""
+    write_whole(path, pack(saved))
+
+
+def read(path: str | Path) -> SavedExecutable:
+    """What the file at a path holds. Raises InputError."""
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as problem:
+        raise InputError(f"cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from None
+    return unpack(data, str(path))
+
+
+def unpack(data: bytes, name: str) -> SavedExecutable:
+    """What a file holds; `name` is what messages call it. Raises InputError for anything that is not such a file, not
+    whole, or of another format."""
+    if not is_executable(data):
+        changed = data.lstrip(MARK[:1]).startswith(MARK[1:7])
+        reason = "was changed on its way, as a text is" if changed else "is no executable of refxla's"
+        raise InputError(f"{name} {reason}; `refxla build PROGRAM -o {name}` or executable.save(...) makes one")
+    if len(data) < _HEAD:
+        raise InputError(f"{name} is cut off after {len(data)} bytes; copy or build it again")
+    place = len(MARK)
+    number, size = (int.from_bytes(data[a:b], "little") for a, b in ((place, place + 4), (place + 4, place + 12)))
+    if number != FORMAT:
+        raise InputError(
+            f"{name} has the format {number}, and this is refxla {RELEASE}, which reads the format {FORMAT}; build it "
+            "again with this version"
+        )
+    content = memoryview(data)[_HEAD:]
+    if len(content) != size:
+        what = "is cut off" if len(content) < size else "has something behind its end"
+        raise InputError(f"{name} {what}: {len(content):,} bytes instead of {size:,}; copy or build it again")
+    if hashlib.sha256(content).digest() != data[place + 12 : _HEAD]:
+        raise InputError(f"{name} is damaged: its checksum is wrong; copy or build it again")
+    try:
+        found = serialization.loads(content)
+    except serialization.UnreadableError as problem:
+        raise InputError(
+            f"{name} cannot be read by refxla {RELEASE}: {problem}; build it again with this version"
+        ) from None
+    if not isinstance(found, SavedExecutable):
+        raise InputError(f"{name} is no executable of refxla's; build it again")
+    return found

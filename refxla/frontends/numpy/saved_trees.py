@@ -1,0 +1,37 @@
+"""The nestings of arguments and results as data, for functions that are written to files (ir/trees.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...ir.trees import ArrayLeaf, Fixed, Nested, Tree
+
+
+def argument_trees(
+    arguments: Sequence[tuple[str, bool, Any]], values: Mapping[int, Any], is_leaf: Callable[[Any], bool]
+) -> list[tuple[str, Tree]]:
+    """Of each argument (name, whether it is static, value) its name and its tree. `is_leaf` says what is passed to the
+    program; `values` are those of the leaves that are part of it."""
+    count = 0
+
+    def made(value: Any) -> Tree:
+        nonlocal count
+        if not is_leaf(value):
+            return Fixed(value)
+        count += 1
+        return Fixed(values[count - 1], leaf=True) if count - 1 in values else ArrayLeaf()
+
+    return [(name, Fixed(value) if static else tree_of(value, made)) for name, static, value in arguments]
+
+
+def tree_of(value: Any, leaf: Callable[[Any], Tree]) -> Tree:
+    """A nesting as data, with what `leaf` gives of its leaves."""
+    if isinstance(value, dict):
+        return Nested("dict", tuple(tree_of(v, leaf) for v in value.values()), tuple(value))
+    if not isinstance(value, (tuple, list)):
+        return leaf(value)
+    children = tuple(tree_of(v, leaf) for v in value)
+    if hasattr(value, "_fields"):
+        return Nested("named tuple", children, value._fields, type(value).__name__)
+    return Nested("list" if isinstance(value, list) else "tuple", children)

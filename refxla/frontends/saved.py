@@ -1,0 +1,104 @@
+"""Functions out of files (refxla/compiler/executable_file.py): called as they were before they were saved, without the
+framework that they came from."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from refxla_spec import errors
+from refxla_spec.errors import InputError
+from refxla_spec.types import ELEMENT_TYPES, Shape
+
+from ..compiler import executable_file
+from ..compiler.driver import Compiled
+from ..ir.trees import CallingConvention, NumberArray, flattened, number, rebuilt
+from .shared_memory import check_written
+
+# What arrays become where JAX has no numbers of 64 bits.
+_NARROW = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
+    ("float64", "float32"), ("int64", "int32"), ("uint64", "uint32"), ("complex128", "complex64"),
+)}  # fmt: skip
+
+
+def _error(kind: str, message: str) -> Exception:
+    """An error by the name of its class: one of Python's or of refxla's."""
+    found = getattr(errors, kind, None) or getattr(builtins, kind, None)
+    known = isinstance(found, type) and issubclass(found, Exception)
+    return found(message) if known else InputError(message)  # type: ignore[misc]
+
+
+class SavedFunction:
+    """A compiled function of a file. It takes what the function took, in the same nesting of tuples, lists and dicts,
+    and gives what it gave; arrays are NumPy's, and random keys their words. What an executable has (`hlo`, `plan`,
+    `explain`, ...) this has, too.
+
+    Raises InputError for arguments of another structure, type or shape than those that it was saved for.
+    """
+
+    def __init__(self, program: Compiled, calling: CallingConvention) -> None:
+        self.program, self.calling = program, calling
+        self.__name__ = calling.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves = self._leaves(args, kwargs)
+        shapes = self.program.plan.parameters
+        arguments = [self._argument(s, shape, leaves) for s, shape in zip(self.calling.sources, shapes, strict=True)]
+        if self.calling.writes:
+            check_written(leaves, self.calling.writes)
+        made = self.program(*arguments)
+        results = made if isinstance(made, tuple) else (made,)
+        first_check = len(results) - len(self.calling.checks)
+        for held, (kind, message) in zip(results[first_check:], self.calling.checks, strict=True):
+            if not held:
+                raise _error(kind, message)
+        writes = self.calling.writes
+        for leaf, value in zip(writes, results[first_check - len(writes) : first_check], strict=True):
+            np.copyto(leaves[leaf], value)
+        return rebuilt(self.calling.result, iter(results), leaves)
+
+    def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        calling, left = self.calling, dict(kwargs)
+        given = list(args)
+        for name, _ in calling.positional[len(args) :]:
+            if name not in left:
+                raise InputError(f"{calling.name} takes {self._described()}, and {name} is missing")
+            given.append(left.pop(name))
+        named = [(name, tree, left.pop(name)) for name, tree in calling.keywords if name in left]
+        if left or len(named) < len(calling.keywords) or len(given) > len(calling.positional):
+            raise InputError(f"{calling.name} takes {self._described()}: {len(args)} and {sorted(kwargs)} were given")
+        found = [(name, tree, v) for (name, tree), v in zip(calling.positional, given, strict=True)] + named
+        return [leaf for name, tree, value in found for leaf in flattened(tree, value, name)]
+
+    def _described(self) -> str:
+        """Its arguments in words."""
+        names = [name for name, _ in self.calling.positional] + [f"{name}=" for name, _ in self.calling.keywords]
+        return f"({', '.join(names)})"
+
+    def _argument(self, source: Any, shape: Shape, leaves: Sequence[Any]) -> Any:
+        """What a parameter of the program gets."""
+        if isinstance(source, NumberArray):
+            value, dtype = number(source.number, leaves), ELEMENT_TYPES[source.element_type].dtype
+            return np.full((), value, dtype) if source.filled else np.asarray(value, dtype)
+        if not isinstance(source, int):
+            return source
+        leaf = leaves[source]
+        wanted = shape.element_type.dtype
+        if self.calling.narrowed and hasattr(leaf, "dtype") and _NARROW.get(leaf.dtype) == wanted:
+            return np.asarray(leaf).astype(wanted)
+        return leaf
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "program":
+            raise AttributeError(name)
+        return getattr(self.program, name)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file again; see `Compiled.save`."""
+        executable_file.write(path, self.program.saved(self.calling))
+
+    def __repr__(self) -> str:
+        return f"<SavedFunction {self.calling.name}{self._described()}>"

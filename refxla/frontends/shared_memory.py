@@ -1,0 +1,29 @@
+"""Arrays that a function writes into, which may share no memory with other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+
+
+def check_written(leaves: Sequence[Any], writes: Sequence[int]) -> None:
+    """Whether the leaves with the numbers `writes`, which are written into, share no memory with others. Raises
+    InputError, and ValueError for a read-only one, as NumPy does."""
+    for n in writes:
+        if not leaves[n].flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        for k, other in enumerate(leaves):
+            if k == n or not isinstance(other, np.ndarray) or not np.may_share_memory(leaves[n], other):
+                continue
+            try:
+                shared = np.shares_memory(leaves[n], other, max_work=10_000)
+            except np.exceptions.TooHardError:
+                shared = True
+            if shared:
+                raise InputError(
+                    f"the function writes into an array that shares memory with another one of its arguments (the "
+                    f"arrays {n} and {k}, counted from 0): pass a copy of one of them"
+                )

@@ -1,0 +1,202 @@
+"""How a function is called, as data that a file can hold: the structure of its arguments and results, and what becomes
+of the arrays in them.
+
+The leaves of the arguments' trees, in order, are arrays and Python numbers (`ArrayLeaf`); what else there is, such as
+strings and None, is part of the program (`Fixed`). A parameter of the program takes the leaf of a number, an array that
+is always the same, or what Python computes of numbers (`NumberArray`).
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+
+
+@dataclass(frozen=True)
+class ArrayLeaf:
+    """An array, or a Python number that is passed as one."""
+
+
+@dataclass(frozen=True)
+class EmptyLeaf:
+    """A result without bytes, of JAX's type float0 (the gradient of an integer), in the place of the program's
+    array."""
+
+    dimensions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LeafResult:
+    """A result that is a leaf of the arguments, which the function has written into."""
+
+    leaf: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A value that is part of the program: of an argument, a call must give an equal one. `leaf`: it is counted among
+    the leaves all the same."""
+
+    value: Any
+    leaf: bool = False
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A tuple, list, dict or named tuple (`kind`) of others: a dict's by its `keys`, in the order in which it is taken
+    apart, a named tuple's by its fields, with `name` that of its class."""
+
+    kind: str
+    children: tuple[Any, ...]
+    keys: tuple[Any, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A Python number that is computed at each call: `function` of NUMBER_FUNCTIONS on `operands`, each of which is the
+    number of a leaf, Fixed or Computed."""
+
+    function: str
+    operands: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class NumberArray:
+    """A Python number as the 0-d array that NumPy converts it to; `filled` converts as `np.full` does, which takes what
+    the type does not hold."""
+
+    number: Any  # a leaf's number, Fixed or Computed
+    element_type: str
+    filled: bool = False
+
+
+Tree = ArrayLeaf | EmptyLeaf | LeafResult | Fixed | Nested | Computed
+
+
+@dataclass(frozen=True)
+class CallingConvention:
+    """How a function is called. `positional` and `keywords` are its arguments, (name, tree) each. `sources` has for
+    each parameter of the program the number of a leaf, an array, or a NumberArray. `narrowed`: arrays of 64 bits become
+    the same of 32 where a parameter has these, as JAX does without jax_enable_x64.
+
+    The program's results are the arrays of `result`, then the new values of the leaves `writes`, which the function
+    writes into, then whether what must hold does: for each of `checks` the class and the message of the error that is
+    raised if it does not.
+    """
+
+    name: str
+    positional: tuple[tuple[str, Any], ...]
+    keywords: tuple[tuple[str, Any], ...]
+    sources: tuple[Any, ...]
+    result: Any
+    narrowed: bool = False
+    writes: tuple[int, ...] = ()
+    checks: tuple[tuple[str, str], ...] = ()
+
+
+def index_from_start(size: int, dimension: int, index: int) -> int:
+    """An index counted from the beginning. Raises IndexError for one that is not there."""
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {dimension} with size {size}")
+    return index % size
+
+
+def _conjugate(value: Any) -> Any:
+    return value.conjugate()
+
+
+_OPERATORS = (
+    "neg pos abs invert add sub mul truediv floordiv mod and or xor lshift rshift pow eq ne lt le gt ge".split()
+)
+NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, f"__{name}__") for name in _OPERATORS},
+    "real": operator.attrgetter("real"),
+    "imag": operator.attrgetter("imag"),
+    "conjugate": _conjugate,
+    "index": index_from_start,
+}
+
+
+def number(made: Any, leaves: Sequence[Any]) -> Any:
+    """The value of a leaf's number, a Fixed or a Computed in a call with these leaves."""
+    if isinstance(made, int):
+        return leaves[made]
+    if isinstance(made, Fixed):
+        return made.value
+    return NUMBER_FUNCTIONS[made.function](*(number(o, leaves) for o in made.operands))
+
+
+def flattened(tree: Tree, value: Any, where: str) -> Iterator[Any]:
+    """The leaves of an argument, in order. Raises InputError, with the place in words, for one of another structure."""
+    if isinstance(tree, ArrayLeaf):
+        yield value
+    elif isinstance(tree, Fixed):
+        if not _same(tree.value, value):
+            raise InputError(f"{where} is {_shown(value)}, and the function was saved for {_shown(tree.value)}")
+        if tree.leaf:
+            yield value
+    elif isinstance(tree, Nested):
+        for key, child, part in _parts(tree, value, where):
+            yield from flattened(child, part, f"{where}{key}")
+    else:
+        raise InputError(f"{where}: a {type(tree).__name__} is no argument")
+
+
+def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
+    """Of each child the key as it is written, its tree and its value."""
+    wanted = f"a {tree.kind} of {len(tree.children)}"
+    if tree.kind == "dict":
+        if isinstance(value, dict) and set(value) == set(tree.keys):
+            return [(f"[{k!r}]", child, value[k]) for k, child in zip(tree.keys, tree.children, strict=True)]
+        listed = ", ".join(map(repr, tree.keys[:8])) + (", ..." if len(tree.keys) > 8 else "")
+        wanted = f"a dict with the keys {listed}" if tree.keys else "an empty dict"
+    elif isinstance(value, list if tree.kind == "list" else tuple) and len(value) == len(tree.children):
+        return [(f"[{n}]", child, v) for n, (child, v) in enumerate(zip(tree.children, value, strict=True))]
+    raise InputError(f"{where} is {_shown(value)}, and the function was saved for {wanted}")
+
+
+def _same(wanted: Any, given: Any) -> bool:
+    """Whether a value makes the same program: 0.0 and -0.0 do not, nor do 1 and True."""
+    if type(wanted) is not type(given):
+        return False
+    if isinstance(wanted, tuple):
+        return len(given) == len(wanted) and all(map(_same, wanted, given))
+    return repr(wanted) == repr(given) if isinstance(wanted, (float, complex)) else bool(wanted == given)
+
+
+def _shown(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array ({value.dtype}{list(value.shape)})"
+    if isinstance(value, dict):
+        return f"a dict with the keys {', '.join(map(repr, list(value)[:8]))}" if value else "an empty dict"
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return repr(value)[:60]
+
+
+def rebuilt(tree: Tree, arrays: Iterator[Any], leaves: Sequence[Any] = ()) -> Any:
+    """The result of a structure, its arrays taken in order; `leaves` are those of the call."""
+    if isinstance(tree, ArrayLeaf):
+        return next(arrays)
+    if isinstance(tree, LeafResult):
+        return leaves[tree.leaf]
+    if isinstance(tree, EmptyLeaf):
+        next(arrays)
+        return np.zeros(tree.dimensions, [("float0", "V")])
+    if not isinstance(tree, Nested):
+        return number(tree, leaves)
+    children = [rebuilt(child, arrays, leaves) for child in tree.children]
+    if tree.kind == "list":
+        return children
+    if tree.kind == "dict":
+        return dict(zip(tree.keys, children, strict=True))
+    if tree.kind == "named tuple":
+        return collections.namedtuple(tree.name, tree.keys)(*children)  # noqa: PYI024 - its fields are in the file
+    return tuple(children)
