@@ -10,8 +10,8 @@ Every `refxla/_core/*.pyx` is one extension module. REFXLA_CHECKED=1 builds them
 initialisation checks on, which is what the tests run; without it they are off, which is what users get.
 """
 
+import hashlib
 import os
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -63,7 +63,8 @@ def extensions() -> list[Extension]:
 
 
 class BuildCore(build_ext):
-    """build_ext that uses every core, explains a missing Python.h, and takes no release build for a checked one."""
+    """build_ext that uses every core, explains a missing Python.h, takes no release build for a checked one, and goes
+    on where it was interrupted."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -75,11 +76,19 @@ class BuildCore(build_ext):
             raise SystemExit(
                 f"the core is compiled, and {header} is missing; on Debian or Ubuntu: apt install python3-dev gcc"
             )
-        # An extension is rebuilt when a source is newer than it; another kind of build is one more reason.
-        stamp = ROOT / "build" / f"kind-{sys.implementation.cache_tag}"
-        self.force = self.force or not stamp.exists() or stamp.read_text() != BUILD_KIND
         super().run()
-        stamp.parent.mkdir(exist_ok=True)
+
+    def build_extension(self, ext: Extension) -> None:
+        """An extension is built when a source is newer than it; another kind of build, or one that did not end, is one
+        more reason."""
+        made = Path(self.get_ext_fullpath(ext.name)).resolve()
+        where = hashlib.sha256(str(made.parent).encode()).hexdigest()[:8]  # beside the sources, or to be installed
+        stamp = ROOT / "build" / "kinds" / where / made.name
+        if not stamp.exists() or stamp.read_text() != BUILD_KIND:
+            made.unlink(missing_ok=True)
+        stamp.unlink(missing_ok=True)
+        super().build_extension(ext)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(BUILD_KIND)
 
 
@@ -100,64 +109,65 @@ TEST = [
 DOCS = ["sphinx>=7", "myst-parser>=2", "furo", "sphinx-copybutton"]
 BENCH = ["asv>=0.6", "virtualenv"]
 
-setup(
-    name="refxla",
-    version="0.1.0",
-    description="The XLA compiler made readable: HLO programs in, fused OpenCL kernels out",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
-    long_description_content_type="text/markdown",
-    license="Apache-2.0",
-    license_files=["LICENSE"],
-    classifiers=[
-        "Development Status :: 3 - Alpha",
-        "Intended Audience :: Developers",
-        "Intended Audience :: Science/Research",
-        "Operating System :: POSIX :: Linux",
-        "Programming Language :: Cython",
-        "Programming Language :: Python :: 3",
-        "Topic :: Software Development :: Compilers",
-    ],
-    python_requires=">=3.10",
-    packages=packages(),
-    package_dir=FOLDERS,
-    package_data={
-        "refxla": ["py.typed"],
-        "refxla_spec": ["py.typed"],
-        "refxla._core": ["*.pxd"],
-        "refxla_conformance.report": ["page.html"],
-        "refxla_conformance.differences": ["*.json"],
-        "refxla_conformance.sweep": ["*.json"],
-        "refxla_conformance.liars": ["*.json"],
-        "refxla_conformance.xla_corpus": ["*.json"],
-        "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
-    },
-    ext_modules=extensions(),
-    cmdclass={"build_ext": BuildCore},
-    zip_safe=False,
-    install_requires=[
-        "numpy>=1.26",
-        "ml_dtypes>=0.5",
-        "pyopencl[pocl]>=2024.1",
-        "protobuf>=5",
-        "rich>=13",
-        "platformdirs>=4",
-        "scipy>=1.10",  # its LAPACK, loaded by programs with linear algebra
-    ],
-    extras_require={
-        "jax": ["jax>=0.6"],
-        "tensorflow": ["tensorflow-cpu>=2.16"],
-        "torch": ["torch>=2.6"],
-        "test": TEST,
-        "docs": DOCS,
-        "bench": BENCH,
-        "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1", "mypy>=1.15", "cython-lint>=0.16"],
-    },
-    entry_points={
-        "console_scripts": [
-            "refxla = refxla.cli.main:main",
-            "refxla-conformance = refxla_conformance.__main__:main",
+if __name__ == "__main__":
+    setup(
+        name="refxla",
+        version="0.1.0",
+        description="The XLA compiler made readable: HLO programs in, fused OpenCL kernels out",
+        long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
+        long_description_content_type="text/markdown",
+        license="Apache-2.0",
+        license_files=["LICENSE"],
+        classifiers=[
+            "Development Status :: 3 - Alpha",
+            "Intended Audience :: Developers",
+            "Intended Audience :: Science/Research",
+            "Operating System :: POSIX :: Linux",
+            "Programming Language :: Cython",
+            "Programming Language :: Python :: 3",
+            "Topic :: Software Development :: Compilers",
         ],
-        "jax_plugins": ["refxla = refxla.pjrt"],
-        "torch_dynamo_backends": ["refxla = refxla.frontends.torch:refxla"],
-    },
-)
+        python_requires=">=3.10",
+        packages=packages(),
+        package_dir=FOLDERS,
+        package_data={
+            "refxla": ["py.typed"],
+            "refxla_spec": ["py.typed"],
+            "refxla._core": ["*.pxd"],
+            "refxla_conformance.report": ["page.html"],
+            "refxla_conformance.differences": ["*.json"],
+            "refxla_conformance.sweep": ["*.json"],
+            "refxla_conformance.liars": ["*.json"],
+            "refxla_conformance.xla_corpus": ["*.json"],
+            "refxla.codegen": ["prelude/*.cl", "prelude/*.json"],
+        },
+        ext_modules=extensions(),
+        cmdclass={"build_ext": BuildCore},
+        zip_safe=False,
+        install_requires=[
+            "numpy>=1.26",
+            "ml_dtypes>=0.5",
+            "pyopencl[pocl]>=2024.1",
+            "protobuf>=5",
+            "rich>=13",
+            "platformdirs>=4",
+            "scipy>=1.10",  # its LAPACK, loaded by programs with linear algebra
+        ],
+        extras_require={
+            "jax": ["jax>=0.6"],
+            "tensorflow": ["tensorflow-cpu>=2.16"],
+            "torch": ["torch>=2.6"],
+            "test": TEST,
+            "docs": DOCS,
+            "bench": BENCH,
+            "dev": [*TEST, *DOCS, *BENCH, "ruff>=0.6", "tox>=4.11", "cython>=3.1", "mypy>=1.15", "cython-lint>=0.16"],
+        },
+        entry_points={
+            "console_scripts": [
+                "refxla = refxla.cli.main:main",
+                "refxla-conformance = refxla_conformance.__main__:main",
+            ],
+            "jax_plugins": ["refxla = refxla.pjrt"],
+            "torch_dynamo_backends": ["refxla = refxla.frontends.torch:refxla"],
+        },
+    )

@@ -115,10 +115,10 @@ def speed(runs: Sequence[Figures]) -> Iterator[str]:
 
 def programs(files: Sequence[Figures]) -> Iterator[str]:
     """The list of JAX programs beside JAX, the lowest ratio first, and what was not measured."""
-    for figures in files:
+    for figures, head in sections("JAX programs of many kinds", files):
         run = {name: row[JAX] for name, row in ratios(figures).items() if JAX in row}
         compiled = compile_ratios(figures)
-        yield from ("### JAX programs of many kinds", "", source(figures), "")
+        yield from head
         rows = []
         for what, values in (("a call", run), ("the first call, with compilation", compiled)):
             total = summary(list(values.values()))
@@ -166,10 +166,16 @@ def peers(files: Sequence[Figures]) -> Iterator[str]:
         yield from (source(figures), "", markdown(figures, list(dict.fromkeys(p for p, c in cells if "median" in c))))
 
 
+def sections(title: str, files: Sequence[Figures]) -> Iterator[tuple[Figures, tuple[str, ...]]]:
+    """Each file of a kind with the head of its section; where there are several, they are numbered."""
+    for n, figures in enumerate(files, 1):
+        yield figures, (f"### {title}" + (f", run {n}" if len(files) > 1 else ""), "", source(figures), "")
+
+
 def first_results(files: Sequence[Figures]) -> Iterator[str]:
     """Seconds to the first result."""
-    for figures in files:
-        yield from ("### To the first result", "", source(figures), "")
+    for figures, head in sections("To the first result", files):
+        yield from head
         rows = []
         for name, row in figures["entries"].items():
             ours, theirs = row["cells"][OURS], row["cells"].get(JAX, {"absent": ""})
@@ -186,8 +192,8 @@ def first_results(files: Sequence[Figures]) -> Iterator[str]:
 
 def memory(files: Sequence[Figures]) -> Iterator[str]:
     """Peaks of resident memory."""
-    for figures in files:
-        yield from ("### Peak memory of the process", "", source(figures), "")
+    for figures, head in sections("Peak memory of the process", files):
+        yield from head
         rows = []
         for name, row in figures["entries"].items():
             ours, theirs = row["cells"][OURS], row["cells"].get(JAX, {"absent": ""})
@@ -197,10 +203,17 @@ def memory(files: Sequence[Figures]) -> Iterator[str]:
         yield from table(("", OURS, JAX, "ratio"), rows)
 
 
+def of_type(files: Sequence[Figures], kind: str) -> list[Figures]:
+    """The files about an element type."""
+    return [figures for figures in files if figures["type"] == kind]
+
+
 def products(files: Sequence[Figures]) -> Iterator[str]:
     """Matrix products beside OpenBLAS."""
-    for figures in files:
-        yield from (f"### Matrix products of {figures['type']} beside OpenBLAS", "", source(figures), "")
+    kinds = dict.fromkeys(figures["type"] for figures in files)
+    each = (f for kind in kinds for f in sections(f"Matrix products of {kind} beside OpenBLAS", of_type(files, kind)))
+    for figures, head in each:
+        yield from head
         rows = []
         for row in figures["rows"]:
             rates = (f"{row['operations'] / row[name] / 1e9:.0f}" for name in (OURS, "numpy"))
@@ -210,8 +223,8 @@ def products(files: Sequence[Figures]) -> Iterator[str]:
 
 def bandwidth(files: Sequence[Figures]) -> Iterator[str]:
     """Memory-bound programs beside copies."""
-    for figures in files:
-        yield from ("### Memory-bound programs beside a copy", "", source(figures), "")
+    for figures, head in sections("Memory-bound programs beside a copy", files):
+        yield from head
         rows = []
         for row in figures["rows"]:
             copy = row["memcpy_seconds"] / row["copy_seconds"]

@@ -202,7 +202,7 @@ def _judged(
             reason = f"the contract decides {elements - undecided} of {elements} elements"
             return verdict(case, target.name, Outcome.UNDECIDED, reason, undecided=undecided)
         return verdict(case, target.name, Outcome.PASS, undecided=undecided)
-    reason = describe(wanted, got, wrong)
+    reason = describe(wanted, got, wrong, case.inputs)
     names = _excuses(case, target, known, wanted, got, wrong)
     outcome = Outcome.EXCUSED if names else Outcome.FAIL
     return verdict(case, target.name, outcome, reason, undecided=undecided, differences=names, **_texts(case, **shown))
@@ -358,9 +358,9 @@ def _subnormal(value: Array) -> Array:
     return (value != 0) & (np.abs(value) < ml_dtypes.finfo(value.dtype).smallest_normal)
 
 
-def describe(wanted: Expectation, got: Sequence[Array], wrong: Sequence[Array]) -> str:
+def describe(wanted: Expectation, got: Sequence[Array], wrong: Sequence[Array], arguments: Sequence[Value] = ()) -> str:
     """The first element that is wrong: where, what it is, what it should be, and how far it may lie from that; of a
-    decomposition, what does not hold."""
+    decomposition, what does not hold. Where the arguments have the result's dimensions, with their elements there."""
     for d in wanted.decompositions:
         if told := d.broken(got)[1]:
             return f"{d.instruction.custom_call_target}: {told}"
@@ -376,8 +376,13 @@ def describe(wanted: Expectation, got: Sequence[Array], wrong: Sequence[Array]) 
         found = f"{_number(g[at])} instead of {_number(v[at])}"
         more = f"; {count} of {w.size} elements are wrong" if w.size > 1 else ""
         distance_ = f"{apart:g} {'ULP' if type_of(v).is_float else ''}".strip()
-        return f"{element} is {found}: {distance_} apart, and {allowed}{more}"
+        of = [_number(a[at]) for a in arguments if isinstance(a, np.ndarray) and a.shape == g.shape]
+        operands = f" (of {', '.join(of)})" if of and len(of) == len(arguments) <= MOST_OPERANDS else ""
+        return f"{element} is {found}{operands}: {distance_} apart, and {allowed}{more}"
     return ""
+
+
+MOST_OPERANDS = 3  # that are shown
 
 
 def _number(value) -> str:

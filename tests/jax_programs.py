@@ -19,9 +19,14 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "JAX_PLATFORMS": "refxla", **more}
 
 
+def ended(program: str, **more: str) -> subprocess.CompletedProcess:
+    """How a program ends, and what it prints."""
+    return subprocess.run(command(program), capture_output=True, text=True, timeout=300, env=environment(**more))
+
+
 def run(program: str, **more: str) -> str:
     """What a program prints. It ends well, and says nothing on its standard error."""
-    done = subprocess.run(command(program), capture_output=True, text=True, timeout=300, env=environment(**more))
+    done = ended(program, **more)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stderr == ""
     return done.stdout

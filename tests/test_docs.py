@@ -147,6 +147,21 @@ def test_every_environment_variable_has_its_row():
     assert sorted(rows) == sorted(named)
 
 
+def test_every_link_of_a_page_is_alive_in_the_sources(pages):
+    """Where pages are read as files; and on the site the specification's sources are its pages."""
+    from specification import FOLDER, LINKS, linked
+
+    targets = set()
+    for page in DOCS.glob("*.md"):
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+            assert (DOCS / link).exists(), f"{page.name} links to {link}"
+            targets.add(link)
+    assert {t for t in targets if t.startswith("../spec")} == set(LINKS)
+    for source, page in LINKS.items():
+        assert page in pages and linked(f"[a]({source})") == f"[a]({FOLDER}/{page}.md)"
+
+
 def test_the_walkthrough_has_every_form_of_its_programs():
     pytest.importorskip("docutils")
     sys.path.insert(0, str(EXTENSION))

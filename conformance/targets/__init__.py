@@ -81,8 +81,8 @@ def _made(name: str) -> Target:
             found = getattr(importlib.import_module(first), rest)
         else:
             hint = suggestion(name, target_names())
-            known = ", ".join(target_names())
-            raise InputError(f"no target is called {name!r}{hint}; there are: {known}, compiled:DEVICE, module:Class")
+            known = ", ".join([*target_names(), "compiled:DEVICE", "liar:NAME", "module:Class"])
+            raise InputError(f"no target is called {name!r}{hint}; there are: {known}")
     except (ImportError, AttributeError) as error:
         raise InputError(f"target {name} cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Target)):

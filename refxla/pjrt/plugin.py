@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 import jax
 from jax._src import xla_bridge
@@ -24,13 +25,19 @@ _registered = False
 
 
 def register() -> None:
-    """Register the platform; a second time does nothing. Raises InputError for a REFXLA_DEVICES that is no count."""
+    """Register the platform; a second time does nothing. Where REFXLA_DEVICES is no count, what is registered cannot be
+    used, and JAX gives the reason to whoever asks for it."""
     global _registered
     with _lock:
         if _registered:
             return
         _registered = True
-        pjrt_client.configure(device_count(), f"refxla {RELEASE}")
+        try:
+            count = device_count()
+        except InputError as problem:
+            _refuse(problem)
+            return
+        pjrt_client.configure(count, f"refxla {RELEASE}")
         pjrt_executable.set_compiler(compile_service.compile_program, compile_service.load_program)
         if PLATFORM not in mlir._platforms_with_donation:
             mlir._platforms_with_donation.append(PLATFORM)
@@ -40,9 +47,21 @@ def register() -> None:
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
 
 
+def _refuse(problem: InputError) -> None:
+    """Have JAX say why the platform cannot be used: an error where it is asked for, and a warning elsewhere. (What a
+    plugin raises, JAX logs with its traceback, and then knows no such platform.)"""
+    text = str(problem)
+
+    def refused() -> Any:
+        raise InputError(text)
+
+    asked = PLATFORM in (jax.config.jax_platforms or "").split(",")
+    xla_bridge.register_backend_factory(PLATFORM, refused, priority=_PRIORITY, fail_quietly=not asked)
+
+
 def device_count() -> int:
-    """How many devices there are: what REFXLA_DEVICES says, or 1."""
-    said = os.environ.get("REFXLA_DEVICES", "1")
+    """How many devices there are: what REFXLA_DEVICES says, or 1. Raises InputError."""
+    said = os.environ.get("REFXLA_DEVICES") or "1"
     if not said.isdecimal() or not 1 <= int(said) <= 1024:
         raise InputError(f"REFXLA_DEVICES is {said!r}: say how many devices JAX is to see, from 1 to 1024")
     return int(said)

@@ -24,6 +24,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 
+from refxla_spec.errors import InputError
+
 from ..analysis.cost_analysis import Costs
 from . import disk_cache as disk
 from .device_probe import PACKAGES, Bench
@@ -128,7 +130,11 @@ _later: list[str] = []  # the names of the devices that are measured when this p
 
 
 def _is_asked() -> bool:
-    return os.environ.get("REFXLA_FIGURES") != "default"
+    """Whether rates are measured. Raises InputError for a REFXLA_FIGURES that says something else."""
+    said = os.environ.get("REFXLA_FIGURES", "")
+    if said not in ("", "default"):
+        raise InputError(f"REFXLA_FIGURES is {said!r}: say default, for the usual rates, or leave it unset")
+    return not said
 
 
 @cache

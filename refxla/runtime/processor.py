@@ -11,7 +11,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 # kernels'.
 _X86 = (
     "abm", "adx", "aes", "amx", "avx", "bmi", "cx16", "f16c", "fma", "gfni", "lahf_lm", "mmx", "movbe", "pclmulqdq",
-    "popcnt", "sha", "sse", "ssse", "vaes", "vpclmulqdq", "xsave",
+    "popc", "sha", "sse", "ssse", "vaes", "vpclmulqdq", "xsave",
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from .. import dynamic
 from ..devices import Device
@@ -100,10 +101,12 @@ def meaning(instruction: Instruction) -> Evaluate:
     target = instruction.custom_call_target
     found = _registered.get(target) or TARGETS.get(target)
     if found is None:
-        known = ", ".join(sorted({**TARGETS, **_registered}))
+        known = sorted({**TARGETS, **_registered})
+        near = get_close_matches(target, known, n=3, cutoff=0.6)
+        hint = f", such as {', '.join(near)}" if near else ""
         raise UnsupportedError(
-            f"{instruction.name}: the custom-call target {target!r} has no meaning here; known are {known}; give it "
-            "one with refxla_spec.custom_calls.register"
+            f"{instruction.name}: the custom-call target {target!r} has no meaning here; {len(known)} others have"
+            f"{hint} (refxla_spec.custom_calls.TARGETS lists them); give it one with refxla_spec.custom_calls.register"
         )
     return found
 

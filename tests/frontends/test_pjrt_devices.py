@@ -1,7 +1,7 @@
 """JAX programs on several virtual devices (REFXLA_DEVICES)."""
 
 import pytest
-from jax_programs import run
+from jax_programs import ended, run
 
 pytest.importorskip("jax")
 
@@ -70,3 +70,14 @@ def test_shard_map():
     """,
         REFXLA_DEVICES="4",
     )
+
+
+@pytest.mark.parametrize("said", ["x", "0", "1025"])
+def test_a_count_that_is_none_is_one_error(said):
+    """JAX says what is wrong, once, and where the platform was not asked for it is not in the way."""
+    done = ended("jnp.ones(3) + 1", REFXLA_DEVICES=said)
+    message = f"REFXLA_DEVICES is {said!r}: say how many devices JAX is to see, from 1 to 1024"
+    assert done.returncode and f"Unable to initialize backend 'refxla': {message}" in done.stderr, done.stderr
+    assert "configuration error" not in done.stderr
+    done = ended("assert jax.devices()[0].platform == 'cpu'", REFXLA_DEVICES=said, JAX_PLATFORMS="")
+    assert not done.returncode and "configuration error" not in done.stderr and "Traceback" not in done.stderr

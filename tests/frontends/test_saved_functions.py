@@ -125,6 +125,26 @@ def test_static_arguments_are_part_of_the_file(path):
         loaded(X, 2.0)
 
 
+def test_arguments_are_written_into_and_indices_checked(path):
+    def put(x, rows, value):
+        x[rows] = value
+        return x, np.sum(x)
+
+    compiled = refxla.compile(put)
+    loaded = saved(compiled, path, X.copy(), np.array([0, 1]), np.float32(9))
+    for call in (compiled, loaded):
+        x = X.copy()
+        result, total = call(x, np.array([1, 1]), np.float32(5))
+        assert result is x and np.array_equal(x, [X[0], [5, 5, 5]]) and total == x.sum()
+        with pytest.raises(IndexError, match="out of bounds"):
+            call(x, np.array([0, 2]), np.float32(5))
+        with pytest.raises(InputError, match="shares memory"):
+            call(x, np.array([0, 1]), x[0, 0:1].view()[0:1])
+        x.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            call(x, np.array([0, 1]), np.float32(5))
+
+
 def test_what_no_file_can_hold(path):
     with pytest.raises(UnsupportedError, match="cannot be saved: a value of type object has no form in a file"):
         saved(refxla.compile(lambda x, o: x + 1), path, X, object())

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from refxla_spec.errors import InputError
 
 import refxla
 from refxla.analysis.cost_analysis import Costs
@@ -76,6 +77,14 @@ def test_default_asks_for_nothing(asked, monkeypatch):
     monkeypatch.setenv("REFXLA_FIGURES", "default")
     monkeypatch.setattr(calibration, "_begin", lambda name: pytest.fail("a child begins"))
     assert calibration.known(asked) is None and asked.target.costs is None and calibration.measure(asked) is None
+
+
+def test_another_word_is_an_error(asked, monkeypatch):
+    monkeypatch.setenv("REFXLA_FIGURES", "defualt")
+    with pytest.raises(InputError, match="REFXLA_FIGURES is 'defualt': say default"):
+        _ = asked.target
+    monkeypatch.setenv("REFXLA_FIGURES", "")
+    assert asked.target.costs is None
 
 
 def test_a_child_measures(asked, monkeypatch):

@@ -228,3 +228,15 @@ def test_a_target_of_ones_own():
         assert interpreter.run(module, [x]) == 8
     finally:
         custom_calls.unregister("mine")
+
+
+def test_an_unknown_target_is_refused_with_the_nearest_names():
+    def refusal(target):
+        call = f'x = f32[2] parameter(0) ROOT r = f32[2] custom-call(x), custom_call_target="{target}"'
+        with pytest.raises(UnsupportedError) as raised:
+            interpreter.run(parse(f"HloModule m\nENTRY e {{ {call} }}"), [np.zeros(2, np.float32)])
+        return str(raised.value)
+
+    near = refusal("lapack_sgetrf_fii")
+    assert f"{len(custom_calls.TARGETS)} others have, such as lapack_sgetrf_ffi" in near and len(near) < 350
+    assert "such as" not in refusal("what") and "refxla_spec.custom_calls.TARGETS lists them" in refusal("what")

@@ -13,6 +13,12 @@ from .hlo_lexer import HloLexer
 from .pages import pages
 
 FOLDER = "specification"
+# What links of the pages written by hand point at: in the sources the Python of the specification, on the site its
+# page.
+LINKS = {
+    "../spec/types.py": "types", "../spec/accuracy.py": "accuracy", "../spec/grammar.py": "grammar",
+    "../spec/left_out.py": "left_out", "../spec/ops/": "operations",
+}  # fmt: skip
 
 
 def write(folder: Path) -> None:
@@ -29,8 +35,20 @@ def write(folder: Path) -> None:
             path.unlink()
 
 
+def linked(text: str) -> str:
+    """A page with its links to the specification's sources made links to its pages."""
+    for source, page in LINKS.items():
+        text = text.replace(f"]({source})", f"]({FOLDER}/{page}.md)")
+    return text
+
+
+def _read(app: Any, name: str, content: list[str]) -> None:
+    content[0] = linked(content[0])
+
+
 def setup(app: Any) -> dict[str, Any]:
     """What Sphinx calls."""
     app.add_lexer("hlo", HloLexer)
+    app.connect("source-read", _read)
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / FOLDER))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

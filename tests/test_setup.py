@@ -1,0 +1,85 @@
+"""How the core is built: what an interrupted build has made is kept, and one kind is not taken for the other."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("setuptools")
+if shutil.which("cc") is None and shutil.which("gcc") is None:
+    pytest.skip("there is no C compiler", allow_module_level=True)
+
+from setuptools import Distribution, Extension  # noqa: E402
+
+SETUP = Path(__file__).parents[1] / "setup.py"
+SOURCE = """
+#include <Python.h>
+static struct PyModuleDef def = {PyModuleDef_HEAD_INIT, "NAME", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit_NAME(void) { return PyModule_Create(&def); }
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """build(kind, stop_at) builds the extensions a, b and c in a folder; gives the names of those that were
+    compiled."""
+    if not SETUP.exists():
+        pytest.skip("not in a checkout")
+    spec = importlib.util.spec_from_file_location("refxla_setup", SETUP)
+    setup = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(setup)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(setup, "ROOT", tmp_path)
+    for name in "abc":
+        (tmp_path / f"{name}.c").write_text(SOURCE.replace("NAME", name))
+    compiled = []
+
+    class Build(setup.BuildCore):
+        def run(self):
+            self.parallel = None
+            super().run()
+
+        def build_extensions(self):
+            real = self.compiler.compile
+
+            def compile(sources, **options):
+                compiled.append(sources[0][0])
+                if sources[0][0] == self.distribution.stop_at:
+                    raise KeyboardInterrupt
+                return real(sources, **options)
+
+            self.compiler.compile = compile
+            super().build_extensions()
+
+    def build(kind, stop_at=None):
+        monkeypatch.setattr(setup, "BUILD_KIND", kind)
+        compiled.clear()
+        distribution = Distribution({"name": "x", "ext_modules": [Extension(n, [f"{n}.c"]) for n in "abc"]})
+        distribution.stop_at = stop_at
+        command = Build(distribution)
+        command.inplace = True
+        command.ensure_finalized()
+        try:
+            command.run()
+        except KeyboardInterrupt:
+            pass
+        return list(compiled)
+
+    return build
+
+
+def test_an_interrupted_build_goes_on(project, tmp_path):
+    assert project("release", stop_at="b") == ["a", "b"]
+    assert project("release") == ["b", "c"]
+    assert project("release") == []
+    (tmp_path / "c.c").touch()
+    assert project("release", stop_at="c") == ["c"]
+    assert project("release") == ["c"]
+
+
+def test_another_kind_is_built_anew(project):
+    project("release")
+    assert project("checked", stop_at="c") == ["a", "b", "c"]
+    assert project("checked") == ["c"]
+    assert project("release") == ["a", "b", "c"]
