@@ -45,6 +45,8 @@ _ORIGINS = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "tensorflow":  # a module that is imported when it is asked for
+        return _import_module(".tensorflow", __name__)
     if name not in _ORIGINS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(_import_module(_ORIGINS[name], __name__), name)

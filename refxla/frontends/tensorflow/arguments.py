@@ -1,0 +1,113 @@
+"""Arguments and results of functions of TensorFlow: what of them decides about a program, and which are tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError
+
+
+def kind_of(value: Any, tensors: list[Any]) -> Any:
+    """What of nested arguments decides about the program; the tensors among them are appended to `tensors`."""
+    import tensorflow as tf
+
+    if isinstance(value, dict):
+        return dict, *((key, kind_of(v, tensors)) for key, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), *(kind_of(v, tensors) for v in value)
+    if is_tensor(value):
+        if isinstance(value, tf.Tensor) and tf.is_symbolic_tensor(value):
+            raise InputError(
+                "a compiled function is no operation of TensorFlow: inside of a tf.function or of a functional Keras "
+                "model call the function itself, and compile the outermost one"
+            )
+        tensors.append(value)
+        return tf.TensorShape(value.shape), tf.as_dtype(value.dtype)
+    if _is_composite(value):
+        components = tf.nest.flatten(value, expand_composites=True)
+        return tf.type_spec_from_value(value), *(kind_of(v, tensors) for v in components)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return type(value), repr(value)
+    return object, _Identity(value)
+
+
+def is_tensor(value: Any) -> bool:
+    import tensorflow as tf
+
+    return isinstance(value, (tf.Tensor, np.ndarray, np.generic, tf.TensorSpec))
+
+
+def _is_composite(value: Any) -> bool:
+    """Whether it is made of tensors: ragged, sparse, or of an extension type."""
+    import tensorflow as tf
+
+    return isinstance(value, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices, tf.experimental.ExtensionType))
+
+
+class _Identity:
+    """An object as part of a key: equal to itself alone, and kept alive."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.value is self.value
+
+
+def replaced(value: Any, tensors: Iterator[Any]) -> Any:
+    """Nested arguments with other tensors in the places of theirs, which come in the order of `kind_of`."""
+    import tensorflow as tf
+
+    if isinstance(value, dict):
+        return {key: replaced(v, tensors) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        elements = [replaced(v, tensors) for v in value]
+        if hasattr(value, "_fields"):
+            return type(value)(*elements)
+        return elements if isinstance(value, list) else tuple(elements)
+    if _is_composite(value):
+        components = [next(tensors) for _ in tf.nest.flatten(value, expand_composites=True)]
+        return tf.nest.pack_sequence_as(value, components, expand_composites=True)
+    return next(tensors) if is_tensor(value) else value
+
+
+def example_of(value: Any) -> Any:
+    """A tensor like the one that is given or described."""
+    import tensorflow as tf
+
+    if not isinstance(value, tf.TensorSpec):
+        return tf.convert_to_tensor(value)
+    if not value.shape.is_fully_defined():
+        raise InputError(f"{value} has unknown dimensions, and HLO has static shapes: say all sizes")
+    return tf.zeros(value.shape, value.dtype)
+
+
+def read_variable(handle: Any, dtype: Any) -> Any:
+    """The value of a variable."""
+    import tensorflow as tf
+
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+
+
+def to_tensor(array: np.ndarray) -> Any:
+    """A result as a tensor, which takes over its memory where DLPack knows its type."""
+    import tensorflow as tf
+
+    if array.dtype.kind in "iufc":
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    with tf.device("CPU"):
+        return tf.convert_to_tensor(array)
+
+
+def packed(structure: Any, tensors: Iterator[Any]) -> Any:
+    """The results of a traced function: its structure with these in the places of its tensors."""
+    import tensorflow as tf
+
+    leaves = tf.nest.flatten(structure, expand_composites=True)
+    flat = [next(tensors) if isinstance(leaf, tf.Tensor) else leaf for leaf in leaves]
+    return tf.nest.pack_sequence_as(structure, flat, expand_composites=True)

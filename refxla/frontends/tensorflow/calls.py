@@ -1,0 +1,43 @@
+"""`xla.compile` as TensorFlow 1 had it: a computation and its inputs, and a list of tensors back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from refxla_spec.errors import InputError
+
+from ...compiler.options import Options
+from .function import TensorFlowFunction
+
+
+def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None, options: Options) -> list[Any]:
+    """The tensors that `computation(*inputs)` gives, compiled. The last 64 computations are kept compiled.
+
+    Raises InputError for what is no function or no list, UnsupportedError for what has no compiled form.
+    """
+    import tensorflow as tf
+
+    if not callable(computation):
+        raise InputError(f"computation is a {type(computation).__name__}; it has to be a function of tensors")
+    if inputs is not None and not isinstance(inputs, (list, tuple)):
+        raise InputError(f"inputs is a {type(inputs).__name__}; it has to be a list, with an entry for each argument")
+    given = tf.nest.map_structure(_tensor, list(inputs or ()))
+    try:
+        compiled = _kept(computation, options)
+    except TypeError:  # a computation that cannot be hashed is not kept
+        compiled = TensorFlowFunction(computation, options)
+    return [value for value in tf.nest.flatten(compiled(*given)) if value is not None]
+
+
+@lru_cache(maxsize=64)
+def _kept(computation: Callable[..., Any], options: Options) -> TensorFlowFunction:
+    return TensorFlowFunction(computation, options)
+
+
+def _tensor(value: Any) -> Any:
+    """An input; Python's numbers are tensors, too, and not part of the program."""
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(value) if isinstance(value, (bool, int, float, complex)) else value

@@ -1,0 +1,92 @@
+"""Functions of TensorFlow that are compiled but for some operations, which stay in TensorFlow."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from refxla_spec.errors import UnsupportedError
+
+from ...compiler.options import Options
+from ..traced import Lowered
+from .arguments import packed
+from .function import TensorFlowFunction
+from .graph import read
+from .lowering import ByValue, Traced
+from .partition import Cluster, Part, Partition, blamed
+from .report import ClusteringWarning, Operation, Report
+from .support import can_be_compiled
+
+
+class ClusteredFunction(TensorFlowFunction):
+    """Called as the function was. Its graph is compiled as a whole if it can be, else in clusters: `report()` tells."""
+
+    def _lowered(self, traced: Traced, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
+        problem: UnsupportedError | None = None
+        if can_be_compiled(traced.concrete.graph.as_graph_def()):
+            try:
+                return super()._lowered(traced, examples)
+            except UnsupportedError as caught:
+                problem = caught
+        lowered = _ClusteredLowered(self.name, traced, problem, self.options)
+        left = sum(o.cluster is None for o in lowered.report())
+        warnings.warn(
+            f"{left} operations of {self.name} stay in TensorFlow; refxla.tensorflow.report(...) lists them, with the "
+            "reasons",
+            ClusteringWarning,
+            stacklevel=6,
+        )
+        return lowered, ByValue((), ())
+
+    def report(self) -> Report:
+        """What of the graph that was called last is compiled, what is not, and why.
+
+        Raises AttributeError before the first call.
+        """
+        executable = self.executable
+        if executable is None:
+            raise AttributeError("the function is compiled when it is first called, or with example arguments")
+        return executable.report() if isinstance(executable, _ClusteredLowered) else Report.of(self.name, ())
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and isinstance(self.executable, _ClusteredLowered):
+            raise AttributeError(f"{name}: {self.name} is several programs; see report()")
+        return super().__getattr__(name)
+
+
+class _ClusteredLowered(Lowered):
+    program: Any = None  # there are several
+
+    def __init__(self, name: str, traced: Traced, problem: UnsupportedError | None, options: Options) -> None:
+        import tensorflow as tf
+
+        self.name, self.concrete = name, traced.concrete
+        graph = read(self.concrete.graph)
+        values = graph.inputs[len(traced.tensors) :]
+        captured = zip(values, traced.captures, strict=True)
+        resources = {value: handle for value, handle in captured if value.type == tf.resource}
+        part = Part(graph, graph.nodes, graph.inputs, graph.outputs, resources)
+        refused = {} if problem is None else blamed(problem, part)
+        self.partition = Partition(name, part, options, refused)
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        import tensorflow as tf
+
+        given = [tf.convert_to_tensor(leaf) for leaf in leaves]
+        results = self.partition(*given, *self.concrete.captured_inputs)
+        return packed(self.concrete.structured_outputs, iter(results))
+
+    def report(self) -> Report:
+        found = []
+        clusters = 0
+        for segment, reasons in self.partition.flat():
+            compiled = isinstance(segment, Cluster)
+            for node in segment.part.nodes:
+                if node.operation != "Const":
+                    number, reason = (clusters, "") if compiled else (None, reasons.get(node, "read for the others"))
+                    name = re.sub(r"^((Stateful)?PartitionedCall(_\d+)?/)+", "", node.name)  # calls of the whole
+                    found.append(Operation(name, node.operation, node.source, number, reason))
+            clusters += compiled
+        return Report.of(self.name, found)

@@ -1,0 +1,137 @@
+"""Functions of TensorFlow: lowered by TensorFlow to HLO, then compiled as a whole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import InputError, UnsupportedError
+
+from ...compiler.options import Options
+from ..traced import Lowered, TracedFunction
+from .arguments import example_of, kind_of, packed, read_variable, replaced, to_tensor
+from .lowering import ByValue, Lowering, Traced
+
+
+def compile_tensorflow(function: Any, arguments: tuple[Any, ...], options: Options) -> TensorFlowFunction:
+    """A TensorFlowFunction; compiled at once if example arguments are given, else at the first call.
+
+    `function` is a tf.function, a concrete function, a Keras model or layer, or a Python function of tensors.
+    """
+    made = TensorFlowFunction(as_function(function), options)
+    if arguments:
+        made.compile(*arguments)
+    return made
+
+
+def as_function(function: Any) -> Any:
+    """The tf.function or concrete function of what the user gave. Raises InputError for Keras on another backend."""
+    import tensorflow as tf
+
+    if any(c.__module__.partition(".")[0] == "keras" for c in type(function).__mro__):
+        backend = sys.modules["keras"].backend.backend()
+        if backend != "tensorflow":
+            raise InputError(
+                f"this Keras model runs on {backend}: compile a function of it with that framework, as in "
+                "jax.jit(lambda variables, x: model.stateless_call(*variables, x)[0])"
+            )
+    if isinstance(function, (tf.types.experimental.PolymorphicFunction, tf.types.experimental.ConcreteFunction)):
+        return function
+    return tf.function(function)
+
+
+class TensorFlowFunction(TracedFunction):
+    """Called with nested dicts, lists and tuples of tensors, as the function was; gives tensors, on the CPU.
+
+    Tensors and NumPy arrays take part by shape and type, all else (Python numbers and booleans, variables, objects) by
+    value or identity, as in tf.function; for `compile` also tf.TensorSpec. Results are no part of a GradientTape's
+    record: take gradients inside of the function.
+    """
+
+    value_advice = "its value is part of the program; pass tf.constant(x) if it is no size and no switch"
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        super().__init__(function, options)
+        self._by_value: dict[Any, ByValue] = {}  # for each kind of arguments, whose values are in the program
+
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
+        tensors: list[Any] = []
+        kind = kind_of((args, kwargs), tensors)
+        by_value = self._by_value.get(kind)
+        return (kind, by_value.values(tensors) if by_value else ()), tensors
+
+    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+        examples: list[Any] = []
+        kind = kind_of((args, kwargs), examples)
+
+        def of_tensors(*given: Any) -> Any:
+            new_args, new_kwargs = replaced((args, kwargs), iter(given))
+            return self.function(*new_args, **new_kwargs)
+
+        of_tensors.__name__ = self.name  # HLO's name is made from it
+        traced = Traced(self.name, of_tensors, [example_of(e) for e in examples])
+        lowered, self._by_value[kind] = self._lowered(traced, examples)
+        return lowered
+
+    def _lowered(self, traced: Traced, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
+        """A traced function, compiled, and whose values are in the program."""
+        import tensorflow as tf
+
+        lowering = Lowering(traced)
+        if any(isinstance(examples[n], tf.TensorSpec) for n in lowering.by_value.arguments):
+            raise InputError(
+                f"the shapes in {self.name} depend on the values of tensors given as tf.TensorSpec: give a value"
+            )
+        return _TensorFlowLowered(lowering, self._build), lowering.by_value
+
+
+class _TensorFlowLowered(Lowered):
+    def __init__(self, lowering: Lowering, build: Callable[..., Any]) -> None:
+        import tensorflow as tf
+
+        self.concrete = lowering.traced.concrete
+        module, self.outputs, arguments = lowering.module, lowering.outputs, len(lowering.tensors)
+        root = module.entry.root.shape
+        count = len(root.elements) if root.is_tuple else 1
+        aliases = {(a.output_index[0] if a.output_index else 0): a.parameter for a in module.aliases}
+        updates = range(self.outputs, count)
+        if any(n not in aliases for n in updates):
+            raise UnsupportedError(
+                f"{count - self.outputs} variables are assigned in {lowering.name}, and for which of them some result "
+                "of the program is cannot be told: variables that change their shape are not supported"
+            )
+        self.arguments = [s for s in lowering.sources if s < arguments]
+        # Of each captured value that the program takes: its number, and of a variable the type, else None.
+        self.captured = []
+        for parameter, source in zip(module.entry.parameters, lowering.sources, strict=True):
+            if source >= arguments:
+                capture = lowering.captures[source - arguments]
+                dtype = tf.as_dtype(parameter.shape.element_type.dtype) if capture.dtype == tf.resource else None
+                self.captured.append((source - arguments, dtype))
+        self.assigned = [lowering.sources[aliases[n]] - arguments for n in updates]
+        self.structure = self.concrete.structured_outputs
+        leaves = tf.nest.flatten(self.structure, expand_composites=True)
+        if sum(isinstance(leaf, tf.Tensor) for leaf in leaves) != self.outputs:
+            raise UnsupportedError(f"the results of {lowering.name} are not all tensors: {self.structure}")
+        self.program = build(module)
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        import tensorflow as tf
+
+        captures = self.concrete.captured_inputs
+        results = self.program(*self.parameters(leaves))
+        if not isinstance(results, tuple):
+            results = (results,)
+        tensors = [to_tensor(r) for r in results]
+        for n, value in zip(self.assigned, tensors[self.outputs :], strict=True):
+            tf.raw_ops.AssignVariableOp(resource=captures[n], value=value)
+        return packed(self.structure, iter(tensors))
+
+    def parameters(self, leaves: Sequence[Any]) -> list[Any]:
+        given = [np.asarray(leaves[n]) for n in self.arguments]
+        captures = self.concrete.captured_inputs
+        return given + [
+            np.asarray(captures[n] if t is None else read_variable(captures[n], t)) for n, t in self.captured
+        ]

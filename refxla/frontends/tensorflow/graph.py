@@ -1,0 +1,199 @@
+"""The graph of a traced function as nodes that refer to each other, with the functions that it calls inlined.
+
+A `tf.Graph` cannot be cut: its operations lie in functions that call each other. Here what is compiled may reach across
+calls. A node knows the operation that it was read from, and with it the line of the user's program that made it.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+@dataclass(eq=False)
+class Node:
+    """An operation of TensorFlow.
+
+    `name` is unique in its graph; in a function that was inlined it begins with the name of the call. `definition` is
+    the NodeDef, whose attributes hold and whose inputs do not. `controls` are nodes that run before, though this one
+    takes nothing from them.
+    """
+
+    name: str
+    definition: Any
+    inputs: tuple[Value, ...]
+    controls: tuple[Node, ...]
+    types: tuple[Any, ...]  # of the results, as tf.DType
+    origin: Any = field(repr=False)  # the tf.Operation
+
+    @property
+    def operation(self) -> str:
+        """What it does, by the name that TensorFlow has for it."""
+        name: str = self.definition.op
+        return name
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it does more than give results: reads or writes a variable, prints, calls Python."""
+        effect: bool = self.origin.op_def.is_stateful
+        return effect
+
+    @property
+    def predecessors(self) -> Iterator[Node]:
+        """The nodes that run before this one."""
+        yield from (value.node for value in self.inputs)
+        yield from self.controls
+
+    @cached_property
+    def source(self) -> str:
+        """The line of the user's program, "file:line"; "" where no line of it led here."""
+        return _users_line(self.origin)
+
+    def __repr__(self) -> str:
+        return f"<{self.operation} {self.name}>"
+
+
+class Value(NamedTuple):
+    """A result of a node: which one."""
+
+    node: Node
+    number: int
+
+    @property
+    def type(self) -> Any:
+        """The tf.DType."""
+        return self.node.types[self.number]
+
+
+@dataclass
+class Graph:
+    """The nodes, each after those that it needs, and which values come in and go out.
+
+    `inputs` are results of nodes of the operation Placeholder, which are not among `nodes`. `content` is the GraphDef,
+    with the functions that the nodes' attributes name: bodies of loops, branches.
+    """
+
+    nodes: list[Node]
+    inputs: list[Value]
+    outputs: list[Value]
+    content: Any
+
+    @cached_property
+    def functions(self) -> Mapping[str, Any]:
+        """The FunctionDefs by name."""
+        return {f.signature.name: f for f in self.content.library.function}
+
+
+def read(traced: Any) -> Graph:
+    """The Graph of a FuncGraph: what its results and effects need, and nothing else."""
+    reader = _Reader()
+    inputs = [reader.argument(tensor) for tensor in traced.inputs]
+    outputs, ends = reader.read(traced, "", inputs, ())
+    needed = _reached([*(v.node for v in outputs), *ends])
+    given = {v.node for v in inputs}
+    nodes = [n for n in reader.nodes if n in needed and n not in given]
+    return Graph(nodes, inputs, outputs, traced.as_graph_def())
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def argument(self, tensor: Any) -> Value:
+        node = Node(tensor.op.name, tensor.op.node_def, (), (), (tensor.dtype,), tensor.op)
+        return Value(node, 0)
+
+    def read(
+        self, traced: Any, prefix: str, arguments: Sequence[Value], controls: tuple[Node, ...]
+    ) -> tuple[list[Value], list[Node]]:
+        """The results of a function that is called with these arguments after these nodes, and the nodes with which its
+        effects end."""
+        values = {t.op.name: [argument] for t, argument in zip(traced.inputs, arguments, strict=True)}
+        ends: dict[str, tuple[Node, ...]] = dict.fromkeys(values, ())
+        own: set[Node] = set()
+        for op in _in_order(traced.get_operations()):
+            if op.name in values:
+                continue
+            inputs = tuple(values[t.op.name][t.value_index] for t in op.inputs)
+            before = tuple(dict.fromkeys(node for c in op.control_inputs for node in ends[c.name]))
+            if not any(v.node in own for v in inputs) and not before:
+                before = controls  # all others wait for one that does
+            if op.type in _CALLS:
+                body = function_of(traced, op.get_attr("f").name)
+                values[op.name], last = self.read(body, f"{prefix}{op.name}/", inputs, before)
+                ends[op.name] = tuple(dict.fromkeys([*last, *(v.node for v in values[op.name]), *before]))
+                own |= {v.node for v in values[op.name]} | set(last)
+                continue
+            node = Node(prefix + op.name, op.node_def, inputs, before, tuple(t.dtype for t in op.outputs), op)
+            self.nodes.append(node)
+            if op.type != "Const":  # which waits for nothing
+                own.add(node)
+            values[op.name] = [Value(node, n) for n in range(len(op.outputs))]
+            ends[op.name] = (node,)
+        results = [values[t.op.name][t.value_index] for t in traced.outputs]
+        return results, [node for op in traced.control_outputs for node in ends[op.name]]
+
+
+def _in_order(operations: Iterable[Any]) -> list[Any]:
+    """Operations after those that they take values from or wait for; TensorFlow adds some that wait later."""
+    done: dict[Any, None] = {}
+    for operation in operations:
+        waiting = [operation]
+        while waiting:
+            last = waiting[-1]
+            before = [op for op in (*(t.op for t in last.inputs), *last.control_inputs) if op not in done]
+            if before:
+                waiting += before
+            else:
+                waiting.pop()
+                done[last] = None
+    return list(done)
+
+
+def function_of(traced: Any, name: str) -> Any:
+    """The FuncGraph of a function that a graph calls."""
+    return traced._get_function(name).graph
+
+
+def called_by(operation: Any) -> list[str]:
+    """The functions that an operation (a NodeDef) calls, by name: bodies, conditions, branches."""
+    attributes = operation.attr.values()
+    return [f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)]
+
+
+def _reached(ends: Iterable[Node]) -> set[Node]:
+    """The nodes that these need, and these."""
+    found, waiting = set(), list(ends)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.predecessors
+    return found
+
+
+# What is no program of the user: installed packages, Python's own library, this package, and what AutoGraph wrote.
+_NOT_THE_USERS = tuple(
+    os.path.join(os.path.realpath(folder), "")
+    for folder in (
+        *site.getsitepackages(), site.getusersitepackages(), sysconfig.get_paths()["stdlib"],
+        os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+    )
+)  # fmt: skip
+
+
+def _users_line(operation: Any) -> str:
+    for frame in reversed(operation.traceback):
+        file = os.path.realpath(frame.filename)
+        if file.startswith(_NOT_THE_USERS) or "__autograph_generated_file" in file or frame.filename.startswith("<"):
+            continue
+        inside = os.path.relpath(file)
+        return f"{file if inside.startswith('..') else inside}:{frame.lineno}"
+    return ""

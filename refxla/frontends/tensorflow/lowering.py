@@ -1,0 +1,201 @@
+"""From a function of TensorFlow to HLO.
+
+What is lowered is a function of the tensors alone: it calls the user's with everything else in place. Its parameters
+are the tensors, then what the function captures: constants as their values, variables as the values they have at the
+call. Its results are the function's, then the new values of the variables that it assigns.
+
+HLO has static shapes, so TensorFlow puts the *values* of some arguments into the program: the bounds of a slice, the
+shape of a reshape. Such an argument is no parameter then (and such a variable a parameter that is ignored). Both are
+found when the function is lowered, and their values decide, as shapes do, which program a call runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from refxla_spec.errors import UnsupportedError
+from refxla_spec.module import Instruction, Module
+
+from ...ir.proto import from_proto
+from ..randomness import refused
+from .arguments import read_variable
+
+
+class NotLowered(UnsupportedError):
+    """TensorFlow has no HLO for a function; `nodes` are the names of the operations that were the reason, if known."""
+
+    def __init__(self, function: str, reason: str, nodes: Sequence[str]) -> None:
+        super().__init__(
+            f"TensorFlow cannot lower {function} to HLO: {reason}; refxla.tensorflow.cluster compiles all but such "
+            "operations"
+        )
+        self.reason, self.nodes = reason, tuple(nodes)
+
+
+class Traced:
+    """A function of tensors alone as TensorFlow traced it, and what it captures."""
+
+    def __init__(self, name: str, function: Callable[..., Any], tensors: Sequence[Any]) -> None:
+        import tensorflow as tf
+
+        self.name, self.tensors = name, tensors
+        self.jitted = tf.function(function, jit_compile=True, autograph=False)
+        with refused(name, pythons=False, entropy=False):  # layers that are built now take their seeds from Python
+            self.concrete = self.jitted.get_concrete_function(*tensors)
+        self.captures = list(self.concrete.captured_inputs)
+
+
+class ByValue:
+    """The arguments (by number) and variables (by handle) whose values are part of a program."""
+
+    def __init__(self, arguments: Sequence[int], variables: Sequence[tuple[Any, Any]]) -> None:
+        self.arguments, self.variables = tuple(arguments), tuple(variables)
+
+    def __bool__(self) -> bool:
+        return bool(self.arguments or self.variables)
+
+    def values(self, tensors: Sequence[Any]) -> tuple[bytes, ...]:
+        """Of these arguments, and of the variables as they are now."""
+        found = [np.asarray(tensors[n]) for n in self.arguments]
+        found += [np.asarray(read_variable(handle, dtype)) for handle, dtype in self.variables]
+        return tuple(a.tobytes() for a in found)
+
+
+class Lowering:
+    """The HLO of a traced function, and what TensorFlow took the parameters from.
+
+    Raises NotLowered for operations that have no HLO, UnsupportedError for what else has no compiled form.
+    """
+
+    def __init__(self, traced: Traced) -> None:
+        self.traced, self.name, self.tensors, self.captures = traced, traced.name, traced.tensors, traced.captures
+        _refuse_random(self.name, traced.concrete.graph)
+        self.module = self.lower(traced.jitted, self.tensors)
+        self.outputs = len(traced.concrete.outputs)
+        count = len(self.module.entry.parameters)
+        self.sources = list(range(len(self.tensors) + len(self.captures)))  # one for each parameter
+        if count < len(self.sources):
+            gone = self.without_parameter()
+            self.sources = [n for n in self.sources if n not in gone]
+        if count != len(self.sources):
+            raise UnsupportedError(
+                f"TensorFlow made {count} parameters from {len(self.tensors)} arguments and {len(self.captures)} "
+                f"captured values of {self.name}, and which ones cannot be told: pass what decides about shapes as "
+                "Python numbers"
+            )
+        kept = set(self.sources)
+        self.by_value = ByValue([n for n in range(len(self.tensors)) if n not in kept], self.variables_by_value())
+
+    def lower(self, jitted: Any, tensors: Sequence[Any]) -> Module:
+        import tensorflow as tf
+
+        try:
+            data = jitted.experimental_get_compiler_ir(*tensors)(stage="hlo_serialized", platform_name="CPU")
+        except (ValueError, tf.errors.OpError) as problem:
+            text = getattr(problem, "message", None) or str(problem)
+            nodes = dict.fromkeys(re.findall(r"\{\{node ([^}]*)\}\}", text))
+            raise NotLowered(self.name, _reason(text), tuple(nodes)) from None
+        module = from_proto(data)
+        for i in module.instructions():  # they come in a random order
+            i.frontend_attributes = tuple(sorted(i.frontend_attributes))
+        return module
+
+    def without_parameter(self) -> set[int]:
+        """The arguments and captured constants that the program has as constants.
+
+        A second function gives, beside what the first one does, each of them: where the result is a constant in the
+        HLO, so was the argument.
+        """
+        import tensorflow as tf
+
+        captured = [(len(self.tensors) + n, c) for n, c in enumerate(self.captures) if c.dtype != tf.resource]
+        concrete = self.traced.concrete
+
+        def with_arguments(*given: Any) -> Any:
+            return concrete(*given), [tf.identity(t) for t in (*given, *(c for _, c in captured))]
+
+        jitted = tf.function(with_arguments, jit_compile=True, autograph=False)
+        root = self.lower(jitted, self.tensors).entry.root
+        values = root.operands if root.opcode == "tuple" else [root]
+        numbers = [*range(len(self.tensors)), *(n for n, _ in captured)]
+        shown = values[self.outputs : self.outputs + len(numbers)]
+        return {n for n, value in zip(numbers, shown, strict=True) if not _is_parameter(value)}
+
+    def variables_by_value(self) -> list[tuple[Any, Any]]:
+        """The variables whose values are in the program: those with which it becomes another when they change.
+
+        Only small ones of integers and scalars are looked at: others are no sizes. The change is tried on copies.
+        """
+        import tensorflow as tf
+
+        concrete = self.traced.concrete
+        places = {}
+        for parameter, source in zip(self.module.entry.parameters, self.sources, strict=True):
+            n = source - len(self.tensors)
+            if n >= 0 and self.captures[n].dtype == tf.resource:
+                shape = parameter.shape
+                if (shape.element_type.is_integer and shape.size <= 64) or shape.is_scalar:
+                    places[n] = tf.as_dtype(shape.element_type.dtype)
+        before = str(self.module)
+
+        def differs(among: Sequence[int]) -> bool:
+            other = list(self.captures)
+            copies = []  # kept alive while they are lowered
+            for n in among:
+                value = read_variable(self.captures[n], places[n])
+                copies.append(tf.Variable(~value if value.dtype.is_bool else value + tf.ones_like(value)))
+                other[n] = copies[-1].handle
+            concrete.set_external_captures(other)
+            try:
+                return str(self.lower(self.traced.jitted, self.tensors)) != before
+            except UnsupportedError:
+                return True  # other shapes, which do not fit
+            finally:
+                concrete.set_external_captures(self.captures)
+
+        found = [n for n in places if differs([n])] if places and differs(list(places)) else []
+        return [(self.captures[n], places[n]) for n in found]
+
+
+# What makes random numbers from a state of TensorFlow's runtime, which a compiled program has not: by its operation.
+_RANDOM = {
+    "RandomStandardNormal": "tf.random.normal", "RandomUniform": "tf.random.uniform (or dropout)",
+    "RandomUniformInt": "tf.random.uniform", "TruncatedNormal": "tf.random.truncated_normal",
+    "RandomShuffle": "tf.random.shuffle", "RandomGamma": "tf.random.gamma", "RandomPoissonV2": "tf.random.poisson",
+    "Multinomial": "tf.random.categorical",
+}  # fmt: skip
+
+
+def _refuse_random(name: str, graph: Any) -> None:
+    """Raise UnsupportedError for random numbers that are not made from an argument or a variable: lowered to HLO they
+    would be the same at each call. Such operations, and no others, have two seeds."""
+    content = graph.as_graph_def()
+    nodes = (node for part in (content.node, *(f.node_def for f in content.library.function)) for node in part)
+    found = next((node for node in nodes if "seed2" in node.attr), None)
+    if found is None:
+        return
+    raise UnsupportedError(
+        f"{name} calls {_RANDOM.get(found.op, found.op)} (as {found.name}), whose noise would be the same at every "
+        "call of a compiled function: use tf.random.stateless_* with a seed that is an argument, or what keeps its "
+        "state in a variable, as a tf.random.Generator and Keras's layers do"
+    )
+
+
+# -- HLO
+
+
+def _is_parameter(value: Instruction) -> bool:
+    """Whether a value is a parameter, but for moves."""
+    while value.opcode in ("reshape", "copy", "convert", "get-tuple-element"):
+        source = value.operands[0]
+        value = source.operands[value.index] if source.opcode == "tuple" else source
+    return value.opcode == "parameter"
+
+
+def _reason(text: str) -> str:
+    """TensorFlow's reason in one line."""
+    lines = text.removeprefix("Failed getting HLO text: '").strip().split("\n")
+    return lines[0].strip().rstrip("'")

@@ -1,0 +1,258 @@
+"""A graph in segments: those that are compiled, and those that TensorFlow runs.
+
+A segment is a function of tensors: what other segments or the caller give is its arguments, what they take are its
+results. Variables are captured, and each segment reads and writes those of its own operations. Segments run one after
+the other, so effects keep their order.
+
+Whether a cluster can be compiled after all is known when it is lowered for the shapes that come. One that was refused
+is cut again, without the operations that were the reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from refxla_spec.errors import UnsupportedError
+
+from ...compiler.options import Options
+from .clustering import READ, Levels, cluster
+from .function import TensorFlowFunction
+from .graph import Graph, Node, Value, called_by
+from .lowering import NotLowered
+from .support import refusals
+
+MINIMUM = 4  # operations that a cluster has at least, as in TensorFlow's own
+
+
+@dataclasses.dataclass
+class Part:
+    """Nodes of a graph, in order, with the values that come in and go out; of the inputs that are variables or tables,
+    the handles."""
+
+    graph: Graph
+    nodes: Sequence[Node]
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    resources: Mapping[Value, Any]
+
+
+class Partition:
+    """A part in segments. Called with the values of its inputs, it gives those of its outputs."""
+
+    def __init__(self, name: str, part: Part, options: Options, refused: Mapping[Node, str]) -> None:
+        self.part = part
+        found = {**refusals(part.nodes, part.graph.functions), **refused}
+        levels, self.reasons = cluster(part.nodes, found, MINIMUM)
+        self.segments: list[Segment] = []
+        for n, (level, segment) in enumerate(_parts(part, levels)):
+            kind = Cluster if levels.is_compiled(level) else Rest
+            self.segments.append(kind(f"{name}_{n}", segment, options))
+        self.constants = {v: _constant(v.node) for v in part.outputs if v.node.operation == "Const"}
+        self.last_uses = _last_uses(self.segments, part.outputs)
+
+    def __call__(self, *given: Any) -> list[Any]:
+        values = {**dict(zip(self.part.inputs, given, strict=True)), **self.constants}
+        for segment, done in zip(self.segments, self.last_uses, strict=True):
+            results = segment.run([values[v] for v in segment.inputs])
+            values.update(zip(segment.part.outputs, results, strict=True))
+            for value in done:
+                del values[value]
+        return [values[v] for v in self.part.outputs]
+
+    def flat(self) -> Iterator[tuple[Segment, Mapping[Node, str]]]:
+        """The segments in order, those of a cluster that was cut again in its place, and why nodes are not compiled."""
+        for segment in self.segments:
+            if isinstance(segment, Cluster) and segment.cut is not None:
+                yield from segment.cut.flat()
+            else:
+                yield segment, self.reasons
+
+
+class Segment:
+    """A part of a graph as a Python function of tensors, which builds it in the graph of TensorFlow around the call."""
+
+    def __init__(self, name: str, part: Part, options: Options) -> None:
+        self.name, self.part, self.options = name, part, options
+        self.inputs = [v for v in part.inputs if v not in part.resources]  # the arguments
+        self.content = _graph_def(part)
+
+    def build(self, *segment_inputs: Any) -> list[Any]:
+        """The outputs, of tensors for the inputs."""
+        import tensorflow as tf
+
+        around = tf.compat.v1.get_default_graph()
+        given = {_reference(v): t for v, t in zip(self.inputs, segment_inputs, strict=True)}
+        given |= {_reference(v): around.capture(handle) for v, handle in self.part.resources.items()}
+        wanted = [_reference(v) for v in self.part.outputs]
+        results: list[Any] = tf.graph_util.import_graph_def(self.content, given, wanted, name="")
+        return results
+
+    def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
+        """The outputs, of tensors for the inputs."""
+        raise NotImplementedError
+
+
+class Rest(Segment):
+    """What TensorFlow runs."""
+
+    def __init__(self, name: str, part: Part, options: Options) -> None:
+        import tensorflow as tf
+
+        super().__init__(name, part, options)
+        self.function = tf.function(self.build, autograph=False, reduce_retracing=True)
+
+    def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
+        results: Sequence[Any] = self.function(*tensors)
+        return results
+
+
+class Cluster(Segment):
+    """What is compiled; or, where that was refused, cut again."""
+
+    def __init__(self, name: str, part: Part, options: Options) -> None:
+        super().__init__(name, part, options)
+
+        def function(*segment_inputs: Any) -> list[Any]:
+            return self.build(*segment_inputs)
+
+        function.__name__ = name
+        self.function = TensorFlowFunction(function, options)
+        self.cut: Partition | None = None
+
+    def run(self, tensors: Sequence[Any]) -> Sequence[Any]:
+        if self.cut is None:
+            try:
+                results: Sequence[Any] = self.function(*tensors)
+                return results
+            except UnsupportedError as problem:  # nothing has run
+                refused = blamed(problem, self.part)
+                self.cut = Partition(self.name, self.part, self.options, refused)
+        given = {**dict(zip(self.inputs, tensors, strict=True)), **self.part.resources}
+        return self.cut(*(given[v] for v in self.part.inputs))
+
+
+def blamed(problem: UnsupportedError, part: Part) -> dict[Node, str]:
+    """The nodes because of which a part was not compiled; all of them, where they cannot be told."""
+    names, reason = set(), str(problem)
+    if isinstance(problem, NotLowered):
+        names, reason = set(problem.nodes), problem.reason
+    functions = part.graph.functions
+    found = {n: reason for n in part.nodes if n.name in names or _within(n.definition, names, functions)}
+    return found or {n: reason for n in part.nodes if n.operation != "Const"}
+
+
+def _within(definition: Any, names: set[str], functions: Mapping[str, Any]) -> bool:
+    """Whether one of the names is that of an operation in a function that this one calls."""
+    called = [node for f in called_by(definition) for node in functions[f].node_def]
+    return any(node.name in names or _within(node, names, functions) for node in called)
+
+
+def _parts(part: Part, levels: Levels) -> Iterator[tuple[int, Part]]:
+    """The segments of a part, in order, with their levels."""
+    members: dict[int, list[Node]] = {level: [] for level in sorted(set(levels.of.values()))}
+    for node in part.nodes:
+        if node in levels.of:
+            node.controls = tuple(dict.fromkeys((*node.controls, *levels.waits[node])))
+            members[levels.of[node]].append(node)
+    for level, copies in _repeated_reads(part.nodes, levels).items():
+        members[level] = copies + members[level]
+    needed = {level: _needed(nodes) for level, nodes in members.items()}
+    for level, nodes in members.items():
+        inside = set(nodes)
+        later = dict.fromkeys(v for other, values in needed.items() if other > level for v in values)
+        outputs = [v for v in dict.fromkeys((*later, *part.outputs)) if v.node in inside]
+        constants = dict.fromkeys(v.node for n in nodes for v in n.inputs if v.node.operation == "Const")
+        resources = {v: part.resources[v] for v in needed[level] if v in part.resources}
+        yield level, Part(part.graph, [*constants, *nodes], needed[level], outputs, resources)
+
+
+def _needed(nodes: Sequence[Node]) -> list[Value]:
+    """What nodes take from others, but for constants."""
+    inside = set(nodes)
+    taken = dict.fromkeys(v for n in nodes for v in n.inputs)
+    return [v for v in taken if v.node not in inside and v.node.operation != "Const"]
+
+
+def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Node]]:
+    """Nodes that read variables again in later segments, for each level, where the variable is the same until then.
+
+    Their users take them in the place of the first; otherwise a weight would be a result of the segment that reads it.
+    """
+    writes: dict[Value, set[int]] = {}
+    for node in levels.of:
+        if node.has_effect and node.operation != READ:
+            for value in node.inputs:
+                writes.setdefault(value, set()).add(levels.of[node])
+    copies: dict[tuple[int, Node], Node] = {}
+    for node in levels.of:
+        level = levels.of[node]
+        for value in node.inputs:
+            read = value.node
+            if read.operation != READ or levels.of.get(read, level) == level:
+                continue
+            written = writes.get(read.inputs[0], ())
+            if not any(levels.of[read] <= other < level for other in written):
+                if (level, read) not in copies:
+                    copies[level, read] = dataclasses.replace(read, name=f"{read.name}/again_{level}", controls=())
+                again = Value(copies[level, read], value.number)
+                node.inputs = tuple(again if v == value else v for v in node.inputs)
+    for node in levels.of:  # what writes the variable then waits for them
+        for value in node.inputs if node.has_effect and node.operation != READ else ():
+            waits = [c for (at, read), c in copies.items() if at == levels.of[node] and read.inputs[0] == value]
+            node.controls += tuple(waits)
+    found: dict[int, list[Node]] = {}
+    for (level, _), copy in copies.items():
+        found.setdefault(level, []).append(copy)
+    return found
+
+
+def _last_uses(segments: Sequence[Segment], kept: Iterable[Value]) -> list[list[Value]]:
+    """The values that no segment takes after each."""
+    last: dict[Value, int] = {}
+    for n, segment in enumerate(segments):
+        for value in (*segment.inputs, *segment.part.outputs):
+            last[value] = n
+    wanted = set(kept)
+    return [[v for v, at in last.items() if at == n and v not in wanted] for n in range(len(segments))]
+
+
+# -- GraphDef
+
+
+def _graph_def(part: Part) -> Any:
+    """The nodes of a part as a GraphDef, in which inputs are named after nodes that it does not have."""
+    import tensorflow as tf
+
+    content = tf.compat.v1.GraphDef(versions=part.graph.content.versions)
+    inside = set(part.nodes)
+    for node in part.nodes:
+        made = content.node.add()
+        made.CopyFrom(node.definition)
+        made.name = node.name
+        del made.input[:]
+        made.input.extend(_reference(v) for v in node.inputs)
+        if node.operation != "Const":
+            made.input.extend(f"^{c.name}" for c in node.controls if c in inside and c.operation != "Const")
+        for attribute in ("_class", "_gradient_op_type"):  # names of other nodes; what only autodiff asks for
+            made.attr.pop(attribute, None)
+    waiting = [f for node in part.nodes for f in called_by(node.definition)]
+    functions: dict[str, Any] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in functions:
+            functions[name] = part.graph.functions[name]
+            waiting += [f for node in functions[name].node_def for f in called_by(node)]
+    content.library.function.extend(functions.values())
+    return content
+
+
+def _reference(value: Value) -> str:
+    return f"{value.node.name}:{value.number}"
+
+
+def _constant(node: Node) -> Any:
+    import tensorflow as tf
+
+    return tf.constant(tf.make_ndarray(node.definition.attr["value"].tensor))

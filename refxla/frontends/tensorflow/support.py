@@ -1,0 +1,140 @@
+"""Why an operation stays in TensorFlow: XLA has no kernel for it, or one that does something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from .graph import Node, called_by
+
+# What a compiled program would not do, by the operation.
+_NOT_DONE = {
+    "Assert": "an assertion, which would not raise",
+    "CheckNumerics": "a check of numbers, which would not raise",
+    "CheckNumericsV2": "a check of numbers, which would not raise",
+    "Print": "prints", "PrintV2": "prints", "StringFormat": "formats what is printed",
+    "PyFunc": "calls a Python function", "PyFuncStateless": "calls a Python function",
+    "EagerPyFunc": "calls a Python function",
+}  # fmt: skip
+
+
+def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, str]:
+    """Why each of these nodes cannot be compiled, of those that cannot; `functions` are the FunctionDefs by name."""
+    found: dict[Node, str] = {}
+    for node in nodes:
+        reason = _reason_of_node(node, functions)
+        if reason is not None:
+            found[node] = reason
+    for group in tensor_lists(nodes):  # they are no values that a program takes or gives
+        culprit = next((n for n in group if n in found), None)
+        if culprit is not None:
+            found.update(dict.fromkeys((n for n in group if n not in found), f"shares a list with {culprit.name}"))
+    return found
+
+
+def can_be_compiled(content: Any) -> bool:
+    """Whether all operations of a GraphDef, and of the functions in its library, can be compiled."""
+    definitions = [*content.node, *(node for f in content.library.function for node in f.node_def)]
+    return all(d.op in ("Placeholder", "Const") or _reason(d) is None for d in definitions)
+
+
+def tensor_lists(nodes: Iterable[Node]) -> list[list[Node]]:
+    """The nodes that share a variant (a list of tensors, an optional, a data set), for each set of connected ones."""
+    import tensorflow as tf
+
+    leader: dict[Node, Node] = {}
+
+    def find(node: Node) -> Node:
+        while leader.setdefault(node, node) is not node:
+            node = leader[node]
+        return node
+
+    for node in nodes:
+        for value in node.inputs:
+            if value.type == tf.variant:
+                leader[find(node)] = find(value.node)
+    groups: dict[Node, list[Node]] = {}
+    for node in list(leader):
+        groups.setdefault(find(node), []).append(node)
+    return list(groups.values())
+
+
+def _reason_of_node(node: Node, functions: Mapping[str, Any]) -> str | None:
+    import tensorflow as tf
+
+    if node.operation in _NOT_DONE:
+        return _NOT_DONE[node.operation]
+    if any(t == tf.string for t in (*(v.type for v in node.inputs), *node.types)):
+        return "has to do with texts"
+    reason = _reason(node.definition)
+    if reason is not None:
+        return reason
+    if any(v.type == tf.resource and v.node.operation != "Placeholder" for v in node.inputs):
+        return "which variable it uses is known only when it runs"
+    if tf.resource in node.types:
+        return "makes a variable, a table or an iterator"
+    return _reason_in_functions(called_by(node.definition), functions)
+
+
+def _reason_in_functions(names: Sequence[str], functions: Mapping[str, Any]) -> str | None:
+    """Why one of the functions that an operation calls cannot be compiled."""
+    for name in names:
+        for definition in functions[name].node_def:
+            reason = _reason(definition)
+            if reason is not None:
+                return f"{definition.name} in it: {reason}"
+            reason = _reason_in_functions(called_by(definition), functions)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _reason(definition: Any) -> str | None:
+    """Why an operation, a NodeDef, cannot be compiled, whatever lies in the functions that it calls."""
+    if definition.op in _NOT_DONE:
+        return _NOT_DONE[definition.op]
+    if "seed2" in definition.attr:
+        return "draws random numbers from a state of TensorFlow's runtime"
+    kernels = _kernels(definition.op)
+    if not kernels:
+        return "XLA has no kernel for it"
+    if not any(_fits(definition, kernel) for kernel in kernels):
+        import tensorflow as tf
+
+        types = {a: tf.as_dtype(definition.attr[a].type).name for k in kernels for a in k if definition.attr[a].type}
+        return f"XLA has no kernel for it with {', '.join(f'{a}={t}' for a, t in types.items())}"
+    return None
+
+
+def _fits(definition: Any, kernel: Mapping[str, frozenset[int]]) -> bool:
+    """Whether a kernel takes the types of an operation."""
+    for name, allowed in kernel.items():
+        if name in definition.attr:
+            value = definition.attr[name]
+            types = [value.type] if value.type else value.list.type
+            if not allowed.issuperset(types):
+                return False
+    return True
+
+
+@cache
+def _kernels(operation: str) -> tuple[Mapping[str, frozenset[int]], ...]:
+    """The kernels with which XLA compiles an operation for CPUs: the types that each allows, by attribute."""
+    from tensorflow.python.framework.kernels import get_registered_kernels_for_op
+
+    _register_kernels()
+    return tuple(
+        {c.name: frozenset(c.allowed_values.list.type) for c in kernel.constraint}
+        for kernel in get_registered_kernels_for_op(operation).kernel
+        if kernel.device_type == "XLA_CPU_JIT"
+    )
+
+
+@cache
+def _register_kernels() -> None:
+    """TensorFlow registers XLA's kernels when it first lowers something."""
+    import tensorflow as tf
+
+    nothing = tf.function(lambda: tf.constant(0), jit_compile=True)
+    nothing.experimental_get_compiler_ir()(stage="hlo_serialized", platform_name="CPU")

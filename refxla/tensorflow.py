@@ -1,0 +1,89 @@
+"""What users of TensorFlow and Keras call, beside `refxla.compile`.
+
+`accelerate(model)` lets a Keras model's fit, evaluate and predict run compiled. `cluster(function)` compiles what can
+be compiled of a function, and `report` says what of either was. `xla_compile` is TensorFlow's `xla.compile`.
+
+The keyword options of all are those of `refxla.compile`: device, without, tune, winograd, linear_algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from refxla_spec.errors import InputError
+
+from .compiler.options import Options
+from .frontends.tensorflow import calls, keras
+from .frontends.tensorflow.clustered import ClusteredFunction
+from .frontends.tensorflow.function import as_function
+from .frontends.tensorflow.report import ClusteringWarning, Operation, Report, Reports
+
+__all__ = ["ClusteringWarning", "Operation", "Report", "Reports", "accelerate", "cluster", "report", "xla_compile"]
+
+
+def accelerate(model: Any, **options: Any) -> Any:
+    """Let a Keras model on TensorFlow train, evaluate and predict compiled; gives the model itself.
+
+    From then on `fit`, `evaluate`, `predict`, and the same on single batches, compile the step that they repeat, with
+    its gradients, optimizer and metrics, for each shape of a batch. It makes no difference whether this is called
+    before `compile` or after it, and another `compile` needs no other call. What of a step cannot be compiled stays in
+    TensorFlow: `report(model)`. A model that is compiled with `run_eagerly=True` runs eagerly.
+
+    Raises InputError for what is no Keras model, for a model on another backend or under a tf.distribute strategy, and
+    for a class with a `make_train_function` (or the like) of its own.
+    """
+    return keras.accelerate(model, _options(options))
+
+
+def cluster(function: Any, *arguments: Any, **options: Any) -> ClusteredFunction:
+    """Compile what can be compiled of a function of TensorFlow, and let TensorFlow run the rest.
+
+    `function` and `arguments` are as in `refxla.compile`. A graph that can be compiled is one program. Of another one
+    the operations that can (with XLA's kernels, and to the same effect) form clusters, as few and as large as possible
+    without one waiting for another that waits for it; one of fewer than four operations stays in TensorFlow. Effects
+    keep their order, and assertions raise. A ClusteringWarning says that something stays in TensorFlow,
+    `report(compiled)` what, and why.
+
+    Raises InputError for Keras on another backend.
+    """
+    made = ClusteredFunction(as_function(function), _options(options))
+    if arguments:
+        made.compile(*arguments)
+    return made
+
+
+def report(compiled: Any) -> Report | Reports:
+    """What of a function from `cluster` is compiled, what TensorFlow runs, and why; it prints as tables.
+
+    Of a model from `accelerate` it is a report of each step that has run, by its name ("train_step", "test_step",
+    "predict_step").
+
+    It is about the shapes of the last call. Raises InputError for anything else, and for a function that was not called
+    or compiled yet.
+    """
+    if isinstance(compiled, ClusteredFunction):
+        if compiled.executable is None:
+            raise InputError(f"{compiled.name} is compiled when it is first called, or with example arguments")
+        return compiled.report()
+    return keras.report(compiled)
+
+
+def xla_compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None, **options: Any) -> list[Any]:
+    """Run `computation(*inputs)` compiled, as TensorFlow's `xla.compile` did; gives a list of its tensors.
+
+    `inputs` are tensors, arrays, numbers, or nested lists and dicts of them. The list has the tensors in the order of
+    `tf.nest.flatten`; it is empty for a computation that gives None. A computation that was compiled before, for inputs
+    of the same types and shapes, is not compiled again.
+
+    Raises InputError for what is no function or no list, UnsupportedError for what has no compiled form.
+    """
+    return calls.xla_compile(computation, inputs, _options(options))
+
+
+def _options(given: dict[str, Any]) -> Options:
+    try:
+        return Options.of(**given)
+    except TypeError:
+        names = ", ".join(Options.__dataclass_fields__)
+        raise InputError(f"there is no option {', '.join(sorted(given))}; there are {names}") from None
