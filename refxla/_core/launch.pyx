@@ -289,6 +289,7 @@ cdef class Executor:
                 for part in (step.operands, step.results)
             ]
             self.host_calls.append((step.key, *parts))
+        self.calls_host = bool(calls)
         code.append(END)
         self.iteration = <int64_t*> table(repeats, sizeof(int64_t))
         self.code = <int64_t*> table(len(code), sizeof(int64_t))
@@ -427,6 +428,7 @@ cdef class Executor:
     cdef int run(self) noexcept nogil:
         """Run the code, then wait for the queue; OpenCL's status, or INTERRUPTED."""
         cdef int status
+        cdef int64_t begun = clock_ns()
         self.failed = -1
         self.pending = 0
         status = self.make_copies()
@@ -438,6 +440,7 @@ cdef class Executor:
             status = self.fetch()
         cdef int ended = api.finish(self.queue)
         self.end_copies()
+        self.last_ns = clock_ns() - begun
         return status if status != SUCCESS else ended
 
     cdef int interpret(self) noexcept nogil:
@@ -669,7 +672,11 @@ cdef class Executor:
         return SUCCESS
 
     cdef int interrupted(self) noexcept nogil:
-        """Let Python's signal handlers run. Gives 1 when one of them raised (Control-C does), and keeps its error."""
+        """Let Python's signal handlers run. Gives 1 when one of them raised (Control-C does), and keeps its error.
+
+        A run in another thread than the main one is told to end by who waits for it."""
+        if self.cancelled != NULL:
+            return self.cancelled[0] != 0
         with gil:
             try:
                 PyErr_CheckSignals()

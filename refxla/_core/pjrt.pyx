@@ -7,8 +7,9 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int64_t
 
 from refxla._core cimport pjrt_client, pjrt_executable, pjrt_objects
+from refxla._core.errors cimport Error, plain_error
 from refxla._core.pjrt_interface cimport *
-from refxla._core.pjrt_objects cimport Error, plain_error
+
 
 cdef Api api
 cdef NamedValue attributes[3]

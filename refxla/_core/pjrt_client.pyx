@@ -9,8 +9,9 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc
 
 from refxla._core.buffer_pool cimport live_bytes, peak_bytes
+from refxla._core.errors cimport Error, plain_error
 from refxla._core.pjrt_interface cimport *
-from refxla._core.pjrt_objects cimport Device, Error, Memory, plain_error
+from refxla._core.pjrt_objects cimport Device, Memory
 
 cdef extern from "unistd.h" nogil:
     long sysconf(int name)

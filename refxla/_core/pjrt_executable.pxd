@@ -14,8 +14,6 @@ cdef struct Executable:
     size_t replicas, partitions
     int parameter_count  # of a device
     uint8_t* donated  # of each parameter: whether callers give it away
-    uint8_t* overwritten  # of each parameter of all devices: whether the program changes its memory
-    int* within  # of each result of all devices: the parameter in whose memory it may lie, or -1
     int result_count  # of a device
     int* types  # of each result
     size_t* ranks

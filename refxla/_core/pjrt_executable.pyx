@@ -2,7 +2,7 @@
 """The executables of PJRT's interface: compilation, which asks Python, and execution, which does not.
 
 What Python compiled is read once into plain memory (Executable in the .pxd). An execution takes the storage of its
-arguments, makes that of its results, and runs the program's Executor in the calling thread, without the GIL.
+arguments, makes that of its results, and runs the program's Executor, at once or later (execution.pyx), without the GIL.
 
 Functions that destroy may be called while Python ends, and must not ask for the GIL: they put executables on a list,
 which the next compilation empties.
@@ -12,30 +12,21 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
-from refxla._core.launch cimport INTERRUPTED, Executor
+from refxla._core.errors cimport Error, plain_error, python_error
+from refxla._core.execution cimport Call, end_call, is_deferred, new_call, run_later, run_now, take_results
+from refxla._core.launch cimport Executor
 from refxla._core.pjrt_client cimport device_of
 from refxla._core.pjrt_interface cimport *
 from refxla._core.pjrt_objects cimport (
     Buffer,
     Device,
-    Error,
     READY,
-    Storage,
-    add,
     delete_buffer,
     destroy_buffer,
-    drop,
-    hold,
-    is_exclusive,
     new_buffer,
-    new_storage,
-    plain_error,
-    python_error,
     storage_of,
 )
-
-cdef extern from "Python.h":
-    int Py_AddPendingCall(int (*call)(void*) except -1, void* argument) noexcept nogil
+from refxla._core.storage cimport Completion, add, drop, drop_completion, hold, hold_completion
 
 cdef extern from *:
     """
@@ -92,14 +83,6 @@ cdef Executable* read(object program) except NULL:
         e.donated = <uint8_t*> table(e.parameter_count, 1)
         for n in program.donated:
             e.donated[n] = 1
-        e.overwritten = <uint8_t*> table(executor.signature.parameter_count, 1)
-        e.within = <int*> table(executor.signature.result_count, sizeof(int))
-        for n in range(executor.signature.result_count):
-            e.within[n] = -1
-        for n in range(executor.overwritten_count):
-            e.overwritten[executor.overwritten[n].parameter] = 1
-            if executor.overwritten[n].result >= 0:
-                e.within[executor.overwritten[n].result] = executor.overwritten[n].parameter
         e.types = <int*> table(e.result_count, sizeof(int))
         e.ranks = <size_t*> table(e.result_count, sizeof(size_t))
         e.bytes = <size_t*> table(e.result_count, sizeof(size_t))
@@ -135,8 +118,6 @@ cdef void destroy(Executable* e) noexcept:
     Py_DECREF(<object> e.program)
     free(e.devices)
     free(e.donated)
-    free(e.overwritten)
-    free(e.within)
     free(e.types)
     free(e.ranks)
     free(e.bytes)
@@ -199,86 +180,100 @@ cdef Error* deserialize(DeserializeArgs* args) noexcept with gil:
 
 
 cdef Error* execute(ExecuteArgs* args) noexcept nogil:
-    """Run in the calling thread. Arguments and results of the Executor are those of all devices, one after another.
+    """A call. Arguments and results of the Executor are those of all devices, one after another.
 
-    A donated argument is gone when the call returns. Where the program has a result that may lie in its memory, it does,
+    A donated argument is gone when this returns. Where the program has a result that may lie in its memory, it does,
     unless somebody else holds that memory: then, and where an argument is not donated in this call, the executor
     copies it first.
     """
     cdef Executable* e = <Executable*> args.executable
     cdef int devices = <int> args.device_count, parameters = e.parameter_count, results = e.result_count
-    cdef int d, n, place
-    cdef Storage** storage
-    cdef Storage** made
-    cdef uint8_t* given
-    cdef Buffer* buffer
+    cdef int n
+    cdef Call* call
     cdef Error* error = NULL
-    cdef int64_t* dimensions
+    cdef Completion* completion = NULL
     cdef bint interrupted = False
     if e.deleted:
         return plain_error(INVALID_ARGUMENT, "the executable was deleted")
     if devices != e.device_count or args.argument_count != <size_t> parameters:
         return plain_error(INVALID_ARGUMENT, "the program is called with another number of devices or arguments than it has")
-    storage = <Storage**> calloc(devices * (parameters + results) + 1, sizeof(Storage*))
-    given = <uint8_t*> calloc(devices * parameters + 1, 1)
-    if storage == NULL or given == NULL:
-        free(storage)
-        free(given)
-        return plain_error(RESOURCE_EXHAUSTED, "no memory for a call")
-    made = storage + devices * parameters
+    call = new_call(e.executor, devices * parameters, devices * results)
+    if call == NULL:
+        return no_memory()
     for n in range(devices * parameters):
-        storage[n] = storage_of(<Buffer*> args.arguments[n // parameters][n % parameters])
-        if storage[n] == NULL:
-            error = plain_error(INVALID_ARGUMENT, "an argument of the call was deleted or donated")
-            break
-    if error == NULL:
-        for n in range(devices * parameters):
-            if is_donated(e, args, n % parameters):
-                delete_buffer(<Buffer*> args.arguments[n // parameters][n % parameters])
-                given[n] = e.overwritten[n] and is_exclusive(storage[n])
+        call.arguments[n] = storage_of(<Buffer*> args.arguments[n // parameters][n % parameters])
+        if call.arguments[n] == NULL:
+            end_call(call)
+            return plain_error(INVALID_ARGUMENT, "an argument of the call was deleted or donated")
+    error = obtain_results(e, args, call)
+    if error != NULL:
+        end_call(call)
+        return error
+    if is_deferred(call):
+        add(&e.references, 1)
+        call.ended, call.owner = release_executable, e
+        completion = run_later(call)
+        if completion != NULL:
+            if args.events != NULL:
+                for n in range(devices):
+                    hold_completion(completion)
+                    args.events[n] = completion
+            drop_completion(completion)
+            return NULL
+    error = run_now(call, &interrupted)
+    if error != NULL or interrupted:
         for n in range(devices * results):
-            place = e.within[n]
-            if place >= 0 and given[place]:
-                hold(storage[place])
-                made[n] = storage[place]
-            else:
-                made[n] = new_storage(e.bytes[n % results])
-            if made[n] == NULL:
-                error = plain_error(RESOURCE_EXHAUSTED, "no memory for the results of a call")
-                break
-    if error == NULL:
-        error = run(e.executor, storage, given, devices * parameters, made, devices * results, &interrupted)
-    for n in range(devices * parameters):
-        drop(storage[n])
-    if error == NULL:
-        for d in range(devices):
-            dimensions = e.dimensions
-            for n in range(results):
-                buffer = new_buffer(
-                    made[d * results + n], <Device*> args.device if args.device != NULL else e.devices[d],
-                    e.types[n], dimensions, <int> e.ranks[n],
-                )
-                dimensions += e.ranks[n]
-                args.results[d][n] = buffer
-                if buffer == NULL:
-                    error = plain_error(RESOURCE_EXHAUSTED, "no memory for the results of a call")
-                else:
-                    made[d * results + n] = NULL
-        if error != NULL:
-            for n in range(devices * results):
+            if error != NULL:
                 destroy_buffer(<Buffer*> args.results[n // results][n % results])
-    if error == NULL:
-        if interrupted:  # nobody sees these results: the handler's exception is raised where they would be returned
-            for n in range(devices * results):
+            else:  # nobody sees them: the handler's exception is raised where they would be returned
                 delete_buffer(<Buffer*> args.results[n // results][n % results])
-        if args.events != NULL:
-            for d in range(devices):
-                args.events[d] = READY
-    for n in range(devices * results):
-        drop(made[n])
-    free(storage)
-    free(given)
+    if error == NULL and args.events != NULL:
+        for n in range(devices):
+            args.events[n] = READY
+    end_call(call)
     return error
+
+
+cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcept nogil:
+    """Take what the caller gives away, and make the buffers of the results, with storage that the call is to write."""
+    cdef int n, d, made, parameters = e.parameter_count, results = e.result_count
+    cdef int64_t* dimensions
+    cdef Buffer* buffer
+    cdef uint8_t* donated = <uint8_t*> calloc(call.argument_count + 1, 1)
+    if donated == NULL:
+        return no_memory()
+    for n in range(call.argument_count):
+        donated[n] = is_donated(e, args, n % parameters)
+        if donated[n]:
+            delete_buffer(<Buffer*> args.arguments[n // parameters][n % parameters])
+    d = take_results(call, donated)
+    free(donated)
+    if d:
+        return no_memory()
+    for d in range(e.device_count):
+        dimensions = e.dimensions
+        for n in range(results):
+            hold(call.results[d * results + n])
+            buffer = new_buffer(
+                call.results[d * results + n], <Device*> args.device if args.device != NULL else e.devices[d],
+                e.types[n], dimensions, <int> e.ranks[n],
+            )
+            dimensions += e.ranks[n]
+            args.results[d][n] = buffer
+            if buffer == NULL:
+                drop(call.results[d * results + n])
+                for made in range(d * results + n):
+                    destroy_buffer(<Buffer*> args.results[made // results][made % results])
+                return no_memory()
+    return NULL
+
+
+cdef Error* no_memory() noexcept nogil:
+    return plain_error(RESOURCE_EXHAUSTED, "no memory for a call")
+
+
+cdef void release_executable(void* e) noexcept nogil:
+    release(<Executable*> e)
 
 
 cdef bint is_donated(Executable* e, ExecuteArgs* args, int n) noexcept nogil:
@@ -291,49 +286,6 @@ cdef bint is_donated(Executable* e, ExecuteArgs* args, int n) noexcept nogil:
             if args.options.kept[k] == n:
                 return False
     return True
-
-
-cdef Error* run(
-    void* executor, Storage** arguments, uint8_t* given, int argument_count, Storage** results, int result_count,
-    bint* interrupted,
-) noexcept nogil:
-    """Run; `interrupted` is set if a signal handler ended it, and then there are no results."""
-    cdef int n, status
-    cdef Error* error = NULL
-    status = (<Executor> executor).acquire()
-    if status == 0:
-        for n in range(argument_count):
-            (<Executor> executor).inputs[n] = arguments[n].data
-            (<Executor> executor).given[n] = given[n]
-        for n in range(result_count):
-            (<Executor> executor).outputs[n] = results[n].data
-        status = (<Executor> executor).run()
-        if status:
-            error = failure(executor, status, interrupted)
-        (<Executor> executor).release()
-    else:
-        error = failure(executor, status, interrupted)
-    return error
-
-
-cdef Error* failure(void* executor, int status, bint* interrupted) noexcept with gil:
-    """The error that a run ended with. What a signal handler raised is no error of the run: it is raised again, as it
-    is, as soon as the main thread is back in Python."""
-    try:
-        (<Executor> executor).fail(status)
-    except BaseException as error:
-        if status == INTERRUPTED and Py_AddPendingCall(raise_again, <void*> error) == 0:
-            Py_INCREF(error)
-            interrupted[0] = True
-            return NULL
-        return python_error(error)
-    return plain_error(INTERNAL, "a run ended with an error that has no name")
-
-
-cdef int raise_again(void* error) except -1 with gil:
-    raised = <object> error
-    Py_DECREF(raised)
-    raise raised
 
 
 # What is asked about executables ---------------------------------------------------------------------------------

@@ -1,15 +1,9 @@
-"""The errors, the event and the buffers that the functions of PJRT's interface give out."""
+"""The events and the buffers that the functions of PJRT's interface give out."""
 
 from libc.stdint cimport int64_t, uint8_t
 
 from refxla._core.pjrt_interface cimport TYPES
-
-# Malloc'ed; its text follows it.
-cdef struct Error:
-    int code
-    size_t size
-    char* text
-
+from refxla._core.storage cimport Storage
 
 cdef struct Memory:
     int number
@@ -30,16 +24,6 @@ cdef struct Device:
     size_t kind_size
 
 
-# Memory that buffers share: of the pool (`order` is what it takes back), or of somebody who is told of its end.
-cdef struct Storage:
-    int64_t references
-    void* data
-    int order
-    size_t bytes
-    void (*on_delete)(void* data, void* argument) noexcept nogil
-    void* on_delete_argument
-
-
 # An array on a device: dense, row-major, one byte an element where that has less than eight bits.
 cdef struct Buffer:
     int64_t references  # one of the handle, one of all that read its memory from outside
@@ -57,18 +41,8 @@ cdef struct Buffer:
 
 cdef size_t ELEMENT_BYTES[TYPES]
 
-# The event of everything: a call returns when what it was asked for is done.
+# The event of what is done; any other is a Completion.
 cdef void* READY
-
-cdef Error* new_error(int code, const char* text, size_t size) noexcept nogil
-cdef Error* plain_error(int code, const char* text) noexcept nogil
-cdef Error* python_error(object error) noexcept  # that an exception is
-
-cdef Storage* new_storage(size_t size) noexcept nogil  # NULL: no memory
-cdef void hold(Storage* storage) noexcept nogil
-cdef void drop(Storage* storage) noexcept nogil
-# Whether the caller has the only reference, and the memory is the pool's: then it may write there.
-cdef bint is_exclusive(Storage* storage) noexcept nogil
 
 # A buffer that takes over a reference to its storage; NULL: no memory.
 cdef Buffer* new_buffer(Storage* storage, Device* device, int element_type, const int64_t* dimensions, int rank) noexcept nogil
@@ -79,6 +53,3 @@ cdef void destroy_buffer(Buffer* buffer) noexcept nogil
 
 # Enter the functions of this file into the table.
 cdef void add_functions(void** functions) noexcept nogil
-
-# Exact counts across threads.
-cdef int64_t add(int64_t* count, int64_t change) noexcept nogil

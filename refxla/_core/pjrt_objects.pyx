@@ -1,29 +1,34 @@
 # cython: cdivision=True, boundscheck=False, wraparound=False
-"""The errors, the event and the buffers of PJRT's interface (pjrt_interface.pxd), and the functions about them.
+"""The events and the buffers of PJRT's interface (pjrt_interface.pxd), and the functions about them.
 
 Everything here is plain memory with counted references, and no function needs the GIL: JAX calls them from threads of
-its own, also while Python ends. The memory of arrays is the host's, of the pool that all results of refxla lie in.
+its own, also while Python ends. A buffer lies in storage (storage.pyx), which a call may still have to write.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcpy
 
-from refxla._core.buffer_pool cimport give_back, obtain
+from refxla._core.errors cimport Error, copy_of, plain_error
+from refxla._core.execution cimport in_main_thread, wait_for
 from refxla._core.pjrt_interface cimport *
-
-from refxla_spec.errors import InputError, InvalidProgramError, ParseError, UnsupportedError
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    static inline int64_t rx_count(int64_t* p, int64_t n) { return __atomic_add_fetch(p, n, __ATOMIC_SEQ_CST); }
-    static inline void rx_lock(uint8_t* p) { while (__atomic_test_and_set(p, __ATOMIC_ACQUIRE)) {} }
-    static inline void rx_unlock(uint8_t* p) { __atomic_clear(p, __ATOMIC_RELEASE); }
-    """
-    int64_t rx_count(int64_t*, int64_t) noexcept nogil
-    void rx_lock(uint8_t*) noexcept nogil
-    void rx_unlock(uint8_t*) noexcept nogil
+from refxla._core.storage cimport (
+    Completion,
+    Storage,
+    add,
+    drop,
+    drop_completion,
+    failure_of,
+    hold,
+    hold_completion,
+    is_done,
+    is_written,
+    lock,
+    new_storage,
+    storage_at,
+    unlock,
+    when_done,
+)
 
 # HLO's names of the interface's element types, by their numbers there.
 TYPE_NAMES = (
@@ -42,43 +47,7 @@ cdef char _event = 0
 READY = &_event
 
 
-cdef int64_t add(int64_t* count, int64_t change) noexcept nogil:
-    return rx_count(count, change)
-
-
 # Errors --------------------------------------------------------------------------------------------------------------
-
-
-cdef Error* new_error(int code, const char* text, size_t size) noexcept nogil:
-    cdef Error* error = <Error*> malloc(sizeof(Error) + size)
-    if error == NULL:
-        return NULL
-    error.code, error.size, error.text = code, size, <char*> (error + 1)
-    memcpy(error.text, text, size)
-    return error
-
-
-cdef Error* plain_error(int code, const char* text) noexcept nogil:
-    return new_error(code, text, strlen(text))
-
-
-cdef Error* python_error(object error) noexcept:
-    cdef int code = INTERNAL
-    if isinstance(error, UnsupportedError):
-        code = UNIMPLEMENTED
-    elif isinstance(error, (InputError, InvalidProgramError, ParseError)):
-        code = INVALID_ARGUMENT
-    elif isinstance(error, MemoryError):
-        code = RESOURCE_EXHAUSTED
-    elif isinstance(error, KeyboardInterrupt):
-        code = CANCELLED
-    try:
-        text = str(error) or type(error).__name__
-        known = code == UNIMPLEMENTED or code == INVALID_ARGUMENT
-        message = (text if known else f"{type(error).__name__}: {text}").encode(errors="replace")
-        return new_error(code, message, len(message))
-    except BaseException:  # a signal handler's, or that of an error without a text
-        return plain_error(code, "an error whose text could not be read")
 
 
 cdef void error_destroy(SubjectArgs* args) noexcept nogil:
@@ -95,55 +64,39 @@ cdef Error* error_code(IntArgs* args) noexcept nogil:
     return NULL
 
 
-# The event -----------------------------------------------------------------------------------------------------------
+# Events --------------------------------------------------------------------------------------------------------------
 
 
-cdef Error* event_nothing(SubjectArgs* args) noexcept nogil:
-    """It is destroyed, awaited, or asked for its error."""
+cdef Error* event_destroy(SubjectArgs* args) noexcept nogil:
+    if args.subject != READY:
+        drop_completion(<Completion*> args.subject)
     return NULL
 
 
 cdef Error* event_is_ready(BoolArgs* args) noexcept nogil:
-    args.answer = 1
+    args.answer = args.subject == READY or is_done(<Completion*> args.subject)
     return NULL
+
+
+cdef Error* event_error(SubjectArgs* args) noexcept nogil:
+    cdef Completion* completion = <Completion*> args.subject
+    if args.subject == READY or not is_done(completion) or completion.error == NULL:
+        return NULL
+    return copy_of(completion.error)
+
+
+cdef Error* event_await(SubjectArgs* args) noexcept nogil:
+    if args.subject != READY:
+        wait_for(<Completion*> args.subject)
+    return event_error(args)
 
 
 cdef Error* event_on_ready(OnReadyArgs* args) noexcept nogil:
-    args.callback(NULL, args.argument)
+    if args.event == READY:
+        args.callback(NULL, args.argument)
+    else:
+        when_done(<Completion*> args.event, args.callback, args.argument)
     return NULL
-
-
-# Memory of arrays ----------------------------------------------------------------------------------------------------
-
-
-cdef Storage* new_storage(size_t size) noexcept nogil:
-    cdef Storage* storage = <Storage*> malloc(sizeof(Storage))
-    if storage == NULL:
-        return NULL
-    storage.references, storage.bytes, storage.on_delete = 1, size, NULL
-    storage.data = obtain(size, &storage.order)
-    if storage.data == NULL:
-        free(storage)
-        return NULL
-    return storage
-
-
-cdef void hold(Storage* storage) noexcept nogil:
-    rx_count(&storage.references, 1)
-
-
-cdef void drop(Storage* storage) noexcept nogil:
-    if storage == NULL or rx_count(&storage.references, -1) > 0:
-        return
-    if storage.on_delete != NULL:
-        storage.on_delete(storage.data, storage.on_delete_argument)
-    elif storage.order >= 0:
-        give_back(storage.data, storage.order)
-    free(storage)
-
-
-cdef bint is_exclusive(Storage* storage) noexcept nogil:
-    return storage.order >= 0 and rx_count(&storage.references, 0) == 1
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------
@@ -170,24 +123,24 @@ cdef Buffer* new_buffer(
 
 
 cdef Storage* storage_of(Buffer* buffer) noexcept nogil:
-    rx_lock(&buffer.lock)
+    lock(&buffer.lock)
     cdef Storage* storage = buffer.storage
     if storage != NULL:
         hold(storage)
-    rx_unlock(&buffer.lock)
+    unlock(&buffer.lock)
     return storage
 
 
 cdef void delete_buffer(Buffer* buffer) noexcept nogil:
-    rx_lock(&buffer.lock)
+    lock(&buffer.lock)
     cdef Storage* storage = buffer.storage
     buffer.storage = NULL
-    rx_unlock(&buffer.lock)
+    unlock(&buffer.lock)
     drop(storage)
 
 
 cdef void destroy_buffer(Buffer* buffer) noexcept nogil:
-    if buffer == NULL or rx_count(&buffer.references, -1) > 0:
+    if buffer == NULL or add(&buffer.references, -1) > 0:
         return
     drop(buffer.storage)
     drop(buffer.kept)
@@ -264,7 +217,38 @@ cdef Error* buffer_is_on_cpu(BoolArgs* args) noexcept nogil:
 
 
 cdef Error* buffer_ready_event(PointerArgs* args) noexcept nogil:
-    args.answer = READY
+    """JAX asks for it in order to wait, in a way that lets no signal end what runs: the main thread waits here."""
+    cdef Storage* storage = storage_of(<Buffer*> args.subject)
+    cdef Completion* writer
+    if storage == NULL:
+        return deleted()
+    writer = storage.writer
+    if writer != NULL and in_main_thread() and wait_for(writer) and writer.error != NULL:
+        # Nobody sees the values, for the signal handler's exception comes first; and nobody is to see them later.
+        delete_buffer(<Buffer*> args.subject)
+        args.answer = READY
+    elif writer == NULL or (is_done(writer) and writer.error == NULL):
+        args.answer = READY
+    else:
+        hold_completion(writer)
+        args.answer = writer
+    drop(storage)
+    return NULL
+
+
+cdef Error* read_storage(Buffer* buffer, Storage** answer) noexcept nogil:
+    """The storage, with a reference to it, once it holds its values."""
+    cdef Storage* storage = storage_of(buffer)
+    cdef Error* error
+    if storage == NULL:
+        return deleted()
+    if not is_written(storage):
+        wait_for(storage.writer)
+    error = failure_of(storage)
+    if error != NULL:
+        drop(storage)
+        return error
+    answer[0] = storage
     return NULL
 
 
@@ -272,38 +256,38 @@ cdef Error* buffer_pointer(PointerArgs* args) noexcept nogil:
     """Where the array lies. Who has it counted as read from outside may have it after a deletion, too."""
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef Storage* storage
-    rx_lock(&buffer.lock)
+    lock(&buffer.lock)
     storage = buffer.storage if buffer.storage != NULL else buffer.kept
     args.answer = NULL if storage == NULL else storage.data
-    rx_unlock(&buffer.lock)
+    unlock(&buffer.lock)
     return deleted() if storage == NULL else NULL
 
 
 cdef Error* buffer_read_outside(SubjectArgs* args) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef bint gone
-    rx_lock(&buffer.lock)
+    lock(&buffer.lock)
     gone = buffer.storage == NULL and buffer.kept == NULL
     if not gone:
         buffer.outside += 1
         if buffer.kept == NULL:
             buffer.kept = buffer.storage
             hold(buffer.kept)
-    rx_unlock(&buffer.lock)
+    unlock(&buffer.lock)
     if gone:
         return deleted()
-    rx_count(&buffer.references, 1)
+    add(&buffer.references, 1)
     return NULL
 
 
 cdef Error* buffer_read_no_more(SubjectArgs* args) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> args.subject
     cdef Storage* storage = NULL
-    rx_lock(&buffer.lock)
+    lock(&buffer.lock)
     buffer.outside -= 1
     if buffer.outside == 0:
         storage, buffer.kept = buffer.kept, NULL
-    rx_unlock(&buffer.lock)
+    unlock(&buffer.lock)
     drop(storage)
     destroy_buffer(buffer)
     return NULL
@@ -311,10 +295,11 @@ cdef Error* buffer_read_no_more(SubjectArgs* args) noexcept nogil:
 
 cdef Error* copied(Buffer* buffer, Device* device, void** answer) noexcept nogil:
     """A copy on a device. Devices of the host share its memory, but a donation may overwrite one and not the other."""
-    cdef Storage* source = storage_of(buffer)
+    cdef Storage* source = NULL
     cdef Storage* target
-    if source == NULL:
-        return deleted()
+    cdef Error* error = read_storage(buffer, &source)
+    if error != NULL:
+        return error
     target = new_storage(buffer.bytes)
     if target != NULL:
         memcpy(target.data, source.data, buffer.bytes)
@@ -427,7 +412,7 @@ cdef Error* client_uninitialized_buffer(UninitializedArgs* args) noexcept nogil:
 cdef Error* client_view(ViewArgs* args) noexcept nogil:
     """Somebody's array as a buffer: dense, row-major, aligned to its elements."""
     cdef Device* device = <Device*> args.device
-    cdef size_t item
+    cdef size_t item, size
     cdef Storage* storage
     cdef int n
     if args.size >= sizeof(ViewArgs) and args.memory != NULL:
@@ -439,12 +424,12 @@ cdef Error* client_view(ViewArgs* args) noexcept nogil:
         return plain_error(INVALID_ARGUMENT, "the array is not aligned to the size of its elements: copy it")
     if args.layout != NULL and not is_row_major(args.layout, args.dimensions, <int> args.rank, item):
         return plain_error(INVALID_ARGUMENT, "the array is not dense and row-major: copy it")
-    storage = <Storage*> malloc(sizeof(Storage))
+    size = item
+    for n in range(<int> args.rank):
+        size *= args.dimensions[n]
+    storage = storage_at(args.data, size)
     if storage == NULL:
         return no_memory()
-    storage.references, storage.data, storage.order, storage.bytes = 1, args.data, -1, item
-    for n in range(<int> args.rank):
-        storage.bytes *= args.dimensions[n]
     storage.on_delete, storage.on_delete_argument = args.on_delete, args.on_delete_argument
     return given(storage, device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
 
@@ -465,7 +450,8 @@ cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> args.buffer
     cdef int64_t item = <int64_t> ELEMENT_BYTES[buffer.element_type]
     cdef int64_t step = item
-    cdef Storage* storage
+    cdef Storage* storage = NULL
+    cdef Error* error
     cdef int64_t strides[64]
     cdef const int64_t* wanted
     cdef int n
@@ -475,9 +461,9 @@ cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
         return NULL
     if args.target_size < buffer.bytes:
         return plain_error(INVALID_ARGUMENT, "the array does not fit where it is to be copied")
-    storage = storage_of(buffer)
-    if storage == NULL:
-        return deleted()
+    error = read_storage(buffer, &storage)
+    if error != NULL:
+        return error
     if args.layout == NULL or is_row_major(args.layout, buffer.dimensions, buffer.rank, item):
         memcpy(args.target, storage.data, buffer.bytes)
     elif buffer.bytes:
@@ -499,12 +485,13 @@ cdef Error* buffer_to_host(ToHostArgs* args) noexcept nogil:
 
 cdef Error* buffer_raw_to_host(RawToHostArgs* args) noexcept nogil:
     cdef Buffer* buffer = <Buffer*> args.buffer
-    cdef Storage* storage
+    cdef Storage* storage = NULL
+    cdef Error* error
     if args.offset < 0 or args.count < 0 or args.offset + args.count > <int64_t> buffer.bytes:
         return plain_error(INVALID_ARGUMENT, "these bytes lie outside of the array")
-    storage = storage_of(buffer)
-    if storage == NULL:
-        return deleted()
+    error = read_storage(buffer, &storage)
+    if error != NULL:
+        return error
     memcpy(args.target, <char*> storage.data + args.offset, args.count)
     drop(storage)
     args.event = READY
@@ -515,10 +502,10 @@ cdef void add_functions(void** functions) noexcept nogil:
     functions[ERROR_DESTROY] = <void*> error_destroy
     functions[ERROR_MESSAGE] = <void*> error_message
     functions[ERROR_GET_CODE] = <void*> error_code
-    functions[EVENT_DESTROY] = <void*> event_nothing
+    functions[EVENT_DESTROY] = <void*> event_destroy
     functions[EVENT_IS_READY] = <void*> event_is_ready
-    functions[EVENT_ERROR] = <void*> event_nothing
-    functions[EVENT_AWAIT] = <void*> event_nothing
+    functions[EVENT_ERROR] = <void*> event_error
+    functions[EVENT_AWAIT] = <void*> event_await
     functions[EVENT_ON_READY] = <void*> event_on_ready
     functions[BUFFER_DESTROY] = <void*> buffer_destroy
     functions[BUFFER_ELEMENT_TYPE] = <void*> buffer_element_type

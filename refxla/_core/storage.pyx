@@ -1,0 +1,147 @@
+"""The memory of arrays that stay on a device, and when it holds its values.
+
+Everything here is plain memory with counted references, and nothing needs the GIL. The memory is the host's, of the pool
+that all results of refxla lie in.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+from refxla._core.buffer_pool cimport give_back, obtain
+from refxla._core.errors cimport Error, copy_of
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    static inline int64_t rx_count(int64_t* p, int64_t n) { return __atomic_add_fetch(p, n, __ATOMIC_SEQ_CST); }
+    static inline void rx_lock(uint8_t* p) { while (__atomic_test_and_set(p, __ATOMIC_ACQUIRE)) {} }
+    static inline void rx_unlock(uint8_t* p) { __atomic_clear(p, __ATOMIC_RELEASE); }
+    static inline int64_t rx_load(int64_t* p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+    static inline void rx_store(int64_t* p, int64_t n) { __atomic_store_n(p, n, __ATOMIC_SEQ_CST); }
+    """
+    int64_t rx_count(int64_t*, int64_t) noexcept nogil
+    void rx_lock(uint8_t*) noexcept nogil
+    void rx_unlock(uint8_t*) noexcept nogil
+    int64_t rx_load(int64_t*) noexcept nogil
+    void rx_store(int64_t*, int64_t) noexcept nogil
+
+
+cdef int64_t add(int64_t* count, int64_t change) noexcept nogil:
+    return rx_count(count, change)
+
+
+cdef void lock(uint8_t* flag) noexcept nogil:
+    rx_lock(flag)
+
+
+cdef void unlock(uint8_t* flag) noexcept nogil:
+    rx_unlock(flag)
+
+
+cdef Storage* new_storage(size_t size) noexcept nogil:
+    cdef int order = -1
+    cdef void* data = obtain(size, &order)
+    cdef Storage* storage
+    if data == NULL:
+        return NULL
+    storage = storage_at(data, size)
+    if storage == NULL:
+        give_back(data, order)
+        return NULL
+    storage.order = order
+    return storage
+
+
+cdef Storage* storage_at(void* data, size_t size) noexcept nogil:
+    cdef Storage* storage = <Storage*> malloc(sizeof(Storage))
+    if storage == NULL:
+        return NULL
+    storage.references, storage.queued, storage.data, storage.order, storage.bytes = 1, 0, data, -1, size
+    storage.writer, storage.on_delete, storage.on_delete_argument = NULL, NULL, NULL
+    return storage
+
+
+cdef void hold(Storage* storage) noexcept nogil:
+    rx_count(&storage.references, 1)
+
+
+cdef void drop(Storage* storage) noexcept nogil:
+    if storage == NULL or rx_count(&storage.references, -1) > 0:
+        return
+    if storage.on_delete != NULL:
+        storage.on_delete(storage.data, storage.on_delete_argument)
+    elif storage.order >= 0:
+        give_back(storage.data, storage.order)
+    drop_completion(storage.writer)
+    free(storage)
+
+
+cdef bint is_exclusive(Storage* storage) noexcept nogil:
+    return storage.order >= 0 and rx_load(&storage.references) - rx_load(&storage.queued) == 1
+
+
+cdef bint is_written(Storage* storage) noexcept nogil:
+    return storage.writer == NULL or rx_load(&storage.writer.done)
+
+
+cdef Error* failure_of(Storage* storage) noexcept nogil:
+    if storage.writer == NULL or not rx_load(&storage.writer.done) or storage.writer.error == NULL:
+        return NULL
+    return copy_of(storage.writer.error)
+
+
+# Completions ---------------------------------------------------------------------------------------------------------
+
+
+cdef Completion* new_completion() noexcept nogil:
+    cdef Completion* completion = <Completion*> malloc(sizeof(Completion))
+    if completion != NULL:
+        completion.references, completion.lock, completion.done = 1, 0, 0
+        completion.error, completion.callbacks = NULL, NULL
+    return completion
+
+
+cdef void hold_completion(Completion* completion) noexcept nogil:
+    rx_count(&completion.references, 1)
+
+
+cdef void drop_completion(Completion* completion) noexcept nogil:
+    if completion == NULL or rx_count(&completion.references, -1) > 0:
+        return
+    free(completion.error)
+    free(completion)
+
+
+cdef bint is_done(Completion* completion) noexcept nogil:
+    return rx_load(&completion.done) != 0
+
+
+cdef void complete(Completion* completion, Error* error) noexcept nogil:
+    cdef Callback* callback
+    cdef Callback* following
+    completion.error = error
+    rx_lock(&completion.lock)
+    rx_store(&completion.done, 1)
+    callback, completion.callbacks = completion.callbacks, NULL
+    rx_unlock(&completion.lock)
+    while callback != NULL:  # without the lock: they may do anything
+        following = callback.next
+        callback.call(NULL if error == NULL else copy_of(error), callback.argument)
+        free(callback)
+        callback = following
+
+
+cdef void when_done(
+    Completion* completion, void (*call)(void* error, void* argument) noexcept nogil, void* argument
+) noexcept nogil:
+    cdef Callback* callback = <Callback*> malloc(sizeof(Callback))
+    cdef bint waits = False
+    if callback != NULL:
+        callback.call, callback.argument = call, argument
+        rx_lock(&completion.lock)
+        if not completion.done:
+            callback.next, completion.callbacks, waits = completion.callbacks, callback, True
+        rx_unlock(&completion.lock)
+    if not waits:
+        free(callback)
+        call(NULL if completion.error == NULL else copy_of(completion.error), argument)
