@@ -12,6 +12,7 @@ initialisation checks on, which is what the tests run; without it they are off, 
 
 import hashlib
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -78,14 +79,27 @@ class BuildCore(build_ext):
             )
         super().run()
 
+    def build_extensions(self) -> None:
+        former = ROOT / "build" / f"kind-{sys.implementation.cache_tag}"  # of a whole build, by an older setup.py
+        if former.exists():
+            for ext in self.extensions:
+                self._stamp(ext).parent.mkdir(parents=True, exist_ok=True)
+                self._stamp(ext).write_text(former.read_text())
+            former.unlink()
+        super().build_extensions()
+
+    def _stamp(self, ext: Extension) -> Path:
+        """Where the kind of an extension stands once it is built."""
+        made = Path(self.get_ext_fullpath(ext.name)).resolve()
+        where = hashlib.sha256(str(made.parent).encode()).hexdigest()[:8]
+        return ROOT / "build" / "kinds" / where / made.name
+
     def build_extension(self, ext: Extension) -> None:
         """An extension is built when a source is newer than it; another kind of build, or one that did not end, is one
         more reason."""
-        made = Path(self.get_ext_fullpath(ext.name)).resolve()
-        where = hashlib.sha256(str(made.parent).encode()).hexdigest()[:8]  # beside the sources, or to be installed
-        stamp = ROOT / "build" / "kinds" / where / made.name
+        stamp = self._stamp(ext)
         if not stamp.exists() or stamp.read_text() != BUILD_KIND:
-            made.unlink(missing_ok=True)
+            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
         stamp.unlink(missing_ok=True)
         super().build_extension(ext)
         stamp.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,13 @@ def test_another_kind_is_built_anew(project):
     assert project("checked", stop_at="c") == ["a", "b", "c"]
     assert project("checked") == ["c"]
     assert project("release") == ["a", "b", "c"]
+
+
+def test_what_an_older_build_left_is_known(project, tmp_path):
+    """It had one stamp for all of it."""
+    project("release")
+    former = tmp_path / "build" / f"kind-{sys.implementation.cache_tag}"
+    for kind, compiled in (("release", []), ("checked", ["a", "b", "c"])):
+        shutil.rmtree(tmp_path / "build" / "kinds")
+        former.write_text("release")
+        assert project(kind) == compiled and not former.exists()
