@@ -150,10 +150,10 @@ def _models() -> Iterator[tuple[str, Callable[[], str]]]:
 
     for entry in ENTRIES:
         for label, sizes in (("", entry.sizes), (" (small)", entry.small)):
-            yield f"models/{entry.name}{label}", partial(_traced, entry, sizes)
+            yield f"models/{entry.name}{label}", partial(traced, entry, sizes)
 
 
-def _traced(entry: Entry, sizes: dict[str, int]) -> str:
+def traced(entry: Entry, sizes: dict[str, int]) -> str:
     """A model as HLO. Raises Impossible where JAX is not installed."""
     from .frameworks import load
 

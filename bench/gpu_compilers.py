@@ -1,0 +1,183 @@
+"""What real GPU compilers make of a kernel, on a machine without a GPU: registers, spills, the loop that matters.
+
+NVIDIA: clang writes PTX, ptxas (CUDA) makes machine code of it, nvdisasm shows that. AMD: clang does it all. Each is a
+package of Debian's or PyPI's, and needs no driver: clang-16 or newer, nvidia-cuda-nvcc, nvidia-cuda-nvdisasm.
+
+The work-item functions of OpenCL are those of each target, by a file that is included first; everything else in
+generated code is plain C.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from refxla.device.gpu_models import GpuModel
+
+_CLANGS = [f"clang-{n}" for n in range(22, 15, -1)]
+_COMMON = ("-x", "cl", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header", "-w", "-O3", "-S")
+_NVIDIA_HEADER = """
+#define get_local_id(d) ((size_t)__nvvm_read_ptx_sreg_tid_x())
+#define get_group_id(d) ((size_t)__nvvm_read_ptx_sreg_ctaid_x())
+#define get_global_id(d) (get_group_id(d) * __nvvm_read_ptx_sreg_ntid_x() + get_local_id(d))
+#define barrier(flags) __syncthreads()
+"""
+_AMD_HEADER = """
+#define get_local_id(d) ((size_t)__builtin_amdgcn_workitem_id_x())
+#define get_group_id(d) ((size_t)__builtin_amdgcn_workgroup_id_x())
+#define get_global_id(d) (get_group_id(d) * 64 + get_local_id(d))
+#define barrier(flags) do { \\
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \\
+    __builtin_amdgcn_s_barrier(); \\
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); \\
+} while (0)
+"""
+
+
+class Refused(Exception):
+    """A compiler does not take a kernel; its message."""
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """What a compiler made of a kernel: `registers` of 32 bits of an item, `spilled` bytes that did not fit into them,
+    `scratch` bytes of private memory in all, `local` bytes of a work-group. `loop` counts the instructions of the
+    innermost loop that has most of them, by name; {} where there is none."""
+
+    registers: int
+    spilled: int
+    scratch: int
+    local: int
+    loop: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def multiply_adds(self) -> float:
+        """The part of the loop's instructions that are fused multiply-adds of f32, packed ones included."""
+        total = sum(self.loop.values())
+        return sum(n for name, n in self.loop.items() if _is_multiply_add(name)) / total if total else 0.0
+
+
+def _is_multiply_add(name: str) -> bool:
+    return name.startswith(("FFMA", "v_fma_f32", "v_fmac_f32", "v_pk_fma_f32", "v_dual_fma", "v_dual_fmac"))
+
+
+@cache
+def find(names: tuple[str, ...]) -> str | None:
+    """The first of these programs that is on the path, or in a package of NVIDIA's."""
+    places = [shutil.which(name) for name in names]
+    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
+    places += [str(p) for name in names for p in sorted(packages.glob(f"*/bin/{name}"))]
+    return next((p for p in places if p), None)
+
+
+def missing(vendor: str) -> list[str]:
+    """What would have to be installed to examine kernels for a vendor's GPUs ("nvidia", "amd")."""
+    wanted = {"clang-16 or newer": tuple(_CLANGS)}
+    if vendor == "nvidia":
+        wanted |= {"ptxas (nvidia-cuda-nvcc)": ("ptxas",), "nvdisasm (nvidia-cuda-nvdisasm)": ("nvdisasm",)}
+    return [what for what, names in wanted.items() if find(names) is None]
+
+
+def clang() -> str:
+    """The path of clang. Raises Refused where there is none."""
+    program = find(tuple(_CLANGS))
+    if program is None:
+        raise Refused("clang-16 or newer is not installed")
+    return program
+
+
+def compiled(source: str, model: GpuModel) -> MachineCode:
+    """A program of one __kernel as machine code of a GPU. Raises Refused with the compiler's message."""
+    with tempfile.TemporaryDirectory(prefix="gpu-static-") as folder:
+        return (_nvidia if model.name.startswith("gpu:nvidia") else _amd)(source, model.architecture, Path(folder))
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Refused(f"{Path(command[0]).name}: {(done.stderr or done.stdout).strip()[-1500:]}")
+    return done.stdout + done.stderr
+
+
+def _clang(source: str, header: str, folder: Path, options: Sequence[str]) -> Path:
+    (folder / "device.h").write_text(header)
+    (folder / "kernel.cl").write_text(source)
+    to = folder / "kernel.s"
+    _run([clang(), *_COMMON, *options, "-include", f"{folder}/device.h", f"{folder}/kernel.cl", "-o", str(to)])
+    return to
+
+
+def _nvidia(source: str, architecture: str, folder: Path) -> MachineCode:
+    target = ("-target", "nvptx64--nvidiacl")
+    features = [x for word in ("-target-cpu", "sm_80", "-target-feature", "+ptx71") for x in ("-Xclang", word)]
+    ptx = _clang(source, _NVIDIA_HEADER, folder, (*target, *features))
+    ptxas, nvdisasm = find(("ptxas",)), find(("nvdisasm",))
+    assert ptxas is not None and nvdisasm is not None, "look at missing() first"
+    binary = folder / "kernel.cubin"
+    said = _run([ptxas, f"-arch={architecture}", "-v", str(ptx), "-o", str(binary)])
+    stack, stores, loads = _numbers(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    (registers,) = _numbers(r"Used (\d+) registers", said)
+    local = re.search(r"(\d+) bytes smem", said)
+    loop = _loop(_run([nvdisasm, "-c", str(binary)]), r"\s*(\.L_x_\d+):", r"BRA.*`\((\.L_x_\d+)\)", _SASS)
+    return MachineCode(registers, stores + loads, stack, int(local[1]) if local else 0, loop)
+
+
+def _amd(source: str, architecture: str, folder: Path) -> MachineCode:
+    options = ("-target", "amdgcn-amd-amdhsa", f"-mcpu={architecture}", "-nogpulib")
+    text = _clang(source, _AMD_HEADER, folder, options).read_text()
+    (registers,) = _numbers(r"\.vgpr_count:\s+(\d+)", text)
+    (spilled,) = _numbers(r"\.vgpr_spill_count:\s*(\d+)", text)
+    (scratch,) = _numbers(r"; ScratchSize: (\d+)", text)
+    (local,) = _numbers(r"LDSByteSize: (\d+)", text)
+    loop = _loop(text, r"(\.LBB\d+_\d+):", r"s_c?branch\w*\s+(\.LBB\d+_\d+)", _GCN)
+    return MachineCode(registers, 4 * spilled, scratch, local, loop)
+
+
+# An instruction of either disassembly: its name, and the rest.
+_SASS = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)([^;]*);")
+_GCN = re.compile(r"\t([a-z]+_\w+)(.*)")
+
+
+def _numbers(pattern: str, text: str) -> tuple[int, ...]:
+    found = re.search(pattern, text)
+    if found is None:
+        raise Refused(f"no line of the compiler's says {pattern!r}")
+    return tuple(map(int, found.groups()))
+
+
+def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> dict[str, int]:
+    """The instructions of the innermost loop that has most, counted by name: from a label to a branch back to it."""
+    labels: dict[str, int] = {}
+    names: list[str] = []
+    backward: list[tuple[int, int]] = []
+    for line in text.splitlines():
+        if found := re.match(label, line):
+            labels[found[1]] = len(names)
+        elif found := instruction.match(line):
+            names.append(found[1])
+            if (to := re.search(branch, line)) and labels.get(to[1], len(names)) < len(names) - 1:
+                backward.append((labels[to[1]], len(names)))
+    inner = [(a, b) for a, b in backward if not any(a <= c and d < b for c, d in backward if (c, d) != (a, b))]
+    a, b = max(inner, key=lambda x: x[1] - x[0], default=(0, 0))
+    return dict(Counter(names[a:b]).most_common())
+
+
+def occupancy(code: MachineCode, model: GpuModel, group: int) -> float:
+    """The part of the items that a compute unit can hold that this kernel's registers, local memory and work-groups
+    leave it. (Registers are given out by eights.)"""
+    registers = -(-max(code.registers, 1) // 8) * 8
+    groups = min(
+        model.registers // (registers * group),
+        model.items // group,
+        model.groups,
+        model.local_bytes // code.local if code.local else model.groups,
+    )
+    return groups * group / model.items

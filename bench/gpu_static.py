@@ -1,0 +1,213 @@
+"""`python -m bench.gpu_static`: what GPU compilers make of the suite's kernels, and their limits, without a GPU.
+
+    python -m bench.gpu_static                        the suite, for all described GPUs: a table
+    python -m bench.gpu_static softmax "GEMM 1024"    entries, by groups or names
+    python -m bench.gpu_static --device gpu:nvidia-sm90 --json FILE --keep    some anew, the other figures of FILE stay
+    python -m bench.gpu_static --page                 docs/gpu.md anew, from docs/benchmarks/gpu-static.json
+
+Each kernel is compiled for each GPU (gpu_compilers.py): registers, spilled bytes, local memory, the occupancy that
+these leave, the instructions of the loop that matters. Its addresses are traced (gpu_transactions.py): sectors of 32
+bytes for each that is needed, and how often the bytes of its arguments are asked for. From these the time of a kernel
+is estimated, and what it reaches of the GPU's limit:
+
+    memory       bytes of its arguments * excess sectors / bandwidth
+    arithmetic   operations / (peak * multiply-adds in the loop * the part of all rounds of work-groups that is filled)
+    estimate     the larger one, over the time of the same bytes and operations at the limits alone
+
+The model knows no latencies, no caches and no launches: it says what a kernel cannot exceed. What a fusion does counts
+for its largest kernel. Loops count one iteration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from refxla_spec.text import parse
+
+from refxla.analysis.cost_analysis import fusion_cost
+from refxla.codegen.opencl_program import program
+from refxla.compiler.planning import plan_module
+from refxla.device.gpu_models import MODELS, GpuModel
+from refxla.ir.plan import Fusion, Kernel, Plan
+
+from .gpu_compilers import MachineCode, Refused, compiled, missing, occupancy
+from .gpu_transactions import Transactions, traced
+from .models import ENTRIES, Entry, chosen
+
+MEMORY_LIMIT = 1 << 31  # bytes of arrays up to which addresses are traced
+ROOT = Path(__file__).parents[1]
+PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-static.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel of an entry on a GPU; `refused` is the message of a compiler that does not take it. `bytes` are those of
+    its arguments, `operations` those of its fusion if it is the fusion's last kernel."""
+
+    entry: str
+    kernel: str
+    kind: str
+    device: str
+    group: int
+    groups: int
+    bytes: int
+    operations: int
+    code: MachineCode | None = None
+    occupancy: float = 0.0
+    transactions: Transactions | None = None
+    refused: str = ""
+
+    @property
+    def asked(self) -> float:
+        """How often the items ask for the bytes of the arguments, as far as their accesses were traced."""
+        if self.transactions is None or not self.transactions.items:
+            return 0.0
+        return self.transactions.bytes / self.transactions.items * self.group * self.groups / max(self.bytes, 1)
+
+    def estimate(self, model: GpuModel) -> tuple[str, float]:
+        """("memory" or "arithmetic", what the kernel reaches of that limit)."""
+        excess = self.transactions.excess if self.transactions else 1.0
+        moved = self.bytes / (model.gigabytes * 1e9)
+        computed = self.operations / (model.tflops * 1e12)
+        dense = self.code.multiply_adds if self.code else 0.0
+        if dense == 0.0 or self.kind not in ("dot", "convolution"):
+            return "memory", 1 / excess
+        rounds = -(-self.groups // model.target.compute_units)
+        filled = self.groups / (rounds * model.target.compute_units)
+        slow_moved, slow_computed = moved * excess, computed / (dense * filled)
+        best = max(moved, computed)
+        return ("memory" if moved > computed else "arithmetic"), best / max(slow_moved, slow_computed, 1e-30)
+
+
+def rows(entry: Entry, model: GpuModel, known: dict[str, Transactions | None]) -> list[Row]:
+    """The kernels of an entry at the sizes that are measured. `known` holds the transactions of texts traced before."""
+    from .kernel_text import traced as hlo
+
+    target = replace(model.target, clang=True)  # the compilers here are clang, whose builtins need no library
+    plan = plan_module(parse(hlo(entry, entry.sizes)), target)[1].plan
+    return [_row(entry, plan, kernel, model, known) for kernel in plan.kernels if kernel.items]
+
+
+def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, known: dict[str, Transactions | None]) -> Row:
+    fusion = _fusion(plan, kernel)
+    sizes = [a.bytes if a.instruction is None else a.instruction.shape.bytes for a in kernel.arguments]
+    group = kernel.group or 64
+    last = fusion is not None and kernel.name == fusion.name
+    operations = fusion_cost(fusion).operations if fusion is not None and last else 0
+    kind = fusion.kind if fusion is not None else "merged"
+    row = Row(
+        entry.name, kernel.name, kind, model.name, kernel.group, -(-kernel.items // group), sum(sizes), operations
+    )
+    made = program([kernel], replace(model.target, clang=True))
+    try:
+        code = compiled(made.source, model)
+        transactions = None
+        if kernel.group and sum(sizes) < MEMORY_LIMIT:
+            if made.source not in known:
+                middle = row.groups // 2
+                known[made.source] = traced(made.source, made.entries[0][0], sizes, middle, model.target.sub_group)
+            transactions = known[made.source]
+    except Refused as problem:
+        return replace(row, refused=str(problem))
+    return replace(row, code=code, occupancy=occupancy(code, model, group), transactions=transactions)
+
+
+def _fusion(plan: Plan, kernel: Kernel) -> Fusion | None:
+    """The fusion that a kernel belongs to: its name begins with the fusion's."""
+    found = [f for f in plan.fusions if kernel.name == f.name or kernel.name.startswith(f"{f.name}.")]
+    return max(found, key=lambda f: len(f.name), default=None)
+
+
+def table(found: Sequence[Row]) -> list[str]:
+    """The rows as lines of a table in Markdown."""
+    lines = [
+        "| entry | kernel | GPU | registers | spilled | local | occupancy | FMA | sectors | asked | limit | estimate |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|",
+    ]
+    for r in found:
+        model = MODELS[r.device]
+        start = f"| {r.entry} | {r.kernel} | {model.architecture} |"
+        if r.code is None:
+            lines.append(f"{start} refused: {' '.join(r.refused.split())[:80]} | | | | | | | | |")
+            continue
+        dense = f"{r.code.multiply_adds:.0%}" if r.kind in ("dot", "convolution") else ""
+        sectors = f"{r.transactions.excess:.2f}" if r.transactions and r.transactions.accesses else ""
+        limit, reached = r.estimate(model)
+        estimate, asked = (f"{reached:.0%}", f"{r.asked:.1f}") if sectors else ("", "")
+        limit = limit if r.group else "the CPU's loops"
+        lines.append(
+            f"{start} {r.code.registers} | {r.code.spilled} | {r.code.local} | {r.occupancy:.0%} | {dense} | {sectors} "
+            f"| {asked} | {limit} | {estimate} |"
+        )
+    return lines
+
+
+def page(found: Sequence[Row]) -> str:
+    """docs/gpu.md with the table between its two marks."""
+    text = PAGE.read_text("utf-8")
+    before, begin, rest = text.partition("<!-- begin of the table -->\n")
+    _, end, after = rest.partition("<!-- end of the table -->")
+    return "\n".join([before + begin.rstrip("\n"), *table(found), end + after])
+
+
+def load(file: Path) -> list[Row]:
+    """The rows of a file of raw figures."""
+    rows = []
+    for values in json.loads(file.read_text("utf-8"))["rows"]:
+        code, transactions = values["code"], values["transactions"]
+        values |= {"code": code and MachineCode(**code), "transactions": transactions and Transactions(**transactions)}
+        rows.append(Row(**values))
+    return rows
+
+
+def save(file: Path, found: Sequence[Row]) -> None:
+    """Write the rows, in the order of the suite, with the commit that they are of."""
+    git = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    names = [e.name for e in ENTRIES]
+    ordered = sorted(found, key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
+    content = {"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "rows": [asdict(r) for r in ordered]}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu_static", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("entries", nargs="*", help="groups or names of entries of the suite; none: all")
+    parser.add_argument("--device", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the raw figures")
+    parser.add_argument("--keep", action="store_true", help="the other rows of FILE stay")
+    parser.add_argument("--page", action="store_true", help="only write docs/gpu.md, from what is kept there")
+    options = parser.parse_args(arguments)
+    if options.page:
+        PAGE.write_text(page(load(RAW)), "utf-8")
+        return 0
+    entries = chosen(options.entries)
+    for name in options.device:
+        lacking = missing(name.removeprefix("gpu:").partition("-")[0])
+        if lacking:
+            print(f"{name}: install {', '.join(lacking)}", file=sys.stderr)
+            return 2
+    found: list[Row] = []
+    known: dict[str, Transactions | None] = {}
+    for name in options.device:
+        for entry in entries:
+            print(f"{name}: {entry.name}", file=sys.stderr, flush=True)
+            new = rows(entry, MODELS[name], known)
+            found += new
+            if options.json:
+                old = load(options.json) if options.json.exists() and (options.keep or found != new) else []
+                save(options.json, [*(r for r in old if (r.entry, r.device) != (entry.name, name)), *new])
+    print("\n".join(table(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""How many pieces of memory the accesses of a sub-group touch: a kernel's addresses, traced on the CPU.
+
+clang compiles the kernel for the CPU and calls a function at each load and store (-fsanitize-coverage=trace-loads,
+trace-stores). The items of one sub-group run one after the other, barriers left out: addresses do not depend on values,
+apart from those of gathers, whose indices are all 0 here. The n-th access of each item is one access of the sub-group;
+it moves whole sectors of 32 bytes. (Where items take different branches, their accesses are matched by number.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .gpu_compilers import Refused, clang
+
+MOST = 2048  # accesses of an item that are looked at
+_HEADER = """
+extern unsigned long rx_group, rx_item;
+#define get_local_id(d) ((size_t)rx_item)
+#define get_group_id(d) ((size_t)rx_group)
+#define get_global_id(d) ((size_t)rx_item)
+#define barrier(flags)
+"""
+_RUNTIME = """
+#include <stdint.h>
+unsigned long rx_group, rx_item;
+static uintptr_t begins[64], ends[64];
+static int arrays;
+static uint64_t* noted;
+static int most, count;
+void rx_array(uintptr_t begin, uintptr_t bytes) { begins[arrays] = begin; ends[arrays++] = begin + bytes; }
+void rx_begin(uint64_t* to, int n) { noted = to; most = n; count = 0; }
+int rx_count(void) { return count; }
+static void note(uintptr_t p, int bytes) {
+    for (int n = 0; n < arrays; ++n)
+        if (p >= begins[n] && p < ends[n] && count < most) { noted[2 * count] = p; noted[2 * count++ + 1] = bytes; }
+}
+#define BOTH(bytes) \\
+    void __sanitizer_cov_load##bytes(void* p) { note((uintptr_t)p, bytes); } \\
+    void __sanitizer_cov_store##bytes(void* p) { note((uintptr_t)p, bytes); }
+BOTH(1) BOTH(2) BOTH(4) BOTH(8) BOTH(16)
+"""
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """Of the accesses of a sub-group of `items` that were traced: the `sectors` they touch, the fewest that would hold
+    the same bytes, and the `bytes` that the items ask for."""
+
+    items: int
+    accesses: int
+    sectors: int
+    least: int
+    bytes: int
+
+    @property
+    def excess(self) -> float:
+        """Sectors touched for each that is needed."""
+        return self.sectors / self.least if self.least else 1.0
+
+
+def traced(source: str, function: str, sizes: list[int], group: int, items: int, sector: int = 32) -> Transactions:
+    """The transactions of `items` neighbours of work-group number `group` of a program's __kernel, whose arrays have so
+    many bytes. Raises Refused with the compiler's message."""
+    with tempfile.TemporaryDirectory(prefix="gpu-trace-") as folder:
+        library = ctypes.CDLL(_built(source, Path(folder)))
+        arrays = [np.zeros(max(size, 64) + 64, np.uint8) for size in sizes]
+        places = [a.ctypes.data + -a.ctypes.data % 64 for a in arrays]
+        for place, size in zip(places, sizes, strict=True):
+            library.rx_array(ctypes.c_size_t(place), ctypes.c_size_t(max(size, 64)))
+        traces = []
+        for item in range(items):
+            notes = np.zeros((MOST, 2), np.uint64)
+            ctypes.c_ulong.in_dll(library, "rx_group").value = group
+            ctypes.c_ulong.in_dll(library, "rx_item").value = item
+            library.rx_begin(ctypes.c_void_p(notes.ctypes.data), MOST)
+            library[function](0, 0, *map(ctypes.c_void_p, places))
+            traces.append(notes[: library.rx_count()].astype(np.int64))
+    return _counted(traces, sector)
+
+
+def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
+    accesses = sectors = least = asked = 0
+    for n in range(max(map(len, traces), default=0)):
+        at = np.array([t[n] for t in traces if len(t) > n])
+        touched: set[int] = set()
+        held: set[int] = set()
+        for place, size in at.tolist():
+            touched.update(range(place // sector, (place + size - 1) // sector + 1))
+            held.update(range(place, place + size))
+        accesses, sectors, asked = accesses + 1, sectors + len(touched), asked + int(at[:, 1].sum())
+        least += -(-len(held) // sector)
+    return Transactions(len(traces), accesses, sectors, least, asked)
+
+
+def _built(source: str, folder: Path) -> str:
+    """The shared library of a program that notes its accesses."""
+    (folder / "device.h").write_text(_HEADER)
+    (folder / "kernel.cl").write_text(source)
+    (folder / "runtime.c").write_text(_RUNTIME)
+    plain = ("-O1", "-fPIC", "-c", "-w")
+    traces = ("-fsanitize-coverage=func,trace-loads,trace-stores", "-Xclang", "-finclude-default-header")
+    language = ("-x", "cl", "-cl-std=CL2.0", "-fno-vectorize", "-fno-slp-vectorize")
+    for name, options in (("kernel.cl", (*language, *traces, "-include", str(folder / "device.h"))), ("runtime.c", ())):
+        command = [clang(), *plain, *options, str(folder / name), "-o", str(folder / f"{name}.o")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise Refused(f"clang: {done.stderr.strip()[-1500:]}")
+    to = folder / "kernel.so"
+    link = ["cc", "-shared", str(folder / "kernel.cl.o"), str(folder / "runtime.c.o"), "-o", str(to)]
+    done = subprocess.run(link, capture_output=True, text=True)
+    if done.returncode:
+        raise Refused(f"cc: {done.stderr.strip()[-1500:]}")
+    return str(to)

@@ -1,0 +1,93 @@
+"""Kernels for GPUs, as real GPU compilers translate them: no spills, dense main loops, whole sectors of memory. Skipped
+where the compilers are not installed (docs/gpu.md)."""
+
+from dataclasses import replace
+
+import pytest
+from refxla_spec.text import parse
+
+from bench import gpu_compilers as compilers
+from bench.gpu_transactions import Transactions, traced
+from refxla.codegen.opencl_program import program
+from refxla.compiler.planning import plan_module
+from refxla.device.gpu_models import MODELS
+
+REDUCERS = """
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+"""
+PROGRAMS = {
+    "elements": "x = f32[1024,1024] parameter(0)\nROOT r = f32[1024,1024] tanh(x)",
+    "transpose": "x = f32[2048,1024] parameter(0)\nROOT r = f32[1024,2048] transpose(x), dimensions={1,0}",
+    "rows": "x = f32[4096,1000] parameter(0)\nz = f32[] constant(0)\n"
+    "ROOT r = f32[4096] reduce(x, z), dimensions={1}, to_apply=add",
+    "columns": "x = f32[4096,1024] parameter(0)\nz = f32[] constant(0)\n"
+    "ROOT r = f32[1024] reduce(x, z), dimensions={0}, to_apply=add",
+    "softmax": """x = f32[4096,1000] parameter(0)
+        low = f32[] constant(-inf)
+        z = f32[] constant(0)
+        m = f32[4096] reduce(x, low), dimensions={1}, to_apply=max
+        mb = f32[4096,1000] broadcast(m), dimensions={0}
+        d = f32[4096,1000] subtract(x, mb)
+        e = f32[4096,1000] exponential(d)
+        s = f32[4096] reduce(e, z), dimensions={1}, to_apply=add
+        sb = f32[4096,1000] broadcast(s), dimensions={0}
+        ROOT r = f32[4096,1000] divide(e, sb)""",
+}
+PRODUCT = """x = f32[N,N] parameter(0)
+    y = f32[N,N] parameter(1)
+    ROOT r = f32[N,N] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+
+
+def kernels(lines: str, device: str):
+    """The source of each kernel of a program for a described GPU, its name and the bytes of its arguments."""
+    target = replace(MODELS[device].target, clang=True)
+    text = f"HloModule m\n{REDUCERS}\nENTRY main {{\n{lines}\n}}"
+    for kernel in plan_module(parse(text), target)[1].plan.kernels:
+        made = program([kernel], target)
+        yield made.source, made.entries[0][0], [a.bytes or a.instruction.shape.bytes for a in kernel.arguments]
+
+
+def need(vendor: str) -> None:
+    lacking = compilers.missing(vendor)
+    if lacking:
+        pytest.skip(f"not installed: {', '.join(lacking)}")
+
+
+@pytest.mark.parametrize("device", MODELS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_spilled(name, device):
+    need(device.removeprefix("gpu:").partition("-")[0])
+    for source, _, _ in kernels(PROGRAMS[name], device):
+        code = compilers.compiled(source, MODELS[device])
+        assert code.spilled == 0 and code.registers <= 128
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_accesses_touch_whole_sectors(name):
+    """At most 1.25 times as many as would hold the bytes."""
+    need("amd")  # clang alone
+    for source, function, sizes in kernels(PROGRAMS[name], "gpu:nvidia-sm90"):
+        found = traced(source, function, sizes, 1 if name != "rows" else 0, 32)
+        assert found.accesses and found.excess <= 1.25
+
+
+@pytest.mark.parametrize("size", [1024, 4096])
+def test_the_main_loop_of_a_product_multiplies(size):
+    need("nvidia")
+    ((source, function, sizes),) = kernels(PRODUCT.replace("N", str(size)), "gpu:nvidia-sm90")
+    code = compilers.compiled(source, MODELS["gpu:nvidia-sm90"])
+    assert code.spilled == 0
+    assert code.multiply_adds >= 0.8
+    assert code.loop["LDG"] <= 2  # of 16 bytes each
+    assert traced(source, function, sizes, 1, 32).excess <= 1.25
+
+
+def test_accesses_that_run_across_memory_are_counted():
+    need("amd")
+    source = """
+    __kernel void across(const int which, const int base, __global float* a, __global float* b) {
+        const int i = (int)get_local_id(0);
+        a[i] = b[i * 8];
+    }"""
+    assert traced(source, "across", [128, 1024], 0, 32) == Transactions(32, 2, 36, 8, 256)
