@@ -2,9 +2,9 @@
 """Calls of executors with storage, now or later.
 
 A call that takes long runs in one thread, in the order of the calls; a short one, whose arguments are there, runs in
-the thread that calls, since to wake another one takes longer. How long a program takes is what its last call took. A
-program that calls functions of Python never runs in that thread, which needs nothing of Python's: nobody who
-holds the GIL can keep it waiting, and the process may end while it works.
+the thread that calls, since to wake another one takes longer. How long a program takes is what the shorter of its last
+two calls took. A program that calls functions of Python never runs in that thread, which needs nothing of Python's:
+nobody who holds the GIL can keep it waiting, and the process may end while it works.
 
 An argument that is given away may be overwritten if calls in the queue alone refer to it, for those run before. Callers
 run ahead of the thread by so many calls and so much time at most.
@@ -190,7 +190,7 @@ cdef bint is_deferred(Call* call) noexcept nogil:
     cdef int n
     if (<Executor> call.executor).calls_host or _ending:
         return False
-    if (<Executor> call.executor).last_ns >= SHORT_NS:
+    if (<Executor> call.executor).usual_ns >= SHORT_NS:
         return True
     if _count == 0:
         return False
@@ -297,7 +297,7 @@ cdef Completion* run_later(Call* call) noexcept nogil:
         return NULL
     call.completion = completion
     hold_completion(completion)  # the caller's
-    call.expected_ns = (<Executor> call.executor).last_ns
+    call.expected_ns = (<Executor> call.executor).usual_ns
     for n in range(call.argument_count + call.result_count):
         add(&call.arguments[n].queued, 1)
     for n in range(call.argument_count):

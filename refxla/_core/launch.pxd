@@ -82,7 +82,8 @@ cdef class Executor:
     cdef list blocks  # what owns the host memory of the constants, the arena, the workspace
     cdef object error  # what a signal handler or a host function raised during a call
     cdef bint calls_host  # whether it calls functions of the host
-    cdef int64_t last_ns  # what the last run took
+    cdef int64_t last_ns  # what the last run took, or 0
+    cdef int64_t usual_ns  # the shorter of the last two: a thread that has to wait for a processor says little
     cdef int64_t* cancelled  # in a run that waits for no signals: whether it is to end
     cdef list host_calls  # of each: (key, operands, results), buffers as (number, dtype, shape)
     cdef void* lock

@@ -440,7 +440,9 @@ cdef class Executor:
             status = self.fetch()
         cdef int ended = api.finish(self.queue)
         self.end_copies()
-        self.last_ns = clock_ns() - begun
+        begun = clock_ns() - begun
+        self.usual_ns = min(begun, self.last_ns) if self.last_ns else begun
+        self.last_ns = begun
         return status if status != SUCCESS else ended
 
     cdef int interpret(self) noexcept nogil:
