@@ -35,23 +35,10 @@ def test_calls_take_turns():
     assert summary([3.0, 1.0, 2.0]) == {"median": 2.0, "best": 1.0}
 
 
-def test_a_profile_names_every_kernel_with_its_bytes():
-    import refxla
-    from bench.profile import profile
-
-    program = refxla.compile((ROOT / "examples/fused_sum/fused_sum.hlo").read_text())
-    (row,) = profile(program, seconds=0)
-    plan = program.plan
-    assert row.kernel == plan.kernels[0].name
-    assert row.bytes == sum(s.bytes for s in (*plan.parameters, *plan.results))
-    assert row.seconds > 0
-    assert row.gigabytes_per_second == pytest.approx(row.bytes / row.seconds / 1e9)
-
-
 def test_the_profile_prints_json_and_source(tmp_path):
     file = str(ROOT / "examples/fused_sum/fused_sum.hlo")
-    shown = json.loads(run("bench.profile", file, "--json"))
-    name = shown["kernels"][0]["kernel"]
+    shown = json.loads(run("bench.profile", file, "--json", "--seconds", "0.01"))
+    name = shown["kernels"][0]["name"]
     assert shown["machine"]["cores"] >= 1
     assert "for (" in run("bench.profile", file, "--kernel", name)
 

@@ -111,6 +111,9 @@ cdef class Executor:
     cdef int64_t* iteration  # of each Repeat: the one it is in
     cdef int64_t pending  # launches since the queue was last known to be empty
     cdef int32_t failed  # the launch step that an error came from, or -1
+    cdef int64_t* events  # of a traced call: (kind, number, begin, end) of each step that ran; else NULL
+    cdef int64_t room  # rows of `events`
+    cdef int64_t noted  # steps that ran
 
     # New arrays for the results, and a run into them from arguments whose data is of the parameters' types and shapes.
     cdef list results(self)
@@ -129,6 +132,7 @@ cdef class Executor:
     cdef void release(self) noexcept nogil
 
     cdef int interpret(self) noexcept nogil
+    cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil
     cdef int launch(self, Launch* step) noexcept nogil
     cdef int library_call(self, LibraryCall* step) noexcept nogil
     cdef int count(self, int64_t* repeat) noexcept nogil

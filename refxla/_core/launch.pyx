@@ -77,6 +77,7 @@ cdef enum:
     CHUNK_NS = 5_000_000  # matrices that take less are more at a time
     THREAD_US = 20_000  # of work that are worth one more thread of a library's own
 
+STEPS = {LAUNCH: "kernel", COPY: "copy", CALL: "host function", LIBRARY: "library"}  # of a traced call
 _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 
 
@@ -372,6 +373,22 @@ cdef class Executor:
             free(data)
         return results[0] if self.single else tuple(results)
 
+    def traced(self, arguments, size_t room):
+        """(results, events, count) of a call with these flattened arguments, in which each step is waited for.
+
+        `events` has for each step that ran, in order, a row of s64: the name's number in STEPS, the number of the kernel
+        in the plan (of a copy that of the buffer it writes, of a call that of the step among its like), and when it
+        began and ended, in nanoseconds of the system's monotonic clock. There are at most `room` rows; `count` is the
+        number of steps that ran. No other thread may call the executor meanwhile.
+        """
+        cdef np.ndarray events = numpy.empty((room, 4), numpy.int64)
+        self.events, self.room, self.noted = <int64_t*> np.PyArray_DATA(events), room, 0
+        try:
+            results = Executor.__call__(self, *arguments)
+        finally:
+            self.events = NULL
+        return results, events[: min(self.noted, self.room)], self.noted
+
     cdef list results(self):
         """New arrays for the results. They are made before the lock is taken: no code of the user runs under it."""
         cdef int n
@@ -453,26 +470,37 @@ cdef class Executor:
         cdef uint8_t pred
         cdef int32_t index
         cdef int64_t checked
+        cdef int64_t begun = 0
         checked = clock_ns()
         while True:
+            if self.events != NULL:
+                begun = clock_ns()
             if code[at] == LAUNCH:
                 status = self.launch(&self.launches[code[at + 1]])
+                if status == SUCCESS and self.events != NULL:
+                    status = self.note(LAUNCH, self.launches[code[at + 1]].number, begun)
                 if status != SUCCESS:
                     self.failed = code[at + 1]
                     return status
                 at += 2
             elif code[at] == COPY:
                 status = self.copy(code[at + 1], code[at + 2])
+                if status == SUCCESS and self.events != NULL:
+                    status = self.note(COPY, code[at + 2], begun)
                 if status != SUCCESS:
                     return status
                 at += 3
             elif code[at] == CALL:
                 status = self.host_call(code[at + 1])
+                if status == SUCCESS and self.events != NULL:
+                    status = self.note(CALL, code[at + 1], begun)
                 if status != SUCCESS:
                     return status
                 at += 2
             elif code[at] == LIBRARY:
                 status = self.library_call(&self.library_calls[code[at + 1]])
+                if status == SUCCESS and self.events != NULL:
+                    status = self.note(LIBRARY, code[at + 1], begun)
                 if status != SUCCESS:
                     return status
                 at += 2
@@ -525,6 +553,16 @@ cdef class Executor:
                 at = code[at + 4 + index]
             else:
                 return SUCCESS
+
+    cdef int note(self, int64_t kind, int64_t number, int64_t begun) noexcept nogil:
+        """Wait for a step of a traced call and note it, as far as there is room; OpenCL's status."""
+        cdef int status = api.finish(self.queue)
+        cdef int64_t* row = self.events + 4 * self.noted
+        self.pending = 0
+        if self.noted < self.room:
+            row[0], row[1], row[2], row[3] = kind, number, begun, clock_ns()
+        self.noted += 1
+        return status
 
     cdef int launch(self, Launch* step) noexcept nogil:
         self.pending += 1

@@ -26,6 +26,7 @@ executable of `refxla build`, or - for standard input. Its contents tell which.
   refxla run four.hlo --device reference --inputs in.npz   on several devices: arg0 for all, dev1.arg0 for device 1
   refxla explain step.hlo --html step.html         what the compiler made of it, and why
   jax_program.py | refxla show - --opencl          the kernels of a program from standard input
+  refxla profile step.hlo --trace step.json        the time of each kernel; the trace is for ui.perfetto.dev
   refxla build step.hlo -o step.refxla             machine code in a file, which refxla run opens without compiling
 """
 
@@ -81,10 +82,20 @@ def parser() -> argparse.ArgumentParser:
     explain = command("explain", "each kernel, what it holds and moves; each edge not fused, and why")
     explain.add_argument("--html", metavar="OUT", help="write that as a page with a picture of the kernels")
 
+    profile = command("profile", "how long each kernel takes, beside the cost model's time, and what it moves")
+    given = profile.add_mutually_exclusive_group()
+    given.add_argument("--inputs", metavar="NPZ", help="arguments, as for run")
+    given.add_argument("--random", metavar="SEED", type=int, help="arguments at random; 0 if nothing is said")
+    profile.add_argument("--trace", metavar="OUT", help="write a call's steps for ui.perfetto.dev or Chrome's tracing")
+    profile.add_argument("--seconds", metavar="S", type=float, default=1.0, help="how long to measure")
+    profile.add_argument(
+        "--top", metavar="N", type=int, default=30, help="how many kernels are shown, the slowest first"
+    )
+
     build = command("build", "compile a program into a file that runs without a compiler: refxla run OUT, refxla.load")
     build.add_argument("-o", "--output", metavar="OUT", required=True, help="the executable, step.refxla say")
 
-    for made in (run, show, explain, build):
+    for made in (run, show, explain, profile, build):
         also = ", or reference" if made is run else ""
         made.add_argument("--device", metavar="NAME", help=f"a device as `refxla devices` names it{also}")
         made.add_argument("--tune", action="store_true", help="measure how matrix products are best cut; kept on disk")
@@ -168,6 +179,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         from .run_command import run
 
         return run(options, module)
+    if options.command == "profile":
+        from .profile_command import profile
+
+        return profile(options, module)
     if options.command == "explain":
         from .explain_command import explain
 

@@ -51,10 +51,8 @@ def run(options: argparse.Namespace, module: Module) -> int:
         arguments = []
 
     start = time.perf_counter()
-    # Tuning has a progress bar of its own.
-    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
-        executable = _executable(options, module)
-    compiled = time.perf_counter() - start
+    executable = compiled(options, module)
+    took = time.perf_counter() - start
     if arguments is None:
         with waiting("making arguments at random"):
             arguments = random_arguments(module, options.random)
@@ -65,7 +63,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
         write_bytes(options.output, write_npz(results))
 
     if options.output != "-":
-        show(_header(executable, compiled, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
+        show(_header(executable, took, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
     if not options.check:
         return 0
     with waiting("running the reference, with the errors that the contract allows"):
@@ -77,7 +75,13 @@ def run(options: argparse.Namespace, module: Module) -> int:
     return 1 if report.broken or changed else 0
 
 
-def _executable(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
+def compiled(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
+    """The same, with a line for who waits."""
+    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):  # tuning has a progress bar of its own
+        return executable_of(options, module)
+
+
+def executable_of(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
     """The program compiled with the command's options, or as it is in the file."""
     asked = {"tune": options.tune, "winograd": options.winograd, "linear_algebra": options.linear_algebra}
     without = without_of(options)
@@ -88,7 +92,7 @@ def _executable(options: argparse.Namespace, module: Module) -> driver.Compiled 
     if given:
         raise InputError(f"{options.file} is compiled already: give {given[0]} to `refxla build`, which made it")
     where = "standard input" if options.file == "-" else options.file
-    machine_code = not options.no_machine_code
+    machine_code = not getattr(options, "no_machine_code", False)
     return ahead_of_time.executable(saved, where, device=options.device, machine_code=machine_code)
 
 

@@ -29,6 +29,7 @@ from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
 from ..ir.proto import to_proto
 from ..ir.trees import CallingConvention
+from ..passes.pipeline import LAUNCH_MERGING
 from ..progress import waiting
 from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
@@ -37,11 +38,12 @@ from ..runtime.pocl.parallel_build import Ahead
 from ..runtime.program_build import Binaries, binaries, part_size
 from ..scheduling.scheduler import PlanningResult
 from ..version import RELEASE
-from . import autotuner, compilation_cache, executable_file, serialization
+from . import autotuner, compilation_cache, executable_file, kernel_profile, serialization
 from .compilation_cache import Compilation
 from .dynamic_shapes import Sizes
 from .executable_file import SavedDevice, SavedExecutable
 from .explanation import Explanation
+from .kernel_profile import Profile
 from .options import REFERENCE, Options
 from .planning import plan_module
 
@@ -159,6 +161,21 @@ class Compiled(Executable):
             options=options,
         )
 
+    def profile(self, *arguments: Any, seconds: float = 1.0) -> Profile:
+        """How long each kernel takes in calls with these flattened arguments, beside the cost model's time; measured
+        for about so many seconds. What the program writes into its arguments it writes.
+
+        Raises InputError for arguments that do not fit.
+        """
+        launches = kernel_profile.timeline(self, self.explain(), arguments, seconds / 2)
+        kernels = launches
+        if any(kernel.calls for kernel in self.plan.kernels):
+            without = self._request.without
+            left_out = (without,) if isinstance(without, str) else tuple(without)
+            apart = compile_request(replace(self._request, without=(*left_out, LAUNCH_MERGING)))
+            kernels = kernel_profile.timeline(apart, apart.explain(), arguments, seconds / 2)
+        return Profile(self.plan.name, self.device.label, launches, kernels)
+
     @property
     def arity(self) -> int:
         """How many parameters the program has."""
@@ -180,6 +197,10 @@ class Resizing(Compiled):
         """The bounds and marks of what it takes and gives."""
         assert self._made.dynamic is not None  # or it were no Resizing
         return Sizes(*self._made.dynamic)
+
+    def profile(self, *arguments: Any, seconds: float = 1.0) -> Profile:
+        """As of any Compiled."""
+        return super().profile(*self.sizes.arguments(arguments), seconds=seconds)
 
     def __call__(self, *arguments: Any) -> Any:
         """The results, from the flattened arguments; raises InputError for those that do not fit."""

@@ -65,14 +65,22 @@ class Explanation:
         return found
 
     @cached_property
+    def _fusions_by_name(self) -> dict[str, Fusion]:
+        return {f.name: f for f, _ in self.kernels}
+
+    def fusion_of(self, kernel: str) -> Fusion | None:
+        """The fusion that a kernel of this name belongs to; None for one that copies or calls others."""
+        owner = kernel
+        while owner not in self._fusions_by_name and "." in owner:
+            owner = owner.rpartition(".")[0]
+        return self._fusions_by_name.get(owner)
+
+    @cached_property
     def _kernels_by_fusion(self) -> dict[str, list[Kernel]]:
-        names = {f.name for f, _ in self.kernels}
         found: dict[str, list[Kernel]] = {}
         for name, kernel in {part.name: part for k in self.plan.kernels for part in k.parts()}.items():
-            owner = name
-            while owner not in names and "." in owner:
-                owner = owner.rpartition(".")[0]
-            found.setdefault(owner, []).append(kernel)
+            if (owner := self.fusion_of(name)) is not None:
+                found.setdefault(owner.name, []).append(kernel)
         return found
 
     def kernels_of(self, fusion: Fusion) -> list[Kernel]:

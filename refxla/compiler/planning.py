@@ -12,7 +12,7 @@ from ..analysis.cost_analysis import Costs
 from ..device.description import Target
 from ..ir.plan import Kernel
 from ..passes import winograd_convolution as tiles
-from ..passes.pipeline import FUSION, TILED_FUSION, optimize
+from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
 from ..scheduling.kernel_deduplication import KernelDeduplicator
 from ..scheduling.scheduler import PlanningResult, make_plan
 from .diagnostics import check_values, emit, located
@@ -34,7 +34,8 @@ def plan_module(
         optimized = optimize(tiled, without, library_calls=target.library_calls)
         check_values(optimized)
         fuse = FUSION not in without
-        cores = target.compute_units if fuse and target.kind == "cpu" and target.clang else 0
+        merge = fuse and LAUNCH_MERGING not in without
+        cores = target.compute_units if merge and target.kind == "cpu" and target.clang else 0
         emitter = KernelDeduplicator(partial(emit, target=target))
         tiled_fusion = TILED_FUSION not in without
         costs = Costs(*target.costs) if target.costs else Costs()

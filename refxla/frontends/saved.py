@@ -15,6 +15,7 @@ from refxla_spec.types import ELEMENT_TYPES, Shape
 
 from ..compiler import executable_file
 from ..compiler.driver import Compiled
+from ..compiler.kernel_profile import Profile
 from ..ir.trees import CallingConvention, NumberArray, flattened, number, rebuilt
 from .shared_memory import check_written
 
@@ -45,11 +46,9 @@ class SavedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = self._leaves(args, kwargs)
-        shapes = self.program.plan.parameters
-        arguments = [self._argument(s, shape, leaves) for s, shape in zip(self.calling.sources, shapes, strict=True)]
         if self.calling.writes:
             check_written(leaves, self.calling.writes)
-        made = self.program(*arguments)
+        made = self.program(*self._parameters(leaves))
         results = made if isinstance(made, tuple) else (made,)
         first_check = len(results) - len(self.calling.checks)
         for held, (kind, message) in zip(results[first_check:], self.calling.checks, strict=True):
@@ -73,6 +72,11 @@ class SavedFunction:
         found = [(name, tree, v) for (name, tree), v in zip(calling.positional, given, strict=True)] + named
         return [leaf for name, tree, value in found for leaf in flattened(tree, value, name)]
 
+    def _parameters(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the program is called with."""
+        shapes = self.program.plan.parameters
+        return [self._argument(s, shape, leaves) for s, shape in zip(self.calling.sources, shapes, strict=True)]
+
     def _described(self) -> str:
         """Its arguments in words."""
         names = [name for name, _ in self.calling.positional] + [f"{name}=" for name, _ in self.calling.keywords]
@@ -95,6 +99,10 @@ class SavedFunction:
         if name.startswith("_") or name == "program":
             raise AttributeError(name)
         return getattr(self.program, name)
+
+    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
+        """How long each kernel takes in a call with these arguments; see `Compiled.profile`."""
+        return self.program.profile(*self._parameters(self._leaves(args, kwargs)), seconds=seconds)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file again; see `Compiled.save`."""

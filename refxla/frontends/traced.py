@@ -18,6 +18,7 @@ from refxla_spec.module import Module
 from .._core.calls import Caller, Shortcut
 from ..compiler import executable_file
 from ..compiler.driver import Compiled, Reference, compile_module
+from ..compiler.kernel_profile import Profile
 from ..compiler.options import Options
 from ..ir.fingerprint import Source
 from ..ir.trees import CallingConvention
@@ -90,6 +91,15 @@ class TracedFunction(Caller):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for arguments like these without running anything, unless that was done before."""
         self.executable, _ = self._compile(args, kwargs)
+
+    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
+        """How long each kernel takes in a call with these arguments, for which the function is compiled first if it was
+        not; see `Compiled.profile`. Nothing of the function's own Python runs in the calls that are measured."""
+        found, leaves = self._compile(args, kwargs)
+        self.executable = found
+        if not isinstance(found.program, Compiled):
+            raise InputError(f"{self.name} runs on the reference, which has no kernels")
+        return found.program.profile(*found.parameters(leaves), seconds=seconds)
 
     def save(self, path: str | Path) -> None:
         """Write what was compiled last to a file, which `refxla.load` opens without the framework and the function's

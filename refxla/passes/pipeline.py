@@ -57,8 +57,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("copy-insertion", copy_insertion.run),
     ("dce", dce.run),
 )
-# The fusion scheduler and tiled fusion are no passes over HLO, but can be left out in the same way.
-FUSION, TILED_FUSION = "fusion", "tiled-fusion"
+# Decisions of the scheduler, which are no passes over HLO, but can be left out in the same way. Without launch merging
+# there is no tiled fusion either.
+FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
     "algebraic-simplifier",
     "constant-folding",
@@ -67,8 +68,7 @@ OPTIONAL = (
     "while-loop-invariant-code-motion",
     "cse",
     "copy-insertion",
-    FUSION,
-    TILED_FUSION,
+    *SCHEDULING,
 )
 
 
@@ -83,7 +83,7 @@ def optimize(
     neither emitter nor expansion.
     """
     without = (without,) if isinstance(without, str) else without
-    names = [*(name for name, _ in PASSES), FUSION, TILED_FUSION]
+    names = [*(name for name, _ in PASSES), *SCHEDULING]
     for name in (*without, *([after] if after else [])):
         if name not in names:
             raise InputError(f"there is no pass {name!r}; the passes are {', '.join(names)}")

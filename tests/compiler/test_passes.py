@@ -12,7 +12,7 @@ from refxla_spec.verify import verify
 
 from refxla.compiler.driver import flatten, unflatten_all
 from refxla.passes import algebraic_simplifier, call_inliner, constant_folding, cse, dce, tuple_simplifier
-from refxla.passes.pipeline import FUSION, OPTIONAL, PASSES, TILED_FUSION, optimize
+from refxla.passes.pipeline import OPTIONAL, PASSES, SCHEDULING, optimize
 
 HEADER = """HloModule m
 add { a = f32[] parameter(0)
@@ -438,7 +438,7 @@ def test_names_of_passes_are_checked():
         optimize(module, ("simplfy",))
     with pytest.raises(InputError, match="'call-inliner' cannot be left out"):
         optimize(module, ("call-inliner",))
-    assert set(OPTIONAL) <= {name for name, _ in PASSES} | {FUSION, TILED_FUSION}
+    assert set(OPTIONAL) <= {name for name, _ in PASSES} | set(SCHEDULING)
 
 
 def test_what_cannot_be_compiled_is_named():

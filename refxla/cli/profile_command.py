@@ -1,0 +1,68 @@
+"""`refxla profile`: how long each kernel of a program takes, beside the cost model's time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from refxla_spec.errors import InputError
+from refxla_spec.module import Module
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ..compiler.driver import Compiled
+from ..compiler.kernel_profile import Profile, Timeline
+from ..compiler.options import REFERENCE
+from ..progress import waiting
+from .argument_files import from_npz, names, random_arguments, read_npz
+from .console import read_bytes, show, write_bytes
+from .run_command import compiled
+
+
+def profile(options: argparse.Namespace, module: Module) -> int:
+    """The command. Raises Error."""
+    if options.device == REFERENCE:
+        raise InputError("the reference has no kernels; name an OpenCL device")
+    if not options.seconds > 0:
+        raise InputError(f"--seconds {options.seconds:g}: say how long to measure")
+    executable = compiled(options, module)
+    assert isinstance(executable, Compiled)
+    if options.inputs is not None:
+        source = "standard input" if options.inputs == "-" else options.inputs
+        arguments = from_npz(module, read_npz(read_bytes(options.inputs), source), source)
+    else:
+        arguments = random_arguments(module, options.random or 0) if names(module) else []
+    with waiting(f"measuring {module.name}"):
+        made = executable.profile(*arguments, seconds=options.seconds)
+    if options.trace is not None:
+        write_bytes(options.trace, json.dumps(made.trace()).encode())
+    if options.trace != "-":
+        shown(made, options.top)
+    return 0
+
+
+def shown(made: Profile, top: int) -> None:
+    """Print a profile as tables of at most `top` lines."""
+    first, second = made.titles()
+    show(Text(first, "bold"), _table(made, made.launches, top))
+    if made.is_merged:
+        show(Text(second, "bold"), _table(made, made.kernels, top))
+    cut = [t for t in (made.launches, made.kernels) if t.total > len(t.events)]
+    if cut:
+        show(f"Of {cut[0].total:,} steps in a call the first {len(cut[0].events):,} were measured.")
+    show("The model's time is that of one core, by which fusion and merging are decided; measured is on all that work.")
+
+
+def _table(made: Profile, timeline: Timeline, top: int) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for n, head in enumerate(made.HEAD):
+        table.add_column(head, justify="right" if n else "left", overflow="fold", style="" if n else "cyan")
+    rows = list(made.rows(timeline))
+    for row in rows[:top]:
+        table.add_row(*row)
+    if len(rows) > top:
+        rest = sum(step.seconds for step in timeline.steps[top:])
+        more = f"{rest * 1e6:,.1f}", f"{rest / timeline.traced:.0%}"
+        table.add_row(f"{len(rows) - top} others", *more, *[""] * (len(made.HEAD) - 3))
+    return table
