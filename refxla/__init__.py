@@ -28,6 +28,8 @@ if _TYPE_CHECKING:
     from .api import compile, load
     from .compiler.driver import Compiled, Reference
     from .frontends import parse
+    from .frontends.numpy.batching import vmap
+    from .frontends.numpy.control_flow import cond, fori_loop, scan, while_loop
     from .runtime.devices import devices
 
 __version__ = RELEASE
@@ -41,6 +43,11 @@ _ORIGINS = {
     "Reference": ".compiler.driver",
     "parse": ".frontends",
     "devices": ".runtime.devices",
+    "cond": ".frontends.numpy.control_flow",
+    "fori_loop": ".frontends.numpy.control_flow",
+    "scan": ".frontends.numpy.control_flow",
+    "vmap": ".frontends.numpy.batching",
+    "while_loop": ".frontends.numpy.control_flow",
 }
 
 
@@ -69,7 +76,12 @@ __all__ = [
     "Reference",
     "UnsupportedError",
     "compile",
+    "cond",
     "devices",
+    "fori_loop",
     "load",
     "parse",
+    "scan",
+    "vmap",
+    "while_loop",
 ]

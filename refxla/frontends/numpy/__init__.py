@@ -35,7 +35,7 @@ from .location import line_of
 from .number import Number
 from .saved_trees import argument_trees, tree_of
 from .selection import Selection
-from .tracing import Tracing
+from .tracing import Tracing, running
 from .trees import fields_of, is_dataclass, leaves, rebuild
 
 _LARGEST = 2**63  # from which on a Python integer is part of the program
@@ -71,7 +71,7 @@ class NumpyFunction(TracedFunction):
         self._by_value: dict[Hashable, frozenset[int]] = {}  # for each kind: the leaves that are part of the program
 
     def call(self, args: tuple, kwargs: dict) -> Any:
-        if _tracer == threading.get_ident():  # a part of what is traced
+        if running() is not None:  # a part of what is traced
             return self.function(*args, **kwargs)
         return super().call(args, kwargs)
 
@@ -291,7 +291,6 @@ def _leaf_tree(leaf: Any) -> Tree:
 _RESULT = object()  # in the structure of a result: an array that the program makes
 _NUMBERS = (int, float, complex)
 _tracing = threading.RLock()  # held while places have other values than the user's
-_tracer: int | None = None  # the thread that traces
 
 
 class _Inputs:
@@ -361,7 +360,6 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
 
     Raises UnsupportedError for what has no HLO form, InputError for an array of a type that HLO does not have.
     """
-    global _tracer
     numbers = iter(range(inputs.of_arguments))
 
     def symbol(n: int, value: Any, name: str) -> Any:
@@ -404,12 +402,10 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
     swaps += [(p, numpy) for p in captures.numpys if p.set is not None]
     swaps += [(p, new) for p in captures.constants if p.set is not None and (new := replacement(p.value, tracing))]
     swaps += captures.caches
-    was = _tracer
     with ExitStack() as stack:
         stack.enter_context(refused(tracing.name))
         stack.enter_context(Swapped(swaps, captures.sizes, _is_symbol))
-        _tracer = threading.get_ident()
-        stack.callback(_traces, was)
+        stack.enter_context(tracing.runs())
         try:
             result = function(*args, **kwargs)
         except Exception as problem:
@@ -496,11 +492,6 @@ def located(problem: Exception) -> Exception:
 def _is_symbol(value: Any) -> bool:
     """Whether a value is one of a trace, or holds one."""
     return any(issubclass(type(leaf), (Traced, Number, Selection, Guard)) for leaf in leaves(value))
-
-
-def _traces(thread: int | None) -> None:
-    global _tracer
-    _tracer = thread
 
 
 def _frozen(value: Any) -> Any:

@@ -54,9 +54,12 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
     """An array of the traced program: `dtype`, `shape` and the like are an ndarray's; values are not there.
 
     `is_scalar` says that it is one of NumPy's scalars, which no operation changes, and not an array without dimensions.
+    `python` is int, float or complex for one that stands for a Python number, as a loop's counter does: its type gives
+    way to an array's.
     """
 
     __array_priority__ = 1000
+    python: type | None = None
 
     def __init__(
         self, value: I | np.ndarray, build: Tracing, owner: str = "", *, leaf: int | None = None,

@@ -393,12 +393,12 @@ def angle(z: Traced, deg: bool = False) -> Traced:
 
 @implements(np.ndim)
 def ndim(a: Any) -> int:
-    return a.ndim
+    return getattr(a, "ndim", 0)
 
 
 @implements(np.shape)
 def shape(a: Any) -> tuple[int, ...]:
-    return a.shape
+    return getattr(a, "shape", ())
 
 
 @implements(np.size)

@@ -295,6 +295,8 @@ def parse(a: Traced, key: Any) -> _Key:
 
 def _integer(b: Tracing, k: Any, size: int, dimension: int) -> int | I:
     """One index: a place, or what computes it at the call."""
+    if isinstance(k, Number) and k.kind is int and b.region is not b.top:  # which may not run
+        return places_of(b, b.number(k, np.dtype(np.int64)), size, dimension)
     if isinstance(k, Number) and k.kind is int:
         return b.number(applied("index", size, dimension, k), np.dtype(np.int64))
     if isinstance(k, Traced):

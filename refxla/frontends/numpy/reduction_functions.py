@@ -28,7 +28,8 @@ def _reducer(b: Build, opcode: str, x: I) -> Computation:
     return Computation(f"{b.name}.{opcode}.{b.count}", [*p, root], root)
 
 
-def _identity(opcode: str, dtype: np.dtype) -> Any:
+def identity_of(opcode: str, dtype: np.dtype) -> Any:
+    """What leaves others as they are in a reduction by an operation."""
     if opcode in ("add", "or", "xor"):
         return np.zeros((), dtype)
     if opcode == "multiply":
@@ -81,7 +82,7 @@ def reduce_by(
     own = value.shape.element_type.dtype
     if opcode in ("add", "multiply") and own.kind == "b":  # on booleans they are or, and
         opcode = "or" if opcode == "add" else "and"
-    identity = lift(b, _identity(opcode, own))
+    identity = lift(b, identity_of(opcode, own))
     if where is not True and is_given(where):
         chosen = spread(b, truth(b, lift(b, where)), x.shape)
         value = b.select(chosen, value, b.spread(identity, value.shape, ()))
@@ -109,7 +110,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     window = tuple(
         WindowDimension(n, padding_low=n - 1) if d == axis else WindowDimension(1) for d in range(value.shape.rank)
     )
-    start = lift(b, _identity(opcode, value.shape.element_type.dtype), value.shape.element_type.dtype)
+    start = lift(b, identity_of(opcode, value.shape.element_type.dtype), value.shape.element_type.dtype)
     return wrap(b, b.make("reduce-window", value, start, window=window, to_apply=_reducer(b, opcode, value)))
 
 
@@ -291,7 +292,7 @@ def arg_extreme(opcode: str) -> Callable:
         computation = Computation(
             f"{b.name}.better.{b.count}", p + [n for n in post_order(root) if n.opcode != "parameter"], root
         )
-        start = lift(b, _identity(opcode, a.dtype)), lift(b, np.int64(2**62))
+        start = lift(b, identity_of(opcode, a.dtype)), lift(b, np.int64(2**62))
         found = b.make("reduce", a.instruction, index, *start, dimensions=(d,), to_apply=computation)
         place = b.make("get-tuple-element", found, index=1)
         b.ranges[place] = a.shape[d]

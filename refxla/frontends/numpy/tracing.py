@@ -13,6 +13,7 @@ seen there and in regions within it alone (control_flow.py closes a region, whic
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,12 @@ from ...ir.trees import NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]
+_running = threading.local()
+
+
+def running() -> Tracing | None:
+    """The trace that goes on in this thread."""
+    return getattr(_running, "tracing", None)
 
 
 class Region:
@@ -100,6 +107,25 @@ class Tracing(Build):
 
     def sees(self, i: Instruction) -> bool:
         return self.region.is_within(self.home(i))
+
+    @contextlib.contextmanager
+    def runs(self) -> Iterator[None]:
+        """Let this be the trace that goes on in this thread."""
+        before = running()
+        _running.tracing = self
+        try:
+            yield
+        finally:
+            _running.tracing = before
+
+    @contextlib.contextmanager
+    def inside(self, region: Region) -> Iterator[None]:
+        """Let what is made belong to a region that was left."""
+        before, self.region = self.region, region
+        try:
+            yield
+        finally:
+            self.region = before
 
     @contextlib.contextmanager
     def within(self, name: str) -> Iterator[Region]:

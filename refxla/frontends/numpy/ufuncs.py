@@ -402,6 +402,9 @@ def apply_ufunc(
     made = apply(*operands)
     results = made if isinstance(made, tuple) else (made,)
     arrays = [wrap(b, b.convert(r, BY_DTYPE[t])) for r, t in zip(results, types[ufunc.nin :], strict=True)]
+    if all(isinstance(k, type) for k in wanted[: ufunc.nin]):  # Python computes with its own numbers
+        for a in arrays:
+            a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
     if where is not True:
         kept = out if out is not None else (None,) * len(arrays)
         arrays = [

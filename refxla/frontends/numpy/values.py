@@ -96,6 +96,8 @@ def spread(b: Tracing, x: I, dimensions: Sequence[int]) -> I:
 
 def weak(x: Any) -> Any:
     """What `resolve_dtypes` is asked with: a Python number's type, else the dtype."""
+    if isinstance(x, Traced):
+        return x.python or x.dtype
     kind = x.kind if isinstance(x, Number) else type(x)
     if kind in (int, float, complex):
         return kind
