@@ -115,6 +115,11 @@ def parser() -> argparse.ArgumentParser:
         "--to", choices=("text", "proto", "stablehlo"), help="the form, where OUT's suffix does not say it"
     )
     command("devices", "every OpenCL device, what was found out about it, and which one is used", file=False)
+    command(
+        "doctor",
+        "what is installed, found and used, and what is wrong with it; exit status 1 if something is",
+        file=False,
+    )
     cache = command("cache", "what is kept on disk between runs", file=False)
     cache.add_argument("--clear", action="store_true", help="remove it")
     return top
@@ -172,6 +177,10 @@ def _silence_stdout() -> None:
 def _dispatch(options: argparse.Namespace) -> int:
     from . import commands
 
+    if options.command == "doctor":
+        from .doctor_command import doctor
+
+        return doctor(options)
     if options.command in ("devices", "cache"):
         return getattr(commands, options.command)(options)
     module, options.saved = commands.load(options.file, options.lenient, options.elided)
