@@ -9,12 +9,14 @@ to its place, keeping the order of equals. Of several keys the least significant
     moved[start[digit of key]++] = tuple    for all tuples, in order
 
 An item sorts one row or several short ones. Few long rows are cut into chunks: then each pass is two kernels, in which
-an item counts, and then moves, the tuples of one chunk.
+an item counts, and then moves, the tuples of one chunk. The passes of a key are a loop, or calls of a function, whose
+argument is the digit: what a pass does is compiled once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 
 from refxla_spec.module import Computation
 
@@ -60,9 +62,9 @@ class Key:
         """How many digits there are."""
         return 1 << self.width
 
-    def digit(self, key: str, number: int) -> str:
-        """The C expression of digit `number` of a key."""
-        return f"(({key} >> {number * self.width}) & {self.bins - 1})"
+    def digit(self, key: str, shift: int | str) -> str:
+        """The C expression of the digit of a key that starts at bit `shift`."""
+        return f"(({key} >> {shift}) & {self.bins - 1})"
 
     def emit(self, stored: str, block: Block) -> str:
         """The C variable with the key of an element as it lies in memory."""
@@ -96,17 +98,16 @@ def applies(rows: SortRows, keys: Sequence[Key]) -> bool:
 
 def kernels(rows: SortRows, keys: Sequence[Key]) -> tuple[Kernel, ...]:
     """The kernels of a sort by keys, the most significant first."""
-    digits = [d for key in reversed(keys) for d in key.digits]
     units = max(1, rows.target.compute_units)
     if units > 1 and rows.rows < 2 * units and rows.length >= 2 * CHUNK:
-        return _Chunked(rows, digits).kernels()
-    return (_whole_rows(rows, digits),)
+        return _Chunked(rows, [d for key in reversed(keys) for d in key.digits]).kernels()
+    return (_whole_rows(rows, keys[::-1]),)
 
 
-def _whole_rows(rows: SortRows, digits: Digits) -> Kernel:
-    """One kernel in which each row is sorted by one item."""
+def _whole_rows(rows: SortRows, keys: Sequence[Key]) -> Kernel:
+    """One kernel in which each row is sorted by one item, by keys of which the least significant comes first."""
     block = Block()
-    moved = _moved(rows, digits)
+    moved = _moved(rows, keys)
     arguments = [*rows.inputs_and_outputs(), *(rows.scratch(b, k) for k in moved for b in "xy")]
     first = len(rows.inputs_and_outputs())
     with rows.open_row(block) as row:
@@ -114,40 +115,43 @@ def _whole_rows(rows: SortRows, digits: Digits) -> Kernel:
             for name, which in (("s", 0), ("d", 1)):
                 at = f"a{first + 2 * n + which} + (long){row} * {rows.length}"
                 block.line(f"__global {rows.storage[k]}* {name}{k} = {at};")
-        for p, (key, _) in enumerate(digits):
-            block.line(f"uint count{p}[{key.bins}];")
-            block.line(f"for (int b = 0; b < {key.bins}; ++b) count{p}[b] = 0;")
+        for p, key in enumerate(keys):
+            block.line(f"uint counts{p}[{key.passes * key.bins}];")
+            block.line(f"for (int b = 0; b < {key.passes * key.bins}; ++b) counts{p}[b] = 0;")
         with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
             for k in moved:
                 block.line(f"const {rows.storage[k]} t{k} = {rows.operand(k, row, 'i')};")
                 block.line(f"s{k}[i] = t{k};")
-            values = {key: key.emit(f"t{key.number}", block) for key in dict.fromkeys(key for key, _ in digits)}
-            for p, (key, n) in enumerate(digits):
-                block.line(f"++count{p}[{key.digit(values[key], n)}];")
-        for p, (key, n) in enumerate(digits):
-            with block.scope():
+            for p, key in enumerate(keys):
+                value = key.emit(f"t{key.number}", block)
+                for n in range(key.passes):
+                    block.line(f"++counts{p}[{n * key.bins} + {key.digit(value, n * key.width)}];")
+        for p, key in enumerate(keys):
+            block.line("#pragma clang loop unroll(disable)")
+            with block.scope(f"for (int pass = 0; pass < {key.passes}; ++pass)"):
+                block.line(f"uint* const count = counts{p} + pass * {key.bins};")
+                block.line(f"const int shift = pass * {key.width};")
                 c = key.emit(f"s{key.number}[0]", block)
-                # Where all have the same digit nothing moves.
-                with block.scope(f"if (count{p}[{key.digit(c, n)}] != {rows.length})"):
-                    _starts(block, f"count{p}", key.bins)
-                    with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
-                        for k in moved:
-                            block.line(f"const {rows.storage[k]} t{k} = s{k}[i];")
-                        c = key.emit(f"t{key.number}", block)
-                        block.line(f"const uint to = count{p}[{key.digit(c, n)}]++;")
-                        for k in moved:
-                            block.line(f"d{k}[to] = t{k};")
+                block.line(f"if (count[{key.digit(c, 'shift')}] == {rows.length}) continue;  // all have the same digit")
+                _starts(block, "count", key.bins)
+                with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
                     for k in moved:
-                        block.line(f"{{ __global {rows.storage[k]}* t = s{k}; s{k} = d{k}; d{k} = t; }}")
+                        block.line(f"const {rows.storage[k]} t{k} = s{k}[i];")
+                    c = key.emit(f"t{key.number}", block)
+                    block.line(f"const uint to = count[{key.digit(c, 'shift')}]++;")
+                    for k in moved:
+                        block.line(f"d{k}[to] = t{k};")
+                for k in moved:
+                    block.line(f"{{ __global {rows.storage[k]}* t = s{k}; s{k} = d{k}; d{k} = t; }}")
         with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
             for k in rows.outputs:
                 block.line(f"{rows.output(k, row, 'i')} = s{k}[i];")
     return Kernel(rows.fusion.name, block.text(), tuple(arguments), rows.items)
 
 
-def _moved(rows: SortRows, digits: Digits) -> list[int]:
+def _moved(rows: SortRows, keys: Iterable[Key]) -> list[int]:
     """The operands that must go along: those that are asked for, and the keys."""
-    return sorted({*rows.outputs, *(key.number for key, _ in digits)})
+    return sorted({*rows.outputs, *(key.number for key in keys)})
 
 
 def _starts(block: Block, counts: str, bins: int) -> None:
@@ -157,7 +161,11 @@ def _starts(block: Block, counts: str, bins: int) -> None:
 
 
 class _Chunked:
-    """Two kernels a pass; tuples go from the operands by way of scratch memory x, y, x, ... to the outputs."""
+    """Two kernels a pass; tuples go from the operands by way of scratch memory x, y, x, ... to the outputs.
+
+    What a pass does is a function of the memory that it works on and of where its digit starts, shared by all passes
+    that find and leave tuples in the same order of memory.
+    """
 
     def __init__(self, rows: SortRows, digits: Digits) -> None:
         self.rows, self.digits = rows, digits
@@ -177,55 +185,69 @@ class _Chunked:
         return [self.rows.scratch("xy"[(number - 1) % 2], k) for k in operands]
 
     def _open(self, block: Block) -> None:
+        """Begins the function of a pass."""
         rows = self.rows
+        rows.begin_function()
         block.line(f"const int row = item / {self.chunks};")
         block.line(f"const int chunk = item % {self.chunks};")
         block.line(f"const int begin = chunk * {self.chunk};")
         block.line(f"const int end = {rows.length} - begin < {self.chunk} ? {rows.length} : begin + {self.chunk};")
 
-    def _read(self, number: int, k: int, pointer: str) -> str:
-        """An element of operand k as pass `number` finds it."""
+    def _place(self, in_arrays: bool, i: str) -> str:
+        """Where element i of a row lies: in the operands' and outputs' order, or row after row."""
         rows = self.rows
-        if number == 0:
-            return f"{pointer}[{rows.position('row', 'i')}]"
-        return f"{pointer}[(long)row * {rows.length} + i]"
+        if in_arrays and rows.dimension != len(rows.sizes) - 1:
+            return rows.position("row", i)
+        return f"(long)row * {rows.length} + {i}"
+
+    def _call(self, what: str, number: int, arguments: Sequence[Argument], text: str) -> Kernel:
+        """The kernel of pass `number` that calls a function, whose `text` follows its name."""
+        key, digit = self.digits[number]
+        name = f"{what}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        passed = ", ".join(["item", str(digit * key.width), *(f"a{n}" for n in range(len(arguments)))])
+        kernel = f"{self.rows.fusion.name}.{what}{number}"
+        return Kernel(kernel, f"{name}({passed});\n", tuple(arguments), self.items, helpers=(f"void {name}{text}",))
 
     def _count(self, number: int) -> Kernel:
-        rows, block = self.rows, Block()
-        key, digit = self.digits[number]
+        block = Block()
+        key, _ = self.digits[number]
         self._open(block)
         block.line(f"uint count[{key.bins}];")
         block.line(f"for (int b = 0; b < {key.bins}; ++b) count[b] = 0;")
         with block.scope("for (int i = begin; i < end; ++i)"):
-            c = key.emit(self._read(number, key.number, "a0"), block)
-            block.line(f"++count[{key.digit(c, digit)}];")
-        block.line(f"for (int b = 0; b < {key.bins}; ++b) a1[item * {key.bins} + b] = count[b];")
-        arguments = (*self._source(number, [key.number]), self.counts)
-        return Kernel(f"{rows.fusion.name}.count{number}", block.text(), arguments, self.items)
+            c = key.emit(f"from[{self._place(number == 0, 'i')}]", block)
+            block.line(f"++count[{key.digit(c, 'shift')}];")
+        block.line(f"for (int b = 0; b < {key.bins}; ++b) counts[item * {key.bins} + b] = count[b];")
+        types = f"__global const {self.rows.storage[key.number]}* restrict from, __global uint* restrict counts"
+        text = f"(const int item, const int shift, {types}) {{\n{block.text()}}}\n"
+        return self._call("count", number, (*self._source(number, [key.number]), self.counts), text)
 
     def _move(self, number: int) -> Kernel:
         rows, block = self.rows, Block()
-        key, digit = self.digits[number]
+        key, _ = self.digits[number]
         last = number == len(self.digits) - 1
-        read = _moved(rows, self.digits[number:])
-        written = list(rows.outputs) if last else _moved(rows, self.digits[number + 1 :])
+        read = _moved(rows, (key for key, _ in self.digits[number:]))
+        written = list(rows.outputs) if last else _moved(rows, (key for key, _ in self.digits[number + 1 :]))
         self._open(block)
         block.line(f"uint total[{key.bins}], start[{key.bins}];")
         block.line(f"for (int b = 0; b < {key.bins}; ++b) {{ total[b] = 0; start[b] = 0; }}")
         with block.scope(f"for (int c = 0; c < {self.chunks}; ++c)"):
-            block.line(f"__global const uint* n = a{len(read)} + (row * {self.chunks} + c) * {key.bins};")
+            block.line(f"__global const uint* n = counts + (row * {self.chunks} + c) * {key.bins};")
             block.line(f"for (int b = 0; b < {key.bins}; ++b) total[b] += n[b];")
             block.line(f"if (c < chunk) for (int b = 0; b < {key.bins}; ++b) start[b] += n[b];")
         _starts(block, "total", key.bins)
         block.line(f"for (int b = 0; b < {key.bins}; ++b) start[b] += total[b];")
         with block.scope("for (int i = begin; i < end; ++i)"):
-            for n, k in enumerate(read):
-                block.line(f"const {rows.storage[k]} t{k} = {self._read(number, k, f'a{n}')};")
+            for k in read:
+                block.line(f"const {rows.storage[k]} t{k} = from{k}[{self._place(number == 0, 'i')}];")
             c = key.emit(f"t{key.number}", block)
-            block.line(f"const int to = (int)start[{key.digit(c, digit)}]++;")
-            for n, k in enumerate(written):
-                at = rows.position("row", "to") if last else f"(long)row * {rows.length} + to"
-                block.line(f"a{len(read) + 1 + n}[{at}] = t{k};")
+            block.line(f"const int to = (int)start[{key.digit(c, 'shift')}]++;")
+            for k in written:
+                block.line(f"to{k}[{self._place(last, 'to')}] = t{k};")
         targets = [rows.output_argument(k) if last else rows.scratch("xy"[number % 2], k) for k in written]
-        arguments = (*self._source(number, read), self.counts, *targets)
-        return Kernel(f"{rows.fusion.name}.move{number}", block.text(), arguments, self.items)
+        parameters = ["const int item", "const int shift"]
+        parameters += [f"__global const {rows.storage[k]}* restrict from{k}" for k in read]
+        parameters += ["__global const uint* restrict counts"]
+        parameters += [f"__global {rows.storage[k]}* restrict to{k}" for k in written]
+        text = f"({', '.join(parameters)}) {{\n{block.text()}}}\n"
+        return self._call("move", number, (*self._source(number, read), self.counts, *targets), text)

@@ -43,8 +43,13 @@ class SortRows:
             self.outputs = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element"}
         else:
             self.outputs = {0: self.hero}
-        self.e = ElementalIrEmitter(fusion, target, {})
+        self.begin_function()
         self._values: list[Instruction] = list(dict.fromkeys(self.operands)) + list(self.outputs.values())
+
+    def begin_function(self) -> None:
+        """Names begin anew: what is written from here on is a function of its own, equal to another that does the
+        same."""
+        self.e = ElementalIrEmitter(self.fusion, self.target, {})
 
     def input(self, k: int) -> Argument:
         """The argument by which a kernel reads operand k."""

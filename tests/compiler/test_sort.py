@@ -101,7 +101,7 @@ def check(text: str, *args: np.ndarray, form: str) -> Compiled:
     return compiled
 
 
-MERGE, DIGITS, CHUNKS = "middle", "count0", "move0"
+MERGE, DIGITS, CHUNKS = "middle", "counts0", "move0"
 
 
 @pytest.mark.parametrize("name", [*FLOATS, *INTEGERS])
