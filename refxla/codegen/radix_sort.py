@@ -131,9 +131,11 @@ def _whole_rows(rows: SortRows, keys: Sequence[Key]) -> Kernel:
             with block.scope(f"for (int pass = 0; pass < {key.passes}; ++pass)"):
                 block.line(f"uint* const count = counts{p} + pass * {key.bins};")
                 block.line(f"const int shift = pass * {key.width};")
-                c = key.emit(f"s{key.number}[0]", block)
-                block.line(f"if (count[{key.digit(c, 'shift')}] == {rows.length}) continue;  // all have the same digit")
+                block.line("uint alike = 0;")  # where all have the same digit nothing moves
+                block.line(f"for (int b = 0; b < {key.bins}; ++b) alike |= count[b] == {rows.length};")
+                block.line("if (alike) continue;")
                 _starts(block, "count", key.bins)
+                block.line("#pragma clang loop unroll(disable)")
                 with block.scope(f"for (int i = 0; i < {rows.length}; ++i)"):
                     for k in moved:
                         block.line(f"const {rows.storage[k]} t{k} = s{k}[i];")
