@@ -23,7 +23,9 @@ from .packing import accumulation_type
 from .prepacked_constants import can_prepack
 from .product import Product
 
-TINY = 2048  # products up to which plain loops are as quick
+TINY = 2048  # multiply-adds up to which plain loops are as quick,
+CHAIN = 32  # if each sum has no more terms than this: a processor computes several sums at once then,
+FEW = 8  # or where there are not as many sums as a vector has lanes
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -36,7 +38,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     numbers = DotDimensions(hero)
     whole = type_name(hero)
     name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
-    small = hero.shape.size * numbers.k <= max(TINY, 0)
+    small = hero.shape.size * numbers.k <= TINY and (numbers.k <= CHAIN or hero.shape.size < FEW)
     if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     if whole in complex_dot.PARTS:
