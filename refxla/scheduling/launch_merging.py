@@ -56,6 +56,7 @@ FAR_BYTES = 1 << 18  # what writes more than this stays where it is, for it woul
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
 LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
 LEAST_US = 0.05  # a call takes this
+MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
 
 
 @dataclass
@@ -107,6 +108,14 @@ class _Units:
                 last[b] = max(last.get(b, -1), number)
 
 
+@dataclass(frozen=True)
+class SerialForm:
+    """The steps by which one core does what another step has several do, which take `shared_us` for it."""
+
+    steps: tuple[p.Step, ...]
+    shared_us: float
+
+
 class LaunchMerger:
     """Merges the steps of one plan after the other; `kernels` are the planner's, and grow.
 
@@ -129,6 +138,7 @@ class LaunchMerger:
         self.progress: dict[int, int] = {}  # by the number of a kernel that can be left
         self.framed: dict[int, BoundKernel] = {}  # what a kernel with a frame calls, by its number
         self.sections: dict[int, list[Section]] = {}  # of a merged launch, by the number of its kernel
+        self.serial_forms: dict[p.Step, SerialForm] = {}
         self.cores, self.workspace = cores, workspace if cores > 1 else None
         self.launch_us = costs.launch / 1e3
         self.start_us = self.launch_us if self.workspace is None else BARRIER_US  # of one more launch, or phase
@@ -163,25 +173,42 @@ class LaunchMerger:
         counted: SubBuffers = {}
         if counter is not None and table is not None:
             counted = {counter: (table, m.IterationOffset(self.bytes_of(counter)) if trip_count > 1 else None)}
-        section = self._serial(body)
-        if section is not None and section.parts:
-            if not section.resumable and trip_count * max(section.us, LEAST_US) <= LAUNCH_US:
-                arguments = ArgumentList(counted)
-                repeated = m.MergedBody((arguments.section(section),), trip_count)
-                launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal)
-                return (step,) if launch is None else (launch,)
-            start, progress, more = self._resumable()
-            arguments = ArgumentList(counted)
-            code = serial_control_flow.counted_loop(arguments, section, trip_count, progress, more)
-            launch = self._enter_control_flow(arguments, code, [section], trip_count, internal)
-            return (step,) if launch is None else (start, self._resume(launch, progress, more))
-        phases = self._phases(body)
+        section = self._section(body)
+
+        def serial() -> tuple[p.Step, ...]:
+            assert section is not None
+            return self._serial_counted_loop(trip_count, section, counted, internal)
+
+        if section is not None and section.parts and self._pays(section, body):
+            return serial() or (step,)
+        made = self._shared_counted_loop(step, counted)
+        if section is not None and section.parts and len(made) == 1:
+            self._note_serial_form(made[0], section, serial, body, trip_count)
+        return made
+
+    def _serial_counted_loop(
+        self, trip_count: int, section: Section, counted: SubBuffers, internal: Collection[int]
+    ) -> tuple[p.Step, ...]:
+        """A loop that one core runs; nothing if that has too many arguments."""
+        arguments = ArgumentList(counted)
+        if not section.resumable and trip_count * max(section.us, LEAST_US) <= LAUNCH_US:
+            repeated = m.MergedBody((arguments.section(section),), trip_count)
+            launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal)
+            return () if launch is None else (launch,)
+        start, progress, more = self._resumable()
+        code = serial_control_flow.counted_loop(arguments, section, trip_count, progress, more)
+        launch = self._enter_control_flow(arguments, code, [section], trip_count, internal)
+        return () if launch is None else (start, self._resume(launch, progress, more))
+
+    def _shared_counted_loop(self, step: p.Repeat, counted: SubBuffers) -> tuple[p.Step, ...]:
+        """A loop whose iterations several cores share, as phases of a persistent kernel where that can be."""
+        phases, trip_count = self._phases(step.body), step.trip_count
         if not phases:
             return (step,)
         count = max(1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores) for x in phases))))
         if count == trip_count:
             return (self._persistent_launch(phases, trip_count, counted),)
-        if counter is not None or count == 1:
+        if step.counter is not None or count == 1:
             return (step,)
         repeat = p.Repeat(trip_count // count, (self._persistent_launch(phases, count),))
         rest = trip_count % count
@@ -192,35 +219,54 @@ class LaunchMerger:
     ) -> tuple[p.Step, ...]:
         """A loop that ends by a predicate: many iterations in one launch where an iteration is small."""
         step = p.Loop(tuple(condition), predicate, tuple(body))
-        test = self._serial(condition)
-        section = self._serial(body)
+        test, section = self._section(condition), self._section(body)
         if test is None or section is None or test.resumable or not (test.parts or section.parts):
-            both = self._phases((*condition, *body)) if condition and body else None
-            n = len(condition)
-            return (step if both is None else self._waiting(both[:n], predicate, both[n:]),)
-        start, progress, _ = self._resumable(predicate)
-        arguments = ArgumentList()
-        code = serial_control_flow.while_loop(arguments, test, predicate, section, progress)
-        launch = self._enter_control_flow(arguments, code, [test, section], 1, set(internal) - {predicate})
-        return (step,) if launch is None else (start, self._resume(launch, progress, predicate))
+            return (self._shared_while_loop(step),)
+
+        def serial() -> tuple[p.Step, ...]:
+            start, progress, _ = self._resumable(predicate)
+            arguments = ArgumentList()
+            code = serial_control_flow.while_loop(arguments, test, predicate, section, progress)
+            launch = self._enter_control_flow(arguments, code, [test, section], 1, set(internal) - {predicate})
+            return () if launch is None else (start, self._resume(launch, progress, predicate))
+
+        if self._pays(test, condition) and self._pays(section, body):
+            return serial() or (step,)
+        made = self._shared_while_loop(step)
+        self._note_serial_form(made, Section([*test.parts, *section.parts]), serial, (*condition, *body), 1)
+        return (made,)
+
+    def _shared_while_loop(self, step: p.Loop) -> p.Step:
+        """A loop whose iterations several cores share, as phases of a persistent kernel where that can be."""
+        both = self._phases((*step.condition, *step.body)) if step.condition and step.body else None
+        n = len(step.condition)
+        return step if both is None else self._waiting(both[:n], step.predicate, both[n:])
 
     def branch(
         self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]], internal: Collection[int] = ()
     ) -> tuple[p.Step, ...]:
         """A conditional: one launch where each of its branches is small."""
         step = p.Branch(index, tuple(tuple(x) for x in branches))
-        sections = _all(self._serial(x) for x in branches)
+        sections = _all(self._section(x) for x in branches)
         if sections is None or not any(section.parts for section in sections):
             return (step,)
-        arguments = ArgumentList()
-        if not any(section.resumable for section in sections):
-            code = serial_control_flow.conditional(arguments, index, of_pred, sections, None)
+
+        def serial() -> tuple[p.Step, ...]:
+            arguments = ArgumentList()
+            if not any(section.resumable for section in sections):
+                code = serial_control_flow.conditional(arguments, index, of_pred, sections, None)
+                launch = self._enter_control_flow(arguments, code, sections, 1, internal)
+                return () if launch is None else (launch,)
+            start, progress, more = self._resumable()
+            code = serial_control_flow.conditional(arguments, index, of_pred, sections, (progress, more))
             launch = self._enter_control_flow(arguments, code, sections, 1, internal)
-            return (step,) if launch is None else (launch,)
-        start, progress, more = self._resumable()
-        code = serial_control_flow.conditional(arguments, index, of_pred, sections, (progress, more))
-        launch = self._enter_control_flow(arguments, code, sections, 1, internal)
-        return (step,) if launch is None else (start, self._resume(launch, progress, more))
+            return () if launch is None else (start, self._resume(launch, progress, more))
+
+        if all(self._pays(section, x) for section, x in zip(sections, branches, strict=True)):
+            return serial() or (step,)
+        parts = [part for section in sections for part in section.parts]
+        self._note_serial_form(step, Section(parts), serial, [s for x in branches for s in x], 1)
+        return (step,)
 
     def _resumable(self, more: int | None = None) -> tuple[p.Step, int, int]:
         """The step before a kernel that can be left, its progress, and the pred that says whether there is more."""
@@ -256,28 +302,51 @@ class LaunchMerger:
         self.progress[launch.kernel] = progress
         return p.Loop((launch,), more, ())
 
-    def _serial(self, body: Sequence[p.Step]) -> Section | None:
-        """Steps as one section, if one core has done them sooner than several that must be started."""
-        called = _all(map(self._called, body))
-        parts = [part for of_step in called or () for part in of_step]
-        if called is None or any(x.kernel.persistent for x in parts):
-            return None
-        section = Section(parts)
-        split = sum(self._split(x) for x in parts)
-        if section.us > split + self.start_us * len(parts):
+    def _section(self, body: Sequence[p.Step]) -> Section | None:
+        """Steps as one section, which one core runs; None if it cannot."""
+        parts = self._called_by_all(body)
+        if parts is None or any(x.kernel.persistent for x in parts):
             return None
         for part in parts:
             part.serial = True
-        return section
+        return Section(parts)
+
+    def _pays(self, section: Section, body: Sequence[p.Step]) -> bool:
+        """Whether one core has done steps sooner than several that must be started for each of them."""
+        return section.us <= self._shared_us(body)
+
+    def _shared_us(self, body: Sequence[p.Step]) -> float:
+        """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases."""
+        start = self.start_us if all(self._part(s, alone=True) for s in body) else self.launch_us
+        return sum(map(self._split, body)) + start * len(body)
+
+    def _note_serial_form(
+        self,
+        step: p.Step,
+        section: Section,
+        serial: Callable[[], tuple[p.Step, ...]],
+        body: Sequence[p.Step],
+        trip_count: int,
+    ) -> None:
+        """Note how one core would run a step, a loop or conditional of the steps `body`, if it does not take much
+        longer: a loop around it may then be one kernel."""
+        if self.workspace is None:
+            return
+        shared = trip_count * self._shared_us(body)
+        if isinstance(step, p.Launch):
+            shared = self.kernels[step.kernel].persistent_us
+        if trip_count * section.us <= MOST_SLOWER * shared and (steps := serial()):
+            self.serial_forms[step] = SerialForm(steps, shared)
 
     def _called(self, step: p.Step) -> list[Call] | None:
         """A step as parts of a kernel of control flow, which calls what a merged launch calls, or what a kernel with a
         frame calls: it has a frame for both."""
+        if step in self.serial_forms:
+            return self._called_by_all(self.serial_forms[step].steps)
         launch = step.condition[0] if isinstance(step, p.Loop) and step.condition else step
         number = launch.kernel if isinstance(launch, p.Launch) else -1
         if number in self.sections:
-            called = _all(self._called(part.step) for section in self.sections[number] for part in section.parts)
-            return None if called is None else [part for of_step in called for part in of_step]
+            return self._called_by_all(part.step for section in self.sections[number] for part in section.parts)
         part = self._resumed(step) or self._part(step, alone=True)
         if part is None or number not in self.framed:
             return None if part is None else [part]
@@ -285,6 +354,11 @@ class LaunchMerger:
         written = {b for b, a in zip(inner.buffers, inner.kernel.arguments, strict=True) if a.role != "input"}
         reads, writes = part.reads.union(inner.buffers), part.writes.union(written)
         return [replace(part, kernel=inner.kernel, buffers=inner.buffers, reads=reads, writes=writes)]
+
+    def _called_by_all(self, steps: Iterable[p.Step]) -> list[Call] | None:
+        """Several steps as parts of a kernel of control flow."""
+        called = _all(map(self._called, steps))
+        return None if called is None else [part for of_step in called for part in of_step]
 
     def _resumed(self, step: p.Step) -> Call | None:
         """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
@@ -295,9 +369,22 @@ class LaunchMerger:
                 return Call(step, kernel, buffers, max(kernel.us, LEAST_US), reads, writes, True, resumable)
         return None
 
-    def _split(self, part: Call) -> float:
-        """The microseconds of a kernel on all cores."""
-        return part.us / max(1, min(part.kernel.items, self.cores))
+    def _split(self, step: p.Step) -> float:
+        """The microseconds of a step on all cores."""
+        if step in self.serial_forms:
+            return self.serial_forms[step].shared_us
+        match step:
+            case p.Launch(number) | p.Loop((p.Launch(number),), _, ()):
+                kernel = self.kernels[number]
+                us = kernel.persistent_us if kernel.persistent else kernel.us / self._workers(kernel)
+                return max(us, LEAST_US)
+            case p.Copy(source):
+                return max(self.bytes_of(source) / 10e3, LEAST_US)
+        return 0.0
+
+    def _workers(self, kernel: p.Kernel) -> int:
+        """How many cores have something to do for a kernel."""
+        return max(1, min(kernel.items, self.cores))
 
     def _part(self, step: p.Step, alone: bool = False) -> Call | None:
         """A step as something that can share a launch; None if it cannot. `alone`: it may be as large as it wants."""
@@ -311,7 +398,7 @@ class LaunchMerger:
             return None
         reads, writes = uses(step, self.kernels)
         part = Call(step, kernel, buffers, max(us, LEAST_US), reads, writes, False)
-        part.serial = part.us - self._split(part) <= self.start_us
+        part.serial = part.us - part.us / self._workers(kernel) <= self.start_us
         if len(buffers) > MOST_ARGUMENTS or ((kernel.persistent or part.us > SMALL_US * self.cores) and not alone):
             return None
         return part
@@ -466,6 +553,8 @@ class LaunchMerger:
         saved = (counted * len(phases) - 1) * self.launch_us
         self.merged.append(MergedLaunch(name, (tuple(names),), counted, made.kernel.us, saved, persistent=True))
         self.kernels.append(made.kernel)
+        if trip_count == 1:
+            self.sections[len(self.kernels) - 1] = [section for sections in phases for section in sections]
         return p.Launch(len(self.kernels) - 1, made.buffers)
 
     # -- the kernels ----------------------------------------------------------------------------------------------

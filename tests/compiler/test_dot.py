@@ -12,6 +12,7 @@ from products import DTYPES, agrees_with_loop, dot_text, random, same_bits
 from refxla_spec.text import parse
 from search import examples
 
+import refxla
 from refxla.analysis import contraction_order
 from refxla.codegen.products import blocking, complex_dot, dot, gemm, matrix_rows
 from refxla.compiler.driver import Request, compile_request
@@ -252,3 +253,38 @@ def test_shared_functions_give_the_bits_of_the_elementwise_form(lc, rc, batch, m
     lhs, rhs = [batch, m, k] if lc == 2 else [batch, k, m], [batch, k, n] if rc == 1 else [batch, n, k]
     text = dot_text(lhs, rhs, [0], [0], [lc], [rc], name=name)
     agrees_with_loop(text, random(name, lhs), random(name, rhs, 1))
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_vector_that_is_no_row_of_memory_is_computed_in_the_kernel(name, swapped):
+    """A column at a place that the program finds; the matrix is read row by row, without panels."""
+    operands = "v, a" if swapped else "a, v"
+    numbers = ("{0}", "{1}") if swapped else ("{1}", "{0}")
+    text = f"""ENTRY e {{
+        a = {name}[40,100] parameter(0)
+        b = {name}[100,7] parameter(1)
+        k = s32[] parameter(2)
+        zero = s32[] constant(0)
+        column = {name}[100,1] dynamic-slice(b, zero, k), dynamic_slice_sizes={{100,1}}
+        v = {name}[100] reshape(column)
+        ROOT d = {name}[40] dot({operands}), lhs_contracting_dims={numbers[0]}, rhs_contracting_dims={numbers[1]} }}"""
+    executable = refxla.compile(text)
+    (kernel,) = (part for k in executable.plan.kernels for part in k.parts())
+    assert "y[100]" in kernel.body and "x0" in kernel.body
+    a, b = random(name, (40, 100)), random(name, (100, 7), 1)
+    for k in (0, 3, 6, 9):
+        arguments = a, b, np.array(k, np.int32)
+        same_bits(executable(*arguments), refxla.compile(text, without=("fusion",))(*arguments))
+        np.testing.assert_allclose(executable(*arguments), a @ b[:, min(k, 6)], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "plain"), [(1, 64, 32, False), (8, 8, 8, True), (1, 64, 1, True), (2, 64, 2, True)]
+)
+def test_small_products_of_long_sums_are_products(m, k, n, plain, monkeypatch):
+    """Many sums of 64 terms one after the other would wait for each term; a single one has to."""
+    monkeypatch.setattr(dot, "TINY", 2048)
+    kernels = dot.emit(fusion_of(parse(dot_text((m, k), (k, n), lc=(1,), rc=(0,))), "dot"), DEFAULT_CPU)
+    plain = len(kernels) == 1 and "vector" not in kernels[0].body and not kernels[0].helpers
+    assert plain == (n < 32)

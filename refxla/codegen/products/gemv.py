@@ -25,6 +25,7 @@ from .packing import VECTORS, direct_access, from_accumulation, open_columns, ve
 from .product import Indices
 
 BEHIND = 16  # lines of the cache
+LONGEST_COMPUTED = 2048  # elements of a vector that is not read where it lies
 
 
 @dataclass(frozen=True)
@@ -50,24 +51,42 @@ class MatrixVector:
         return direct_access(self.fusion, self.target, self.vector_operand, self.vector(g, k), self.name)
 
     def applies(self) -> bool:
-        """Whether both operands are read where they lie, the matrix along k, and there are rows enough for a vector."""
+        """Whether the matrix is read where it lies, along k, and there are rows enough for a vector; and the vector is
+        read where it lies, too, or short enough that each item computes it first."""
         if self.name not in ("f32", "f64") or self.m < VECTORS[self.name][1] or self.k < 16:
             return False
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix, vector = self._matrix_position(g, m, k), self._vector_position(g, k)
-        if matrix is None or vector is None or vector.position.factor("k") is None:
+        matrix = self._matrix_position(g, m, k)
+        if matrix is None or (self._step() is None and not self._can_compute_vector()):
             return False
         return matrix.position.factor("k") == 1 and matrix.position.factor("m") is not None
+
+    def _step(self) -> int | None:
+        """How far the vector's elements lie from each other in memory; None if it is computed."""
+        g, k = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1)
+        factor = self._vector_position(g, k)
+        return None if factor is None else factor.position.factor("k")
+
+    def _can_compute_vector(self) -> bool:
+        return self.k <= LONGEST_COMPUTED and type_name(self.vector_operand) == self.name
+
+    def _compute_vector(self, e: ElementalIrEmitter, g: Index, element: str, block: Block) -> int:
+        """Compute the vector of a group into y; returns the step between its elements."""
+        block.line(f"{element} y[{self.k}];")
+        k, scope = e.loop(self.k, block)
+        with scope:
+            block.line(f"y[{k}] = {e.value(self.vector_operand, self.vector(g, k), block)};")
+        return 1
 
     def kernel(self) -> Kernel:
         """The kernel; an item computes some vectors of rows."""
         element, lanes = VECTORS[self.name]
         vector = vector_type(self.name)
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix, factor = self._matrix_position(g, m, k), self._vector_position(g, k)
-        row_step, step = matrix.position.factor("m"), factor.position.factor("k")
-        inputs = set(inputs_of(self.fusion, self.fusion.outputs, self.fusion.hero))
-        inputs |= {matrix.instruction, factor.instruction}
+        matrix, factor, step = self._matrix_position(g, m, k), self._vector_position(g, k), self._step()
+        row_step = matrix.position.factor("m")
+        inputs = set(inputs_of(self.fusion, self.fusion.outputs, self.fusion.hero)) | {matrix.instruction}
+        inputs |= set(inputs_of(self.fusion, [self.vector_operand])) if step is None else {factor.instruction}
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
@@ -85,8 +104,11 @@ class MatrixVector:
         block.line(f"typedef {vector} __attribute__((aligned(sizeof({element})))) vector;")
         block.line(f"const int g = item / {parts};")
         block.line(f"const int first = item % {parts} * {per_item};")
-        at = self._vector_position(g, constant(0)).position
-        block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({at});")
+        if step is None:
+            step = self._compute_vector(e, g, element, block)
+        else:
+            at = self._vector_position(g, constant(0)).position
+            block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({at});")
         for s in range(strips):
             # Rows beyond the last: the strip begins early, and its own rows alone are stored.
             wanted = f"first + {s * lanes}"
