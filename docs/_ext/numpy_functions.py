@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from refxla.frontends.numpy.dispatch import FUNCTIONS
-from refxla.frontends.numpy.ufuncs import UFUNCS
+from refxla.frontends.numpy.tables import covered
 
 
 class NumpyFunctions(Directive):
@@ -17,15 +15,8 @@ class NumpyFunctions(Directive):
 
     def run(self) -> list[nodes.Node]:
         """A paragraph of the ufuncs and one of the other functions, by their names."""
-        ufuncs = sorted({ufunc.__name__ for ufunc in UFUNCS})
-        others = sorted({_name(f) for f in FUNCTIONS if not isinstance(f, np.ufunc)} - set(ufuncs))
+        ufuncs, others, _ = covered()
         return [_listed("Universal functions: ", ufuncs), _listed("Others: ", others)]
-
-
-def _name(function: Any) -> str:
-    """A function's name as a user of NumPy writes it, behind `np.`."""
-    module = function.__module__.removeprefix("numpy").lstrip(".")
-    return f"{module}.{function.__name__}" if module and not module.startswith("_") else function.__name__
 
 
 def _listed(title: str, names: list[str]) -> nodes.paragraph:

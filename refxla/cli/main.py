@@ -120,6 +120,10 @@ def parser() -> argparse.ArgumentParser:
         "what is installed, found and used, and what is wrong with it; exit status 1 if something is",
         file=False,
     )
+    ops = command("ops", "what is supported: operations and their types; what of NumPy, JAX and PyTorch", False)
+    ops.add_argument("names", metavar="NAME", nargs="*", help="operations alone, or patterns such as 'reduce*'")
+    ops.add_argument("--type", metavar="TYPE", help="operations that take this element type, f32 say")
+    ops.add_argument("--door", choices=("hlo", "numpy", "jax", "torch"), default="hlo", help="what a framework may use")
     cache = command("cache", "what is kept on disk between runs", file=False)
     cache.add_argument("--clear", action="store_true", help="remove it")
     return top
@@ -177,6 +181,10 @@ def _silence_stdout() -> None:
 def _dispatch(options: argparse.Namespace) -> int:
     from . import commands
 
+    if options.command == "ops":
+        from .ops_command import ops
+
+        return ops(options)
     if options.command == "doctor":
         from .doctor_command import doctor
 

@@ -136,3 +136,10 @@ def _checked(function: Callable, result_avals: Sequence[Any]) -> Callable:
         return results
 
     return call
+
+
+def primitives() -> list[str]:
+    """The names of JAX's primitives that have a lowering for a platform that is nobody's, or for refxla."""
+    register()
+    known = [*mlir._lowerings, *mlir._platform_specific_lowerings[PLATFORM]]
+    return sorted({primitive.name for primitive in known})

@@ -225,3 +225,5 @@ _CALLS: dict[str, _Make] = {
     "ProductOfElementaryHouseholderReflectors": _reflectors,
     "Qr": _qr,
 }
+
+NAMES = frozenset(_CALLS)  # what a library may compute: opcodes, and targets of custom calls

@@ -326,3 +326,8 @@ def source_of(node: Any) -> str:
 
 def _metadata(node: Any) -> Metadata | None:
     return Metadata(str(node.target), node.name, *(_frame(node) or ())) if node.op == "call_function" else None
+
+
+def lowered_names() -> list[str]:
+    """The names of the operations of the installed PyTorch that have a lowering, "add.Tensor" say."""
+    return sorted({str(overload).removeprefix("aten.").removesuffix(".default") for overload in LOWERINGS})

@@ -1,0 +1,116 @@
+"""`refxla ops`: what is supported, for which element types, and through which door."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from fnmatch import fnmatch
+from textwrap import fill
+
+from refxla_spec.accepted_types import accepted
+from refxla_spec.errors import InputError
+from refxla_spec.lexer import suggestion
+from refxla_spec.operation import operations
+from refxla_spec.types import ELEMENT_TYPES
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from ..compiler.support import REFERENCE_ONLY, compiled_as
+from ..progress import waiting
+from .console import show, write
+
+DOORS = ("hlo", "numpy", "jax", "torch")
+TYPES = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
+_ELSEWHERE = (
+    "StableHLO and TensorFlow are converted to HLO by jaxlib and by TensorFlow: what they convert is supported as the "
+    "operations above are."
+)
+
+
+def ops(options: argparse.Namespace) -> int:
+    """The command. Raises InputError for a type, an operation or a door that is not there."""
+    if options.door != "hlo":
+        if options.type is not None:
+            raise InputError("--type is about operations of HLO; leave --door out")
+        return _listed(options.door, options.names)
+    if options.type is not None and options.type not in TYPES:
+        raise InputError(f"there is no element type {options.type!r}{suggestion(options.type, TYPES)}; there are: "
+                         f"{', '.join(TYPES)}")  # fmt: skip
+    known = sorted(operations())
+    for name in options.names:
+        if not _matching([name], known):
+            raise InputError(f"{name!r} is no operation of HLO{suggestion(name, known)}")
+    chosen = _matching(options.names, known)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head in ("operation", "compiled as", "element types of operands"):
+        table.add_column(head, overflow="fold")
+    count = refused = 0
+    with waiting("looking through the tables"):
+        for opcode in chosen:
+            types, how = accepted(opcode), compiled_as(opcode)
+            if options.type is None or options.type in types:
+                count, refused = count + 1, refused + (how == REFERENCE_ONLY)
+                table.add_row(opcode, how, in_short(types))
+    show(table)
+    kind = f" take {options.type}" if options.type else ""
+    compiled = "all of them are compiled" if not refused else f"{count - refused} are compiled"
+    write(f"{count} of {len(operations())} operations{kind}; {compiled}, all run on the reference. {_ELSEWHERE}")
+    if not options.names and options.type is None:
+        write("refxla ops --door numpy|jax|torch lists what functions of these may use.")
+    return 0
+
+
+def in_short(types: tuple[str, ...]) -> str:
+    """Element types, families in one word: "all", "integers, f32"."""
+    if not types:
+        return "no arrays"
+    left, words = set(types), []
+    families = {"all": TYPES} | {
+        name: tuple(t for t in TYPES if ELEMENT_TYPES[t].kind in kinds)
+        for name, kinds in (
+            ("numbers", ("signed", "unsigned", "float", "complex")), ("integers", ("signed", "unsigned")),
+            ("floats and complex", ("float", "complex")), ("floats", ("float",)), ("complex", ("complex",)),
+            ("signed integers", ("signed",)), ("unsigned integers", ("unsigned",)),
+        )
+    }  # fmt: skip
+    for name, members in families.items():
+        if left.issuperset(members):
+            words.append(name)
+            left -= set(members)
+    return ", ".join([*words, *(t for t in TYPES if t in left)])
+
+
+def _listed(door: str, patterns: list[str]) -> int:
+    """What of a framework has a form in HLO, by its own names."""
+    found = [(title, _matching(patterns, names)) for title, names in _door(door)]
+    if not any(names for _, names in found):
+        raise InputError(f"{', '.join(patterns)}: {door} has nothing of that name with a compiled form")
+    for title, names in found:
+        if names:
+            write(f"{title} ({len(names)}):")
+            write(fill(", ".join(names), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+    return 0
+
+
+def _door(door: str) -> list[tuple[str, list[str]]]:
+    """Of a door: titles, each with names."""
+    if door == "numpy":
+        from ..frontends.numpy.tables import covered
+
+        ufuncs, functions, methods = covered()
+        return [("universal functions", ufuncs), ("other functions", functions), ("methods of arrays", methods)]
+    package = {"jax": "jax", "torch": "torch"}[door]
+    if importlib.util.find_spec(package) is None:
+        raise InputError(f"{package} is not installed, whose operations are listed: pip install 'refxla[{door}]'")
+    if door == "jax":
+        from ..frontends.jax_lowerings import primitives
+
+        return [("primitives", primitives())]
+    from ..frontends.torch.graph import lowered_names
+
+    return [("operations of ATen", lowered_names())]
+
+
+def _matching(patterns: list[str], names: list[str]) -> list[str]:
+    """The names that match one of the patterns; all where there is none."""
+    return [n for n in names if not patterns or any(fnmatch(n, p) for p in patterns)]

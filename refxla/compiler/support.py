@@ -1,0 +1,43 @@
+"""How the compiler does each operation of HLO, in a word, from its tables."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from refxla_spec.errors import Error
+from refxla_spec.operation import operations
+from refxla_spec.text import parse
+
+from ..ir import library_calls
+from ..ir.op_table import HERO, ROWS, row
+from ..passes import call_inliner, collective_lowering, expanders, pipeline
+
+REFERENCE_ONLY = "the reference alone"
+
+
+@cache
+def compiled_as(opcode: str) -> str:
+    """What becomes of an operation: how kernels have it, or which pass takes it away; REFERENCE_ONLY for one that the
+    compiler refuses."""
+    library = "LAPACK, or " if opcode in library_calls.NAMES else ""
+    known = ROWS.get(opcode)
+    if opcode in call_inliner.INLINED:
+        return "put in its place"
+    if opcode in expanders.EXPANSIONS or opcode in collective_lowering.EXPANSIONS:
+        if library or known is None:
+            return f"{library}expanded"
+    if known is not None:
+        return f"a kernel of its own ({known.kind})" if known.group == HERO else known.group
+    return "taken away by a pass" if _compiles(opcode) else REFERENCE_ONLY
+
+
+def _compiles(opcode: str) -> bool:
+    """Whether the passes make of an example what the scheduler takes."""
+    for example in operations()[opcode].examples:
+        try:
+            for i in pipeline.optimize(parse(example.hlo)).instructions():
+                row(i)
+        except (Error, ValueError, TypeError, KeyError):
+            continue
+        return True
+    return False
