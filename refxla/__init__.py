@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
     from .frontends import parse
     from .frontends.numpy.batching import vmap
     from .frontends.numpy.control_flow import cond, fori_loop, scan, while_loop
+    from .frontends.numpy.sized import nonzero, unique
     from .runtime.devices import devices
 
 __version__ = RELEASE
@@ -46,12 +47,19 @@ _ORIGINS = {
     "cond": ".frontends.numpy.control_flow",
     "fori_loop": ".frontends.numpy.control_flow",
     "scan": ".frontends.numpy.control_flow",
+    "nonzero": ".frontends.numpy.sized",
+    "unique": ".frontends.numpy.sized",
     "vmap": ".frontends.numpy.batching",
     "while_loop": ".frontends.numpy.control_flow",
 }
 
 
+_MODULES = ("random",)
+
+
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _import_module(f".{name}", __name__)
     if name == "tensorflow":  # a module that is imported when it is asked for
         return _import_module(".tensorflow", __name__)
     if name not in _ORIGINS:
@@ -80,8 +88,11 @@ __all__ = [
     "devices",
     "fori_loop",
     "load",
+    "nonzero",
     "parse",
+    "random",
     "scan",
+    "unique",
     "vmap",
     "while_loop",
 ]

@@ -63,7 +63,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "compiler": ("compiler",),
     "frontends": ("frontends", "pjrt"),
-    "public": ("", "api", "tensorflow"),  # refxla/__init__.py
+    "public": ("", "api", "random", "tensorflow"),  # refxla/__init__.py
     "cli": ("cli", "__main__"),
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names}

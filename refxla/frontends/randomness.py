@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import UnsupportedError
 
-_ADVICE = "make them outside, with a NumPy generator, and pass the array as an argument"
+_ADVICE = (
+    "make them outside, with a NumPy generator, and pass the array as an argument; or, in a NumPy function, make them "
+    "by refxla.random.normal(key, shape) and the like, and pass the key"
+)
 _GLOBAL_STATE = np.random.rand.__self__  # the RandomState of np.random's functions
 _PYTHONS = random.random.__self__
 _lock = threading.RLock()  # one thread at a time replaces functions

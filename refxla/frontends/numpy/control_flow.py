@@ -26,6 +26,11 @@ Function = Callable[..., Any]
 _NUMBERS = (bool, int, float, complex)
 
 
+def _is_number(x: Any) -> bool:
+    """Whether a value is a Python number (NumPy's scalars are not)."""
+    return isinstance(x, Number) or type(x) in _NUMBERS
+
+
 # -- regions
 
 
@@ -118,7 +123,7 @@ class _State:
         """The types of the elements. A Python number takes the type that one iteration gives it, if that is of its
         kind, as it would in NumPy."""
         found = [self._own(leaf) for leaf in self.leaves]
-        numbers = [n for n, leaf in enumerate(self.leaves) if isinstance(leaf, (Number, *_NUMBERS))]
+        numbers = [n for n, leaf in enumerate(self.leaves) if _is_number(leaf)]
         if not numbers:
             return found
         try:
@@ -151,7 +156,7 @@ class _State:
         made = []
         for n, (new, old) in enumerate(zip(leaves(after), given, strict=True)):
             dtype = old.shape.element_type.dtype
-            if isinstance(new, (Number, *_NUMBERS)) and np.result_type(dtype, weak(new)(0)) == dtype:
+            if _is_number(new) and np.result_type(dtype, weak(new)(0)) == dtype:
                 value = lift(b, new, dtype)
             else:
                 value = lift(b, new)
@@ -459,7 +464,7 @@ def _own(b: Tracing, leaf: Any) -> Any:
 
 def _common(b: Tracing, x: Any, y: Any) -> numpy.dtype:
     """The type of a result of both branches: of a Python number that of the other one."""
-    numbers = [isinstance(v, (Number, *_NUMBERS)) for v in (x, y)]
+    numbers = [_is_number(v) for v in (x, y)]
     if any(numbers):
         kinds = [weak(v) for v in (x, y)]
         return np.result_type(*(k(0) if isinstance(k, type) else k for k in kinds))

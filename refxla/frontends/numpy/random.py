@@ -1,0 +1,209 @@
+"""Random numbers from an explicit key, in compiled NumPy functions and outside of them.
+
+A key is u32[2]. The same key gives the same numbers, so each is used once: `split` makes new ones of it.
+
+    key = refxla.random.key(7)
+    first, second = refxla.random.split(key)
+    noise = refxla.random.normal(first, (3, 4))
+
+Element n of a draw is made of the key and of n alone, by the cipher Threefry-2x32 with 20 rounds (Salmon and others,
+Parallel random numbers: as easy as 1, 2, 3, 2011). Keys, `split`, `fold_in`, `bits` and `uniform` give what JAX's
+functions of these names give. The bits are the same in a compiled function and outside; what is computed of them in
+floating point may differ in its last bits.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from refxla_spec.errors import InputError
+from refxla_spec.types import U64
+
+from .array import Traced
+from .tracing import running
+from .untyped import np
+from .values import array_of
+
+Shape = Any  # a number, or a tuple of them
+
+__all__ = [
+    "bernoulli", "bits", "choice", "exponential", "fold_in", "gumbel", "integers", "key", "laplace", "normal",
+    "permutation", "split", "uniform",
+]  # fmt: skip
+
+
+def _array(x: Any, dtype: Any = None) -> Any:
+    b = running()
+    return np.asarray(x, dtype) if b is None else array_of(b, x, dtype)
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+
+
+def _numbers(count: int) -> Any:
+    """0, 1, ... count - 1 (u64)."""
+    b = running()
+    return np.arange(count, dtype=np.uint64) if b is None else Traced(b.iota(U64, (count,), 0), b)
+
+
+def _words(x: Any) -> tuple[Any, Any]:
+    """The high and the low half of integers (u64)."""
+    return (x >> np.uint64(32)).astype(np.uint32), (x & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+
+def _key_words(key: Any) -> tuple[Any, Any]:
+    key = _array(key)
+    if key.shape != (2,) or key.dtype != np.uint32:
+        raise InputError(
+            f"a key of refxla.random is u32[2], and this is {key.dtype}{list(key.shape)}: refxla.random.key(seed) "
+            "makes one, split(key) several, of which each is used alone"
+        )
+    return key[0], key[1]
+
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def _threefry(key: tuple[Any, Any], x: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The cipher Threefry-2x32: 20 rounds of addition, rotation and exclusive or; the key is added after every four."""
+    k = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    with np.errstate(over="ignore"):
+        a, b = x[0] + k[0], x[1] + k[1]
+        for n in range(5):
+            for r in _ROTATIONS[n % 2]:
+                a = a + b
+                b = a ^ ((b << np.uint32(r)) | (b >> np.uint32(32 - r)))
+            a, b = a + k[(n + 1) % 3], b + k[(n + 2) % 3] + np.uint32(n + 1)
+    return a, b
+
+
+def key(seed: Any) -> Any:
+    """u32[2]: the key of a seed, an integer."""
+    if isinstance(seed, int):
+        seed = np.uint64(seed % 2**64)
+    seed = _array(seed)
+    if seed.dtype.kind not in "iu" or seed.shape:
+        raise InputError(f"refxla.random.key takes an integer, and is given {seed.dtype}{list(seed.shape)}")
+    return np.stack(
+        _words(seed.astype(np.int64).astype(np.uint64) if seed.dtype.kind == "i" else seed.astype(np.uint64))
+    )
+
+
+def split(key: Any, num: int = 2) -> Any:
+    """u32[num, 2]: new keys, made of one that is not used any more."""
+    return np.stack(_threefry(_key_words(key), _words(_numbers(int(num)))), axis=1)
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """u32[2]: the key that belongs to a key and a number, such as that of an iteration."""
+    number = _array(data).astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    return np.stack(_threefry(_key_words(key), _words(number)))
+
+
+def bits(key: Any, shape: Shape = (), dtype: Any = np.uint32) -> Any:
+    """Random bits: integers of u8, u16, u32 or u64, each equally likely."""
+    sizes, dtype = _sizes(shape), np.dtype(dtype)
+    if dtype.kind != "u":
+        raise InputError(f"refxla.random.bits makes unsigned integers, not {dtype}")
+    high, low = _threefry(_key_words(key), _words(_numbers(prod(sizes))))
+    if dtype.itemsize == 8:
+        made = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+    else:
+        made = (high ^ low).astype(dtype)
+    return made.reshape(sizes)
+
+
+def _unit(key: Any, shape: Shape, dtype: Any) -> Any:
+    """Numbers from 0 to below 1, all multiples of the smallest difference between those from 1/2 on."""
+    dtype = np.dtype(dtype)
+    if dtype.kind != "f":
+        raise InputError(f"random numbers of the type {dtype} are asked for, and they are of a floating-point type")
+    digits = np.finfo(dtype).nmant
+    kind = np.dtype(np.uint64 if dtype.itemsize == 8 else np.uint32 if dtype.itemsize == 4 else np.uint16)
+    shift = kind.type(8 * kind.itemsize - digits)
+    return (bits(key, shape, kind) >> shift).astype(dtype) * dtype.type(2.0**-digits)
+
+
+def uniform(key: Any, shape: Shape = (), dtype: Any = np.float64, low: Any = 0.0, high: Any = 1.0) -> Any:
+    """Numbers from `low` to below `high`, equally likely everywhere."""
+    made = _unit(key, shape, dtype)
+    if isinstance(low, float) and isinstance(high, float) and (low, high) == (0.0, 1.0):
+        return made
+    return (made * (high - low) + low).astype(np.dtype(dtype))
+
+
+def normal(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Normally distributed numbers (Box and Muller, 1958: of two uniform ones, sqrt(-2 log u) cos(2 pi v))."""
+    first, second = split(key)
+    dtype = np.dtype(dtype)
+    wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+    u, v = 1 - _unit(first, shape, wide), _unit(second, shape, wide)
+    made = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
+    return (made * scale + loc).astype(dtype)
+
+
+def integers(key: Any, low: Any, high: Any = None, shape: Shape = (), dtype: Any = np.int64) -> Any:
+    """Integers from `low` to below `high`; with one bound, from 0 to below it. Their probabilities differ by less than
+    (high - low) / 2^64."""
+    if high is None:
+        low, high = 0, low
+    span = (_array(high, np.int64) - _array(low, np.int64)).astype(np.uint64)
+    made = (bits(key, shape, np.uint64) % span).astype(np.int64) + low
+    return made.astype(np.dtype(dtype))
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Shape | None = None) -> Any:
+    """Booleans that are true with the probability p; of p's shape, if none is given."""
+    return _unit(key, np.shape(p) if shape is None else shape, np.float64) < p
+
+
+def exponential(key: Any, shape: Shape = (), dtype: Any = np.float64, scale: Any = 1.0) -> Any:
+    """Exponentially distributed numbers with the mean `scale`."""
+    return (-np.log(1 - _unit(key, shape, dtype)) * scale).astype(np.dtype(dtype))
+
+
+def gumbel(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Numbers with Gumbel's distribution, the one of largest elements."""
+    dtype = np.dtype(dtype)
+    u = np.maximum(_unit(key, shape, dtype), np.finfo(dtype).tiny)
+    return (loc - scale * np.log(-np.log(u))).astype(dtype)
+
+
+def laplace(key: Any, shape: Shape = (), dtype: Any = np.float64, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Numbers with Laplace's distribution, an exponential one to both sides."""
+    first, second = split(key)
+    size = exponential(first, shape, dtype)
+    return (loc + scale * np.where(bernoulli(second, 0.5, shape), size, -size)).astype(np.dtype(dtype))
+
+
+def permutation(key: Any, x: Any, axis: int = 0) -> Any:
+    """The elements of an array along a dimension in random order; of an integer n, those of 0, 1, ... n - 1."""
+    x = np.arange(x) if isinstance(x, int) else _array(x)
+    order = np.argsort(bits(key, (x.shape[axis],), np.uint64), kind="stable")
+    return np.take(_array(x), order, axis=axis)
+
+
+def choice(key: Any, a: Any, shape: Shape = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
+    """Elements of an array (of 0, 1, ... a - 1 for an integer), with the probabilities `p` (None: all equal).
+
+    Without `replace` none is taken twice. Raises InputError if there are too few for that.
+    """
+    a = _array(np.arange(a) if isinstance(a, int) else a)
+    n, sizes = a.shape[axis], _sizes(shape)
+    count = prod(sizes)
+    if not n or (count > n and not replace):
+        raise InputError(f"{count} elements are to be taken from {n}, none twice: take fewer, or replace=True")
+    if not replace:
+        rank = -gumbel(key, (n,)) if p is None else -(np.log(_array(p)) + gumbel(key, (n,)))
+        places = np.argsort(rank)[:count]
+    elif p is None:
+        places = integers(key, 0, n, (count,))
+    else:
+        total = np.cumsum(_array(p).astype(np.float64))
+        places = np.minimum(
+            np.searchsorted(total, _unit(key, (count,), np.float64) * total[n - 1], side="right"), n - 1
+        )
+    taken = np.take(a, places, axis=axis)
+    return taken.reshape(*a.shape[:axis], *sizes, *a.shape[axis + 1 :]) if a.ndim else taken
