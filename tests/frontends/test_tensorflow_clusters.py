@@ -319,6 +319,8 @@ def test_errors():
     compiled(X)
     with pytest.raises(AttributeError, match="several programs"):
         _ = compiled.plan
+    with pytest.raises(refxla.UnsupportedError, match="TensorFlow runs a part"):
+        compiled.save("step.refxla")
     with pytest.raises(refxla.InputError, match="not accelerated"):
         refxla.tensorflow.report(dense)
     with pytest.raises(refxla.InputError, match="no option devise"):

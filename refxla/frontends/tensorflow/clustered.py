@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import UnsupportedError
@@ -49,6 +50,12 @@ class ClusteredFunction(TensorFlowFunction):
         if executable is None:
             raise AttributeError("the function is compiled when it is first called, or with example arguments")
         return executable.report() if isinstance(executable, _ClusteredLowered) else Report.of(self.name, ())
+
+    def save(self, path: str | Path) -> None:
+        """As of every compiled function. Raises UnsupportedError where TensorFlow runs a part of it."""
+        if isinstance(self.executable, _ClusteredLowered):
+            raise UnsupportedError(f"{self.name} cannot be saved: TensorFlow runs a part of it; see its report")
+        super().save(path)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and isinstance(self.executable, _ClusteredLowered):
