@@ -38,7 +38,9 @@ __version__ = RELEASE
 # The compiler is loaded when it is first asked for: JAX imports this package to find its plugin, whether it needs it or
 # not.
 _ORIGINS = {
+    "Array": "._core.array",
     "compile": ".api",
+    "device_put": ".api",
     "load": ".api",
     "Compiled": ".compiler.driver",
     "Reference": ".compiler.driver",
@@ -74,6 +76,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Array",
     "Compiled",
     "DeviceError",
     "Error",
@@ -85,6 +88,7 @@ __all__ = [
     "UnsupportedError",
     "compile",
     "cond",
+    "device_put",
     "devices",
     "fori_loop",
     "load",

@@ -1,4 +1,5 @@
-"""`refxla.compile`: a program in any form, or a function of a framework, to something that is called with arrays."""
+"""`refxla.compile`: a program in any form, or a function of a framework, to something that is called with arrays; and
+`refxla.device_put`: arrays that stay on a device between calls."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ from refxla_spec.errors import InputError
 from refxla_spec.leniency import reading
 from refxla_spec.module import Module
 
+from ._core import array
 from .compiler import ahead_of_time, executable_file
 from .compiler.driver import Compiled, Reference, compile_module
 from .compiler.options import Options
 from .frontends import compile_function
 from .frontends import load as load_program
 from .frontends.saved import SavedFunction
-from .runtime.devices import Device
+from .runtime.devices import Device, choose
 
 
 def load(
@@ -130,3 +132,16 @@ def compile(
         raise InputError("only the text of an HLO program can have elided constants; leave `elided` out")
     static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     return compile_function(source, arguments, {k: v for k, v in static.items() if v != ()}, options)
+
+
+def device_put(x: object, device: str | Device | None = None) -> array.Array:
+    """An Array of the values of `x`, which stays on a device: `x` is a NumPy array, a number, or anything with
+    `__array__`. `device` is as in `compile`. The values are copied, except those of an Array that is there already.
+
+    Raises InputError for element types that HLO does not have, and for an Array that was deleted; DeviceError where
+    there is no such device.
+    """
+    name = device.name if isinstance(device, Device) else device
+    if isinstance(x, array.Array) and (name is None or choose(name)[0] == x.device):
+        return x.block_until_ready() if x.is_deleted() else x
+    return array.put(x, choose(name)[0])

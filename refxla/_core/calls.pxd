@@ -10,6 +10,7 @@ cdef enum Kind:
     ARRAY = 0  # of this type and shape
     NUMBER = 1  # of this Python type
     SAME = 2  # this very value
+    DEVICE = 3  # a refxla.Array of this type and shape
 
 
 # Where the data of a parameter is during a call.
@@ -22,6 +23,7 @@ cdef class Shortcut:
     cdef readonly object target  # what the caller's `executable` is after such a call
     cdef Executor executor
     cdef int count  # leaves of the arguments
+    cdef bint on_device  # whether one of them is a refxla.Array
     cdef Kind* kinds
     cdef Form* forms
     cdef bint* weak
@@ -37,6 +39,8 @@ cdef class Shortcut:
     cdef object call(self, tuple arguments)
     cdef bint fits(self, object leaf, int n) except -1
     cdef object run(self, object leaves)
+    cdef object run_on_device(self, object leaves)
+    cdef object finished(self, list results)
 
 
 cdef class Caller:

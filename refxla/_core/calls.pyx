@@ -13,6 +13,7 @@ cimport numpy as np
 from numpy cimport dtype, ndarray
 
 from refxla._core.arguments cimport MAX_RANK, Form
+from refxla._core.array cimport Array, call_with_arrays
 
 import numpy
 
@@ -31,10 +32,10 @@ cdef int MOST = 8  # shortcuts that are tried
 cdef class Shortcut:
     """The way of a call whose positional arguments are like those of one before.
 
-    `leaves` says what the leaves of the arguments are: (dtype, shape, whether the type is weak) for an array, (Python
-    type,) for a number, (None, value) for what takes part by its value, which compares by ==. `sources` has for each
-    parameter of `executor` the number of its leaf, or an array. `settings` are pairs: an object, and the `value` that
-    it must have. `flatten`, which is called with the tuple of arguments, gives their leaves and a structure, which must
+    `leaves` says what the leaves of the arguments are: (dtype, shape, whether the type is weak) for an array, the same
+    and True for a refxla.Array, (Python type,) for a number, (None, value) for what takes part by its value, which
+    compares by ==. `sources` has for each parameter of `executor` the number of its leaf, or an array. `settings` are
+    pairs: an object, and the `value` that it must have. `flatten`, which is called with the tuple of arguments, gives their leaves and a structure, which must
     equal `structure`; None: the arguments are the leaves. `foreign` is a class of arrays of another library that has
     `aval` (an object that says what an array is), `shape`, `dtype`, `weak_type` and the buffer protocol. `finish` makes
     of the list of results what the function returns; None: the one array, or the tuple of arrays.
@@ -55,9 +56,10 @@ cdef class Shortcut:
             raise MemoryError
         self.wanted, self.shapes, self.seen = [], [], [None] * self.count
         for n, leaf in enumerate(leaves):
-            self.kinds[n] = ARRAY if len(leaf) == 3 else NUMBER if len(leaf) == 1 else SAME
+            self.kinds[n] = (SAME, NUMBER, SAME, ARRAY, DEVICE)[len(leaf)]
+            self.on_device = self.on_device or self.kinds[n] == DEVICE
             self.wanted.append(leaf[1] if self.kinds[n] == SAME else leaf[0])
-            self.shapes.append(leaf[1] if self.kinds[n] == ARRAY else None)
+            self.shapes.append(leaf[1] if self.kinds[n] in (ARRAY, DEVICE) else None)
             if self.kinds[n] == ARRAY:
                 if not isinstance(leaf[0], dtype) or len(leaf[1]) > MAX_RANK:
                     raise ValueError(f"{leaf} is no array of NumPy's")
@@ -107,6 +109,8 @@ cdef class Shortcut:
             return type(leaf) is self.wanted[n]
         if self.kinds[n] == SAME:
             return type(leaf) is type(self.wanted[n]) and leaf == self.wanted[n]
+        if self.kinds[n] == DEVICE:
+            return type(leaf) is Array and (<Array> leaf).dtype == self.wanted[n] and (<Array> leaf).shape == self.shapes[n]
         if type(leaf) is ndarray:
             array = <ndarray> leaf
             wanted = <dtype> self.wanted[n]
@@ -129,6 +133,8 @@ cdef class Shortcut:
         return True
 
     cdef object run(self, object leaves):
+        if self.on_device:
+            return self.run_on_device(leaves)
         cdef int count = self.executor.signature.parameter_count
         cdef Held* held = <Held*> calloc(count + 1, sizeof(Held))
         cdef void** data = <void**> calloc(count + 1, sizeof(void*))
@@ -164,6 +170,16 @@ cdef class Shortcut:
                         PyBuffer_Release(&held[n].view)
             free(held)
             free(data)
+        return self.finished(results)
+
+    cdef object run_on_device(self, object leaves):
+        cdef list values = []
+        cdef int n
+        for n in range(self.executor.signature.parameter_count):
+            values.append(leaves[self.sources[n]] if self.sources[n] >= 0 else self.constants[n])
+        return self.finished(call_with_arrays(self.executor, values))
+
+    cdef object finished(self, list results):
         if self.finish is not None:
             return self.finish(results)
         return results[0] if self.executor.single else tuple(results)

@@ -104,6 +104,7 @@ cdef class Executor:
     cdef void** outputs  # of each result, in this call: its data
     cdef Overwritten* overwritten
     cdef int32_t overwritten_count
+    cdef uint8_t* donated  # of each parameter: whether an array that stays on a device is given away with a call
     cdef uint8_t* given  # of each parameter, in this call: whether its memory was given away
     cdef void** staged_inputs  # where a device without access to host memory has the arguments
     cdef void** staged_outputs

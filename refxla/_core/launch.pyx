@@ -78,6 +78,17 @@ cdef enum:
     THREAD_US = 20_000  # of work that are worth one more thread of a library's own
 
 STEPS = {LAUNCH: "kernel", COPY: "copy", CALL: "host function", LIBRARY: "library"}  # of a traced call
+
+cdef object _array_type = None  # the class of arrays that stay on a device, once there is one
+cdef object _array_call = None  # what a call with such an array is
+
+
+def register_arrays(kind: type, call: object) -> None:
+    """Say what an executor does with arguments of type `kind`: it returns `call(executor, arguments)`."""
+    global _array_type, _array_call
+    _array_type, _array_call = kind, call
+
+
 _ACCESS = {"host": HOST, "svm": SVM, "buffer": BUFFER}
 
 
@@ -162,6 +173,7 @@ cdef class Executor:
         free(self.staged_outputs)
         free(self.overwritten)
         free(self.given)
+        free(self.donated)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -180,6 +192,9 @@ cdef class Executor:
         self.staged_inputs = <void**> table(self.signature.parameter_count, sizeof(void*))
         self.staged_outputs = <void**> table(self.signature.result_count, sizeof(void*))
         self.given = <uint8_t*> table(self.signature.parameter_count, 1)
+        self.donated = <uint8_t*> table(self.signature.parameter_count, 1)
+        for parameter in plan.donated:
+            self.donated[<int> parameter] = 1
         self.overwritten = <Overwritten*> table(len(plan.overwritten), sizeof(Overwritten))
         self.overwritten_count = len(plan.overwritten)
         homes = {parameter: result for result, parameter in plan.aliases}
@@ -361,6 +376,10 @@ cdef class Executor:
         cdef int n
         if len(arguments) != signature.parameter_count:
             raise signature.wrong_count(len(arguments))
+        if _array_type is not None:
+            for n in range(signature.parameter_count):
+                if type(arguments[n]) is _array_type:
+                    return _array_call(self, arguments)
         for n in range(signature.parameter_count):
             held.append(signature.argument(arguments[n], n))
         results = self.results()

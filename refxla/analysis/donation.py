@@ -36,6 +36,23 @@ def flatten_donations(module: Module) -> None:
         module.attributes[DONORS] = "{ " + ", ".join(f"({n}, {{}})" for n in places if n is not None) + " }"
 
 
+def donate(module: Module, parameters: Sequence[int]) -> None:
+    """Give away arrays among the parameters: each for the first result of its shape that has none yet."""
+    root = module.entry.root.shape
+    free = dict(enumerate(root.elements if root.is_tuple else (root,)))
+    donors = []
+    for n in parameters:
+        shape = module.entry.parameters[n].shape.without_layout()
+        found = next((k for k, s in free.items() if s.is_array and s.without_layout() == shape), None)
+        if found is None:
+            donors.append(f"({n}, {{}})")
+        else:
+            del free[found]
+            module.aliases = (*module.aliases, Alias((found,) if root.is_tuple else (), n))
+    if donors:
+        module.attributes[DONORS] = "{ " + ", ".join(donors) + " }"
+
+
 def donated_parameters(module: Module) -> dict[int, int | None]:
     """The numbers of the parameters that are given away, of a module without tuple parameters; of each the number of
     the result that is to lie in its memory, or None."""

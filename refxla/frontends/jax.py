@@ -18,8 +18,11 @@ from typing import Any
 
 import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
+from refxla_spec.module import Module
 
+from .._core.array import Array
 from .._core.calls import Shortcut
+from ..analysis.donation import donate
 from ..compiler import executable_file
 from ..compiler.driver import Compiled, compile_module, uses_library
 from ..compiler.options import Options
@@ -82,7 +85,8 @@ class JaxFunction(TracedFunction):
         fixed, args, kwargs = self._split(args, kwargs)
         leaves, structure = jax.tree.flatten((args, kwargs))
         settings = tuple(getattr(jax.config, name, None) for name in _SETTINGS)
-        return (structure, tuple(map(_kind, leaves)), fixed, settings), leaves
+        on_device = tuple(isinstance(leaf, Array) for leaf in leaves)  # those may be donated
+        return (structure, tuple(map(_kind, leaves)), fixed, settings, on_device), leaves
 
     def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
         numbers, names = self._static
@@ -101,13 +105,15 @@ class JaxFunction(TracedFunction):
         wanted: list[tuple] = []
         for leaf in leaves:
             kind = _kind(leaf)
-            if type(leaf) in (np.ndarray, foreign) and isinstance(kind[1], np.dtype):
+            if type(leaf) is Array:
+                wanted.append((kind[1], kind[0], False, True))
+            elif type(leaf) in (np.ndarray, foreign) and isinstance(kind[1], np.dtype):
                 wanted.append((kind[1], kind[0], kind[2]))
             elif kind in (bool, int, float, complex):
                 wanted.append((kind,))
             else:
                 return None
-        sources = found.sources([leaf[0] if len(leaf) == 3 else None for leaf in wanted])
+        sources = found.sources([leaf[0] if len(leaf) >= 3 else None for leaf in wanted])
         if sources is None:
             return None
         if all(a is b for a, b in zip(args, leaves, strict=False)) and len(args) == len(leaves):
@@ -143,6 +149,8 @@ class JaxFunction(TracedFunction):
 
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
             raise InputError(_WITHIN_TRACE)
+        on_device = [isinstance(leaf, Array) for leaf in jax.tree.leaves(self._split(args, kwargs)[1:])]
+        args, kwargs = jax.tree.map(_stand_in, (args, kwargs))
         with refused(self.name, entropy=False):
             traced = self.function.trace(*args, **kwargs)
         try:
@@ -160,7 +168,7 @@ class JaxFunction(TracedFunction):
                 f"JAX took the arguments of {self.name} apart in another way than they are passed: bind the static "
                 "ones first, as in jax.jit(functools.partial(f, axis=0)), and compile that"
             )
-        return _JaxLowered(lowered, self._build, given)
+        return _JaxLowered(lowered, self._build, given, on_device)
 
     def _structures(self, args: tuple, kwargs: dict) -> _Arguments:
         """The structure of each argument, in the order of their leaves; of a static one its value."""
@@ -219,18 +227,21 @@ _WITHIN_TRACE = (
 )
 
 
-def _source(lowered: Any) -> Source:
-    """The program of a lowering. It is known by its StableHLO, without places in the user's source, of which HLO is
-    made when that is needed."""
+def _source(lowered: Any, donated: Sequence[int] = ()) -> Source:
+    """The program of a lowering, whose parameters of these numbers are donated. It is known by its StableHLO, without
+    places in the user's source, of which HLO is made when that is needed."""
     from jax import lib, version
 
     text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Source(
-        f"jax {version.__version__} {lib.__version__} {digest}",
-        lambda: from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()),
-        text.count("\n"),
-    )
+
+    def module() -> Module:
+        made = from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+        donate(made, donated)
+        return made
+
+    numbers = f" {list(donated)}" if donated else ""
+    return Source(f"jax {version.__version__} {lib.__version__} {digest}{numbers}", module, text.count("\n"))
 
 
 def _internals() -> tuple[tuple[tuple[Any, Any], ...], type] | None:
@@ -248,7 +259,8 @@ _Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]  # positional a
 
 
 class _JaxLowered(Lowered):
-    def __init__(self, lowered: Any, build: Callable, arguments: _Arguments) -> None:
+    def __init__(self, lowered: Any, build: Callable, arguments: _Arguments, on_device: Sequence[bool] = ()) -> None:
+        """`on_device` says of each leaf of the arguments whether it is a refxla.Array: others are not donated."""
         import jax
 
         self.arguments = arguments
@@ -257,7 +269,9 @@ class _JaxLowered(Lowered):
         self.keepalive = lowering.compile_args.get("keepalive")  # functions of this process that the program calls
         self.hoisted = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
         self.kept = sorted(lowering.compile_args["kept_var_idx"])
-        self.program = build(_source(lowered))
+        given = [info.donated for info in jax.tree.leaves(lowered.args_info)]
+        given = [False] * len(self.hoisted) + [a and b for a, b in zip(given, on_device, strict=False)]
+        self.program = build(_source(lowered, [k for k, n in enumerate(self.kept) if n < len(given) and given[n]]))
         parameters = self.program.arity
         if parameters != len(self.kept):
             ordered = ", ".join(sorted(map(str, lowering.compile_args.get("ordered_effects", ()))))
@@ -325,7 +339,7 @@ class _JaxLowered(Lowered):
         if self.special:
             results = list(results)
             for n, made in self.special:
-                results[n] = made(results[n])
+                results[n] = made(np.asarray(results[n]))
         return jax.tree.unflatten(self.structure, results)
 
 
@@ -420,6 +434,13 @@ class JaxExported:
 
     def __repr__(self) -> str:
         return f"<JaxExported {self.exported.fun_name}>"
+
+
+def _stand_in(leaf: Any) -> Any:
+    """What JAX traces in the place of a leaf: it knows no arrays of refxla's."""
+    import jax
+
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, Array) else leaf
 
 
 def _kind(leaf: Any) -> Any:

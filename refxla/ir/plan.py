@@ -222,7 +222,7 @@ class Plan:
     `constants` the values (NumPy arrays) with their offset in the constant space. `single` says that the program
     returns one array, not a tuple of results. `aliases` pairs results with the donated parameters in whose memory they
     lie, (result, parameter); `overwritten` are all parameters whose memory is changed or becomes a result's: who calls
-    gives it away, or a copy is made first.
+    gives it away, or a copy is made first. `donated` are all that may be given away.
     """
 
     name: str
@@ -239,6 +239,7 @@ class Plan:
     fusions: tuple[Fusion, ...] = field(default=(), repr=False)
     aliases: tuple[tuple[int, int], ...] = ()
     overwritten: tuple[int, ...] = ()
+    donated: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lines = [

@@ -151,6 +151,7 @@ class PlanBuilder:
         results: Sequence[Instruction],
         single: bool,
         aliases: Sequence[tuple[int, int]] = (),
+        donated: Sequence[int] = (),
     ) -> p.Plan:
         total = assign_offsets(
             [b for b in self.blocks if b.space == p.ARENA], self.number, live_ranges(steps, self.kernels)
@@ -175,6 +176,7 @@ class PlanBuilder:
             tuple(self.fusions),
             tuple(aliases),
             tuple(sorted(overwritten)),
+            tuple(sorted(donated)),
         )
 
 

@@ -89,7 +89,7 @@ def make_plan(
             block = target
         taken.add(block)
     return PlanningResult(
-        builder.finish(builder.merge(steps), results, single, aliases),
+        builder.finish(builder.merge(steps), results, single, aliases, [b.index for b in donated]),
         builder.refusals,
         [] if builder.merging is None else builder.merging.merged,
         tiled_fusions=builder.tiling_decisions,

@@ -20,6 +20,7 @@ import numpy as np
 from refxla_spec.errors import Error, InputError, InvalidProgramError, UnsupportedError
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
+from ..._core.array import Array
 from ..._core.calls import Shortcut
 from ...compiler.driver import Compiled, Reference
 from ...compiler.options import Options
@@ -128,9 +129,11 @@ class NumpyFunction(TracedFunction):
         wanted: list[tuple] = []  # of each argument; then of captured arrays, and of parameters that numbers become
         places: list[int] = []  # of each leaf among the arguments
         for n, value in enumerate(args):
-            is_leaf = n not in self._static and (type(value) is np.ndarray or _is_number(value))
+            is_leaf = n not in self._static and (type(value) in (np.ndarray, Array) or _is_number(value))
             if type(value) is np.ndarray and is_leaf:
                 wanted.append((value.dtype, value.shape, False))
+            elif type(value) is Array and is_leaf:
+                wanted.append((value.dtype, value.shape, False, True))
             elif is_leaf and len(places) not in by_value:
                 wanted.append((type(value),))
             elif type(value) in (bool, int, str, type(None)):
@@ -327,7 +330,7 @@ class _Inputs:
         if isinstance(value, (tuple, list)):
             return (type(value), tuple(self._kind(v, f"{name}[{n}]", False) for n, v in enumerate(value)))
         if is_array(value):
-            array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
+            array = value if isinstance(value, (np.ndarray, np.generic, Array)) else np.asarray(value)
             self._leaf(value, name)
             return ("array", array.shape, array.dtype)
         if _is_number(value):
@@ -505,6 +508,8 @@ def _frozen(value: Any) -> Any:
 
 def _content(value: Any) -> Hashable:
     """Equal for leaves with the same value."""
+    if isinstance(value, Array):
+        value = np.asarray(value)
     if not isinstance(value, (np.ndarray, np.generic)):
         return _key(value)
     return (value.shape, value.dtype, value.tobytes())
@@ -512,7 +517,7 @@ def _content(value: Any) -> Hashable:
 
 def is_array(leaf: Any) -> bool:
     """Whether an argument is an array (or a NumPy scalar): a parameter of the program."""
-    if isinstance(leaf, (np.ndarray, np.generic)):
+    if isinstance(leaf, (np.ndarray, np.generic, Array)):
         return True
     return not isinstance(leaf, type) and hasattr(leaf, "__array_interface__")
 

@@ -1,0 +1,394 @@
+"""refxla.Array: an array that stays on a device, from call to call.
+
+It is memory of the pool with a type, a shape and a device. A call with an Array gives Arrays, which may lie in the
+memory of donated ones, and returns before its work is done where that takes long (execution.pyx). NumPy sees the memory
+itself, read-only, for a call in the queue may still read it.
+"""
+
+from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
+
+cimport numpy as np
+from numpy cimport ndarray
+
+from refxla._core.errors cimport Error, exception_of
+from refxla._core.execution cimport (
+    Call,
+    end_call,
+    is_deferred,
+    new_call,
+    run_later,
+    run_now,
+    take_results,
+    wait_for,
+)
+from refxla._core.launch cimport Executor
+from refxla._core.storage cimport (
+    Completion,
+    Storage,
+    drop,
+    drop_completion,
+    failure_of,
+    hold,
+    is_written,
+    lock,
+    new_storage,
+    storage_at,
+    unlock,
+)
+
+import numpy
+
+from refxla._core.launch import register_arrays
+from refxla_spec.errors import InputError
+from refxla_spec.types import BY_DTYPE
+
+np.import_array()
+
+
+cdef class Array:
+    """An array on a device, which executables take and give without a copy.
+
+    `refxla.device_put` makes one; a call of which one argument is an Array returns Arrays. `shape` is a tuple of
+    integers, `dtype` NumPy's type of an element, `device` the device that it is for, `nbytes` its size in bytes. It
+    never changes, but it may be deleted, by `delete` or because it is donated: then all that needs its values raises
+    InputError.
+
+    `numpy.asarray`, `numpy.from_dlpack` and the buffer protocol give views without a copy, which are read-only and stay
+    valid when the Array is deleted. They wait for the work that makes the values, and raise what that work raised.
+    """
+
+    def __init__(self):
+        raise TypeError("refxla.device_put makes Arrays, and calls with Arrays do")
+
+    def __dealloc__(self):
+        drop(self.storage)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        cdef size_t count = 1
+        for n in self.shape:
+            count *= n
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.size * self.dtype.itemsize
+
+    def is_deleted(self) -> bool:
+        """Whether the memory was given back or donated."""
+        return self.storage == NULL
+
+    def delete(self) -> None:
+        """Give the memory back. Views of it, and calls that were made with it, are not affected."""
+        cdef Storage* storage = self.storage
+        self.storage = NULL
+        drop(storage)
+
+    def block_until_ready(self) -> Array:
+        """Wait until the values are there; the Array itself. Raises what the work that makes them raised."""
+        drop(self.values())
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the values are there, without waiting for them."""
+        self.check()
+        return is_written(self.storage)
+
+    cdef int check(self) except -1:
+        if self.storage == NULL:
+            raise InputError(f"the array {described(self)} was deleted or donated; use the result of the call that took it")
+        return 0
+
+    cdef Storage* values(self) except NULL:
+        """The storage, with a reference to it, once the values are there."""
+        cdef Storage* storage
+        cdef Error* error
+        self.check()
+        storage = self.storage
+        hold(storage)
+        if not is_written(storage):
+            with nogil:
+                wait_for(storage.writer)
+        error = failure_of(storage)
+        if error == NULL:
+            return storage
+        drop(storage)
+        try:
+            raise exception_of(error)
+        finally:
+            free(error)
+
+    def __array__(self, dtype=None, copy=None):
+        """The values as a NumPy array: a read-only view, or a copy where it is asked for or the type is another."""
+        cdef Lease lease = Lease.__new__(Lease)
+        cdef size_t size = self.nbytes
+        lease.storage = self.values()
+        lease.size = size
+        view = numpy.frombuffer(lease, numpy.uint8).view(self.dtype).reshape(self.shape) if size else numpy.empty(
+            self.shape, self.dtype
+        )
+        view.flags.writeable = False
+        if dtype is not None and numpy.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise ValueError(f"an array of {self.dtype} is one of {dtype} by a copy only")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if flags & PyBUF_WRITABLE:
+            raise BufferError("an Array is read-only; take numpy.array(a), which is a copy")
+        PyObject_GetBuffer(self.__array__(), view, flags)
+
+    def __dlpack__(self, **options):
+        """A DLPack capsule of a read-only view (numpy.ndarray.__dlpack__ says what `options` there are)."""
+        options.setdefault("max_version", (1, 0))
+        return self.__array__().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name of the memory: the host's."""
+        return 1, 0
+
+    def item(self):
+        """The element of an array with one, as a number of Python's."""
+        return self.__array__().item()
+
+    def tolist(self):
+        """The values as nested lists of numbers of Python's."""
+        return self.__array__().tolist()
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __bool__(self):
+        return bool(self.__array__())
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __repr__(self):
+        name = getattr(self.device, "name", self.device)
+        if self.storage == NULL:
+            return f"<refxla.Array {described(self)} on {name}, deleted>"
+        prefix = "refxla.Array("
+        values = numpy.array2string(self.__array__(), separator=", ", prefix=prefix)
+        return f"{prefix}{values}, dtype={self.dtype}, device={name})"
+
+
+cdef class Lease:
+    """A reference to storage, as the buffer that a view of NumPy's keeps."""
+
+    cdef Storage* storage
+    cdef size_t size
+    cdef Py_ssize_t shape[1]
+    cdef Py_ssize_t strides[1]
+
+    def __dealloc__(self):
+        drop(self.storage)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        self.shape[0], self.strides[0] = self.size, 1
+        view.buf, view.obj, view.len, view.readonly, view.itemsize = self.storage.data, self, self.size, 0, 1
+        view.format, view.ndim, view.shape, view.strides = NULL, 1, self.shape, self.strides
+        view.suboffsets, view.internal = NULL, NULL
+
+
+cdef Array array_of(Storage* storage, object dtype, tuple shape, object device):
+    """An Array that takes over a reference to storage."""
+    cdef Array array = Array.__new__(Array)
+    array.storage, array.dtype, array.shape, array.device = storage, dtype, shape, device
+    return array
+
+
+def described(array: object) -> str:
+    """HLO's notation of the type and the shape of an array."""
+    return f"{BY_DTYPE[array.dtype]}[{','.join(map(str, array.shape))}]"
+
+
+def put(value: object, device: object) -> Array:
+    """An Array for a device, with a copy of the values. Raises InputError for values of types that HLO does not have."""
+    cdef ndarray source
+    cdef Storage* storage
+    source = numpy.asarray(value)
+    kind = source.dtype.newbyteorder("=")
+    if kind not in BY_DTYPE:
+        raise InputError(f"an array of NumPy type {source.dtype} has no type of HLO; convert it with astype")
+    if not np.PyArray_CHKFLAGS(source, np.NPY_ARRAY_CARRAY_RO) or not source.dtype.isnative:
+        source = numpy.array(source, kind, order="C")
+    storage = new_storage(source.nbytes)
+    if storage == NULL:
+        raise MemoryError(f"no memory for {source.nbytes} bytes")
+    cdef size_t size = source.nbytes
+    with nogil:
+        memcpy(storage.data, np.PyArray_DATA(source), size)
+    return array_of(storage, source.dtype, tuple(source.shape[n] for n in range(source.ndim)), device)
+
+
+# Calls ---------------------------------------------------------------------------------------------------------------
+
+# Executors of calls that have ended in another thread, where references of Python's cannot be given back.
+cdef struct Ended:
+    void* executor
+    Ended* next
+
+cdef Ended* _ended = NULL
+cdef unsigned char _ended_lock = 0
+
+
+cdef void note_end(void* owner) noexcept nogil:
+    global _ended
+    cdef Ended* ended = <Ended*> owner
+    lock(&_ended_lock)
+    ended.next = _ended
+    _ended = ended
+    unlock(&_ended_lock)
+
+
+cdef void release_ended() noexcept:
+    global _ended
+    cdef Ended* ended
+    cdef Ended* following
+    lock(&_ended_lock)
+    ended, _ended = _ended, NULL
+    unlock(&_ended_lock)
+    while ended != NULL:
+        following = ended.next
+        Py_DECREF(<object> ended.executor)
+        free(ended)
+        ended = following
+
+
+cdef list call_with_arrays(Executor executor, object arguments):
+    cdef int n, count = executor.signature.parameter_count
+    cdef Call* call
+    cdef Error* error
+    cdef Ended* ended
+    cdef Completion* completion
+    cdef Array array
+    cdef ndarray other
+    cdef bint interrupted = False
+    cdef unsigned char* donated
+    cdef list keep = []
+    if len(arguments) != count:
+        raise executor.signature.wrong_count(len(arguments))
+    if _ended != NULL:
+        release_ended()
+    call = new_call(<void*> executor, count, executor.signature.result_count)
+    donated = <unsigned char*> calloc(count + 1, 1)
+    try:
+        if call == NULL or donated == NULL:
+            raise MemoryError("no memory for a call")
+        for n in range(count):
+            value = arguments[n]
+            if type(value) is Array:
+                array = <Array> value
+                check_argument(executor, array, n)
+                hold(array.storage)
+                call.arguments[n] = array.storage
+                donated[n] = executor.donated[n]
+            else:
+                other = executor.signature.argument(value, n)
+                keep.append(other)
+                call.arguments[n] = storage_at(np.PyArray_DATA(other), executor.signature.parameters[n].bytes)
+                if call.arguments[n] == NULL:
+                    raise MemoryError("no memory for a call")
+        for n in range(count):
+            if donated[n]:
+                array = <Array> arguments[n]
+                drop(array.storage)  # NULL, if it was given twice
+                array.storage = NULL
+        if take_results(call, donated):
+            raise MemoryError("no memory for the results of a call")
+        results = []
+        device = getattr(executor, "device", None)
+        for n in range(executor.signature.result_count):
+            hold(call.results[n])
+            shape = executor.signature.result_shapes[n].dimensions
+            results.append(array_of(call.results[n], executor.signature.result_types[n], tuple(shape), device))
+        if is_deferred(call) and copy_lent(call, keep):
+            ended = <Ended*> malloc(sizeof(Ended))
+            if ended == NULL:
+                raise MemoryError("no memory for a call")
+            Py_INCREF(executor)
+            ended.executor = <void*> executor
+            call.ended, call.owner = note_end, ended
+            with nogil:
+                completion = run_later(call)
+            if completion != NULL:
+                call = NULL
+                drop_completion(completion)
+                return results
+        with nogil:
+            error = run_now(call, &interrupted)
+        if error != NULL or interrupted:
+            for array in results:
+                array.delete()
+        if error != NULL:
+            try:
+                raise exception_of(error)
+            finally:
+                free(error)
+        return results
+    finally:
+        free(donated)
+        if call != NULL:
+            end_call(call)
+
+
+cdef int check_argument(Executor executor, Array array, int n) except -1:
+    """Raise InputError for an Array that does not fit, or is on another device."""
+    name = executor.signature.parameter_names[n]
+    if array.storage == NULL:
+        raise InputError(f"{name}, {described(array)}, was deleted or donated; use the result of the call that took it")
+    if array.dtype != executor.signature.parameter_types[n] or (
+        array.shape != executor.signature.parameter_shapes[n].dimensions
+    ):
+        raise executor.signature.misfit(array, n)
+    here = getattr(executor, "device", None)
+    if here is not None and array.device is not here and array.device != here:
+        raise InputError(
+            f"{name} lies on {getattr(array.device, 'name', array.device)}, and the program runs on {here.name}: "
+            f"refxla.device_put(x, {here.name!r}) copies it"
+        )
+    return 0
+
+
+cdef bint copy_lent(Call* call, list keep) except -1:
+    """Copy the arguments that are the caller's, who may change them when the call has returned."""
+    cdef int n
+    cdef Storage* copy
+    for n in range(call.argument_count):
+        if call.arguments[n].order < 0:
+            copy = new_storage(call.arguments[n].bytes)
+            if copy == NULL:
+                raise MemoryError("no memory for a call")
+            memcpy(copy.data, call.arguments[n].data, copy.bytes)
+            drop(call.arguments[n])
+            call.arguments[n] = copy
+    return True
+
+
+def _call(executor: Executor, arguments: tuple) -> object:
+    """The results of a call, as an Executor returns them."""
+    results = call_with_arrays(executor, arguments)
+    return results[0] if executor.single else tuple(results)
+
+
+register_arrays(Array, _call)
