@@ -35,10 +35,11 @@ cdef class Shortcut:
     `leaves` says what the leaves of the arguments are: (dtype, shape, whether the type is weak) for an array, the same
     and True for a refxla.Array, (Python type,) for a number, (None, value) for what takes part by its value, which
     compares by ==. `sources` has for each parameter of `executor` the number of its leaf, or an array. `settings` are
-    pairs: an object, and the `value` that it must have. `flatten`, which is called with the tuple of arguments, gives their leaves and a structure, which must
-    equal `structure`; None: the arguments are the leaves. `foreign` is a class of arrays of another library that has
-    `aval` (an object that says what an array is), `shape`, `dtype`, `weak_type` and the buffer protocol. `finish` makes
-    of the list of results what the function returns; None: the one array, or the tuple of arrays.
+    pairs: an object, and the `value` that it must have. `flatten`, which is called with the tuple of arguments, gives
+    their leaves and a structure, which must equal `structure`; None: the arguments are the leaves. `foreign` is a class
+    of arrays of another library that has `aval` (an object that says what an array is), `shape`, `dtype`, `weak_type`
+    and the buffer protocol. `finish` makes of the list of results what the function returns; None: the one array, or the
+    tuple of arrays.
     """
 
     def __cinit__(

@@ -188,8 +188,8 @@ cdef void take_argument(Call* call, const uint8_t* donated, int parameter, int r
 
 cdef bint is_deferred(Call* call) noexcept nogil:
     cdef int n
-    if (<Executor> call.executor).calls_host or _ending:
-        return False
+    if (<Executor> call.executor).calls_host or (<Executor> call.executor).events != NULL or _ending:
+        return False  # it calls Python, or is traced by who waits for it
     if (<Executor> call.executor).usual_ns >= SHORT_NS:
         return True
     if _count == 0:
