@@ -50,7 +50,7 @@ class Refused(Exception):
 class MachineCode:
     """What a compiler made of a kernel: `registers` of 32 bits of an item, `spilled` bytes that did not fit into them,
     `scratch` bytes of private memory in all, `local` bytes of a work-group. `loop` counts the instructions of the
-    innermost loop that has most of them, by name; {} where there is none."""
+    loop that multiplies most, or else has most of them, by name; {} where there is none."""
 
     registers: int
     spilled: int
@@ -154,7 +154,8 @@ def _numbers(pattern: str, text: str) -> tuple[int, ...]:
 
 
 def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> dict[str, int]:
-    """The instructions of the innermost loop that has most, counted by name: from a label to a branch back to it."""
+    """The instructions of a loop, counted by name, from a label to a branch back to it: of the smallest of those with
+    most multiply-adds; where there are none, of the innermost loop that has most instructions."""
     labels: dict[str, int] = {}
     names: list[str] = []
     backward: list[tuple[int, int]] = []
@@ -165,8 +166,11 @@ def _loop(text: str, label: str, branch: str, instruction: re.Pattern[str]) -> d
             names.append(found[1])
             if (to := re.search(branch, line)) and labels.get(to[1], len(names)) < len(names) - 1:
                 backward.append((labels[to[1]], len(names)))
-    inner = [(a, b) for a, b in backward if not any(a <= c and d < b for c, d in backward if (c, d) != (a, b))]
+    dense = {(a, b): sum(map(_is_multiply_add, names[a:b])) for a, b in backward}
+    inner = [(a, b) for a, b in backward if not any(a <= c and d <= b for c, d in backward if (c, d) != (a, b))]
     a, b = max(inner, key=lambda x: x[1] - x[0], default=(0, 0))
+    if most := max(dense.values(), default=0):
+        a, b = min((x for x in dense if dense[x] == most), key=lambda x: x[1] - x[0])
     return dict(Counter(names[a:b]).most_common())
 
 

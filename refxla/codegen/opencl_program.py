@@ -287,7 +287,7 @@ class _Functions:
             name = self.names[key] = f"k{count}_{self.counts[count] - 1}"
             self.texts[name], self.called[name], self.attributes[name] = text, [c for c in called if c], key[0]
             self.helpers[name] = kernel.helpers
-            if inlining is not None:
+            if inlining is not None or kernel.group:  # PoCL may give local memory to two work-groups if it is passed on
                 self.inlined.add(name)
         return self.names[key]
 
@@ -331,7 +331,7 @@ class _Functions:
     def qualifier(self, inlined: bool = False) -> str:
         """What stands before a function that is inlined or not, its attribute aside."""
         if not self.cpu:
-            return "static inline"
+            return "__attribute__((always_inline)) static inline" if inlined else "static inline"
         return f"__attribute__(({'always_inline' if inlined else 'noinline'})) static"
 
     def with_called(self, names: Iterable[str]) -> list[tuple[str, str]]:

@@ -242,7 +242,7 @@ def _rows() -> dict[str, Row]:
             "convolution",
             1,
             "products.convolution",
-            gpu_emitter="gpu.elementwise",
+            gpu_emitter="gpu.convolution",
             work=_convolution_work,
             **product,
         ),

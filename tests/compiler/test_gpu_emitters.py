@@ -73,6 +73,17 @@ def dot(m: int, n: int, k: int, *holds: str, of: str = "f32", to: str = "f32", *
     )
 
 
+def convolution(x: str, y: str, to: str, window: str, *holds: str, groups: int = 1) -> Case:
+    return Case(
+        "convolution",
+        f"""x = f32[{x}] parameter(0)
+        y = f32[{y}] parameter(1)
+        ROOT r = f32[{to}] convolution(x, y), window={{{window}}}, dim_labels=b01f_01io->b01f,
+            feature_group_count={groups}""",
+        holds,
+    )
+
+
 CASES = {
     "vectors": loop(
         """x = f32[16,1024] parameter(0)
@@ -268,6 +279,22 @@ CASES = {
         h = bf16[48,64] convert(t)
         ROOT r = (f32[48,64], bf16[48,64]) tuple(t, h)""",
         ("(__global ushort",),
+    ),
+    "convolution": convolution("2,9,10,16", "3,3,16,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", "if (here[0]"),
+    "convolution without a border": convolution("2,9,10,16", "3,3,16,20", "2,7,8,20", "size=3x3"),
+    "convolution of few features": convolution(
+        "2,9,10,3", "3,3,3,20", "2,5,5,20", "size=3x3 stride=2x2 pad=1_1x1_1", "apart[i]"
+    ),
+    "reversed and dilated": convolution(
+        "2,5,6,8", "3,3,8,20", "2,11,13,20", "size=3x3 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x1"
+    ),
+    "groups of features": convolution("2,9,10,16", "3,3,4,20", "2,9,10,20", "size=3x3 pad=1_1x1_1", groups=4),
+    "a channel each": convolution("2,9,10,16", "3,3,1,16", "2,9,10,16", "size=3x3 pad=1_1x1_1", groups=16),
+    "filter's gradient": Case(
+        "convolution",
+        """x = f32[4,9,10,6] parameter(0)
+        y = f32[4,9,10,8] parameter(1)
+        ROOT r = f32[3,3,6,8] convolution(x, y), window={size=9x10 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
     ),
     "short columns read again": reduction(
         """x = f32[9,40] parameter(0)

@@ -10,15 +10,16 @@ contraction_order.py: one chain, or segments whose sums are added in order. So t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...analysis.index_maps import Condition
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
@@ -28,6 +29,7 @@ from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argume
 from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
 from .operand_copy import Element, OperandCopy
+from .term_masks import TermMasks
 from .tiles import QUAD, Tile, choose
 from .vector_access import ACCESS_BYTES, VectorAccesses
 from .work_groups import BARRIER, LocalMemory
@@ -38,7 +40,8 @@ Indices = tuple[Index, ...]
 @dataclass(frozen=True)
 class MatrixProduct:
     """A contraction as a matrix product, for each of `groups`; `name` is the accumulation type. `left(g, m, k)`,
-    `right(g, k, n)` and `result(g, m, n)` give the indices of the operands and of the hero."""
+    `right(g, k, n)` and `result(g, m, n)` give the indices of the operands and of the hero; `left_exists(g, m, k)` the
+    conditions under which there is that element of the left side, without which the term is left out."""
 
     fusion: Fusion
     target: Target
@@ -52,6 +55,7 @@ class MatrixProduct:
     left: Callable[[Index, Index, Index], Indices]
     right: Callable[[Index, Index, Index], Indices]
     result: Callable[[Index, Index, Index], Indices]
+    left_exists: Callable[[Index, Index, Index], Sequence[Condition]] = lambda g, m, k: ()
 
     @property
     def element_bytes(self) -> int:
@@ -80,9 +84,11 @@ class _Gemm:
         # A term that is none adds -0, which changes no sum.
         signs = ("-0.0", "0.0") if p.name[0] == "f" else ("0", "0")
         self.left = self._operand("left", p.left_operand, lambda i, k: p.left(self.g, i, k), tile.rows, p.m, signs[0])
+        self.left = replace(self.left, exists=lambda i, k: p.left_exists(self.g, i, k)).chosen()
         self.right = self._operand(
             "right", p.right_operand, lambda i, k: p.right(self.g, k, i), tile.columns, p.n, signs[1]
-        )
+        ).chosen()
+        self.masks = TermMasks.of(self.left)
         fusion = p.fusion
         read = {*inputs_of(fusion, [p.left_operand, p.right_operand]), *inputs_of(fusion, fusion.outputs, fusion.hero)}
         self.inputs = [i for i in fusion.inputs if i in read]
@@ -94,9 +100,7 @@ class _Gemm:
     ) -> OperandCopy:
         p, tile = self.p, self.tile
         number = f"({self.c_type})({padding})"
-        return OperandCopy(
-            p.fusion, operand, element, p.name, number, lines, size, tile.terms, p.k, tile.group, prefix
-        ).chosen()
+        return OperandCopy(p.fusion, operand, element, p.name, number, lines, size, tile.terms, p.k, tile.group, prefix)
 
     def kernel(self) -> Kernel:
         """The kernel."""
@@ -109,11 +113,15 @@ class _Gemm:
         for copy in (self.left, self.right):
             local.declare(block, copy.prefix, self.c_type, p.element_bytes, 2 * copy.block_elements)
             copy.declare(block)
+        if self.masks:
+            local.declare(block, "mask", "uchar", 1, 2 * self.masks.bytes)
         size = f"[{tile.item_rows}][{tile.item_columns}]"
         self._fill(f"sum{size}")
         if self.segment:
             self._fill(f"total{size}")
         self._copy("0", fetch=True, store="0")
+        if self.masks:
+            self.masks.store(self.e, block, "0", "first_row", "mask")
         block.line(BARRIER)
         self._loop_over_blocks()
         self._epilogue()
@@ -166,13 +174,39 @@ class _Gemm:
         for copy in (self.left, self.right):
             place = f"{copy.prefix} + (t & 1) * {copy.block_elements}"
             block.line(f"__local const {self.c_type}* const {copy.prefix}_block = {place};")
-        with self._each("k", self.tile.terms):
-            self._quads("a", self.left, "y", self.tile.item_rows, self.row_quad)
-            self._quads("b", self.right, "x", self.tile.item_columns, self.column_quad)
-            with self._each("i", self.tile.item_rows), self._each("j", self.tile.item_columns):
-                block.line(f"sum[i][j] = {multiply_add(self.p.name, 'sum[i][j]', 'a[i]', 'b[j]')};")
+        if self.masks is None:
+            self._multiply_terms()
+        else:
+            self._multiply_masked(self.masks)
         self._copy("next", store="(~t & 1)")
         block.line(BARRIER)
+
+    def _multiply_terms(self, mask: str = "") -> None:
+        """The terms of a block, each of the rows under the C condition `mask`."""
+        block, tile = self.block, self.tile
+        with self._each("k", tile.terms):
+            self._quads("row", self.left, "y", tile.item_rows, self.row_quad)
+            self._quads("column", self.right, "x", tile.item_columns, self.column_quad)
+            with self._each("i", tile.item_rows), block.scope(f"if ({mask})" if mask else ""):
+                with self._each("j", tile.item_columns):
+                    block.line(f"sum[i][j] = {multiply_add(self.p.name, 'sum[i][j]', 'row[i]', 'column[j]')};")
+
+    def _multiply_masked(self, masks: TermMasks) -> None:
+        """The terms of a block where some of the rows' are left out."""
+        block, rows = self.block, self.tile.item_rows
+        masks.store(self.e, block, "next", "first_row", f"mask + (~t & 1) * {masks.bytes}")
+        block.line(f"__local const uchar* const there = mask + (t & 1) * {masks.bytes} + y;")
+        parts = rows // self.row_quad
+        places = [n * self.tile.rows // parts + i for n in range(parts) for i in range(self.row_quad)]
+        if masks.terms > 1:
+            block.line(f"const int apart[{rows}] = {{{', '.join(map(str, places))}}};")
+            self._multiply_terms(f"there[k * {self.tile.rows} + apart[i]]")
+            return
+        block.line(f"const int here[{rows}] = {{{', '.join(f'there[{place}]' for place in places)}}};")
+        with block.scope(f"if ({' & '.join(f'here[{i}]' for i in range(rows))})"):
+            self._multiply_terms()
+        with block.scope("else"):
+            self._multiply_terms("here[i]")
 
     def _quads(self, name: str, copy: OperandCopy, offset: str, count: int, quad: int) -> None:
         """Loads an item's lines of term k as quads."""

@@ -8,7 +8,7 @@ its last one are chosen so that they change no sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -16,25 +16,33 @@ from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, variable
+from ...analysis.index_maps import Condition, all_hold
 from ...ir.plan import Fusion
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..products.packing import VECTORS, to_accumulation
 from .tiles import PAD
-from .vector_access import VectorAccesses
+from .vector_access import ACCESS_BYTES, VectorAccesses
 
 WIDTHS = (4, 2)
 
-# The indices of an operand, given those of a line and a term.
+# The indices of an operand, given those of a line and a term; and the conditions under which there is that element.
 Element = Callable[[Index, Index], tuple[Index, ...]]
+Existence = Callable[[Index, Index], Sequence[Condition]]
+
+
+def always(line: Index, term: Index) -> Sequence[Condition]:
+    """An element that is always there."""
+    return ()
 
 
 @dataclass(frozen=True)
 class OperandCopy:
     """The copy of blocks of `operand`, of `size` lines and `k` terms in all, by `group` items.
 
-    `name` is the accumulation type, `padding` the C literal of a term that is none. `width` elements of an item follow
-    each other, along the terms if `along_terms`, else along the lines. `prefix` begins the names of C variables.
+    `name` is the accumulation type, `padding` the C literal of a term that is none, or of an element that does not
+    exist. `width` elements of an item follow each other, along the terms if `along_terms`, else along the lines.
+    `prefix` begins the names of C variables.
     """
 
     fusion: Fusion
@@ -48,12 +56,14 @@ class OperandCopy:
     k: int
     group: int
     prefix: str
+    exists: Existence = always
     along_terms: bool = False
     width: int = 1
 
     def chosen(self) -> OperandCopy:
         """The copy with the widest vectors that the operand allows; else along memory."""
-        options = [(w, along) for w in WIDTHS for along in (True, False)]
+        most = ACCESS_BYTES * VECTORS[self.name][1] // 32  # elements of local memory in an access
+        options = [(w, along) for w in WIDTHS if w <= most for along in (True, False)]
         for width, along in options:
             block, whole = (self.terms, self.k) if along else (self.lines, self.size)
             if block % width == 0 and whole % width == 0 and self._has_vectors(along, width):
@@ -75,6 +85,8 @@ class OperandCopy:
         pattern = AccessPattern(self.fusion)
         pattern.value(self.operand, self.element(line, term))
         varying = [a for a in pattern.accesses if a.position.factor("j") != 0]
+        if any("j" in c.index.variables for c in self.exists(line, term)):
+            return False
         return bool(varying) and len(VectorAccesses.of(pattern, "j", width).loads) == len(varying)
 
     @property
@@ -136,7 +148,9 @@ class OperandCopy:
         block.line(f"const int {k} = {number} * {self.terms} + {term};")
         held = f"{self.prefix}_held[{slot}]"
         whole = self.k % self.terms == 0
-        with block.scope("" if whole else f"if ({k} < {self.k})"):
+        with ExitStack() as scopes:
+            if not whole:
+                scopes.enter_context(block.scope(f"if ({k} < {self.k})"))
             element = variable(j, 0, self.width - 1)
             # The first element of a vector is a multiple of its width, which the index is to show.
             along = (k, self.k) if self.along_terms else (i, self.size)
@@ -146,7 +160,11 @@ class OperandCopy:
                 block.line(f"const int {quad} = {along[0]} / {self.width};")
                 base = variable(quad, 0, along[1] // self.width - 1) * self.width + element
             other = variable(i, 0, self.size - 1) if self.along_terms else variable(k, 0, self.k - 1)
-            indices = self.element(other, base) if self.along_terms else self.element(base, other)
+            at = (other, base) if self.along_terms else (base, other)
+            indices, condition = self.element(*at), all_hold(self.exists(*at))
+            if condition is not True:
+                block.line(f"{held} = {self.padding};")
+                scopes.enter_context(block.scope(f"if ({condition or 0})"))
             pattern = AccessPattern(self.fusion)
             pattern.value(self.operand, indices)
             with VectorAccesses.of(pattern, j, self.width).loop(e, block, pattern):

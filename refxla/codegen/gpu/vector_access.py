@@ -46,12 +46,17 @@ class VectorAccesses:
 
     @staticmethod
     def of(pattern: AccessPattern, element: str, width: int) -> VectorAccesses:
-        """Those of a pattern whose indices hold the variable `element`."""
+        """Those of a pattern whose indices hold the variable `element`, of up to 16 bytes: what is aligned to more is
+        the device's choice."""
+
+        def fits(i: Instruction, position: Index) -> bool:
+            return 1 < width <= ACCESS_BYTES // size_of(i) and is_vector(position, element, width)
+
         loads: dict[tuple[Instruction, tuple[Index, ...]], Access] = {}
         for a in pattern.accesses:
-            if width > 1 and not a.conditional and is_vector(a.position, element, width):
+            if not a.conditional and fits(a.instruction, a.position):
                 loads[a.instruction, a.indices] = a
-        stores = [s for s in pattern.stores if width > 1 and is_vector(s.position, element, width)]
+        stores = [s for s in pattern.stores if fits(s.instruction, s.position)]
         return VectorAccesses(element, width, tuple(loads.values()), tuple(stores))
 
     @contextmanager

@@ -1,0 +1,112 @@
+"""The kernel of kind "convolution" for GPUs: an implicit matrix product, whose left side is read where the window lies.
+
+A row of the left side is a placing of the window in an image of the batch, a term an element of the window and an input
+feature. Nothing is written out for it: the copy of a block to local memory evaluates the elements where they are
+(operand_copy.py). Terms in the padding, or between elements that dilation parts, are left out (term_masks.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...analysis import index_maps
+from ...analysis.index_expression import Index, constant, delinearize
+from ...analysis.index_maps import Condition
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from ..elemental_rules import type_name
+from ..kernel_arguments import hero_of
+from ..products.convolution_dimensions import ConvolutionDimensions
+from ..products.packing import accumulation_type
+from . import elementwise
+from .dot import TINY
+from .gemm import Indices, MatrixProduct, kernel
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a convolution with its producers and consumers.
+
+    The outputs are elementwise in the convolution, or reshapes of what is. Types without accumulators of their own,
+    tiny convolutions, and those of which each group has one feature become plain loops.
+    """
+    hero = hero_of(fusion)
+    numbers = ConvolutionDimensions(hero)
+    name = accumulation_type(type_name(hero))
+    small = hero.shape.size * numbers.k <= TINY or 0 in numbers.lhs
+    depthwise = numbers.n == 1 and numbers.groups > 1
+    if name is None or small or depthwise or (name == "f64" and not target.fp64):
+        return elementwise.emit(fusion, target)
+    windows = _Windows(numbers)
+    left, right = hero.operands
+    product = MatrixProduct(
+        fusion, target, name, numbers.groups, windows.m, numbers.n, numbers.k,
+        left, right, windows.left, windows.right, windows.result, windows.exists,
+    )  # fmt: skip
+    return (kernel(product),)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The indices of a convolution's operands and result for the g, m, n and k of its product: m runs over the batch
+    and the spatial dimensions as they follow each other in the result."""
+
+    numbers: ConvolutionDimensions
+
+    @property
+    def _m_sizes(self) -> list[int]:
+        return [self.numbers.batch if s is None else self.numbers.counts[s] for s in self.numbers.order]
+
+    @property
+    def m(self) -> int:
+        """The placings of the window in all images."""
+        return prod(self._m_sizes)
+
+    def _row(self, m: Index) -> tuple[Index, list[Index]]:
+        """The image and the placing of a row."""
+        parts = dict(zip(self.numbers.order, delinearize(m, self._m_sizes), strict=True))
+        return parts[None], [parts[s] for s in range(len(self.numbers.window))]
+
+    def _elements(self, k: Index) -> tuple[list[Index], Index]:
+        """The element of the window and the input feature of a term."""
+        *elements, feature = delinearize(k, self.numbers.terms)
+        return elements, feature
+
+    def _positions(self, m: Index, k: Index) -> tuple[list[Condition], list[Index]]:
+        n = self.numbers
+        conditions: list[Condition] = []
+        positions = []
+        places = zip(n.window, self._row(m)[1], self._elements(k)[0], n.sizes, strict=True)
+        for window, place, element, size in places:
+            inside, at = index_maps.window_position(window, place, element, size)
+            conditions += inside
+            positions.append(at)
+        return conditions, positions
+
+    def exists(self, g: Index, m: Index, k: Index) -> list[Condition]:
+        """The conditions under which a term meets an element of the input."""
+        return self._positions(m, k)[0]
+
+    def left(self, g: Index, m: Index, k: Index) -> Indices:
+        """The indices of lhs, of a term that meets an element."""
+        n, (batch, _), (_, feature) = self.numbers, self._row(m), self._elements(k)
+        indices: list[Index] = [constant(0)] * len(n.lhs)
+        indices[n.dims.input_batch] = g * n.batch + batch if n.batch_groups > 1 else batch
+        indices[n.dims.input_feature] = g * n.features + feature if n.feature_groups > 1 else feature
+        for d, at in zip(n.dims.input_spatial, self._positions(m, k)[1], strict=True):
+            indices[d] = at
+        return tuple(indices)
+
+    def right(self, g: Index, k: Index, n: Index) -> Indices:
+        """The indices of rhs."""
+        elements, feature = self._elements(k)
+        return self.numbers.right_element(elements, feature, g * self.numbers.n + n)
+
+    def result(self, g: Index, m: Index, n: Index) -> Indices:
+        """The indices of the convolution itself."""
+        dims, (batch, placing) = self.numbers.dims, self._row(m)
+        indices: list[Index] = [constant(0)] * len(self.numbers.out)
+        indices[dims.output_batch], indices[dims.output_feature] = batch, g * self.numbers.n + n
+        for d, place in zip(dims.output_spatial, placing, strict=True):
+            indices[d] = place
+        return tuple(indices)
