@@ -10,6 +10,7 @@ cdef struct Error:
 
 cdef Error* new_error(int code, const char* text, size_t size) noexcept nogil
 cdef Error* plain_error(int code, const char* text) noexcept nogil
+cdef Error* no_memory(const char* what, size_t size) noexcept nogil  # for so many bytes of something
 cdef Error* python_error(object error) noexcept  # that an exception is
 cdef Error* copy_of(const Error* error) noexcept nogil
 cdef object exception_of(const Error* error)  # that an error is, of refxla's where it has one

@@ -1,5 +1,6 @@
 """Errors as plain memory: they cross threads that do not hold the GIL."""
 
+from libc.stdio cimport snprintf
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, strlen
 
@@ -25,6 +26,12 @@ cdef Error* new_error(int code, const char* text, size_t size) noexcept nogil:
 
 cdef Error* plain_error(int code, const char* text) noexcept nogil:
     return new_error(code, text, strlen(text))
+
+
+cdef Error* no_memory(const char* what, size_t size) noexcept nogil:
+    cdef char text[160]
+    snprintf(text, sizeof(text), "no memory for %s: %zu bytes", what, size)
+    return plain_error(RESOURCE_EXHAUSTED, text)
 
 
 cdef Error* copy_of(const Error* error) noexcept nogil:

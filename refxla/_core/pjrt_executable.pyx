@@ -12,7 +12,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
-from refxla._core.errors cimport Error, plain_error, python_error
+from refxla._core.errors cimport Error, no_memory, plain_error, python_error
 from refxla._core.execution cimport Call, end_call, is_deferred, new_call, run_later, run_now, take_results
 from refxla._core.launch cimport Executor
 from refxla._core.pjrt_client cimport device_of
@@ -199,7 +199,7 @@ cdef Error* execute(ExecuteArgs* args) noexcept nogil:
         return plain_error(INVALID_ARGUMENT, "the program is called with another number of devices or arguments than it has")
     call = new_call(e.executor, devices * parameters, devices * results)
     if call == NULL:
-        return no_memory()
+        return no_memory("a call", sizeof(Call))
     for n in range(devices * parameters):
         call.arguments[n] = storage_of(<Buffer*> args.arguments[n // parameters][n % parameters])
         if call.arguments[n] == NULL:
@@ -241,7 +241,7 @@ cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcep
     cdef Buffer* buffer
     cdef uint8_t* donated = <uint8_t*> calloc(call.argument_count + 1, 1)
     if donated == NULL:
-        return no_memory()
+        return no_memory("a call", call.argument_count)
     for n in range(call.argument_count):
         donated[n] = is_donated(e, args, n % parameters)
         if donated[n]:
@@ -249,7 +249,7 @@ cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcep
     d = take_results(call, donated)
     free(donated)
     if d:
-        return no_memory()
+        return no_memory("the results of a call", result_bytes(e))
     for d in range(e.device_count):
         dimensions = e.dimensions
         for n in range(results):
@@ -264,12 +264,17 @@ cdef Error* obtain_results(Executable* e, ExecuteArgs* args, Call* call) noexcep
                 drop(call.results[d * results + n])
                 for made in range(d * results + n):
                     destroy_buffer(<Buffer*> args.results[made // results][made % results])
-                return no_memory()
+                return no_memory("the results of a call", result_bytes(e))
     return NULL
 
 
-cdef Error* no_memory() noexcept nogil:
-    return plain_error(RESOURCE_EXHAUSTED, "no memory for a call")
+cdef size_t result_bytes(Executable* e) noexcept nogil:
+    """The bytes of all results, on all devices."""
+    cdef int n
+    cdef size_t size = 0
+    for n in range(e.result_count):
+        size += e.bytes[n]
+    return size * e.device_count
 
 
 cdef void release_executable(void* e) noexcept nogil:

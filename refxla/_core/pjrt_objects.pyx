@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from refxla._core.errors cimport Error, copy_of, plain_error
+from refxla._core.errors cimport Error, copy_of, no_memory, plain_error
 from refxla._core.execution cimport in_main_thread, wait_for
 from refxla._core.pjrt_interface cimport *
 from refxla._core.storage cimport (
@@ -149,10 +149,6 @@ cdef void destroy_buffer(Buffer* buffer) noexcept nogil:
 
 cdef Error* deleted() noexcept nogil:
     return plain_error(INVALID_ARGUMENT, "the array was deleted or donated")
-
-
-cdef Error* no_memory() noexcept nogil:
-    return plain_error(RESOURCE_EXHAUSTED, "no memory for an array of this size")
 
 
 cdef Error* buffer_destroy(SubjectArgs* args) noexcept nogil:
@@ -312,12 +308,16 @@ cdef Error* given(
 ) noexcept nogil:
     """Answer with a buffer that takes over the storage, which may be NULL for want of memory."""
     cdef Buffer* buffer
+    cdef size_t size = ELEMENT_BYTES[element_type]
+    cdef int n
+    for n in range(rank):
+        size *= dimensions[n]
     if storage == NULL:
-        return no_memory()
+        return no_memory("an array", size)
     buffer = new_buffer(storage, device, element_type, dimensions, rank)
     if buffer == NULL:
         drop(storage)
-        return no_memory()
+        return no_memory("an array", size)
     answer[0] = buffer
     return NULL
 
@@ -429,7 +429,7 @@ cdef Error* client_view(ViewArgs* args) noexcept nogil:
         size *= args.dimensions[n]
     storage = storage_at(args.data, size)
     if storage == NULL:
-        return no_memory()
+        return no_memory("an array", size)
     storage.on_delete, storage.on_delete_argument = args.on_delete, args.on_delete_argument
     return given(storage, device, args.element_type, args.dimensions, <int> args.rank, &args.buffer)
 

@@ -15,7 +15,7 @@ from refxla_spec.errors import InputError, UnsupportedError
 import refxla
 from refxla.compiler import ahead_of_time, driver, executable_file, serialization
 from refxla.compiler.executable_file import FORMAT, MARK, pack, read, unpack
-from refxla.runtime import device_probe, processor
+from refxla.runtime import device_probe, processor, program_build
 from refxla.runtime.devices import find
 from refxla.runtime.pocl import built_parts, program_files
 
@@ -278,3 +278,17 @@ def test_instruction_sets_are_those_of_every_core(monkeypatch, tmp_path):
 
 def test_the_module_is_in_the_file(file):
     assert str(ahead_of_time.module_of(executable_file.read(file))).startswith("HloModule small")
+
+
+def test_a_device_that_gives_its_program_as_bytes(tmp_path, monkeypatch):
+    """As all do but PoCL: a simulator here."""
+    if not any(d.name == "oclgrind" for d in refxla.devices()):
+        pytest.skip("Oclgrind is not installed")
+    text = "HloModule m\nENTRY e { x = f32[64] parameter(0) ROOT y = f32[64] tanh(x) }"
+    made, path = refxla.compile(text, device="oclgrind"), tmp_path / "simulated.refxla"
+    made.save(path)
+    monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path / "none"))
+    monkeypatch.setattr(program_build, "compile_source", None)  # nothing is compiled
+    loaded = refxla.load(path)
+    x = np.arange(64, dtype=np.float32)
+    assert loaded.device.name == "oclgrind" and np.array_equal(loaded(x), made(x)) and len(read(path).binaries) == 1

@@ -95,6 +95,7 @@ def test_the_contract_is_what_is_compared_by():
     assert failed.outcome is Outcome.FAIL and "ULP" in failed.reason
     exact = check(one(UNARY.format("sqrt"), x), up)
     assert exact.outcome is Outcome.FAIL and "1 ULP apart, and it has to be the same bits" in exact.reason
+    assert "(of 0.7): " in exact.reason  # the operand of the element
     zero = np.zeros(1, np.float32)
     assert check(one(UNARY.format("sine"), zero), minus).outcome is Outcome.FAIL
     nan = np.full(1, np.nan, np.float32)

@@ -227,3 +227,15 @@ def test_a_program_that_is_known_is_not_converted():
     """
     run(program)
     assert run(program) == "0\n1\n"
+
+
+def test_results_that_do_not_fit_say_how_large_they_are():
+    run("""
+        made = jax.jit(lambda x: (jnp.broadcast_to(x, (1 << 20, 1 << 24)), x)).lower(jnp.float32(1)).compile()
+        try:
+            made(jnp.float32(1))
+        except Exception as problem:
+            assert f"no memory for the results of a call: {(1 << 46) + 4} bytes" in str(problem), problem
+        else:
+            raise AssertionError("no error")
+    """)
