@@ -149,6 +149,42 @@ def test_an_argument_is_written_into_as_numpy_does():
         compiled(x, y)
 
 
+def made_in_many_ways(x):
+    a = np.ndarray((2, 3), dtype=np.float32)
+    a[:] = x[0]
+    b = np.array([x[0, 0], 2, x[1, 1]])
+    b.shape = 3, 1
+    c = np.full(3, x[0, 1])
+    c[1] += 1
+    d, e = np.eye(3), np.arange(3) % 2
+    d[e == 1] = x[0, :3]
+    f = np.linspace(0, 1, 3)
+    g = f[::2]
+    f[0] = x[1, 0]  # a view follows, also when its array was known before
+    assert isinstance(a, np.ndarray) and a.shape == (2, 3) and len(d) == 3
+    return a, b, c, d, e, f, g, np.zeros_like(x), np.transpose(x, axes=(1, 0)), np.asarray(x)[0], [x[0]] + [a]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_arrays_that_the_function_makes_can_be_written_into():
+    x = normal(2, 3)
+    got, wanted = leaves(refxla.compile(made_in_many_ways)(x)), leaves(made_in_many_ways(x))
+    for a, b in zip(got, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_array_equal(a, b)
+
+
+def test_unsigned_and_signed_integers_compare_by_their_values():
+    u, s = np.array([0, 5, 2**64 - 1, 2**63], np.uint64), np.array([-1, 5, -1, 2**62], np.int64)
+
+    def compare(x, y):
+        return x < y, x <= y, x > y, x >= y, x == y, x != y
+
+    for pair in ((u, s), (s, u)):
+        for a, b in zip(refxla.compile(compare)(*pair), compare(*pair), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_a_write_is_undone_by_an_error():
     def change(x, i):
         x[0] = 7

@@ -171,6 +171,15 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
     def shape(self) -> tuple[int, ...]:
         return self._shape.dimensions
 
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        """As in NumPy, the array itself gets another shape: it becomes a view of what it was."""
+        before = object.__new__(Traced)
+        before.__dict__.update(self.__dict__)
+        self.__dict__.update(METHODS["reshape"](before, shape).__dict__)
+        if self.storage is not before.storage:
+            raise AttributeError("incompatible shape for in-place modification: use x.reshape(shape)")
+
     @property
     def dtype(self) -> np.dtype:
         return self._shape.element_type.dtype

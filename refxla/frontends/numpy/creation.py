@@ -14,6 +14,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import BY_DTYPE
 
 from .array import Traced
@@ -110,6 +112,26 @@ _OWN: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+class _NdarrayClass(type):
+    """np.ndarray as a traced function sees it: what it makes is an array of the trace, and all else is NumPy's."""
+
+    b: Tracing
+
+    def __call__(cls, shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            raise UnsupportedError("np.ndarray with a buffer or strides has no compiled form: np.frombuffer outside")
+        return known_array(np.zeros(shape, dtype), cls.b)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, numpy.ndarray)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, numpy.ndarray)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(numpy.ndarray, name)
+
+
 class NumpyModule(types.ModuleType):
     """The module numpy as a traced function sees it, in the thread that traces; all others see NumPy's own."""
 
@@ -117,6 +139,7 @@ class NumpyModule(types.ModuleType):
         super().__init__("numpy", np.__doc__)
         for name in (*_PLAIN, *_OWN):
             setattr(self, name, replacement(getattr(np, name), b))
+        self.ndarray = _NdarrayClass("ndarray", (), {"b": b})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

@@ -94,7 +94,12 @@ def flatten(a: Traced, order: str = "C") -> Traced:
     return copied(ravel(a, order))
 
 
-@implements(np.transpose, np.permute_dims, "transpose", aliasing=True)
+@implements(np.transpose, np.permute_dims, aliasing=True)
+def transpose_function(a: Traced, axes: Any = None) -> Traced:
+    return transpose(a, axes)
+
+
+@implements("transpose", aliasing=True)
 def transpose(a: Traced, *axes: Any) -> Traced:
     order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes or None
     dims = tuple(reversed(range(a.ndim))) if order is None else normal_axes(tuple(order), a.ndim)

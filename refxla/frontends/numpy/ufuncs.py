@@ -21,7 +21,20 @@ from .values import I, array_of, is_nan, lift, normal_axes, spread, truth, weak,
 
 
 def _compare(direction: str) -> Callable:
-    return lambda b, x, y: b.compare(x, y, direction=direction)
+    return lambda b, x, y: _compared(b, x, y, direction)
+
+
+def _compared(b: Build, x: I, y: I, direction: str) -> I:
+    """A comparison, also of s64 with u64, whose values have no type together."""
+    kinds = x.shape.element_type.kind, y.shape.element_type.kind
+    if kinds[0] == kinds[1]:
+        return b.compare(x, y, direction=direction)
+    signed, unsigned = (x, y) if kinds[0] == "signed" else (y, x)
+    below = b.compare(signed, 0, direction="LT")
+    as_unsigned = b.convert(signed, unsigned.shape.element_type)
+    pair = (as_unsigned, unsigned) if signed is x else (unsigned, as_unsigned)
+    decided = direction == "NE" or (direction in ("LT", "LE")) == (signed is x) and direction != "EQ"
+    return b.select(below, b.full(decided, below.shape), b.compare(*pair, direction=direction))
 
 
 def _floor_divide(b: Build, x: I, y: I) -> I:
@@ -147,9 +160,9 @@ def any_of(b: Build, x: I) -> I:
 
 def _lcm(b: Build, x: I, y: I) -> I:
     common = _gcd(b, x, y)
+    x, y = _abs(b, x), _abs(b, y)
     none = b.compare(common, 0, direction="EQ")
-    value = b.multiply(b.divide(x, b.select(none, b.full(1, x.shape), common)), y)
-    return value if x.shape.element_type.kind == "unsigned" else b.abs(value)
+    return b.multiply(b.divide(x, b.select(none, b.full(1, x.shape), common)), y)
 
 
 def _heaviside(b: Build, x: I, y: I) -> I:
@@ -224,7 +237,8 @@ def _modf(b: Build, x: I) -> tuple[I, I]:
 def _sign(b: Build, x: I) -> I:
     """Of a complex number z / |z|."""
     if not x.shape.element_type.is_complex:
-        return x if x.shape.element_type.kind == "pred" else b.sign(x)
+        kind = x.shape.element_type.kind
+        return b.minimum(x, 1) if kind == "unsigned" else x if kind == "pred" else b.sign(x)
     size = b.abs(x)
     none = b.compare(size, 0, direction="EQ")
     safe = b.select(none, b.full(1, size.shape), size)
@@ -236,7 +250,7 @@ def _ordered(direction: str) -> Callable:
 
     def apply(b: Build, x: I, y: I) -> I:
         if not x.shape.element_type.is_complex:
-            return b.compare(x, y, direction=direction)
+            return _compared(b, x, y, direction)
         re, im = (b.real(x), b.real(y)), (b.imag(x), b.imag(y))
         strict = direction[:1] + "T"
         return b.or_(
@@ -275,15 +289,25 @@ def _trunc(b: Build, x: I) -> I:
 
 def _ignoring_nan(opcode: str) -> Callable:
     def apply(b: Build, x: I, y: I) -> I:
-        if not x.shape.element_type.is_float:
-            return getattr(b, opcode)(x, y)
-        return b.select(is_nan(b, x), y, b.select(is_nan(b, y), x, getattr(b, opcode)(x, y)))
+        t = x.shape.element_type
+        larger = _extreme("GT" if opcode == "maximum" else "LT", opcode)(b, x, y)
+        if not (t.is_float or t.is_complex):
+            return larger
+        return b.select(is_nan(b, x), y, b.select(is_nan(b, y), x, larger))
 
     return apply
 
 
 def _log_of(base: float) -> Callable:
-    return lambda b, x: b.multiply(b.log(x), 1 / np.log(base))
+    factor = float(1 / np.log(base))
+
+    def apply(b: Build, x: I) -> I:
+        made = b.log(x)
+        if not x.shape.element_type.is_complex:
+            return b.multiply(made, factor)
+        return b.complex(b.multiply(b.real(made), factor), b.multiply(b.imag(made), factor))
+
+    return apply
 
 
 def _logaddexp(b: Build, x: I, y: I) -> I:

@@ -41,7 +41,9 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
                 "numbers"
             )
         value = constant(b, array)
-    return value if dtype is None else b.convert(value, BY_DTYPE[np.dtype(dtype)])
+    if dtype is None:
+        return value
+    return truth(b, value) if np.dtype(dtype) == bool else b.convert(value, BY_DTYPE[np.dtype(dtype)])
 
 
 def wrap(b: Tracing, value: I) -> Traced:
