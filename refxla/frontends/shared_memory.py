@@ -9,8 +9,9 @@ import numpy as np
 from refxla_spec.errors import InputError
 
 
-def check_written(leaves: Sequence[Any], writes: Sequence[int]) -> None:
-    """Whether the leaves with the numbers `writes`, which are written into, share no memory with others. Raises
+def check_written(leaves: Sequence[Any], writes: Sequence[int], names: Sequence[str] = ()) -> None:
+    """Whether the leaves with the numbers `writes`, which are written into, share no memory with others; `names` are
+    what messages call them. Raises
     InputError, and ValueError for a read-only one, as NumPy does."""
     for n in writes:
         if not leaves[n].flags.writeable:
@@ -23,7 +24,7 @@ def check_written(leaves: Sequence[Any], writes: Sequence[int]) -> None:
             except np.exceptions.TooHardError:
                 shared = True
             if shared:
+                one, two = (names[m] if names else f"array {m} of its arguments (counted from 0)" for m in (n, k))
                 raise InputError(
-                    f"the function writes into an array that shares memory with another one of its arguments (the "
-                    f"arrays {n} and {k}, counted from 0): pass a copy of one of them"
+                    f"the function writes into {one}, which shares memory with {two}: one of them must be a copy"
                 )

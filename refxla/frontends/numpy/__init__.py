@@ -188,11 +188,15 @@ class NumpyFunction(TracedFunction):
                     if tracing.asked <= known:
                         break
                 self._by_value[inputs.kind] = known | tracing.asked
+        made = _NumpyLowered(self._build(module), structure, tracing, inputs)
+        if inputs.objects:  # such a function is not saved, and the objects may end
+            kinds = (v if isinstance(v, type) else type(v) for _, v in inputs.objects)
+            made.objects = [kind.__name__ for kind in kinds]
+            return made
         arguments = [(self._argument(n), n in self._static, value) for n, value in enumerate(args)]
         keywords = [(name, name in self._static, value) for name, value in kwargs.items()]
         values = {n: inputs.leaves[n] for n in known if n < inputs.of_arguments}
         trees = argument_trees(arguments + keywords, values, lambda v: is_array(v) or _is_number(v))
-        made = _NumpyLowered(self._build(module), structure, tracing, inputs.captures, inputs.of_arguments)
         made.arguments = trees[: len(args)], trees[len(args) :]
         return made
 
@@ -212,22 +216,24 @@ class _NumpyLowered(Lowered):
 
     arguments: tuple[list[tuple[str, Tree]], list[tuple[str, Tree]]] = ([], [])
 
+    objects: Sequence[str] = ()  # the types of those among the arguments
+
     def __init__(
         self,
         program: Compiled | Reference,
         structure: Any,
         tracing: Tracing,
-        captures: Captures,
-        of_arguments: int,
+        inputs: _Inputs,
     ) -> None:
-        self.captures, self.of_arguments = captures, of_arguments
+        self.captures, self.of_arguments = weakref.ref(inputs.captures), inputs.of_arguments
+        self.names = [f"argument {name}" for name in inputs.names] + [p.name for p in inputs.captures.arrays]
         self.program, self.structure, self.sources = program, structure, tracing.sources
         self.writes, self.checks = tuple(tracing.written), [error for _, error in tracing.top.checks]
         self.numbers = [leaf for leaf in leaves(structure) if isinstance(leaf, Number)]
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         if self.writes:
-            check_written(leaves, self.writes)
+            check_written(leaves, self.writes, self.names)
         results = self.program(*self.parameters(leaves))
         return self.finish(results if isinstance(results, tuple) else (results,), leaves)
 
@@ -236,7 +242,19 @@ class _NumpyLowered(Lowered):
 
     def calling(self, name: str) -> CallingConvention:
         """Arrays that the function reads beside its arguments have the values that they have now."""
-        captured = [np.asarray(place.get()) for place in self.captures.arrays]
+        if self.objects:
+            raise TypeError(f"a value of type {self.objects[0]} has no form in a file")
+        captures = self.captures()
+        if captures is None:
+            raise UnsupportedError(
+                f"{name}: what the function reads was changed or is gone; call it before it is saved"
+            )
+        changed = [self.names[n] for n in self.writes if n >= self.of_arguments]
+        if changed:
+            raise UnsupportedError(
+                f"{name} changes {changed[0]} in place, which is not saved with it: make it an argument"
+            )
+        captured = [np.asarray(place.get()) for place in captures.arrays]
         sources = [
             s.data if not isinstance(s, int) else s if s < self.of_arguments else captured[s - self.of_arguments]
             for s in self.sources
@@ -370,15 +388,9 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
             return _frozen(value)
         if type(value) in _NUMBERS:
             return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name, n)
-        is_array = isinstance(value, np.ndarray) and n < inputs.of_arguments
-        return Traced(
-            tracing.array(n),
-            tracing,
-            name,
-            leaf=n,
-            is_scalar=not isinstance(value, np.ndarray) and not np.ndim(value),
-            is_writable=is_array,
-        )
+        of_numpy = isinstance(value, np.ndarray)
+        is_scalar = not of_numpy and not np.ndim(value)
+        return Traced(tracing.array(n), tracing, name, leaf=n, is_scalar=is_scalar, is_writable=of_numpy)
 
     def argument(leaf: Any, static: bool) -> Any:
         if isinstance(leaf, SOURCES):
@@ -482,6 +494,13 @@ def _dataclasses(tree: Any) -> Iterator[Any]:
 
 def located(problem: Exception) -> Exception:
     """An error of a trace, whose message ends with the line of the user's that it came from."""
+    reason = problem.__cause__ or problem.__context__
+    if type(problem) in (ValueError, TypeError) and isinstance(reason, UnsupportedError):  # NumPy's words for it
+        problem = UnsupportedError(
+            f"NumPy asks for the value of an array ({problem}), which is not known when the function is compiled: "
+            "where you assign to an array that the function did not make with functions of NumPy, begin with "
+            "a = np.array(a)"
+        ).with_traceback(problem.__traceback__)
     if isinstance(problem, InvalidProgramError):
         problem = UnsupportedError(f"what the function asks for has no HLO: {problem}").with_traceback(
             problem.__traceback__

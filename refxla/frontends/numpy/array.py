@@ -153,8 +153,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         if storage.region is None:
             raise WriteRefused(
                 f"{storage.owner or 'an array'} would be changed in place, which a compiled function does only with "
-                "its arguments and with arrays that it makes: begin with x = x.copy() and return it, or pass the array "
-                "as an argument"
+                "arrays of NumPy's and with those that it makes: begin with x = np.array(x) and return it"
             )
         if storage.region is not self.build.region:
             raise WriteRefused(

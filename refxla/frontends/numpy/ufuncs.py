@@ -426,7 +426,7 @@ def apply_ufunc(
     made = apply(*operands)
     results = made if isinstance(made, tuple) else (made,)
     arrays = [wrap(b, b.convert(r, BY_DTYPE[t])) for r, t in zip(results, types[ufunc.nin :], strict=True)]
-    if all(isinstance(k, type) for k in wanted[: ufunc.nin]):  # Python computes with its own numbers
+    if ufunc in _OPERATORS and all(isinstance(k, type) for k in wanted[: ufunc.nin]):  # as Python's numbers do
         for a in arrays:
             a.python = {"i": int, "f": float, "c": complex}.get(a.dtype.kind)
     if where is not True:
@@ -436,6 +436,10 @@ def apply_ufunc(
             for a, o in zip(arrays, kept, strict=True)
         ]
     return tuple(arrays) if isinstance(made, tuple) else arrays[0]
+
+
+_OPERATORS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.negative,
+              np.positive, np.absolute)  # fmt: skip
 
 
 def _log_sum_exp(x: Traced, axis: Any = 0, keepdims: bool = False, **_: Any) -> Traced:
