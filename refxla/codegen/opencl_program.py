@@ -35,7 +35,8 @@ from .merged_kernel_emitter import ANY, body_text
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
 _WIDTHS = (8, 32, 1 << 30)
-_GROWTH = 4  # so many parts later parts are twice as large, and after twice as many three times
+_GROWTH = 2  # after so many parts they grow by the size of the first
+_LARGEST = 8  # times the size of the first, which they grow to
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Builder:
     def _room(self) -> int:
         """The characters of the next part of several."""
         assert self.part is not None
-        return self.part * (_GROWTH + min(len(self._parts), 2 * _GROWTH)) // _GROWTH
+        return min(self.part * (_GROWTH + len(self._parts)) // _GROWTH, self.part * _LARGEST)
 
     def _enter(self, kernel: Kernel) -> tuple[_Dispatcher, int]:
         name = self._functions.of(kernel)

@@ -18,7 +18,7 @@ from .pocl import platform as pocl
 from .pocl import program_build as pocl_build
 from .pocl.parallel_build import Ahead, processors
 
-_PART = 30_000  # characters: a quarter of a second of PoCL's time
+_PART = 12_000  # characters: some five times what PoCL takes for a part without any
 
 
 Binaries = Mapping[str, bytes]
