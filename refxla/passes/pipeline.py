@@ -30,6 +30,7 @@ from . import (
     layout_normalization,
     rng_state_threading,
     single_device_lowering,
+    slice_propagation,
     transpose_folding,
     tuple_simplifier,
     while_loop_invariant_code_motion,
@@ -49,6 +50,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dot-strength-reduction", dot_strength_reduction.run),
     ("tuple-simplifier", tuple_simplifier.run),
     ("algebraic-simplifier", algebraic_simplifier.run),
+    ("slice-propagation", slice_propagation.run),
     ("constant-folding", constant_folding.run),
     ("algebraic-simplifier-after-folding", algebraic_simplifier.run),
     ("transpose-folding", transpose_folding.run),
@@ -62,6 +64,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 FUSION, TILED_FUSION, LAUNCH_MERGING = SCHEDULING = ("fusion", "tiled-fusion", "launch-merging")
 OPTIONAL = (
     "algebraic-simplifier",
+    "slice-propagation",
     "constant-folding",
     "algebraic-simplifier-after-folding",
     "transpose-folding",
