@@ -8,10 +8,13 @@ from functools import cache
 from importlib import import_module
 
 from refxla_spec.errors import UnsupportedError
+from refxla_spec.types import leaves
 
 from ..device.description import Target
 from ..ir.op_table import HERO, ROWS
 from ..ir.plan import Fusion, Kernel
+
+MOST_ITEMS = 1 << 31  # of a launch
 
 # By kind of device, then by kind of fusion: (module, function), where function(fusion, target) gives the kernels. A GPU
 # uses the emitter of a CPU for each kind for which it has none.
@@ -35,7 +38,22 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     if emitter is None:
         name = fusion.hero.name if fusion.hero is not None else fusion.name
         raise UnsupportedError(f"{name}: there is no emitter for {fusion.kind}; express it by other operations")
-    return tuple(replace(k, global_only=_names_address_space(k)) for k in emitter(fusion, target))
+    _check_types(fusion, target)
+    kernels = tuple(replace(k, global_only=_names_address_space(k)) for k in emitter(fusion, target))
+    most = max((k.items for k in kernels), default=0)
+    if most >= MOST_ITEMS:
+        raise UnsupportedError(
+            f"{fusion.outputs[0].name}: {most} work items are more than a launch has; use smaller arrays"
+        )
+    return kernels
+
+
+def _check_types(fusion: Fusion, target: Target) -> None:
+    """Raises UnsupportedError for numbers that the device does not have."""
+    for i in (*fusion.inputs, *fusion.instructions) if not target.fp64 else ():
+        wide = [s.element_type.name for s in leaves(i.shape) if s.is_array and s.element_type.name in ("f64", "c128")]
+        if wide:
+            raise UnsupportedError(f"{i.name}: the device has no {wide[0]}; compute in f32 or c64, or choose another")
 
 
 def _names_address_space(kernel: Kernel) -> bool:

@@ -140,7 +140,9 @@ class _Walk:
         self.owners = 1
         if self.inner and self.width > self.part < SHORT:
             self.part = self.width
-        if self.part == self.width:
+        if target.kind == "gpu":  # neighbouring items own neighbouring elements
+            self.part = 1
+        elif self.part == self.width:
             self.owners = self._count_owners(target)
         empty = prod(self.sizes) == 0 or not self.operands[0].shape.size
         self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
@@ -152,7 +154,7 @@ class _Walk:
         if prod(self.sizes) <= LITTLE or self._is_unique() or not self.inner or not self._is_single():
             return 1
         few = prod(self.sizes[d] for d in self.batch) < LOOKED_AT or target.compute_units < MANY
-        if target.kind == "gpu" or self.width < LONG or few or not indexed:
+        if self.width < LONG or few or not indexed:
             return 1
         inside = prod(shape.dimensions[indexed[-1] + 1 :])  # elements that lie together for one index
         blocks = prod(shape.dimensions[d] for d in indexed)

@@ -1,13 +1,15 @@
 """The emitters for GPUs: their kernels give the CPU flavour's bits, on PoCL in real work-groups; at small sizes
 Oclgrind finds no race, no uninitialised value, no access out of bounds, and no barrier that some items miss."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from kernel_driver import OCLGRIND, POCL, Compiled, fusion_of, random_array, reports, text_of
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
+from refxla.codegen.emitter_registry import emit
 from refxla.device.description import Target
 from refxla.device.gpu_models import EMULATED
 
@@ -28,14 +30,14 @@ REDUCERS = """
 @dataclass(frozen=True)
 class Case:
     """A fusion: its kind and its lines of HLO. `holds` are words that its GPU kernels contain; `small` ones run in
-    Oclgrind, too; `kernels` is their number."""
+    Oclgrind, too; `kernels` is their number; they have work-groups if they are `grouped`."""
 
     kind: str
     lines: str
     holds: tuple[str, ...] = ()
     small: bool = True
     kernels: int = 1
-    target: dict = field(default_factory=dict)
+    grouped: bool = True
 
 
 def loop(lines: str, *holds: str, **rest: object) -> Case:
@@ -296,6 +298,18 @@ CASES = {
         y = f32[4,9,10,8] parameter(1)
         ROOT r = f32[3,3,6,8] convolution(x, y), window={size=9x10 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
     ),
+    "scatter": Case(
+        "scatter",
+        """x = f32[20,24] parameter(0)
+        i = s32[40,1] iota(), iota_dimension=0
+        s = s32[] constant(17)
+        sb = s32[40,1] broadcast(s), dimensions={}
+        n = s32[40,1] remainder(i, sb)
+        u = f32[40,24] parameter(1)
+        ROOT r = f32[20,24] scatter(x, n, u), update_window_dims={1}, inserted_window_dims={0},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+        grouped=False,
+    ),
     "short columns read again": reduction(
         """x = f32[9,40] parameter(0)
         z = f32[] constant(0)
@@ -321,7 +335,7 @@ def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
     """On PoCL, and where it is small, in Oclgrind, which reports nothing."""
     gpu, args = made(name, GPU, POCL)
     assert len(gpu.kernels) == CASES[name].kernels
-    assert all(k.group == 256 and k.items % 256 == 0 for k in gpu.kernels)
+    assert all(k.group == 256 and k.items % 256 == 0 for k in gpu.kernels) or not CASES[name].grouped
     for words in CASES[name].holds:
         assert words in text_of(gpu)
     wanted = Compiled(gpu.fusion)(*args)
@@ -333,3 +347,27 @@ def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
         for got, want in zip(checked(*args), wanted, strict=True):
             assert got.tobytes() == want.tobytes()
         assert not reports(capfd.readouterr().err, checked)
+
+
+def _fusion(lines: str):
+    return fusion_of(parse(f"HloModule m\nENTRY main {{\n{lines}\n}}"))
+
+
+def test_numbers_that_a_device_does_not_have_are_refused():
+    fusion = _fusion("x = f64[8] parameter(0)\nROOT r = f64[8] negate(x)")
+    with pytest.raises(UnsupportedError, match="x: the device has no f64; compute in f32 or c64, or choose another"):
+        emit(fusion, replace(GPU, fp64=False))
+
+
+def test_arrays_for_which_a_launch_has_too_few_items_are_refused():
+    size = 1 << 34
+    with pytest.raises(UnsupportedError, match=f"r: {size // 4} work items are more than a launch has"):
+        emit(_fusion(f"x = f32[{size}] parameter(0)\nROOT r = f32[{size}] negate(x)"), GPU)
+
+
+def test_long_positions_are_long():
+    size = 3 << 30
+    (kernel,) = emit(
+        _fusion(f"x = f32[{size + 1}] parameter(0)\nROOT r = f32[{size}] slice(x), slice={{[1:{size + 1}]}}"), GPU
+    )
+    assert "const long n" in kernel.body and "(long)" in kernel.body
