@@ -211,6 +211,17 @@ def test_what_waits_for_nothing_compiled_runs_first():
     agrees(f, X, tf.constant("four"), clusters=1)
 
 
+def test_what_is_small_is_no_reason_to_cut():
+    """One operation before the text: it stays with the text, and all else is one cluster after it."""
+
+    def f(x):
+        size = tf.strings.length(tf.strings.as_string(x[0, 0]))
+        return dense(x) * dense(x * tf.cast(size, tf.float32))
+
+    report = agrees(f, X, clusters=1)
+    assert "cut" in of(report, "StridedSlice")[0].reason
+
+
 def test_small_clusters_stay_in_tensorflow():
     def f(name):
         return tf.strings.length(name) * 2 + 1

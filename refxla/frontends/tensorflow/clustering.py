@@ -12,7 +12,7 @@ run earlier; then what comes after it waits in its place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .graph import Node
@@ -55,23 +55,31 @@ def cluster(nodes: Sequence[Node], refused: Mapping[Node, str], minimum: int) ->
     """The levels of nodes, which come after those that they need, and why each that stays in TensorFlow does.
 
     `refused` are those that cannot be compiled, with the reason. A cluster in which fewer than `minimum` nodes compute
-    something stays in TensorFlow as well. Constants have no level: each segment has its own.
+    something stays in TensorFlow as well; and of one before others what TensorFlow waits for, if that is as little: the
+    size of a random tensor is no reason to cut. Constants have no level: each segment has its own.
     """
     reasons = dict(refused)
     while True:
         levels = min((_levels(nodes, reasons, first) for first in (0, 1)), key=lambda found: found.cost)
-        torn = [g for g in tensor_lists(levels.of) if len({levels.of[n] for n in g if n not in reasons}) > 1]
-        if torn:
-            reasons.update((n, "its list of tensors is used in several clusters") for g in torn for n in g)
+        torn = [g for g in tensor_lists(levels.of) if len({levels.of[n] for n in g}) > 1]
+        alone = [n for g in torn for n in g if n not in reasons]
+        if alone:
+            reasons.update(dict.fromkeys(alone, "its list of tensors is used elsewhere, too"))
             continue
         chosen = [n for n in levels.of if n not in reasons and n.operation != READ]
         sizes = Counter({levels.of[n]: 0 for n in chosen})
         sizes.update(levels.of[n] for n in chosen if n.operation not in _TRIVIAL)
         small = [n for n in chosen if sizes[levels.of[n]] < minimum]
-        if not small:
-            return levels, reasons
         for node in small:
             reasons[node] = f"its cluster would have fewer than {minimum} operations"
+        if small:
+            continue
+        for members in _awaited(levels, reasons):
+            if sum(n.operation not in _TRIVIAL for n in members) < minimum:
+                reasons.update(dict.fromkeys(members, "a cluster would be cut for it, since TensorFlow waits for it"))
+                break
+        else:
+            return levels, reasons
 
 
 def _levels(nodes: Sequence[Node], reasons: Mapping[Node, str], first_compiled: int) -> Levels:
@@ -93,6 +101,20 @@ def _levels(nodes: Sequence[Node], reasons: Mapping[Node, str], first_compiled: 
         passed[node] = frozenset(w for w in waiting if of[w] > level)
     _delay_reads(nodes, of, waits)
     return Levels(of, waits, first_compiled)
+
+
+def _awaited(levels: Levels, reasons: Mapping[Node, str]) -> Iterator[list[Node]]:
+    """Of each cluster before others the nodes that TensorFlow's wait for: all else could as well be in a later one."""
+    awaited: dict[int, list[Node]] = {}
+    needed: set[Node] = set()
+    for node in reversed(levels.of):
+        level = levels.of[node]
+        if node in reasons or node in needed:
+            before = node.predecessors if node.has_effect else (v.node for v in node.inputs)
+            needed.update(p for p in before if p in levels.of and (node in reasons or levels.of[p] == level))
+        if node in needed and node not in reasons and node.operation != READ:
+            awaited.setdefault(level, []).append(node)
+    yield from (awaited[level] for level in sorted(awaited))
 
 
 def _delay_reads(nodes: Sequence[Node], of: dict[Node, int], waits: Mapping[Node, tuple[Node, ...]]) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+_ASIDE = ("ReadVariableOp", "Identity", "NoOp")  # which tell little about a cluster
+
 
 class ClusteringWarning(UserWarning):
     """Some operations of a function stay in TensorFlow."""
@@ -55,8 +57,9 @@ class Report(tuple[Operation, ...]):
         lines = [f"{self.name}: {clusters} {verb} {compiled} of {len(self)} operations", ""]
         if clusters:
             rows = [("cluster", "size", "operations", "lines")]
-            rows += [(str(n), str(len(c)), _most(o.operation for o in c), _most(o.source for o in c))
-                     for n, c in enumerate(self.clusters)]  # fmt: skip
+            for n, nodes in enumerate(self.clusters):
+                operations = [o.operation for o in nodes if o.operation not in _ASIDE]
+                rows.append((str(n), str(len(nodes)), _most(operations), _most(o.source for o in nodes)))
             lines += [*_table(rows), ""]
         rows = [("in TensorFlow", "operation", "why", "line")]
         rows += [(o.node, o.operation, o.reason, o.source) for o in self.in_tensorflow]
