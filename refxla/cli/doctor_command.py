@@ -35,6 +35,7 @@ from ..progress import waiting
 from ..runtime import devices as found
 from ..runtime import disk_cache, private_directories
 from ..runtime.discovery import FIX
+from ..runtime.pocl import linker
 from ..runtime.pocl.parallel_build import processors
 from ..runtime.temporary_directories import temporary
 from .console import show, write
@@ -181,6 +182,8 @@ def devices() -> Iterator[Finding]:
             if any(Path(path).exists() for path in sign):
                 text = f"{what} is here, and has no OpenCL driver that is found: install {fix}"
                 yield Finding(NOTE, "device", text)
+    if any(d.name.startswith("pocl") for d in listed) and (hint := linker.is_missing()):
+        yield Finding(FAULT if chosen.name.startswith("pocl") else NOTE, "device", hint)
     if not any(d.name.startswith("pocl") for d in listed):
         yield Finding(NOTE, "device", f"PoCL, the device for the CPU that refxla knows best, is not there: {FIX}")
 

@@ -18,6 +18,7 @@ from ..device.gpu_models import EMULATED, MODELS
 from . import calibration, device_probe, discovery
 from .device_probe import Properties
 from .discovery import FIX, OpenClDevice
+from .pocl import linker
 from .pocl import platform as pocl
 
 EMULATED_NAME = "pocl:gpu"
@@ -38,7 +39,9 @@ class Device(OpenClDevice):
         """What generated code may assume of the device. Raises DeviceError when the device does not work."""
         p = self.properties
         if not p.works:
-            raise DeviceError(f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}")
+            text = f"device {self.name} ({self.label}) does not run a small program correctly: {p.problem}"
+            hint = linker.is_missing() if self.platform == pocl.NAME else ""
+            raise DeviceError(f"{text}; {hint}" if hint else text)
         made = Target(
             kind="gpu" if self.kind == "gpu" else "cpu",
             clang=p.clang,

@@ -87,6 +87,16 @@ def test_devices_that_do_not_work(monkeypatch):
     assert any("a GPU of NVIDIA is here, and has no OpenCL driver" in t for t in texts(findings, doctor.NOTE))
 
 
+def test_a_linker_that_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (fault,) = texts(doctor.devices(), doctor.FAULT)
+    assert fault == "PoCL links kernels with ld, which is not on the PATH: apt install binutils"
+    device = found.choose()[0]
+    monkeypatch.setitem(vars(device), "properties", device_probe.Properties(works=False, problem="linking failed"))
+    with pytest.raises(DeviceError, match="linking failed; PoCL links kernels with ld"):
+        _ = device.target
+
+
 def test_threads_and_memory(monkeypatch, healthy):
     monkeypatch.setattr(doctor, "processors", lambda: 4)
     monkeypatch.setattr(doctor.os, "cpu_count", lambda: 8)

@@ -29,6 +29,13 @@ without_libraries "$@" || exec {ld} "$@"
 """
 
 
+def is_missing() -> str:
+    """What to do where there is no linker, which PoCL calls for each kernel; "" where there is one."""
+    if shutil.which(_NAME) is not None:
+        return ""
+    return f"PoCL links kernels with {_NAME}, which is not on the PATH: apt install binutils"
+
+
 def environment(place: Path) -> dict[str, str]:
     """The variables by which a process links so; the script lies in the folder `place`, and is made now if it is not
     there. Nothing where there is no linker, or no room for the script."""
