@@ -28,7 +28,6 @@ ADVICE = {
     "roots": "its size and type depend on values: find the roots outside; np.polyval evaluates a polynomial",
     "vectorize": "it calls a Python function for each element: refxla.vmap(f) does so for all at once",
     "apply_along_axis": "it calls a Python function for each row: refxla.vmap(f) does so for all at once",
-    "apply_over_axes": "call the function with a tuple of axes",
     "fromfunction": "call the function with np.indices(shape)",
     "piecewise": "np.select(conditions, values) has one",
     "save": "return the array, and save it outside",

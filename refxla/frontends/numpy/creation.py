@@ -112,6 +112,48 @@ _OWN: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+# Functions of one array, which take a list of arrays for one, and which NumPy does not ask the list's elements about.
+_OF_ONE = (
+    "sum", "prod", "mean", "average", "median", "std", "var", "max", "min", "amax", "amin", "ptp", "argmax",
+    "argmin", "any", "all", "cumsum", "cumprod", "sort", "argsort", "diff", "ravel", "reshape", "transpose",
+    "percentile", "quantile", "nansum", "nanmean", "nanmax", "nanmin", "count_nonzero", "squeeze", "flip", "roll",
+    "repeat", "tile", "clip", "round", "dot", "matmul", "outer", "cross",
+)  # fmt: skip
+
+
+def _of_one(function: Callable[..., Any], b: Tracing) -> Callable[..., Any]:
+    """A function whose list of arrays becomes an array first."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = [_array(b, a) if isinstance(a, (list, tuple)) and builder_of(a) is not None else a for a in args]
+        return function(*made, **kwargs)
+
+    return call
+
+
+class _Joined:
+    """np.r_ and np.c_: what stands in the brackets, joined along its first or last dimension."""
+
+    def __init__(self, b: Tracing, original: Any, is_columns: bool) -> None:
+        self.b, self.original, self.is_columns = b, original, is_columns
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if builder_of(parts) is None:
+            return adopted(self.original[key], self.b)
+        if any(isinstance(p, str) for p in parts):
+            raise UnsupportedError("np.r_ with a text has no compiled form: np.concatenate has an axis")
+        arrays = [self._one(p) for p in parts]
+        return np.concatenate(arrays, axis=-1 if self.is_columns else 0)
+
+    def _one(self, part: Any) -> Any:
+        if isinstance(part, slice):
+            part = self.original[part] if self.is_columns else np.r_[part]
+        made = np.atleast_1d(array_of(self.b, _array(self.b, part)))
+        return made[:, None] if self.is_columns and made.ndim == 1 else made
+
+
 class _NdarrayClass(type):
     """np.ndarray as a traced function sees it: what it makes is an array of the trace, and all else is NumPy's."""
 
@@ -139,6 +181,9 @@ class NumpyModule(types.ModuleType):
         super().__init__("numpy", np.__doc__)
         for name in (*_PLAIN, *_OWN):
             setattr(self, name, replacement(getattr(np, name), b))
+        for name in _OF_ONE:
+            setattr(self, name, _of_one(getattr(np, name), b))
+        self.r_, self.c_ = _Joined(b, np.r_, False), _Joined(b, np.c_, True)
         self.ndarray = _NdarrayClass("ndarray", (), {"b": b})
 
     def __getattr__(self, name: str) -> Any:
@@ -148,7 +193,7 @@ class NumpyModule(types.ModuleType):
 def replacement(function: Any, b: Tracing) -> Callable[..., Any] | None:
     """What stands for a function of NumPy in a trace, if it is one of those that make arrays."""
     name = getattr(function, "__name__", None)
-    if name not in _NAMES or getattr(np, name) is not function:
+    if name not in MAKERS or getattr(np, name) is not function:
         return None
     implementation, thread = _OWN.get(name) or _plain(function, name), threading.get_ident()
 
@@ -161,4 +206,4 @@ def replacement(function: Any, b: Tracing) -> Callable[..., Any] | None:
     return call
 
 
-_NAMES = frozenset((*_PLAIN, *_OWN))
+MAKERS = frozenset((*_PLAIN, *_OWN))  # the names of the functions that make arrays

@@ -425,10 +425,3 @@ def cond(x: Any, p: Any = None) -> Traced:
         s = svd(x, compute_uv=False)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     return norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
-
-
-implements(np.linalg.eig, np.linalg.eigvals)(lambda *_, **__: _no_eigenvalues())
-
-
-def _no_eigenvalues() -> Any:
-    raise unsupported(np.linalg.eig)

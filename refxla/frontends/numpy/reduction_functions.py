@@ -150,6 +150,14 @@ implements(np.any, "any")(_logical(np.logical_or))
 implements(np.all, "all")(_logical(np.logical_and))
 
 
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Callable, a: Any, axes: Any) -> Traced:
+    for axis in (axes,) if np.ndim(axes) == 0 else tuple(axes):
+        made = func(a, axis)
+        a = made if made.ndim == a.ndim else np.expand_dims(made, axis)
+    return a
+
+
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
     return np.sum(a != 0, axis=axis, keepdims=keepdims)

@@ -7,7 +7,6 @@ from typing import Any
 
 from refxla_spec.errors import InputError, UnsupportedError
 
-from .advice import unsupported
 from .array import Traced
 from .dispatch import implements
 from .reduction_functions import is_given
@@ -533,8 +532,3 @@ def histogramdd(
             counts = counts / np.diff(e).reshape(tuple(-1 if k == d else 1 for k in np.arange(count)))
         counts = counts / whole
     return counts, edges
-
-
-@implements(np.nonzero, "nonzero", np.flatnonzero, np.argwhere)
-def nonzero(*_: Any, **__: Any) -> Any:
-    raise unsupported(np.nonzero)

@@ -17,7 +17,7 @@ from . import dispatch
 from .advice import unsupported
 from .array import Traced
 from .reduction_functions import REDUCERS, accumulate_by, is_given, reduce_by
-from .values import I, array_of, is_nan, lift, normal_axes, spread, truth, weak, wrap
+from .values import I, array_of, is_nan, known_value, lift, normal_axes, spread, truth, weak, wrap
 
 
 def _compare(direction: str) -> Callable:
@@ -406,6 +406,8 @@ def apply_ufunc(
         return _log_sum_exp(array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
         return accumulate_by(ufunc, array_of(b, inputs[0]), *inputs[1:], dtype=dtype, **options)
+    if method == "reduceat" and ufunc in REDUCERS:
+        return _reduce_at(ufunc, array_of(b, inputs[0]), *inputs[1:], dtype=dtype, **options)
     if method == "outer":
         x, y = (array_of(b, v) for v in inputs)
         return ufunc(x.reshape(x.shape + (1,) * y.ndim), y)
@@ -440,6 +442,20 @@ def apply_ufunc(
 
 _OPERATORS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.negative,
               np.positive, np.absolute)  # fmt: skip
+
+
+def _reduce_at(ufunc: np.ufunc, x: Traced, indices: Any, axis: int = 0, dtype: Any = None) -> Traced:
+    """Reductions of the parts that begin at places, which are known and ascend."""
+    starts = known_value(indices)
+    if starts is None or (np.diff(starts) <= 0).any():
+        raise unsupported(ufunc, ".reduceat with places that are not known, or do not ascend,")
+    bounds = [*starts.tolist(), x.shape[axis]]
+    before = (slice(None),) * (axis % x.ndim)
+    parts = [
+        reduce_by(ufunc, x[(*before, slice(low, high))], axis, dtype, True)
+        for low, high in zip(bounds, bounds[1:], strict=False)
+    ]
+    return np.concatenate(parts, axis=axis)
 
 
 def _log_sum_exp(x: Traced, axis: Any = 0, keepdims: bool = False, **_: Any) -> Traced:
