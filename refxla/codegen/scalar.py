@@ -364,6 +364,11 @@ def _convert(types, result, args, attributes):
     if result in _FLOAT:
         return f"({_FLOAT[result]}){a}"
     # To a narrow float: exactly into f32, or by rounding to odd, so that the one rounding that counts comes last.
+    # Integers beyond 2^17 are infinite in f16, whichever they are, and f32 has those below.
+    if result == "f16" and source in ("s32", "s64"):
+        return f"rx_round_f16((float)({a} > 131072 ? 131072 : {a} < -131072 ? -131072 : (int){a}))"
+    if result == "f16" and source in ("u32", "u64"):
+        return f"rx_round_f16((float)({a} > 131072u ? 131072u : (uint){a}))"
     if source in ("f64", "s32", "u32", "s64", "u64"):
         return f"rx_round_{result}(rx_odd_{source}({a}))"
     return f"rx_round_{result}((float){a})"

@@ -131,6 +131,10 @@ class Target:
             lines += [
                 "#define RX_APART __attribute__((noinline))",
                 "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
+                "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
+                "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",
+                "#define RX_HALVES",  # the processor converts vectors of f16
+                "#endif",
                 "#if __has_builtin(__builtin_elementwise_fma)",
                 "#define RX_FMA_LANES(a, b, c) __builtin_elementwise_fma(a, b, c)",
                 "#endif",
@@ -145,6 +149,9 @@ class Target:
         else:
             lines += [f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)]
             lines += [f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)]
+            lines.append("#define RX_IS_CONSTANT(a) 0")
+        if self.kind == "cpu" and self.fp64:
+            lines.append("#define RX_VECTORS_OF_F64")
         return "\n".join(lines) + "\n"
 
 

@@ -22,15 +22,16 @@ static inline float rx_round_bf16(float x) {
     return as_float(x == x ? rounded : (bits | 0x00400000u) & 0xffff0000u);
 }
 
-// The f16 nearest to x, as an f32. Below 2^-14 the spacing of f16 is 2^-24, which is that of f32 just above 0.5.
+// The f16 nearest to x, as an f32. Numbers of f32 near 1.5 2^(e+13) are as far apart as those of f16 near 2^e, so that
+// adding one and taking it off again rounds x; below 2^-14 all of f16 are as far apart as there. From 65520 on, halfway
+// to 2^16, the nearest is infinity. A NaN stays one: its sign and upper payload bits are kept, and it is made quiet.
 static inline float rx_round_f16(float x) {
-    uint sign = as_uint(x) & 0x80000000u;
-    uint bits = as_uint(x) ^ sign;
-    uint normal = (bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u;
-    uint small = as_uint((as_float(bits) + 0.5) - 0.5);
-    uint nan = (bits | 0x00400000u) & 0xffffe000u;
-    uint finite = bits < 0x38800000u ? small : normal >= 0x47800000u ? 0x7f800000u : normal;
-    return as_float((bits > 0x7f800000u ? nan : finite) | sign);
+    uint bits = as_uint(x);
+    uint exponent = bits & 0x7f800000u;
+    float spaced = as_float((exponent > 0x38800000u ? exponent : 0x38800000u) + 0x06c00000u);
+    float rounded = (x + spaced) - spaced;
+    float result = RX_FABS_F32(x) >= 65520.0 ? INFINITY_T : rounded;
+    return as_float((as_uint(result) & 0xffffe000u) | (bits & 0x80000000u));
 }
 
 static inline float rx_load_bf16(ushort bits) {
@@ -44,18 +45,28 @@ static inline ushort rx_store_bf16(float x) {
 // Shifting puts the f16 fields where f32 has its own, with an exponent too small by 112; the product corrects it, for
 // subnormals too.
 static inline float rx_load_f16(ushort bits) {
+#ifdef RX_HALVES
+    return __builtin_load_halff((const half*)&bits);
+#else
     uint magnitude = ((uint)bits & 0x7fffu) << 13;
     uint finite = as_uint(as_float(magnitude) * 0x1p112);
     uint result = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite;
     return as_float(result | ((uint)bits & 0x8000u) << 16);
+#endif
 }
 
 // x is already one of f16's values (see rx_round_f16), so no rounding happens here.
 static inline ushort rx_store_f16(float x) {
+#ifdef RX_HALVES
+    ushort bits;
+    __builtin_store_halff(x, (half*)&bits);
+    return bits;
+#else
     uint magnitude = as_uint(x) & 0x7fffffffu;
     uint finite = as_uint(as_float(magnitude) * 0x1p-112) >> 13;
     uint special = 0x7c00u | ((magnitude >> 13) & 0x3ffu);
     return (ushort)((magnitude >= 0x7f800000u ? special : finite) | (as_uint(x) >> 16 & 0x8000u));
+#endif
 }
 
 //! T = f64

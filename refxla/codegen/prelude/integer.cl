@@ -1,17 +1,44 @@
 // Integers: everything wraps, nothing traps, and shifts by the width or more push every bit out.
 
+// Quotients of integers that the next two functions ask for: b is not 0, and nothing overflows. Processors divide vectors
+// of floating-point numbers, but integers one at a time. The quotient of a and b rounded to p bits is truncated to the
+// right integer: where it is no integer, it lies at least 1/|b| from the next one, and rounding moves it by at most
+// |a/b| 2^-p, which is less if |a| < 2^p. A compiler knows more of a constant divisor.
+
+//! I = s8 s16 u8 u16
+
+static inline I rx_quotient_I(I a, I b) {
+    return RX_IS_CONSTANT(b) ? (I)(a / b) : (I)((float)a / (float)b);
+}
+
+//! I = s32 u32
+
+static inline I rx_quotient_I(I a, I b) {
+#ifdef RX_VECTORS_OF_F64
+    return RX_IS_CONSTANT(b) ? a / b : (I)((double)a / (double)b);
+#else
+    return a / b;
+#endif
+}
+
+//! I = s64 u64
+
+static inline I rx_quotient_I(I a, I b) {
+    return a / b;
+}
+
 //! I = s8 s16 s32 s64
 
 // The quotient rounded towards zero; -1 for a zero divisor; the smallest integer divided by -1 wraps to itself.
 static inline I rx_divide_I(I a, I b) {
     I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
-    return b == 0 ? (I)-1 : (I)(a / divisor);
+    return b == 0 ? (I)-1 : rx_quotient_I(a, divisor);
 }
 
 // What the quotient above leaves: the dividend for a zero divisor, 0 for a divisor of -1.
 static inline I rx_remainder_I(I a, I b) {
     I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
-    return b == 0 ? a : (I)(a % divisor);
+    return b == 0 ? a : (I)((WIDE_U_I)a - (WIDE_U_I)rx_quotient_I(a, divisor) * (WIDE_U_I)divisor);
 }
 
 // Repeated squaring; a negative exponent gives 0, save for the bases 1 and -1.
@@ -42,11 +69,12 @@ static inline I rx_shift_right_arithmetic_I(I a, I b) {
 //! I = u8 u16 u32 u64
 
 static inline I rx_divide_I(I a, I b) {
-    return b == 0 ? MAX_I : (I)(a / (b == 0 ? (I)1 : b));
+    return b == 0 ? MAX_I : rx_quotient_I(a, b == 0 ? (I)1 : b);
 }
 
 static inline I rx_remainder_I(I a, I b) {
-    return b == 0 ? a : (I)(a % (b == 0 ? (I)1 : b));
+    I divisor = b == 0 ? (I)1 : b;
+    return b == 0 ? a : (I)((WIDE_U_I)a - (WIDE_U_I)rx_quotient_I(a, divisor) * (WIDE_U_I)divisor);
 }
 
 static inline I rx_power_I(I base, I exponent) {
