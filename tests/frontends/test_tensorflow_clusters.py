@@ -287,6 +287,19 @@ def test_what_is_refused_when_it_is_lowered_is_cut_out():
     agrees(f, X, tf.constant(1))
 
 
+def test_operations_that_are_functions():
+    """TensorFlow's scans call their bodies as operations: they compile, also where something else does not."""
+    labels, lengths = tf.constant([[1, 2]]), tf.constant([2])
+
+    def f(x):
+        tf.print("loss")
+        logits = tf.reshape(dense(x), (1, 2, 3))
+        return tf.nn.ctc_loss(labels, logits, lengths, lengths, logits_time_major=False, blank_index=0)
+
+    report = agrees(f, X, calls=1, clusters=1)
+    assert {o.cluster for o in report if "While" in o.operation} == {0}
+
+
 def test_lookup_tables():
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [0.25, 2.0]), -1.0)
 

@@ -92,7 +92,7 @@ class _ClusteredLowered(Lowered):
             compiled = isinstance(segment, Cluster)
             for node in segment.part.nodes:
                 if node.operation != "Const":
-                    number, reason = (clusters, "") if compiled else (None, reasons.get(node, "read for the others"))
+                    number, reason = (clusters, "") if compiled else (None, reasons.get(node, "no cluster needs it"))
                     name = re.sub(r"^((Stateful)?PartitionedCall(_\d+)?/)+", "", node.name)  # calls of the whole
                     found.append(Operation(name, node.operation, node.source, number, reason))
             clusters += compiled

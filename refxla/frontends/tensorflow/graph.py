@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import site
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -162,10 +162,11 @@ def function_of(traced: Any, name: str) -> Any:
     return traced._get_function(name).graph
 
 
-def called_by(operation: Any) -> list[str]:
-    """The functions that an operation (a NodeDef) calls, by name: bodies, conditions, branches."""
+def called_by(operation: Any, functions: Container[str]) -> list[str]:
+    """The functions that an operation (a NodeDef) calls, by name: bodies, conditions, branches; or it is one itself."""
     attributes = operation.attr.values()
-    return [f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)]
+    named = [f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)]
+    return [*named, operation.op] if operation.op in functions else named
 
 
 def _reached(ends: Iterable[Node]) -> set[Node]:

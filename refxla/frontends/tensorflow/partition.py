@@ -145,7 +145,7 @@ def blamed(problem: UnsupportedError, part: Part) -> dict[Node, str]:
 
 def _within(definition: Any, names: set[str], functions: Mapping[str, Any]) -> bool:
     """Whether one of the names is that of an operation in a function that this one calls."""
-    called = [node for f in called_by(definition) for node in functions[f].node_def]
+    called = [node for f in called_by(definition, functions) for node in functions[f].node_def]
     return any(node.name in names or _within(node, names, functions) for node in called)
 
 
@@ -237,13 +237,14 @@ def _graph_def(part: Part) -> Any:
             made.input.extend(f"^{c.name}" for c in node.controls if c in inside and c.operation != "Const")
         for attribute in ("_class", "_gradient_op_type"):  # names of other nodes; what only autodiff asks for
             made.attr.pop(attribute, None)
-    waiting = [f for node in part.nodes for f in called_by(node.definition)]
+    known = part.graph.functions
+    waiting = [f for node in part.nodes for f in called_by(node.definition, known)]
     functions: dict[str, Any] = {}
     while waiting:
         name = waiting.pop()
         if name not in functions:
-            functions[name] = part.graph.functions[name]
-            waiting += [f for node in functions[name].node_def for f in called_by(node)]
+            functions[name] = known[name]
+            waiting += [f for node in known[name].node_def for f in called_by(node, known)]
     content.library.function.extend(functions.values())
     return content
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -36,7 +36,8 @@ def refusals(nodes: Sequence[Node], functions: Mapping[str, Any]) -> dict[Node, 
 def can_be_compiled(content: Any) -> bool:
     """Whether all operations of a GraphDef, and of the functions in its library, can be compiled."""
     definitions = [*content.node, *(node for f in content.library.function for node in f.node_def)]
-    return all(d.op in ("Placeholder", "Const") or _reason(d) is None for d in definitions)
+    functions = {f.signature.name: f for f in content.library.function}
+    return all(d.op in ("Placeholder", "Const") or _reason(d, functions) is None for d in definitions)
 
 
 def tensor_lists(nodes: Iterable[Node]) -> list[list[Node]]:
@@ -67,31 +68,33 @@ def _reason_of_node(node: Node, functions: Mapping[str, Any]) -> str | None:
         return _NOT_DONE[node.operation]
     if any(t == tf.string for t in (*(v.type for v in node.inputs), *node.types)):
         return "has to do with texts"
-    reason = _reason(node.definition)
+    reason = _reason(node.definition, functions)
     if reason is not None:
         return reason
     if any(v.type == tf.resource and v.node.operation != "Placeholder" for v in node.inputs):
         return "which variable it uses is known only when it runs"
     if tf.resource in node.types:
         return "makes a variable, a table or an iterator"
-    return _reason_in_functions(called_by(node.definition), functions)
+    return _reason_in_functions(called_by(node.definition, functions), functions)
 
 
 def _reason_in_functions(names: Sequence[str], functions: Mapping[str, Any]) -> str | None:
     """Why one of the functions that an operation calls cannot be compiled."""
     for name in names:
         for definition in functions[name].node_def:
-            reason = _reason(definition)
+            reason = _reason(definition, functions)
             if reason is not None:
                 return f"{definition.name} in it: {reason}"
-            reason = _reason_in_functions(called_by(definition), functions)
+            reason = _reason_in_functions(called_by(definition, functions), functions)
             if reason is not None:
                 return reason
     return None
 
 
-def _reason(definition: Any) -> str | None:
+def _reason(definition: Any, functions: Container[str]) -> str | None:
     """Why an operation, a NodeDef, cannot be compiled, whatever lies in the functions that it calls."""
+    if definition.op in functions:
+        return None
     if definition.op in _NOT_DONE:
         return _NOT_DONE[definition.op]
     if "seed2" in definition.attr:
