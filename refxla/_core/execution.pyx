@@ -350,18 +350,25 @@ cdef void* work(void* nothing) noexcept nogil:
 
 
 cdef void make_room() noexcept nogil:
-    """Wait while callers have run ahead too far."""
+    """Wait where callers have run ahead too far, until half of it is done: to be woken for each call takes long."""
     cdef Completion* completion
-    while True:
-        rx_enter()
-        if _first == NULL or (_count < MOST_CALLS and (_count < 2 or _work_ns < MOST_NS)):
-            rx_leave()
-            return
-        completion = _first.completion
-        hold_completion(completion)
+    cdef Call* call
+    cdef int64_t work_ns
+    cdef int n
+    rx_enter()
+    if _first == NULL or (_count < MOST_CALLS and (_count < 2 or _work_ns < MOST_NS)):
         rx_leave()
-        wait_for(completion)
-        drop_completion(completion)
+        return
+    call, n, work_ns = _first, 1, _work_ns - _first.expected_ns
+    while call.next != NULL and call.next != _last and (_count - n > MOST_CALLS // 2 or work_ns > MOST_NS // 2):
+        call = call.next
+        n += 1
+        work_ns -= call.expected_ns
+    completion = call.completion
+    hold_completion(completion)
+    rx_leave()
+    wait_for(completion)
+    drop_completion(completion)
 
 
 cdef void wait_for_all() noexcept nogil:
