@@ -366,7 +366,7 @@ def _tree(structure: Any, where: str, empty: dict[int, tuple[int, ...]] | None =
             return Nested(kind.__name__, children)
         if kind in (dict, collections.OrderedDict):
             return Nested("dict", children, tuple(keys))
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        if issubclass(kind, tuple) and keys is None and len(getattr(kind, "_fields", ())) == len(children):
             return Nested("named tuple", children, kind._fields, kind.__name__)
         raise UnsupportedError(
             f"{where} holds a {kind.__name__}, a class that a file does not know: take and give tuples, lists, dicts "

@@ -251,6 +251,16 @@ def test_classes_of_the_user_are_refused_by_name(path):
             saved(refxla.compile(jax.jit(function)), path, argument)
 
 
+def test_a_named_tuple_that_jax_takes_apart_in_another_way_is_refused(path):
+    jax = pytest.importorskip("jax")
+    from jax.example_libraries import optimizers
+
+    start, update, get = optimizers.adam(0.1)
+    step = jax.jit(lambda state: update(0, get(state), state))
+    with pytest.raises(UnsupportedError, match="holds an? OptimizerState, a class that a file does not know"):
+        saved(refxla.compile(step), path, start({"w": X}))
+
+
 def test_an_exported_function(path):
     jax = pytest.importorskip("jax")
     pytest.importorskip("flatbuffers")
