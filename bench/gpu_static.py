@@ -49,7 +49,8 @@ PAGE, RAW = ROOT / "docs" / "gpu.md", ROOT / "docs" / "benchmarks" / "gpu-static
 @dataclass(frozen=True)
 class Row:
     """A kernel of an entry on a GPU; `refused` is the message of a compiler that does not take it. `bytes` are those of
-    its arguments, `operations` those of its fusion if it is the fusion's last kernel."""
+    its arguments, `operations` those of its fusion if it is the fusion's last kernel. `count` kernels of the entry have
+    these figures."""
 
     entry: str
     kernel: str
@@ -63,6 +64,7 @@ class Row:
     occupancy: float = 0.0
     transactions: Transactions | None = None
     refused: str = ""
+    count: int = 1
 
     @property
     def asked(self) -> float:
@@ -92,7 +94,16 @@ def rows(entry: Entry, model: GpuModel, known: dict[str, Transactions | None]) -
 
     target = replace(model.target, clang=True)  # the compilers here are clang, whose builtins need no library
     plan = plan_module(parse(hlo(entry, entry.sizes)), target)[1].plan
-    return [_row(entry, plan, kernel, model, known) for kernel in plan.kernels if kernel.items]
+    return joined([_row(entry, plan, kernel, model, known) for kernel in plan.kernels if kernel.items])
+
+
+def joined(found: Sequence[Row]) -> list[Row]:
+    """The rows of an entry on a GPU, those that differ in the kernel's name alone as one."""
+    first: dict[str, Row] = {}
+    for row in found:
+        key = repr(replace(row, kernel="", count=1))
+        first[key] = replace(first[key], count=first[key].count + row.count) if key in first else row
+    return list(first.values())
 
 
 def _row(entry: Entry, plan: Plan, kernel: Kernel, model: GpuModel, known: dict[str, Transactions | None]) -> Row:
@@ -133,7 +144,8 @@ def table(found: Sequence[Row]) -> list[str]:
     ]
     for r in found:
         model = MODELS[r.device]
-        start = f"| {r.entry} | {r.kernel} | {model.architecture} |"
+        times = f" and {r.count - 1} more" if r.count > 1 else ""
+        start = f"| {r.entry} | {r.kernel}{times} | {model.architecture} |"
         if r.code is None:
             lines.append(f"{start} refused: {' '.join(r.refused.split())[:80]} | | | | | | | | |")
             continue
@@ -171,7 +183,7 @@ def save(file: Path, found: Sequence[Row]) -> None:
     """Write the rows, in the order of the suite, with the commit that they are of."""
     git = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     names = [e.name for e in ENTRIES]
-    ordered = sorted(found, key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
+    ordered = sorted(joined(found), key=lambda r: (list(MODELS).index(r.device), names.index(r.entry)))
     content = {"commit": git.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "rows": [asdict(r) for r in ordered]}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
