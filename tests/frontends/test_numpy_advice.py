@@ -165,6 +165,20 @@ CASES = [
 ]
 
 
+def test_a_loop_that_is_written_out_is_told(monkeypatch):
+    from refxla.frontends.numpy import tracing
+
+    monkeypatch.setattr(tracing, "MANY", 50)
+
+    def repeated(x, n):
+        for _ in range(n):
+            x = x * 0.5 + 1
+        return x
+
+    with pytest.warns(UserWarning, match=r"(?s)repeated has made 50 instructions.*refxla.fori_loop.*x = x \* 0.5"):
+        refxla.compile(repeated, device="reference")(X, 40)
+
+
 @pytest.mark.parametrize("n", range(len(CASES)))
 def test_says_what_to_write_instead_and_where(n):
     function, advice = CASES[n]

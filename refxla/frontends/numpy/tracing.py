@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from ...ir.trees import NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]
+MANY = 20_000  # instructions, after which a warning says what makes fewer
 _running = threading.local()
 
 
@@ -83,12 +85,21 @@ class Tracing(Build):
         self.ranges: dict[Instruction, int] = {}  # integers that are known to be from 0 to below a number
         self.top = self.region = Region(name)
         self._homes: dict[Instruction, Region] = {}
+        self._is_long = False
         self._numbers: dict[tuple, Instruction] = {}
 
     # -- instructions and where they are seen
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         made = super().make(opcode, *operands, shape=shape, **attributes)
         self._homes[made] = self.region
+        if self.count >= MANY and not self._is_long:
+            self._is_long = True
+            warnings.warn(
+                f"{self.name} has made {MANY} instructions, and goes on: a Python loop is written out, and takes long "
+                "to compile; refxla.fori_loop, refxla.while_loop and refxla.scan are loops of the program"
+                f"{users_line()}",
+                stacklevel=2,
+            )
         return made
 
     def tuple(self, *elements: Instruction) -> Instruction:
