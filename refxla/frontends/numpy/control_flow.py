@@ -208,7 +208,7 @@ def _add_checks(b: Tracing, region: Region, given: list[I], results: list[I]) ->
 
 
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
-    """The state after `state = body_fun(state)`, as often as `cond_fun(state)` holds, beginning with `init_val`:
+    """The state after `state = body_fun(state)`, as often as `cond_fun(state)` holds, beginning with `init_val`::
 
         state = init_val
         while cond_fun(state):
@@ -275,7 +275,7 @@ def _closed_while(
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
-    """The state after `state = body_fun(i, state)` for i from `lower` to below `upper`:
+    """The state after `state = body_fun(i, state)` for i from `lower` to below `upper`::
 
         state = init_val
         for i in range(lower, upper):
@@ -326,7 +326,7 @@ def _know_range(b: Tracing, i: I, lower: Any, upper: Any) -> None:
 
 
 def scan(f: Function, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
-    """The last carry, and all results stacked, of `carry, y = f(carry, x)` for the elements of `xs`:
+    """The last carry, and all results stacked, of `carry, y = f(carry, x)` for the elements of `xs`::
 
         carry, ys = init, []
         for x in xs:
