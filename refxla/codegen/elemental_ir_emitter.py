@@ -22,11 +22,14 @@ from ..analysis.index_expression import Index, linearize
 from ..analysis.index_maps import MAX_LITERALS, Indices, is_elementwise
 from ..device.description import Target
 from ..ir.plan import Fusion
-from . import elemental_rules, scalar
+from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
 
 __all__ = ["MAX_LITERALS", "Access", "ElementalIrEmitter", "Store", "is_elementwise", "type_name"]
+
+
+LANES = 16  # elements from which on it matters that a loop becomes a vector's
 
 
 class ElementalIrEmitter(ElementBuilder):
@@ -72,6 +75,18 @@ class ElementalIrEmitter(ElementBuilder):
             lambda request: self._known(request, block),
             block.remember,
         )
+
+    def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
+        """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
+        in_vectors = f"rx_{i.opcode}_in_f64_{type_name(i)}"
+        if in_vectors in prelude.names() and self._has_vectors(i):
+            return self.assign(type_name(i), f"{in_vectors}({', '.join(args)})", block)
+        return super().scalar(i, args, block)
+
+    def _has_vectors(self, i: Instruction) -> bool:
+        """Whether vectors of doubles are quicker than integers one by one."""
+        vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
+        return vectors and i.shape.size >= LANES and not _is_constant(i.operands[1])
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:
         """From now on that element is the C variable `cvar`, which must be in scope wherever it is asked for.
@@ -181,3 +196,10 @@ class ElementalIrEmitter(ElementBuilder):
         self.accesses.append(Access(instruction, indices, position, conditional, loaded))
         return loaded
         yield
+
+
+def _is_constant(i: Instruction) -> bool:
+    """Whether all elements are one number that is known, by which the device's compiler divides by multiplying."""
+    while i.opcode in ("broadcast", "reshape"):
+        i = i.operands[0]
+    return i.opcode == "constant"

@@ -513,3 +513,29 @@ def test_pieces_inside_ranges_and_at_other_indices():
         ROOT r = f32[42,200] add(c, s)"""
     )
     assert "fast_sine_f32(" in check(text, f32(40, 200) * 2000, exact=False).kernels[0].body
+
+
+EDGES = {
+    "s32": [0, 1, -1, 2, -2, 3, 7, -7, 2**31 - 1, 2**31 - 2, -(2**31), 1 - 2**31, 65536, -65537, 2**30, 46341],
+    "u32": [0, 1, 2, 3, 7, 10, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32 - 2, 65535, 65536, 65537, 641, 6700417],
+}
+
+
+@pytest.mark.parametrize("opcode", ["divide", "remainder"])
+@pytest.mark.parametrize("name", ["s32", "u32"])
+def test_integers_are_divided_in_vectors_of_doubles(name, opcode):
+    """All pairs of edges, and random numbers of all sizes; a divisor that is a constant is left to the C compiler."""
+    edges = np.array(EDGES[name], np.int64)
+    small = np.random.default_rng(0).integers(0, 2**62, (2, 4096)) >> np.random.default_rng(1).integers(
+        30, 62, (2, 4096)
+    )
+    pairs = [np.concatenate([np.repeat(edges, 16), small[0]]), np.concatenate([np.tile(edges, 16), small[1]])]
+    a, b = (x.astype({"s32": np.int32, "u32": np.uint32}[name]) for x in pairs)
+    shape = f"{name}[{a.size}]"
+    text = entry(f"a = {shape} parameter(0)\nb = {shape} parameter(1)\nROOT c = {shape} {opcode}(a, b)")
+    compiled = Compiled(fusion_of(parse(text)))
+    assert f"rx_{opcode}_in_f64_{name}" in compiled.kernels[0].body
+    check(text, a, b)
+    seven = f"seven = {name}[] constant(7)\nb = {shape} broadcast(seven), dimensions={{}}"
+    text = entry(f"a = {shape} parameter(0)\n{seven}\nROOT c = {shape} {opcode}(a, b)")
+    assert "in_f64" not in Compiled(fusion_of(parse(text))).kernels[0].body

@@ -100,6 +100,34 @@ static inline I rx_shift_right_arithmetic_I(I a, I b) {
     return (I)((S_I)a >> (b < WIDTH_I ? (int)b : WIDTH_I - 1));
 }
 
+//! I = s32
+
+// The same two by a division of doubles, of which processors have vectors. The quotient is exact: one that is no integer
+// is at least 1 / |a| of itself away from the next one, and a double has more bits than that takes.
+static inline I rx_divide_in_f64_I(I a, I b) {
+    I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
+    I quotient = (I)((double)a / (double)divisor);
+    return b == 0 ? (I)-1 : quotient;
+}
+
+static inline I rx_remainder_in_f64_I(I a, I b) {
+    I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
+    I quotient = (I)((double)a / (double)divisor);
+    return b == 0 ? a : (I)((uint)a - (uint)quotient * (uint)divisor);
+}
+
+//! I = u32
+
+static inline I rx_divide_in_f64_I(I a, I b) {
+    I quotient = (I)((double)a / (double)(b == 0 ? (I)1 : b));
+    return b == 0 ? MAX_I : quotient;
+}
+
+static inline I rx_remainder_in_f64_I(I a, I b) {
+    I divisor = b == 0 ? (I)1 : b;
+    return b == 0 ? a : a - (I)((double)a / (double)divisor) * divisor;
+}
+
 //! I = s8 s16 s32 s64 u8 u16 u32 u64
 
 static inline I rx_shift_left_I(I a, I b) {
