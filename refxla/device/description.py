@@ -150,8 +150,6 @@ class Target:
             lines += [f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)]
             lines += [f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)]
             lines.append("#define RX_IS_CONSTANT(a) 0")
-        if self.kind == "cpu" and self.fp64:
-            lines.append("#define RX_VECTORS_OF_F64")
         return "\n".join(lines) + "\n"
 
 

@@ -93,8 +93,7 @@ def test_f32_code_needs_no_doubles():
     """A device without fp64 can compile every function that works on f32, integers or c64."""
     for name, text in prelude._library().items():
         if not re.search(r"f64|c128", name):
-            plain = re.sub(r"//.*|#ifdef RX_VECTORS_OF_F64[^#]*#else", "", text)
-            assert not re.search(r"\b(double2?|as_double|RX_\w+_F64)\b", plain), name
+            assert not re.search(r"\b(double2?|as_double|RX_\w+_F64)\b", re.sub(r"//.*", "", text)), name
     assert "F64" not in GPU.primitives() and "cl_khr_fp64" not in GPU.primitives()
     assert "#define RX_FMA_F32(a, b, c) fma(a, b, c)" in GPU.primitives()
     assert GPU.build_options == ("-cl-fp32-correctly-rounded-divide-sqrt",)

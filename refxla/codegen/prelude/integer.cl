@@ -11,17 +11,7 @@ static inline I rx_quotient_I(I a, I b) {
     return RX_IS_CONSTANT(b) ? (I)(a / b) : (I)((float)a / (float)b);
 }
 
-//! I = s32 u32
-
-static inline I rx_quotient_I(I a, I b) {
-#ifdef RX_VECTORS_OF_F64
-    return RX_IS_CONSTANT(b) ? a / b : (I)((double)a / (double)b);
-#else
-    return a / b;
-#endif
-}
-
-//! I = s64 u64
+//! I = s32 u32 s64 u64
 
 static inline I rx_quotient_I(I a, I b) {
     return a / b;
@@ -102,8 +92,7 @@ static inline I rx_shift_right_arithmetic_I(I a, I b) {
 
 //! I = s32
 
-// The same two by a division of doubles, of which processors have vectors. The quotient is exact: one that is no integer
-// is at least 1 / |a| of itself away from the next one, and a double has more bits than that takes.
+// The same two by a division of doubles, for loops: alone, it takes longer than that of integers.
 static inline I rx_divide_in_f64_I(I a, I b) {
     I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
     I quotient = (I)((double)a / (double)divisor);
