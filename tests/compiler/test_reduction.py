@@ -488,7 +488,6 @@ def test_vectors_of_32_bytes_are_masked_where_words_are_read_and_nothing_is_writ
     assert masked(reduce_text((9, 127), (1,)).replace("f32", "f64"))
     assert not masked(reduce_text((9, 128), (1,)))
     assert not masked(reduce_text((9, 127), (1,)), vector_bytes=16)
-    assert not masked(reduce_text((9, 127), (1,)), kind="gpu")
     assert not masked(reduce_text((9, 127), (1,), element="bf16"))
     assert softmax((9, 127), 1).count("reduce(") == 2  # of which the second keeps what it computes
     (kernel,) = emit(fusion_of(parse(softmax((9, 127), 1)), "reduction"), DEFAULT_CPU)
