@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from refxla_spec.errors import InputError
 
+_MOST_WORK: Any = 10_000  # steps of NumPy's search, whose stubs do not always know that there may be a bound
+
 
 def check_written(leaves: Sequence[Any], writes: Sequence[int], names: Sequence[str] = ()) -> None:
-    """Whether the leaves with the numbers `writes`, which are written into, share no memory with others; `names` are
-    what messages call them. Raises
-    InputError, and ValueError for a read-only one, as NumPy does."""
+    """Refuses leaves with the numbers `writes`, which are written into, that share memory with others; `names` are what
+    messages call them. Raises InputError, and ValueError for a read-only one, as NumPy does."""
     for n in writes:
         if not leaves[n].flags.writeable:
             raise ValueError("assignment destination is read-only")
@@ -20,7 +21,7 @@ def check_written(leaves: Sequence[Any], writes: Sequence[int], names: Sequence[
             if k == n or not isinstance(other, np.ndarray) or not np.may_share_memory(leaves[n], other):
                 continue
             try:
-                shared = np.shares_memory(leaves[n], other, max_work=10_000)
+                shared = np.shares_memory(leaves[n], other, max_work=_MOST_WORK)
             except np.exceptions.TooHardError:
                 shared = True
             if shared:
