@@ -7,20 +7,31 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .machine import command, describe
+from .figures import begun
+from .machine import describe
 from .models import ENTRIES, Entry, chosen
 from .peers import Processes, speeds
-from .report import BESIDE, OURS, write
+from .report import BESIDE, OURS, console_of_tables, write
 
 Figures = dict[str, Any]  # as `write` keeps them: {"kind", "machine", "entries": {name: {"group", "cells"}}, ...}
 
 
-def add_options(parser: argparse.ArgumentParser, seconds: float, turns: int) -> None:
-    """The options of both commands; `seconds` and `turns` are their defaults."""
+def run_command(
+    kind: str,
+    description: str,
+    table: list[Entry],
+    show: Callable[[Figures, Any], None],
+    arguments: Sequence[str] | None,
+    seconds: float,
+    turns: int,
+) -> None:
+    """The command `python -m bench.KIND`: measures the programs of the table that it is asked for, and shows the
+    figures; `seconds` and `turns` are its defaults. Ends the process with 2 for a wrong call."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{kind}", description=description.split("\n")[0])
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kinds, or texts that names hold")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of each compiler")
     parser.add_argument("--seconds", type=float, default=seconds, help="of calls, for each program (%(default)s)")
@@ -30,14 +41,18 @@ def add_options(parser: argparse.ArgumentParser, seconds: float, turns: int) -> 
     parser.add_argument("--keep", action="store_true", help="other programs that FILE has, stay")
     parser.add_argument("--show", action="store_true", help="only show what FILE has")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds to wait for an answer (%(default)s)")
-
-
-def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options; ends the process with 2 where they do not go together."""
     options = parser.parse_args(arguments)
     if (options.keep or options.show) and not options.json:
         parser.error("--keep and --show need --json FILE")
-    return options
+    console = console_of_tables()
+    if options.show:
+        show(json.loads(options.json.read_text()), console)
+        return
+    try:
+        figures = measured(kind, table, options, arguments, console)
+    except ValueError as problem:
+        parser.error(str(problem))
+    show(figures, console)
 
 
 def measured(
@@ -48,9 +63,11 @@ def measured(
 
     Raises ValueError for a name that no program holds, and where the file has figures that these cannot be put beside.
     """
-    figures, programs = _begun(kind, options, arguments), chosen(options.only, table)
+    figures = begun(kind, kind, "seconds of a call", options, arguments)
+    programs = chosen(options.only, table)
     places = {entry.name: n for n, entry in enumerate(table)}
     processes = Processes([OURS, BESIDE], options.threads, options.limit)
+    processes.versions = figures["versions"]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as caches, console.status("") as status:
         os.environ["REFXLA_CACHE_DIR"] = caches  # of the children: nothing is compiled yet
         try:
@@ -72,23 +89,4 @@ def measured(
             console.print("ended by Ctrl-C; what is done:")
         finally:
             processes.close()
-    return figures
-
-
-def _begun(kind: str, options: argparse.Namespace, arguments: Sequence[str] | None) -> Figures:
-    """Figures without entries, or with --keep with those of the file."""
-    figures: Figures = {
-        "kind": kind,
-        "command": command(f"bench.{kind}", arguments),
-        "what": "seconds of a call",
-        "machine": describe(),
-        "threads": options.threads,
-        "small": options.small,
-        "entries": {},
-    }
-    if options.keep and options.json.exists():
-        before = json.loads(options.json.read_text())
-        if any(before[key] != figures[key] for key in ("kind", "threads", "small")):
-            raise ValueError(f"{options.json} holds other figures: of {before['kind']}, {before['threads']} threads")
-        figures["entries"] = before["entries"]
     return figures

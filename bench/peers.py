@@ -15,7 +15,6 @@ Ctrl-C ends the measuring, and shows and writes what is done.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -24,8 +23,9 @@ from statistics import median
 from typing import Any
 
 from .child import Absent, Child, alone
+from .figures import begun
 from .frameworks import FRAMEWORKS
-from .machine import command, describe, summary
+from .machine import describe, summary
 from .models import Entry, chosen
 from .report import console_of_tables, show, write
 
@@ -149,9 +149,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of calls, for each entry")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--small", action="store_true", help="small sizes: to see that everything runs")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--compile", action="store_true", help="seconds to the first result")
-    what.add_argument("--memory", action="store_true", help="peak resident memory")
+    measure = parser.add_mutually_exclusive_group()
+    measure.add_argument("--compile", action="store_true", help="seconds to the first result")
+    measure.add_argument("--memory", action="store_true", help="peak resident memory")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--svg", type=Path, help="where to draw the speed-ups over JAX")
     parser.add_argument("--keep", action="store_true", help="entries that FILE has and that are not named now, stay")
@@ -166,22 +166,12 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--keep needs --json FILE")
     processes = Processes(names, options.threads, options.limit)
     kind = "compile" if options.compile else "memory" if options.memory else "speed"
-    figures: dict[str, Any] = {
-        "kind": kind,
-        "command": command("bench.peers", arguments),
-        "what": {"speed": "seconds of a call", "compile": "seconds to the first result", "memory": "bytes"}[kind],
-        "machine": describe(),
-        "threads": options.threads,
-        "small": options.small,
-        "entries": {},
-    }
-    if options.keep and options.json.exists():
-        before = json.loads(options.json.read_text())
-        if any(before[key] != figures[key] for key in ("what", "threads", "small")):
-            parser.error(f"{options.json} holds {before['what']} of {before['threads']} threads: other figures")
-        figures["entries"] = before["entries"]
-        figures["machine"]["commit"] = ", ".join(sorted({before["machine"].get("commit", "?"), describe()["commit"]}))
-        processes.versions = before["versions"]
+    what = {"speed": "seconds of a call", "compile": "seconds to the first result", "memory": "bytes"}[kind]
+    try:
+        figures = begun("peers", kind, what, options, arguments)
+    except ValueError as problem:
+        parser.error(str(problem))
+    processes.versions = figures["versions"]
 
     console = console_of_tables()
     with tempfile.TemporaryDirectory() as folder, console.status("") as status:

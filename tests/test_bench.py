@@ -219,7 +219,8 @@ def test_sweeps_are_measured_and_kept_in_their_order(tmp_path, capsys):
     file, sweep = tmp_path / "cliffs.json", "scalar recurrence by trips"
     cells = {"refxla": {"median": 1.0}, "jax": {"median": 0.5}}
     later = {f"{sweep}: {n}": {"group": "loops", "cells": cells} for n in (100_000, 1000)}
-    file.write_text(json.dumps({"kind": "cliffs", "threads": 1, "small": False, "entries": later}))
+    about = {"kind": "cliffs", "what": "seconds of a call", "machine": {}, "threads": 1, "small": False}
+    file.write_text(json.dumps({**about, "entries": later}))
     command = ["bench.cliffs", "--turns", "1", "--seconds", "0", "--threads", "1", "--json", str(file), "--keep"]
     shown = run(*command, "--only", "cumulative sum by size: 16", f"{sweep}: 10").split("loops:")
     assert list(json.loads(file.read_text())["entries"])[:4] == [

@@ -13,13 +13,11 @@ ratio falls to less than two fifths of that of a neighbouring point.
 
 from __future__ import annotations
 
-import argparse
-import json
 from typing import Any
 
-from ..beside_jax import Figures, add_options, measured, parsed
+from ..beside_jax import Figures, run_command
 from ..findings import findings
-from ..report import BESIDE, OURS, console_of_tables, duration, left_out, ratios, summary
+from ..report import BESIDE, OURS, duration, left_out, ratios, summary
 from . import POINTS
 
 
@@ -50,18 +48,7 @@ def show(figures: Figures, console: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.cliffs", description=(__doc__ or "").split("\n")[0])
-    add_options(parser, seconds=0.2, turns=3)
-    options = parsed(parser, arguments)
-    console = console_of_tables()
-    if options.show:
-        show(json.loads(options.json.read_text()), console)
-        return
-    try:
-        figures = measured("cliffs", POINTS, options, arguments, console)
-    except ValueError as problem:
-        parser.error(str(problem))
-    show(figures, console)
+    run_command("cliffs", __doc__ or "", POINTS, show, arguments, seconds=0.2, turns=3)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ compiled before: also above 1 where refxla takes less.
 
 from __future__ import annotations
 
-import argparse
-import json
 from typing import Any
 
-from ..beside_jax import Figures, add_options, measured, parsed
-from ..report import BESIDE, OURS, compile_ratios, console_of_tables, duration, left_out, ratios, summary
+from ..beside_jax import Figures, run_command
+from ..report import BESIDE, OURS, compile_ratios, duration, left_out, ratios, summary
 from . import PROGRAMS
 
 
@@ -52,18 +50,7 @@ def show(figures: Figures, console: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.programs", description=(__doc__ or "").split("\n")[0])
-    add_options(parser, seconds=1.0, turns=5)
-    options = parsed(parser, arguments)
-    console = console_of_tables()
-    if options.show:
-        show(json.loads(options.json.read_text()), console)
-        return
-    try:
-        figures = measured("programs", PROGRAMS, options, arguments, console)
-    except ValueError as problem:
-        parser.error(str(problem))
-    show(figures, console)
+    run_command("programs", __doc__ or "", PROGRAMS, show, arguments, seconds=1.0, turns=5)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""How a file of figures begins, and how one that is there is taken up."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .machine import command, describe
+
+ALIKE = ("kind", "what", "threads", "small")  # what figures of one file have in common
+
+
+def begun(
+    module: str, kind: str, what: str, options: argparse.Namespace, arguments: Sequence[str] | None
+) -> dict[str, Any]:
+    """Figures without entries, {"kind", "command", "what", "machine", "threads", "small", "entries", "versions"}; with
+    --keep they have the entries, versions and commits that the file has.
+
+    Raises ValueError where the file has figures that these cannot be put beside.
+    """
+    figures: dict[str, Any] = {
+        "kind": kind,
+        "command": command(f"bench.{module}", arguments),
+        "what": what,
+        "machine": describe(),
+        "threads": options.threads,
+        "small": options.small,
+        "entries": {},
+        "versions": {},
+    }
+    if options.keep and options.json.exists():
+        before = json.loads(options.json.read_text())
+        if any(before.get(key) != figures[key] for key in ALIKE):
+            raise ValueError(
+                f"{options.json} holds other figures: {before['what']} ({before['kind']}), {before['threads']} threads"
+            )
+        commits = {before["machine"].get("commit", "?"), figures["machine"]["commit"]}
+        figures["machine"]["commit"] = ", ".join(sorted(commits))
+        figures["entries"], figures["versions"] = before["entries"], before.get("versions", {})
+    return figures
