@@ -77,7 +77,7 @@ def _converted(target: str) -> None:
         return x.astype(TYPES[target][0])
 
     to.__name__ = f"converted to {target}"
-    sweep("elementwise", by_type(("pred", "s8", "s32", "s64", *REALS)))(to)
+    sweep("elementwise", by_type(("pred", "s8", "s32", "s64", *REALS)), result=target)(to)
 
 
 for _target in ("s8", "s32", "bf16", "f16", "f32", "f64"):

@@ -11,7 +11,7 @@ from .sweep import NUMBERS, ORDERED, PLANES, REALS, by_shape, by_size, by_type, 
 BLOCKS = ((4, 250_000, 1), (16, 64, 1000), (1000, 10, 100), (1000, 100, 10), (100_000, 2, 5))
 
 
-@sweep("reductions", by_size(), by_type(shape=(1_000_000,)))
+@sweep("reductions", by_size(), by_type(shape=(50_000,)))
 def sum_of_all(x):
     return jnp.sum(x)
 
@@ -81,7 +81,7 @@ def log_sum_of_exponentials(x):
     return jax.scipy.special.logsumexp(x, 1)
 
 
-@sweep("reductions", by_size(), by_type(NUMBERS, (1_000_000,)))
+@sweep("reductions", by_size(), by_type(NUMBERS, (50_000,)))
 def cumulative_sum(x):
     return jnp.cumsum(x)
 

@@ -114,23 +114,25 @@ def _several(shape: Sequence[int], type_: str, arrays: int) -> list[np.ndarray]:
     return [array(shape, type_, seed) for seed in range(arrays)]
 
 
-def sweep(kind: str, *axes: Axis) -> Callable[[Function], Function]:
-    """Adds a function to the table along each of the axes, under its own name with spaces, and gives it back."""
+def sweep(kind: str, *axes: Axis, result: str = "") -> Callable[[Function], Function]:
+    """Adds a function to the table along each of the axes, under its own name with spaces, and gives it back. `result`
+    is the type of its results, if that is another one than its arguments'."""
 
     def add(function: Function) -> Function:
         name = function.__name__.replace("_", " ")
         for axis in axes:
             if any(entry.name.startswith(f"{name} by {axis.name}: ") for entry in POINTS):
                 raise ValueError(f"{name!r} is swept twice by {axis.name!r}: give the second axis another name")
-            POINTS.extend(_entry(f"{name} by {axis.name}: {p.label}", kind, function, p) for p in axis.points)
+            POINTS.extend(_entry(f"{name} by {axis.name}: {p.label}", kind, function, p, result) for p in axis.points)
         return function
 
     return add
 
 
-def _entry(name: str, kind: str, function: Function, point: Point) -> Entry:
+def _entry(name: str, kind: str, function: Function, point: Point, result: str) -> Entry:
     def of_any_framework(_: Any, *arguments: Any) -> Any:
         return function(*arguments, **dict(point.static))
 
     wide = point.type in ("f64", "s64")
-    return Entry(name, kind, of_any_framework, point.arguments, {}, {}, bound=TYPES[point.type][1], x64=wide)
+    bound = max(TYPES[t][1] for t in (point.type, result or point.type))
+    return Entry(name, kind, of_any_framework, point.arguments, {}, {}, bound=bound, x64=wide)

@@ -46,7 +46,9 @@ static inline ushort rx_store_bf16(float x) {
 // subnormals too.
 static inline float rx_load_f16(ushort bits) {
 #ifdef RX_HALVES
-    return __builtin_load_halff((const half*)&bits);
+    // The sign apart: a compiler that sees a number of f16 itself computes with it in f16, of which there are no vectors.
+    ushort positive = bits & 0x7fff;
+    return as_float(as_uint(__builtin_load_halff((const half*)&positive)) | ((uint)bits & 0x8000u) << 16);
 #else
     uint magnitude = ((uint)bits & 0x7fffu) << 13;
     uint finite = as_uint(as_float(magnitude) * 0x1p112);
