@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from .report import BESIDE, ratios
+from .report import beside_jax
 
 BEHIND = 0.8  # JAX's seconds over refxla's, below which a point is a finding
 FALL = 2.5  # how many times a ratio may be below that of a point beside it
@@ -28,7 +28,7 @@ class Finding:
 
 def findings(figures: dict[str, Any]) -> list[Finding]:
     """Of all sweeps, the lowest ratio first; points that were not measured are passed over."""
-    run = {name: row[BESIDE] for name, row in ratios(figures).items() if BESIDE in row}
+    run = beside_jax(figures)
     found = []
     for sweep, names in groupby(run, key=lambda name: name.rpartition(": ")[0]):
         points = [(name, name.rpartition(": ")[2], run[name]) for name in names]

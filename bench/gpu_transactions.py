@@ -89,12 +89,12 @@ def _counted(traces: list[np.ndarray], sector: int) -> Transactions:
     for n in range(max(map(len, traces), default=0)):
         at = np.array([t[n] for t in traces if len(t) > n])
         touched: set[int] = set()
-        held: set[int] = set()
+        addresses: set[int] = set()
         for place, size in at.tolist():
             touched.update(range(place // sector, (place + size - 1) // sector + 1))
-            held.update(range(place, place + size))
+            addresses.update(range(place, place + size))
         accesses, sectors, asked = accesses + 1, sectors + len(touched), asked + int(at[:, 1].sum())
-        least += -(-len(held) // sector)
+        least += -(-len(addresses) // sector)
     return Transactions(len(traces), accesses, sectors, least, asked)
 
 

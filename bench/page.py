@@ -23,6 +23,7 @@ from typing import Any
 from .findings import findings
 from .report import (
     OURS,
+    beside_jax,
     compile_ratios,
     duration,
     left_out,
@@ -116,7 +117,7 @@ def speed(runs: Sequence[Figures]) -> Iterator[str]:
 def programs(files: Sequence[Figures]) -> Iterator[str]:
     """The list of JAX programs beside JAX, the lowest ratio first, and what was not measured."""
     for figures, head in sections("JAX programs of many kinds", files):
-        run = {name: row[JAX] for name, row in ratios(figures).items() if JAX in row}
+        run = beside_jax(figures)
         compiled = compile_ratios(figures)
         yield from head
         rows = []
@@ -140,8 +141,7 @@ def programs(files: Sequence[Figures]) -> Iterator[str]:
 def cliffs(files: Sequence[Figures]) -> Iterator[str]:
     """Where the sweeps found refxla behind JAX, or suddenly losing."""
     for figures in files:
-        run = [row[JAX] for row in ratios(figures).values() if JAX in row]
-        total, found = summary(run), findings(figures)
+        total, found = summary(list(beside_jax(figures).values())), findings(figures)
         yield from ("### Sweeps of operations", "", source(figures), "")
         means = f"geometric mean {total['geometric mean']:.2f}, median {total['median']:.2f}"
         yield f"Of {total['entries']} points over sizes, types, shapes and trip counts, {total['below 1']} are below 1"
@@ -267,7 +267,7 @@ def others(total: dict[str, float]) -> str:
 def headline_of_programs(machine: Machine) -> str:
     """The sentence that README.md has too: of the last run of the list of JAX programs, and of their first calls."""
     figures = machine.kinds["programs"][-1]
-    run = summary([row[JAX] for row in ratios(figures).values() if JAX in row])
+    run = summary(list(beside_jax(figures).values()))
     compiled = summary(list(compile_ratios(figures).values()))
     return (
         f"{run['geometric mean']:.2f} times as fast on the geometric mean of {run['entries']} ({others(run)}, "

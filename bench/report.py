@@ -45,6 +45,26 @@ def ratios(figures: dict[str, Any], statistic: str = "median") -> dict[str, dict
     return found
 
 
+def beside_jax(figures: dict[str, Any], statistic: str = "median") -> dict[str, float]:
+    """entry -> JAX's figure over refxla's, for every entry that has both."""
+    return {name: row[BESIDE] for name, row in ratios(figures, statistic).items() if BESIDE in row}
+
+
+def title_beside_jax(figures: dict[str, Any]) -> str:
+    """What stands above a table of such ratios."""
+    machine = figures["machine"]["processor"]
+    return f"{machine}, {figures['threads']} threads; ratios are JAX's seconds over refxla's"
+
+
+def line_of(what: str, values: Sequence[float]) -> str:
+    """A line about a set of ratios."""
+    total = summary(values)
+    return (
+        f"{what}: geometric mean {total['geometric mean']:.2f} over {total['entries']}, "
+        f"median {total['median']:.2f}, lowest {total['lowest']:.2f}, {total['below 1']} below 1"
+    )
+
+
 def best(row: dict[str, float]) -> float | None:
     """The least ratio of all that is not refxla in another setting."""
     return min((value for peer, value in row.items() if not peer.startswith(OURS)), default=None)

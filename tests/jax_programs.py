@@ -1,9 +1,11 @@
 """Unmodified JAX programs on refxla, each in a process of its own, with JAX_PLATFORMS=refxla."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from importlib.metadata import entry_points
 
 HEAD = "import jax, jax.numpy as jnp, numpy as np\nfrom jax import lax\n"
@@ -30,3 +32,16 @@ def run(program: str, **more: str) -> str:
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stderr == ""
     return done.stdout
+
+
+def interrupted(program: str, shown: str) -> None:
+    """A program that says "ready" is interrupted half a second later; it goes on, prints this alone, and ends well."""
+    child = subprocess.Popen(command(program), stdout=subprocess.PIPE, text=True, env=environment())
+    try:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.read() == shown
+        assert child.wait(60) == 0
+    finally:
+        child.kill()

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..beside_jax import Figures, run_command
 from ..findings import findings
-from ..report import BESIDE, OURS, duration, left_out, ratios, summary
+from ..report import BESIDE, OURS, beside_jax, duration, left_out, line_of, title_beside_jax
 from . import POINTS
 
 
@@ -25,9 +25,8 @@ def show(figures: Figures, console: Any) -> None:
     """The findings, then the totals of each kind, and what was not measured and why."""
     from rich.table import Table
 
-    run = {name: row[BESIDE] for name, row in ratios(figures).items() if BESIDE in row}
-    entries, machine = figures["entries"], figures["machine"]
-    table = Table(title=f"{machine['processor']}, {figures['threads']} threads; ratios are JAX's seconds over refxla's")
+    run, entries = beside_jax(figures), figures["entries"]
+    table = Table(title=title_beside_jax(figures))
     for name in ("sweep", "point", "what"):
         table.add_column(name)
     for name in ("refxla", "JAX", "ratio", "beside"):
@@ -38,11 +37,7 @@ def show(figures: Figures, console: Any) -> None:
         table.add_row(found.sweep, found.place, found.what, *times, f"{found.ratio:.2f}", beside)
     console.print(table)
     for kind in dict.fromkeys(row["group"] for row in entries.values()):
-        total = summary([value for name, value in run.items() if entries[name]["group"] == kind])
-        console.print(
-            f"{kind}: geometric mean {total['geometric mean']:.2f} over {total['entries']} points, "
-            f"median {total['median']:.2f}, lowest {total['lowest']:.2f}, {total['below 1']} below 1"
-        )
+        console.print(line_of(kind, [value for name, value in run.items() if entries[name]["group"] == kind]))
     for name, peer, why in left_out(figures):
         console.print(f"[yellow]{name}[/] on {peer}: {why}", highlight=False)
 

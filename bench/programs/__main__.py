@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..beside_jax import Figures, run_command
-from ..report import BESIDE, OURS, compile_ratios, duration, left_out, ratios, summary
+from ..report import BESIDE, OURS, beside_jax, compile_ratios, duration, left_out, line_of, title_beside_jax
 from . import PROGRAMS
 
 
@@ -25,9 +25,8 @@ def show(figures: Figures, console: Any) -> None:
     """The table, the lowest ratio first, then the totals, and what was not measured and why."""
     from rich.table import Table
 
-    run, compiled = {n: r[BESIDE] for n, r in ratios(figures).items() if BESIDE in r}, compile_ratios(figures)
-    machine = figures["machine"]
-    table = Table(title=f"{machine['processor']}, {figures['threads']} threads; ratios are JAX's seconds over refxla's")
+    run, compiled = beside_jax(figures), compile_ratios(figures)
+    table = Table(title=title_beside_jax(figures))
     table.add_column("program", no_wrap=True)
     table.add_column("kind")
     for name in ("refxla", "JAX", "ratio", "refxla compiles", "JAX compiles", "ratio"):
@@ -40,11 +39,7 @@ def show(figures: Figures, console: Any) -> None:
         table.add_row(name, row["group"], *times, f"{run[name]:.2f}", *firsts, f"{compiled[name]:.2f}")
     console.print(table)
     for what, values in (("run", list(run.values())), ("compile", list(compiled.values()))):
-        total = summary(values)
-        console.print(
-            f"{what}: geometric mean {total['geometric mean']:.2f} over {total['entries']}, "
-            f"median {total['median']:.2f}, lowest {total['lowest']:.2f}, {total['below 1']} below 1"
-        )
+        console.print(line_of(what, values))
     for name, peer, why in left_out(figures):
         console.print(f"[yellow]{name}[/] on {peer}: {why}", highlight=False)
 

@@ -1,11 +1,7 @@
 """Unmodified JAX programs on refxla: each test is a program in a process of its own, with JAX_PLATFORMS=refxla."""
 
-import signal
-import subprocess
-import time
-
 import pytest
-from jax_programs import command, environment, run
+from jax_programs import interrupted, run
 
 pytest.importorskip("jax")
 
@@ -170,15 +166,7 @@ def test_interruption():
         except KeyboardInterrupt:
             print("interrupted", int(f(3)[0]))
     """
-    child = subprocess.Popen(command(program), stdout=subprocess.PIPE, text=True, env=environment())
-    try:
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(0.5)
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted 3\n"
-        assert child.wait(60) == 0
-    finally:
-        child.kill()
+    interrupted(program, "interrupted 3\n")
 
 
 def test_a_compiled_function_shows_the_program_after_the_passes():

@@ -1,11 +1,9 @@
 """Asynchronous execution: a call returns before its work is done, in order, and errors come where results are read."""
 
-import signal
 import subprocess
-import time
 
 import pytest
-from jax_programs import command, environment, run
+from jax_programs import command, environment, interrupted, run
 
 pytest.importorskip("jax")
 
@@ -121,16 +119,7 @@ def test_an_error_comes_where_the_result_is_read():
                 print("interrupted" in str(problem) or "deleted" in str(problem), flush=True)
         print(f(3).shape, float(jnp.ones(2)[0] + 1))
     """
-    child = subprocess.Popen(command(program), stdout=subprocess.PIPE, text=True, env=environment())
-    try:
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(0.5)
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted\n"
-        assert child.stdout.read() == "True\nTrue\n(99,) 2.0\n"
-        assert child.wait(60) == 0
-    finally:
-        child.kill()
+    interrupted(program, "interrupted\nTrue\nTrue\n(99,) 2.0\n")
 
 
 def test_what_was_running_at_control_c_is_kept():
@@ -145,15 +134,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", float(x[0, 0]), count > 0)
     """
-    child = subprocess.Popen(command(program), stdout=subprocess.PIPE, text=True, env=environment())
-    try:
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(0.5)
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted 1.0 True\n"
-        assert child.wait(60) == 0
-    finally:
-        child.kill()
+    interrupted(program, "interrupted 1.0 True\n")
 
 
 def test_python_ends_while_work_is_in_flight():

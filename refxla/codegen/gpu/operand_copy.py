@@ -110,7 +110,7 @@ class OperandCopy:
 
     def declare(self, block: Block) -> None:
         """Declares the registers that hold an item's part of a block."""
-        block.line(f"{self._ctype} {self.prefix}_held[{self._slots}];")
+        block.line(f"{self._ctype} {self.prefix}_staged[{self._slots}];")
 
     def fetch(self, e: ElementalIrEmitter, block: Block, number: str, first_line: str) -> None:
         """Loads an item's part of block `number` (C) of the terms."""
@@ -146,7 +146,7 @@ class OperandCopy:
             at_line = f"{at_line} < {last} ? {at_line} : {last}"
         block.line(f"const int {i} = {at_line};")
         block.line(f"const int {k} = {number} * {self.terms} + {term};")
-        held = f"{self.prefix}_held[{slot}]"
+        staged = f"{self.prefix}_staged[{slot}]"
         whole = self.k % self.terms == 0
         with ExitStack() as scopes:
             if not whole:
@@ -163,27 +163,27 @@ class OperandCopy:
             at = (other, base) if self.along_terms else (base, other)
             indices, condition = self.element(*at), all_hold(self.exists(*at))
             if condition is not True:
-                block.line(f"{held} = {self.padding};")
+                block.line(f"{staged} = {self.padding};")
                 scopes.enter_context(block.scope(f"if ({condition or 0})"))
             pattern = AccessPattern(self.fusion)
             pattern.value(self.operand, indices)
             with VectorAccesses.of(pattern, j, self.width).loop(e, block, pattern):
                 value = to_accumulation(e, self.operand, indices, self.name, block)
-                place = held if self.width == 1 else f"((__private {VECTORS[self.name][0]}*)&{held})[{j}]"
+                place = staged if self.width == 1 else f"((__private {VECTORS[self.name][0]}*)&{staged})[{j}]"
                 block.line(f"{place} = {value};")
         if not whole:
-            block.line(f"else {held} = {self.padding};")
+            block.line(f"else {staged} = {self.padding};")
 
     def store(self, e: ElementalIrEmitter, block: Block, local: str) -> None:
         """Writes an item's part of a block to local memory, from the C pointer `local` on."""
         for slot in range(self._slots):
             with block.scope(self._condition(slot)):
                 line, term = self._place(e, block, slot)
-                held, at = f"{self.prefix}_held[{slot}]", f"{local} + {term} * {self.pitch} + {line}"
+                staged, at = f"{self.prefix}_staged[{slot}]", f"{local} + {term} * {self.pitch} + {line}"
                 if self.width == 1:
-                    block.line(f"*({at}) = {held};")
+                    block.line(f"*({at}) = {staged};")
                 elif self.along_terms:
                     for j in range(self.width):
-                        block.line(f"({at})[{j * self.pitch}] = {held}.s{j};")
+                        block.line(f"({at})[{j * self.pitch}] = {staged}.s{j};")
                 else:
-                    block.line(f"*(__local {self._ctype}*)({at}) = {held};")
+                    block.line(f"*(__local {self._ctype}*)({at}) = {staged};")

@@ -1,8 +1,8 @@
 """The kernel of kind "loop": every element of the outputs by itself, in loops that clang vectorises.
 
 The dimensions of the outputs become as few nested loops as all reads allow (index_space.py). An item is a chunk of the
-elements, the innermost loop runs along memory; where a read runs across memory (a transpose), blocks are turned in
-registers (`turned`). Loops fall into ranges where a pad asks for the border (`ranges`).
+elements, the innermost loop runs along memory; where a read runs across memory (a transpose), tiles are
+transposed in registers (tiled_transpose.py). Loops are split where a pad asks for the border (index_set_splitting.py).
 
 Kind "update" is a dynamic-update-slice in place: the loops run over the update alone.
 """

@@ -47,8 +47,11 @@ static inline ushort rx_store_bf16(float x) {
 static inline float rx_load_f16(ushort bits) {
 #ifdef RX_HALVES
     // The sign apart: a compiler that sees a number of f16 itself computes with it in f16, of which there are no vectors.
-    ushort positive = bits & 0x7fff;
-    return as_float(as_uint(__builtin_load_halff((const half*)&positive)) | ((uint)bits & 0x8000u) << 16);
+    // NaNs, too: the processor would make a signaling one quiet.
+    ushort magnitude = bits & 0x7fff;
+    uint number = as_uint(__builtin_load_halff((const half*)&magnitude));
+    uint result = magnitude > 0x7c00 ? (uint)magnitude << 13 | 0x7f800000u : number;
+    return as_float(result | ((uint)bits & 0x8000u) << 16);
 #else
     uint magnitude = ((uint)bits & 0x7fffu) << 13;
     uint finite = as_uint(as_float(magnitude) * 0x1p112);
@@ -60,9 +63,10 @@ static inline float rx_load_f16(ushort bits) {
 // x is already one of f16's values (see rx_round_f16), so no rounding happens here.
 static inline ushort rx_store_f16(float x) {
 #ifdef RX_HALVES
-    ushort bits;
-    __builtin_store_halff(x, (half*)&bits);
-    return bits;
+    ushort number;
+    __builtin_store_halff(x, (half*)&number);
+    ushort nan = (ushort)((as_uint(x) >> 13 & 0x3ffu) | 0x7c00u | (as_uint(x) >> 16 & 0x8000u));
+    return x == x ? number : nan;
 #else
     uint magnitude = as_uint(x) & 0x7fffffffu;
     uint finite = as_uint(as_float(magnitude) * 0x1p-112) >> 13;

@@ -1,9 +1,9 @@
 // Integers: everything wraps, nothing traps, and shifts by the width or more push every bit out.
 
-// Quotients of integers that the next two functions ask for: b is not 0, and nothing overflows. Processors divide vectors
-// of floating-point numbers, but integers one at a time. The quotient of a and b rounded to p bits is truncated to the
-// right integer: where it is no integer, it lies at least 1/|b| from the next one, and rounding moves it by at most
-// |a/b| 2^-p, which is less if |a| < 2^p. A compiler knows more of a constant divisor.
+// Quotients of integers where b is not 0 and nothing overflows. Processors divide vectors of floating-point numbers, but
+// integers one at a time. The quotient of a and b rounded to p bits is truncated to the right integer: where it is no
+// integer, it lies at least 1/|b| from the next one, and rounding moves it by at most |a/b| 2^-p, which is less if
+// |a| < 2^p. A compiler knows more of a constant divisor.
 
 //! I = s8 s16 u8 u16
 
@@ -23,12 +23,6 @@ static inline I rx_quotient_I(I a, I b) {
 static inline I rx_divide_I(I a, I b) {
     I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
     return b == 0 ? (I)-1 : rx_quotient_I(a, divisor);
-}
-
-// What the quotient above leaves: the dividend for a zero divisor, 0 for a divisor of -1.
-static inline I rx_remainder_I(I a, I b) {
-    I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
-    return b == 0 ? a : (I)((WIDE_U_I)a - (WIDE_U_I)rx_quotient_I(a, divisor) * (WIDE_U_I)divisor);
 }
 
 // Repeated squaring; a negative exponent gives 0, save for the bases 1 and -1.
@@ -62,11 +56,6 @@ static inline I rx_divide_I(I a, I b) {
     return b == 0 ? MAX_I : rx_quotient_I(a, b == 0 ? (I)1 : b);
 }
 
-static inline I rx_remainder_I(I a, I b) {
-    I divisor = b == 0 ? (I)1 : b;
-    return b == 0 ? a : (I)((WIDE_U_I)a - (WIDE_U_I)rx_quotient_I(a, divisor) * (WIDE_U_I)divisor);
-}
-
 static inline I rx_power_I(I base, I exponent) {
     WIDE_U_I square = base;
     WIDE_U_I result = 1;
@@ -90,19 +79,20 @@ static inline I rx_shift_right_arithmetic_I(I a, I b) {
     return (I)((S_I)a >> (b < WIDTH_I ? (int)b : WIDTH_I - 1));
 }
 
+//! I = s8 s16 s32 s64 u8 u16 u32 u64
+
+// What the quotient leaves: the dividend for a zero divisor, 0 for a divisor of -1.
+static inline I rx_remainder_I(I a, I b) {
+    return (I)((WIDE_U_I)a - (WIDE_U_I)rx_divide_I(a, b) * (WIDE_U_I)b);
+}
+
 //! I = s32
 
-// The same two by a division of doubles, for loops: alone, it takes longer than that of integers.
+// Quotient and remainder by a division of doubles, for loops: alone, it takes longer than that of integers.
 static inline I rx_divide_in_f64_I(I a, I b) {
     I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
     I quotient = (I)((double)a / (double)divisor);
     return b == 0 ? (I)-1 : quotient;
-}
-
-static inline I rx_remainder_in_f64_I(I a, I b) {
-    I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
-    I quotient = (I)((double)a / (double)divisor);
-    return b == 0 ? a : (I)((uint)a - (uint)quotient * (uint)divisor);
 }
 
 //! I = u32
@@ -112,9 +102,10 @@ static inline I rx_divide_in_f64_I(I a, I b) {
     return b == 0 ? MAX_I : quotient;
 }
 
+//! I = s32 u32
+
 static inline I rx_remainder_in_f64_I(I a, I b) {
-    I divisor = b == 0 ? (I)1 : b;
-    return b == 0 ? a : a - (I)((double)a / (double)divisor) * divisor;
+    return (I)((WIDE_U_I)a - (WIDE_U_I)rx_divide_in_f64_I(a, b) * (WIDE_U_I)b);
 }
 
 //! I = s8 s16 s32 s64 u8 u16 u32 u64
