@@ -14,6 +14,7 @@ from refxla_spec.types import ELEMENT_TYPES
 from refxla.codegen.elemental_ir_emitter import MAX_LITERALS
 from refxla.codegen.emitter_registry import emit
 from refxla.codegen.opencl_program import Program, program
+from refxla.codegen.primitives import build_options
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.ir.plan import Fusion, Kernel
 from refxla.runtime.devices import devices
@@ -61,7 +62,7 @@ class Compiled:
         self.kernels: tuple[Kernel, ...] = emit(fusion, target)
         self.program: Program = program(self.kernels, target)
         built = cl.Program(self.queue.context, self.program.source)
-        built = built.build([*_OPTIONS[platform], *target.build_options])
+        built = built.build([*_OPTIONS[platform], *build_options(target)])
         self._kernels = {name: cl.Kernel(built, name) for name, _ in self.program.entries}
         self._memory: dict[str, np.ndarray] = {}
 

@@ -12,6 +12,7 @@ from refxla_spec.operation import operation
 from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, Shape
 
 from refxla.codegen import prelude, scalar
+from refxla.codegen.primitives import build_options, primitives
 from refxla.device.description import DEFAULT_CPU, Target
 from refxla.runtime.devices import find
 
@@ -57,13 +58,13 @@ def source(
         f"    size_t base = get_global_id(0) * {chunk};\n"
         f"    for (int i = 0; i < {chunk}; i++) {{\n        {body}\n    }}\n}}\n"
     )
-    return target.primitives() + prelude.functions(kernel, target) + kernel
+    return primitives(target) + prelude.functions(kernel, target) + kernel
 
 
 @cache
 def _kernel(cases: tuple[Case, ...], operand_types: tuple[str, ...], target: Target) -> cl.Kernel:
     text = source(cases, operand_types, target=target)
-    return cl.Program(queue().context, text).build(list(target.build_options)).k
+    return cl.Program(queue().context, text).build(list(build_options(target))).k
 
 
 def run_all(cases: list[Case], *operands: np.ndarray, target: Target = DEFAULT_CPU) -> list[np.ndarray]:

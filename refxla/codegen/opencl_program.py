@@ -32,6 +32,7 @@ from ..ir import merged_body as m
 from ..ir.plan import Argument, Kernel
 from . import prelude
 from .merged_kernel_emitter import ANY, body_text
+from .primitives import build_options, primitives
 
 # The most pointers that a __kernel of a program in parts takes, by how many its functions take: kernels are few then.
 _WIDTHS = (8, 32, 1 << 30)
@@ -233,8 +234,8 @@ class Builder:
         def own() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        head = self.target.primitives() + prelude.functions(own(), self.target) + "\n"
-        digest = hashlib.sha256("\n".join([*self.target.build_options, head + own()]).encode()).hexdigest()
+        head = primitives(self.target) + prelude.functions(own(), self.target) + "\n"
+        digest = hashlib.sha256("\n".join([*build_options(self.target), head + own()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
         made = Part(head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))

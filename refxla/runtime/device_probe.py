@@ -24,7 +24,7 @@ from typing import Any
 from refxla_spec.errors import DeviceError
 
 from ..codegen.opencl_program import Part
-from ..device.description import BARE, GET_GLOBAL_ID
+from ..codegen.primitives import BARE, GET_GLOBAL_ID
 from . import discovery
 from . import disk_cache as disk
 from .discovery import OpenClDevice
@@ -527,6 +527,7 @@ def _persistent(bench: Bench) -> dict[str, Any]:
     import numpy as np
 
     from ..codegen import prelude
+    from ..codegen.primitives import primitives
     from ..device.description import DEFAULT_CPU
     from ..scheduling.persistent_kernel import sync_bytes
 
@@ -537,7 +538,7 @@ def _persistent(bench: Bench) -> dict[str, Any]:
     want = x[:5].copy()
     try:
         plain = replace(DEFAULT_CPU, fp64=False)
-        source = plain.primitives() + prelude.functions(_TEAM, plain) + _TEAM.replace("WORKERS", str(units))
+        source = primitives(plain) + prelude.functions(_TEAM, plain) + _TEAM.replace("WORKERS", str(units))
         program = bench.build_bare(source)
         for _ in range(4):
             bench.run(program, "phases", [sync, x], units)

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 
 from refxla_spec.errors import DeviceError
 
+from ..codegen.primitives import build_options
 from ..device.description import Target
 from ..device.gpu_models import EMULATED, MODELS
 from . import calibration, device_probe, discovery
@@ -74,7 +75,7 @@ class Device(OpenClDevice):
     def build_options(self) -> str:
         """The options that each program is built with for the device."""
         # Oclgrind stops at what its compiler makes of restrict in an inlined function.
-        return " ".join(self.target.build_options) + (" -Drestrict=" if self.kind == "simulator" else "")
+        return " ".join(build_options(self.target)) + (" -Drestrict=" if self.kind == "simulator" else "")
 
     @property
     def is_present(self) -> bool:

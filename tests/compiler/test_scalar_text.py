@@ -14,6 +14,7 @@ from refxla_spec.errors import UnsupportedError
 from scalar_kernel import Case, bits, queue, run_all, source
 
 from refxla.codegen import prelude, scalar
+from refxla.codegen.primitives import build_options, primitives
 from refxla.device.description import DEFAULT_CPU, Target
 
 GPU = Target(kind="gpu", clang=False, vector_bytes=16, compute_units=100, fp64=False, fp16=False, max_vector=4)
@@ -23,10 +24,10 @@ def values(name: str, texts: list[str]) -> np.ndarray:
     """What PoCL makes of literals, as they are stored."""
     stores = "\n".join(f"    r[{i}] = {scalar.store(name, text)};" for i, text in enumerate(texts))
     kernel = f"__kernel void k(__global {scalar.storage_type(name)}* r) {{\n{stores}\n}}\n"
-    program = DEFAULT_CPU.primitives() + prelude.functions(kernel, DEFAULT_CPU) + kernel
+    program = primitives(DEFAULT_CPU) + prelude.functions(kernel, DEFAULT_CPU) + kernel
     result = np.zeros(len(texts) * 16, np.uint8)
     buffer = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, result.nbytes)
-    cl.Program(queue().context, program).build(list(DEFAULT_CPU.build_options)).k(queue(), (1,), (1,), buffer)
+    cl.Program(queue().context, program).build(list(build_options(DEFAULT_CPU))).k(queue(), (1,), (1,), buffer)
     cl.enqueue_copy(queue(), result, buffer)
     return result
 
@@ -85,8 +86,8 @@ def test_whole_prelude_compiles_without_warnings():
     """But for those in vectors of 64 bytes, which not every processor has; products call them where it does."""
     names = sorted(name for name in prelude.names() if "_wide_" not in name)
     text = prelude.functions(" ".join(f"{name}(" for name in names), DEFAULT_CPU)
-    program = DEFAULT_CPU.primitives() + text + "__kernel void k(__global float* x) {}\n"
-    cl.Program(queue().context, program).build([*DEFAULT_CPU.build_options, "-Werror"])
+    program = primitives(DEFAULT_CPU) + text + "__kernel void k(__global float* x) {}\n"
+    cl.Program(queue().context, program).build([*build_options(DEFAULT_CPU), "-Werror"])
 
 
 def test_f32_code_needs_no_doubles():
@@ -94,9 +95,9 @@ def test_f32_code_needs_no_doubles():
     for name, text in prelude._library().items():
         if not re.search(r"f64|c128", name):
             assert not re.search(r"\b(double2?|as_double|RX_\w+_F64)\b", re.sub(r"//.*", "", text)), name
-    assert "F64" not in GPU.primitives() and "cl_khr_fp64" not in GPU.primitives()
-    assert "#define RX_FMA_F32(a, b, c) fma(a, b, c)" in GPU.primitives()
-    assert GPU.build_options == ("-cl-fp32-correctly-rounded-divide-sqrt",)
+    assert "F64" not in primitives(GPU) and "cl_khr_fp64" not in primitives(GPU)
+    assert "#define RX_FMA_F32(a, b, c) fma(a, b, c)" in primitives(GPU)
+    assert build_options(GPU) == ("-cl-fp32-correctly-rounded-divide-sqrt",)
 
 
 def test_cpu_code_calls_no_opencl_builtins():
@@ -161,7 +162,7 @@ def test_loops_vectorise():
     programs += [source((Case(opcode, name),), (name, name)) for name, opcode in VECTORISED_BINARY]
     kernels = ["__attribute__" + text.rpartition("__attribute__")[2] for text in programs]  # behind the functions
     body = "\n".join(text.replace("void k(", f"void k{i}(") for i, text in enumerate(kernels))
-    text = DEFAULT_CPU.primitives() + prelude.functions(body, DEFAULT_CPU) + body
+    text = primitives(DEFAULT_CPU) + prelude.functions(body, DEFAULT_CPU) + body
     environment = os.environ | {"POCL_VECTORIZER_REMARKS": "1", "POCL_KERNEL_CACHE": "0"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(

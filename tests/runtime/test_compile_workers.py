@@ -133,7 +133,7 @@ def test_a_helper_compiles_into_the_directory(maker, device, helper):
     _, four = four_steps(maker, device, 2)
     before = kernels_made()
     parts = parts_of(four)
-    helper.work(parts, number_of(device, device.small), " ".join(device.target.build_options))
+    helper.work(parts, number_of(device, device.small), device.build_options)
     parts.close()
     assert helper.wait(300) and helper.moves() and not helper.moves()
     made = {path.stem: path.stat().st_mtime_ns for path in kernels_made() - before}
@@ -149,7 +149,7 @@ def test_a_helper_compiles_for_several_devices(maker, device, helper):
     for raw in device.raws:
         parts = parts_of(four)
         parts.close()
-        helper.work(parts, number_of(device, raw), " ".join(device.target.build_options))
+        helper.work(parts, number_of(device, raw), device.build_options)
         assert helper.wait(300) and parts.done == {part.source for part in four.parts}
 
 

@@ -14,12 +14,12 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from ...device.description import GET_GLOBAL_ID
+from ...codegen.primitives import GET_GLOBAL_ID
 
 _FILES = Path("..", "..", "pocl_binary_distribution", ".libs")  # seen from the folder that libpocl lies in
 _DATA = Path("share", "pocl")
-# A megabyte of declarations, which programs compiled with BARE (description.py) leave out, and new names for a thousand
-# functions, which they do not call: clang reads them twice for each program.
+# A megabyte of declarations, which programs compiled with BARE leave out, and new names for a thousand functions, which
+# they do not call: clang reads them twice for each program.
 _HEADERS = ("opencl-c.h", "_builtin_renames.h")
 
 SOURCE = f"""{GET_GLOBAL_ID}

@@ -17,7 +17,7 @@ from collections import deque
 from pathlib import Path
 
 from ...codegen.opencl_program import Part
-from ...device.description import GET_GLOBAL_ID
+from ...codegen.primitives import GET_GLOBAL_ID
 from . import linker
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")

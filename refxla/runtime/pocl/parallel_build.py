@@ -36,7 +36,7 @@ class Ahead:
     def __init__(self, device: Device) -> None:
         self.device, self.raw = device, device.runner
         self._directory = platform.directory() if device.platform == platform.NAME else None
-        self._options = " ".join(device.target.build_options)
+        self._options = device.build_options
         paths = libraries() if self._directory is not None else None
         self._most = 0 if paths is None or processors() < 2 else min(processors(), _MOST)
         if self._most:

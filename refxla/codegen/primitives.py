@@ -1,0 +1,98 @@
+"""How a device spells each primitive of the generated code, and the options that its programs are built with.
+
+Everything else in the generator writes `RX_FMA_F32(a, b, c)` and the like; this file alone knows what stands behind
+the name. On a CPU whose OpenCL compiler is clang (PoCL), OpenCL's own builtins live in a library that is compiled for
+another feature set, so a call to one is not inlined and stops vectorisation: clang's builtins are used there. On other
+devices the OpenCL builtins are the primitives; each of those used here is correctly rounded or exact by OpenCL's rules
+(sqrt and divide of f32 only with the option in `build_options`), so every device computes the same bits.
+"""
+
+from __future__ import annotations
+
+from ..device.description import Target
+
+# name -> (arity, clang's builtin without its f32 suffix "f", OpenCL's builtin)
+_FLOAT_PRIMITIVES = {
+    "FMA": (3, "__builtin_fma", "fma"),
+    "SQRT": (1, "__builtin_sqrt", "sqrt"),
+    "FLOOR": (1, "__builtin_floor", "floor"),
+    "CEIL": (1, "__builtin_ceil", "ceil"),
+    "TRUNC": (1, "__builtin_trunc", "trunc"),
+    "RINT": (1, "__builtin_rint", "rint"),
+    "FABS": (1, "__builtin_fabs", "fabs"),
+    "COPYSIGN": (2, "__builtin_copysign", "copysign"),
+}
+
+# clang reads its header of OpenCL's functions, of which generated code needs one, unless its guard is defined.
+BARE = "-D_OPENCL_H_"
+GET_GLOBAL_ID = "size_t __attribute__((overloadable, const)) get_global_id(uint);"
+
+
+def build_options(target: Target) -> tuple[str, ...]:
+    """Options every program needs for its results to be those the specification promises."""
+    # A CPU divides and takes roots correctly rounded anyway, and some CPU runtimes refuse the option.
+    rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if target.kind == "gpu" else ()
+    return (*rounded, BARE) if target.bare else rounded
+
+
+def primitives(target: Target) -> str:
+    """The lines that start every program: rounding rules, then the RX_* primitives as #define lines."""
+    lines = ["#pragma OPENCL FP_CONTRACT OFF"]
+    if target.bare:
+        lines.append(GET_GLOBAL_ID)
+    if target.features:
+        lines.append(f'#define RX_WIDE __attribute__((target("{target.features}")))')
+    if target.fp64:
+        lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
+    for name, (arity, clang, opencl) in _FLOAT_PRIMITIVES.items():
+        parameters = ", ".join("abc"[:arity])
+        for suffix, bits in (("f", 32), ("", 64)):
+            if bits == 64 and not target.fp64:
+                continue
+            function = clang + suffix if target.clang else opencl
+            lines.append(f"#define RX_{name}_F{bits}({parameters}) {function}({parameters})")
+    # RX_PREFETCH(p) brings the line of the cache at that address nearer, if that is a place in memory.
+    # RX_PREFETCH_FOR_WRITE(p) does so for one that will be written.
+    for name, written in (("RX_PREFETCH", 0), ("RX_PREFETCH_FOR_WRITE", 1)):
+        fetch = f"__builtin_prefetch((const void*)(size_t)(p), {written}, 2)"
+        lines.append(f"#define {name}(p) {fetch if target.clang and target.kind == 'cpu' else ''}".rstrip())
+    # RX_ARRIVE(p) counts at the int *p and gives the count before; what was written before it, by any item that
+    # has counted there, can be read after it.
+    if target.clang:
+        lines.append("#define RX_ARRIVE(p) __atomic_fetch_add((p), 1, __ATOMIC_ACQ_REL)")
+    else:
+        lines += [
+            "static inline int rx_arrive(volatile __global int* p) {",
+            "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
+            "    int before = atomic_inc(p);",
+            "    mem_fence(CLK_GLOBAL_MEM_FENCE);",
+            "    return before;",
+            "}",
+            "#define RX_ARRIVE(p) rx_arrive(p)",
+        ]
+    if target.clang:
+        # A function that is called, so that it is compiled once; and what has others see what was written past
+        # the caches.
+        lines += [
+            "#define RX_APART __attribute__((noinline))",
+            "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
+            "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
+            "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",
+            "#define RX_HALVES",  # the processor converts vectors of f16
+            "#endif",
+            "#if __has_builtin(__builtin_elementwise_fma)",
+            "#define RX_FMA_LANES(a, b, c) __builtin_elementwise_fma(a, b, c)",
+            "#endif",
+        ]
+        # clang's clz is undefined at 0, where HLO says: the width.
+        lines += [
+            "#define RX_POPCOUNT_U32(a) ((uint)__builtin_popcount(a))",
+            "#define RX_POPCOUNT_U64(a) ((ulong)__builtin_popcountl(a))",
+            "#define RX_CLZ_U32(a) ((a) == 0u ? 32u : (uint)__builtin_clz(a))",
+            "#define RX_CLZ_U64(a) ((a) == 0ul ? 64ul : (ulong)__builtin_clzl(a))",
+        ]
+    else:
+        lines += [f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)]
+        lines += [f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)]
+        lines.append("#define RX_IS_CONSTANT(a) 0")
+    return "\n".join(lines) + "\n"
