@@ -29,7 +29,7 @@ from refxla_spec.types import BY_DTYPE, ELEMENT_TYPES, ElementType, Shape, leave
 
 from ..passes import call_inliner
 from ..progress import stage
-from ..runtime.pocl.parallel_build import processors
+from ..runtime.cores import cores
 
 TYPE = ".type"
 
@@ -192,7 +192,7 @@ def _draw_blocks(draw: Callable, rng: np.random.Generator, flat: np.ndarray) -> 
         block[...] = draw(np.random.default_rng(seed), block.shape)
         return block.nbytes
 
-    with ThreadPoolExecutor(processors()) as pool:
+    with ThreadPoolExecutor(cores().count) as pool:
         try:
             yield from pool.map(fill, starts, rng.bit_generator.seed_seq.spawn(len(starts)))
         except BaseException:  # interrupted: the rest is not waited for

@@ -34,9 +34,9 @@ from ..ir.library_calls import CHOICES
 from ..progress import waiting
 from ..runtime import devices as found
 from ..runtime import disk_cache, private_directories
+from ..runtime.cores import cores
 from ..runtime.discovery import FIX
 from ..runtime.pocl import linker
-from ..runtime.pocl.parallel_build import processors
 from ..runtime.temporary_directories import temporary
 from .console import show, write
 from .results_table import duration
@@ -46,8 +46,8 @@ _STYLE = {FINE: "green", NOTE: "yellow", FAULT: "bold red"}
 _LITTLE_MEMORY = 1 << 30
 _LITTLE_DISK = 1 << 29
 VARIABLES = (
-    "REFXLA_DEVICE", "REFXLA_DEVICES", "REFXLA_CACHE_DIR", "REFXLA_LINEAR_ALGEBRA", "REFXLA_FIGURES",
-    "REFXLA_TRACEBACK", "REFXLA_CHECKED", "REFXLA_BENCH_TRACEBACK",
+    "REFXLA_DEVICE", "REFXLA_DEVICES", "REFXLA_THREADS", "REFXLA_CACHE_DIR", "REFXLA_LINEAR_ALGEBRA",
+    "REFXLA_FIGURES", "REFXLA_TRACEBACK", "REFXLA_CHECKED", "REFXLA_BENCH_TRACEBACK",
 )  # fmt: skip
 
 
@@ -196,28 +196,15 @@ _GPUS = (
 
 def threads() -> Iterator[Finding]:
     """How many cores a program may use."""
-    here, all_of_them = processors(), os.cpu_count() or 1
-    text = f"{here} core{'s' * (here != 1)}"
-    limited = here < all_of_them
-    yield Finding(NOTE if limited else FINE, "threads", f"{text} of {all_of_them} (affinity)" if limited else text)
-    quota = _quota()
-    if quota is not None and quota < here:
-        text = (
-            f"a limit of {quota:g} cores (cgroup) is less than the {here} threads that share the work, which then wait"
-        )
-        yield Finding(NOTE, "threads", f"{text}; use taskset, or give the container so many cores")
+    here, all_of_them = cores(), os.cpu_count() or 1
+    text = f"{here.count} core{'s' * (here.count != 1)}"
+    if here.limit:
+        yield Finding(NOTE, "threads", f"{text} of {all_of_them}: {here.limit}")
+    else:
+        yield Finding(FINE, "threads", text)
     load = os.getloadavg()[0]
     if load > all_of_them:
         yield Finding(NOTE, "threads", f"the load is {load:.1f}: others use the cores, and times mean little")
-
-
-def _quota() -> float | None:
-    """The cores that the control group allows; None where there is no limit."""
-    try:
-        first, second = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return None if first == "max" else int(first) / int(second)
-    except (OSError, ValueError):
-        return None
 
 
 def memory() -> Iterator[Finding]:

@@ -31,6 +31,7 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
+from .cores import cores
 from .pocl import platform as pocl
 from .temporary_directories import scratch
 
@@ -214,7 +215,7 @@ def _of_platform(platform: Any, raws: Sequence[Any]) -> list[OpenClDevice]:
             label=label.removeprefix("pthread-").removeprefix("basic-").removeprefix("cpu-"),
             platform=platform.name.strip(),
             driver=pocl.plain(f"{raw.version} {raw.driver_version}").strip(),
-            compute_units=raw.max_compute_units,
+            compute_units=min(raw.max_compute_units, cores().count) if kind == "cpu" else raw.max_compute_units,
             raw=raw,
             small=small,
         )

@@ -11,12 +11,13 @@ from typing import Any
 
 from ..codegen.opencl_program import Program
 from . import disk_cache
+from .cores import cores
 from .devices import Device
 from .opencl_compiler import compile_source, program_key
 from .pocl import built_parts
 from .pocl import platform as pocl
 from .pocl import program_build as pocl_build
-from .pocl.parallel_build import Ahead, processors
+from .pocl.parallel_build import Ahead
 
 _PART = 12_000  # characters: some five times what PoCL takes for a part without any
 
@@ -72,7 +73,7 @@ def _by_function(program: Program, built: Sequence[Any]) -> dict[str, Any]:
 
 def part_size(device: Device) -> int | None:
     """How many characters of OpenCL C make a part of a program for the device; None: a program is one part."""
-    return _PART if device.platform == pocl.NAME and processors() > 1 else None
+    return _PART if device.platform == pocl.NAME and cores().count > 1 else None
 
 
 def _with_binary(device: Device, source: str, store: disk_cache.Cache, known: Binaries) -> Any:

@@ -10,6 +10,7 @@ from refxla_spec.errors import DeviceError
 from refxla.cli import doctor_command as doctor
 from refxla.runtime import device_probe
 from refxla.runtime import devices as found
+from refxla.runtime.cores import Cores
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,7 @@ def texts(findings, verdict):
 def healthy(monkeypatch):
     """A machine that others leave alone."""
     monkeypatch.setattr(doctor.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    monkeypatch.setattr(doctor, "_quota", lambda: None)
+    monkeypatch.setattr(doctor, "cores", lambda: Cores(4))
 
 
 def test_nothing_is_wrong_here(refxla, healthy):
@@ -98,12 +99,11 @@ def test_a_linker_that_is_missing(monkeypatch, tmp_path):
 
 
 def test_threads_and_memory(monkeypatch, healthy):
-    monkeypatch.setattr(doctor, "processors", lambda: 4)
+    monkeypatch.setattr(doctor, "cores", lambda: Cores(4, "affinity"))
     monkeypatch.setattr(doctor.os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(doctor, "_quota", lambda: 1.5)
     monkeypatch.setattr(doctor.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
     notes = texts(doctor.threads(), doctor.NOTE)
-    assert notes[0] == "4 cores of 8 (affinity)" and "a limit of 1.5 cores" in notes[1] and "load is 9.0" in notes[2]
+    assert notes[0] == "4 cores of 8: affinity" and "load is 9.0" in notes[1]
     monkeypatch.setattr(doctor, "_free_memory", lambda: 1000)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10}))
     notes = texts(doctor.memory(), doctor.NOTE)

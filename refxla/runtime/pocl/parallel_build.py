@@ -7,7 +7,6 @@ take each part when it is full; this process then only opens what they made.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any
 
 from ...codegen.opencl_program import Part
 from ...progress import stage
+from ..cores import cores
 from ..devices import Device
 from . import built_parts, builtins_library, platform
 from .compile_workers import HELPERS, Helper, Parts, libraries
@@ -38,7 +38,7 @@ class Ahead:
         self._directory = platform.directory() if device.platform == platform.NAME else None
         self._options = device.build_options
         paths = libraries() if self._directory is not None else None
-        self._most = 0 if paths is None or processors() < 2 else min(processors(), _MOST)
+        self._most = 0 if paths is None or cores().count < 2 else min(cores().count, _MOST)
         if self._most:
             self._paths = (paths[0], self._pocl(paths[1]))
             self._number = self.raw.platform.get_devices().index(self.raw)
@@ -127,8 +127,3 @@ class Ahead:
 
 
 _folder = cache(builtins_library.folder)
-
-
-def processors() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

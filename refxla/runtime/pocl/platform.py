@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..cores import cores
 from ..temporary_directories import scratch
 
 NAME = "Portable Computing Language"
@@ -27,9 +28,12 @@ def is_loaded() -> bool:
 
 
 def prepare() -> None:
-    """Set the environment that PoCL is loaded with: both of its CPU devices, and a directory of this process."""
+    """Set the environment that PoCL is loaded with: both of its CPU devices, as many threads as may share the work, and a
+    directory of this process."""
     global _directory
     os.environ.setdefault("POCL_DEVICES", "pthread basic")
+    if cores().limit:
+        os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(cores().count))
     if "POCL_CACHE_DIR" not in os.environ and not is_loaded():
         _directory = scratch() / "pocl"
         os.environ["POCL_CACHE_DIR"] = str(_directory)
