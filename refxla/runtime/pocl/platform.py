@@ -28,7 +28,7 @@ def is_loaded() -> bool:
 
 
 def prepare() -> None:
-    """Set the environment that PoCL is loaded with: both of its CPU devices, as many threads as may share the work, and a
+    """Set the environment that PoCL is loaded with: both of its CPU devices, as many threads as may share work, and a
     directory of this process."""
     global _directory
     os.environ.setdefault("POCL_DEVICES", "pthread basic")
