@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from .numerics import round_to, wrap
-from .types import BY_DTYPE, C64, C128, F64, ElementType
+from .types import BY_DTYPE, C64, C128, F64, Array, ElementType
 
 LONG_DOUBLE_PRODUCTS = 1 << 24  # there is no fast matrix product of longdouble: this many take a quarter of a second
 
@@ -29,7 +29,7 @@ def wide_type(element_type: ElementType, products: int = 0) -> np.dtype:
     return np.dtype(wide.get(element_type, np.complex128 if element_type is C64 else np.float64))
 
 
-def contraction_type(result: ElementType, lhs: np.ndarray, rhs: np.ndarray, terms: int, products: int) -> np.dtype:
+def contraction_type(result: ElementType, lhs: Array, rhs: Array, terms: int, products: int) -> np.dtype:
     """The type for sums of `terms` products of elements of lhs and rhs; `products` is the number of all of them."""
     if result.is_float or result.is_complex:
         return wide_type(result, products)
@@ -38,7 +38,7 @@ def contraction_type(result: ElementType, lhs: np.ndarray, rhs: np.ndarray, term
     return np.dtype(np.float64 if terms * bounds[0] * bounds[1] < 2**53 else np.int64)
 
 
-def widen(array: np.ndarray, wide: np.dtype) -> np.ndarray:
+def widen(array: Array, wide: np.dtype) -> Array:
     """The array in a type of `wide_type`; integers that do not fit 64 signed bits keep their bits."""
     if wide.kind != "c" and BY_DTYPE[array.dtype].is_complex:
         raise TypeError(f"{array.dtype} does not widen to {wide}")
@@ -46,7 +46,7 @@ def widen(array: np.ndarray, wide: np.dtype) -> np.ndarray:
         return array.astype(wide)
 
 
-def narrow(value: np.ndarray, element_type: ElementType) -> np.ndarray:
+def narrow(value: Array, element_type: ElementType) -> Array:
     """A wide value in its element type: rounded once, or for integers wrapped around."""
     if element_type.kind == "pred":
         return np.asarray(value) != 0

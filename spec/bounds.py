@@ -40,9 +40,8 @@ from .interpreter import MAX_DEPTH, Interpreter, check_arguments, last_uses
 from .module import Computation, Instruction, Module
 from .numerics import component_type, round_to, type_of
 from .operation import operation
-from .types import F32, F64, ElementType, Shape, Value
+from .types import F32, F64, Array, ElementType, Shape, Value
 
-Array = np.ndarray
 Error = Any  # of an array: an f64 array of its dimensions, or None for zero everywhere; of a tuple: a tuple of these
 
 # The type of errors as operands. It is not equal to f64, so that sums of errors are not accumulated in longdouble.
@@ -187,7 +186,7 @@ def _tan_has_pole(low: Array, high: Array) -> Array:
 
 def _remainder_jumps(a: tuple[Array, ...], b: tuple[Array, ...]) -> Array:
     quotients = [np.trunc(x.astype(np.float64) / y.astype(np.float64)) for x, y in product(a, b)]
-    same = np.logical_and.reduce([q == quotients[0] for q in quotients])
+    same = np.all([q == quotients[0] for q in quotients], axis=0)
     return ~same | _contains_zero(*b)
 
 
@@ -264,7 +263,7 @@ def complex_error(
                 moved = [v + direction * e if j == k else v for j, v in enumerate(values)]
                 at = self.evaluate(i, [m.astype(v.dtype) for m, v in zip(moved, values, strict=True)])
                 error = np.maximum(error, np.where(e > 0, 2 * distance(at, result), 0))
-    exact_here = np.logical_and.reduce([e == 0 for e in es])
+    exact_here = np.all([e == 0 for e in es], axis=0)
     if not bound:
         own = np.where(exact_here, 0, own)
     largest = float(ml_dtypes.finfo(component_type(type_of(result)).dtype).max)
@@ -273,7 +272,7 @@ def complex_error(
     beside: Any = 0.0
     if bound:  # a NaN is a NaN, and beside an infinity there may be a part that is rounded
         outside = outside | _outside_contract(opcode, values, largest)
-        overflow = np.isinf(result) & np.logical_and.reduce([np.isfinite(v) for v in values])
+        overflow = np.isinf(result) & np.all([np.isfinite(v) for v in values], axis=0)
         beside = (bound + 0.5) * ulp(np.where(overflow, largest, size), component_type(type_of(result)))
     error = np.where(np.isfinite(result), error + own, np.where(exact_here, beside, np.inf))
     return outwards(np.where(outside, np.inf, error))
@@ -285,7 +284,7 @@ def _outside_contract(opcode: str, values: list[Array], largest: float) -> Array
         wide = [(np.abs(v.real).astype(np.longdouble), np.abs(v.imag).astype(np.longdouble)) for v in values]
         products = [a * b for a in wide[0] for b in wide[1]]
         finite = [np.isfinite(a) & np.isfinite(b) for a in wide[0] for b in wide[1]]
-        return np.logical_or.reduce([(p > largest) & f for p, f in zip(products, finite, strict=True)])
+        return np.any([(p > largest) & f for p, f in zip(products, finite, strict=True)], axis=0)
     if opcode == "power":
         x, y = (v.astype(np.clongdouble) for v in values)
         return np.abs(y * np.log(np.where(x == 0, 1, x))) > 100

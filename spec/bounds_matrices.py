@@ -18,11 +18,12 @@ from dataclasses import replace
 import numpy as np
 
 from .accuracy import computed_in
-from .bounds import Array, Bounds, Error, filled, outwards, rounded, unit_roundoff
+from .bounds import Bounds, Error, filled, outwards, rounded, unit_roundoff
 from .compare import ulp
 from .module import Instruction
 from .numerics import type_of
 from .running import Running
+from .types import Array
 
 
 def _operand(value: Array, error: Error, like: Array) -> Running:
@@ -65,10 +66,12 @@ class _Norm:
         return Running(np.float64(number), np.float64(error), self.x.u)
 
     def sum(self, x: Running) -> Running:
-        return x.sum(self.axes, keepdims=True)
+        return x.sum(self.axes)
 
 
-def _training(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: tuple) -> Error:
+def _training(
+    self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: tuple[Array, ...]
+) -> Error:
     """Of mean and variance what their sums may round off, the variance found in one reading or in two; of the output
     what follows, and the roundings of a sum of products."""
     n = _Norm(i, values, errors)
@@ -94,7 +97,9 @@ def _training(self: Bounds, i: Instruction, values: list[Array], errors: list[Er
     return tuple(_bound(r, c, known) for r, c in zip(result, (output, *flat), strict=True))
 
 
-def _normalized(n: _Norm, scale: Running, centered: Running, mean: Running, deviation: Running, offset: Running):
+def _normalized(
+    n: _Norm, scale: Running, centered: Running, mean: Running, deviation: Running, offset: Running
+) -> Running:
     """scale * centered / deviation + offset, or the same with its products apart."""
     factor = scale / deviation
     output = centered * factor + offset
@@ -110,7 +115,9 @@ def _inference(self: Bounds, i: Instruction, values: list[Array], errors: list[E
     return _bound(result, output, _exactly(errors))
 
 
-def _gradient(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: tuple) -> Error:
+def _gradient(
+    self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: tuple[Array, ...]
+) -> Error:
     """What its sums over a feature may round off, and the roundings of the formulas."""
     n = _Norm(i, values[:4], errors[:4])
     scale, mean, variance = n.features

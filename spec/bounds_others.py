@@ -7,7 +7,7 @@ from math import log, pi, prod, sqrt
 import numpy as np
 
 from . import bounds_devices, bounds_matrices, bounds_scatter, bounds_structured
-from .bounds import Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided, unit_roundoff
+from .bounds import Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided, unit_roundoff
 from .bounds_sums import is_narrow, sum_bound
 from .compare import ulp
 from .custom_calls import TARGETS, identity, sharded
@@ -15,7 +15,7 @@ from .module import Instruction
 from .numerics import type_of
 from .operation import operation
 from .ops.rng import digits
-from .types import F32, F64, Value
+from .types import F32, F64, Array, Value
 
 
 def _scan(self: Bounds, i: Instruction, values: list[Array], errors: list[Error]) -> tuple[Value, Error]:

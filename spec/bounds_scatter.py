@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from .bounds import ERROR_TYPE, Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided
+from .bounds import ERROR_TYPE, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided
 from .bounds_sums import (
     above_one,
     below_one,
@@ -24,10 +25,10 @@ from .bounds_sums import (
 )
 from .compare import distance
 from .indexing import window_count, window_slices
-from .module import Computation, Instruction
+from .module import Computation, Instruction, Window
 from .numerics import type_of
 from .operation import make
-from .types import Shape, Value
+from .types import Array, Shape, Value
 from .vectorize import binary_opcode, lift
 
 
@@ -40,8 +41,10 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
         return no_error(result)
     if not exact(errors[n]):
         return undecided(result)
-    if n > 1 and all(combiners(i.to_apply)):
-        return tuple(_scatter(self, *_pair_of_scatter(i, k, values, errors), result[k]) for k in range(n))
+    opcodes = [opcode for opcode in combiners(i.to_apply) if opcode is not None]
+    if n > 1 and len(opcodes) == n:
+        pairs = (_pair_of_scatter(i, k, values, errors, opcodes[k]) for k in range(n))
+        return tuple(_scatter(self, j, vs, es, r) for (j, vs, es), r in zip(pairs, result, strict=True))
     if n == 1 and not floats and opcode is not None:
         return undecided(result)
     carried = (True, False, True)
@@ -84,11 +87,13 @@ def _scatter(self: Bounds, i: Instruction, values: list[Array], errors: list[Err
     return undecided(result)
 
 
-def _pair_of_scatter(i: Instruction, k: int, values: list[Array], errors: list[Error]) -> tuple:
-    """The k-th of several scatters that a computation does side by side: (instruction, operands, their errors)."""
+def _pair_of_scatter(
+    i: Instruction, k: int, values: list[Array], errors: list[Error], opcode: str
+) -> tuple[Instruction, list[Array], list[Error]]:
+    """The k-th of several scatters that a computation does side by side, by `opcode`: (instruction, operands, their
+    errors)."""
     n = len(values) // 2
     chosen = (k, n, n + 1 + k)
-    opcode = combiners(i.to_apply)[k]
     a, b = (make("parameter", shape=Shape(type_of(values[k])), number=m) for m in (0, 1))
     c = make(opcode, a, b)
     single = replace(
@@ -202,7 +207,9 @@ def _direction(select: Computation) -> str:
     return root.direction if in_order else ""
 
 
-def _placings(window, sizes: tuple[int, ...], counts: tuple[int, ...]):
+def _placings(
+    window: Window, sizes: tuple[int, ...], counts: tuple[int, ...]
+) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     assert all(n <= window_count(s, w) for n, s, w in zip(counts, sizes, window, strict=True))
     for k in np.ndindex(tuple(w.size for w in window)):
         yield window_slices(window, k, sizes, counts)

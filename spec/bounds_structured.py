@@ -5,6 +5,7 @@ A rule of CONTROL computes value and error, one of RULES the error alone from th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .bounds import Array, Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided
+from .bounds import Bounds, Error, exact, filled, no_error, of_errors, outwards, undecided
 from .bounds_sums import (
     above_one,
     below_one,
@@ -34,7 +35,7 @@ from .module import Instruction
 from .numerics import component_type, total_order_key, type_of
 from .operation import operation
 from .sorting import sorted_order
-from .types import Value
+from .types import Array, Value
 from .vectorize import binary_opcode, lift, widening
 
 # Control flow.
@@ -199,7 +200,11 @@ def _spread(error: Error, result: Array) -> Error:
     return None if error is None else np.broadcast_to(error, result.shape)
 
 
-def _reduced_sum(pair, es, axes, r, known):
+Pair = tuple[Array, Array]  # the elements that are reduced, and the initial value
+Reduced = Callable[[Pair, Pair, tuple[int, ...], Array, bool], Error]  # of values, errors, dimensions, the result
+
+
+def _reduced_sum(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, known: bool) -> Error:
     absolute = np.abs(pair[0]).astype(np.float64).sum(axes) + np.abs(pair[1]).astype(np.float64)
     terms = pair[0].size // max(1, r.size)
     finite = finite_size(pair[0]).sum(axes) + finite_size(pair[1])
@@ -207,7 +212,7 @@ def _reduced_sum(pair, es, axes, r, known):
     return sum_bound(absolute, es[0].sum(axes) + es[1], terms + 1, r, known, finite, center)
 
 
-def _reduced_product(pair, es, axes, r, known):
+def _reduced_product(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, known: bool) -> Error:
     sizes = [np.abs(p).astype(np.float64) for p in pair]
     whole = sizes[0].prod(axes) * sizes[1]
     wide = (sizes[0] + es[0]).prod(axes) * (sizes[1] + es[1])
@@ -216,8 +221,8 @@ def _reduced_product(pair, es, axes, r, known):
     return in_any_order(bound, r, *(f(pair[0]).prod(axes) * f(pair[1]) for f in (above_one, below_one)))
 
 
-def _reduced_extreme(ufunc):
-    def rule(pair, es, axes, r, known):
+def _reduced_extreme(ufunc: np.ufunc) -> Reduced:
+    def rule(pair: Pair, es: Pair, axes: tuple[int, ...], r: Array, known: bool) -> Error:
         if known or type_of(r).is_complex:
             return None if known else undecided(r)
         ends = [np.broadcast_arrays(*ends_of(v, e)) for v, e in zip(pair, es, strict=True)]
@@ -231,12 +236,12 @@ def _reduced_extreme(ufunc):
     return rule
 
 
-def ufunc_error(es: tuple[Array, Array], axes: tuple[int, ...]) -> Array:
+def ufunc_error(es: Pair, axes: tuple[int, ...]) -> Array:
     """The largest error among the elements reduced."""
     return np.maximum(es[0].max(axes), es[1])
 
 
-_REDUCED = {
+_REDUCED: dict[str | None, Reduced] = {
     "add": _reduced_sum,
     "multiply": _reduced_product,
     "maximum": _reduced_extreme(np.maximum),
@@ -247,6 +252,9 @@ _REDUCED = {
 _CHOOSING = frozenset(
     "parameter constant tuple get-tuple-element compare select and or xor not maximum minimum copy negate abs".split()
 )
+
+
+Pairs = tuple[list[Array], list[Array]]  # values, and their errors
 
 
 def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:
@@ -264,25 +272,29 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
     def rows(a: Array) -> Array:
         return a.transpose(axes + kept).reshape(-1, *sizes)
 
-    current = [rows(v) for v in values[:n]], [rows(filled(v, e)) for v, e in zip(values[:n], errors[:n], strict=True)]
+    def taken(side: Pairs, part: slice | int) -> Pairs:
+        return [v[part] for v in side[0]], [e[part] for e in side[1]]
 
-    def combine(left: tuple, right: tuple) -> tuple[list[Array], list[Array]]:
+    def combine(left: Pairs, right: Pairs) -> Pairs:
         lifted = lift(reducer, left[0][0].shape)
+        assert lifted is not None  # since it can be lifted to scalars
         value, error = self.run(lifted, [*left[0], *right[0]], [*left[1], *right[1]])
         if not isinstance(value, tuple):
             value, error = (value,), (error,)
         return list(value), [filled(v, e) for v, e in zip(value, error, strict=True)]
 
+    def joined(pairs: list[Array], rest: list[Array]) -> list[Array]:
+        return [np.concatenate([p, r]) for p, r in zip(pairs, rest, strict=True)]
+
+    current = [rows(v) for v in values[:n]], [rows(filled(v, e)) for v, e in zip(values[:n], errors[:n], strict=True)]
     while (count := len(current[0][0])) > 1:
         even = count // 2 * 2
-        pairs = combine(*(tuple([a[k:even:2] for a in part] for part in current) for k in (0, 1)))
-        current = tuple(
-            [np.concatenate([p, a[even:]]) for p, a in zip(new, old, strict=True)]
-            for new, old in zip(pairs, current, strict=True)
-        )
+        pairs = combine(taken(current, slice(0, even, 2)), taken(current, slice(1, even, 2)))
+        rest = taken(current, slice(even, None))
+        current = joined(pairs[0], rest[0]), joined(pairs[1], rest[1])
     inits = [np.broadcast_to(v, sizes) for v in values[n:]]
     init_errors = [np.broadcast_to(filled(v, e), sizes) for v, e in zip(values[n:], errors[n:], strict=True)]
-    _, error = combine((inits, init_errors), tuple([a[0] for a in part] for part in current))
+    _, error = combine((inits, init_errors), taken(current, 0))
     return tuple(error) if isinstance(result, tuple) else error[0]
 
 

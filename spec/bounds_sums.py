@@ -9,11 +9,11 @@ import ml_dtypes
 import numpy as np
 
 from .accuracy import computed_in
-from .bounds import ERROR_TYPE, Array, Error, interval, of_errors, outwards, rounded, undecided, unit_roundoff
+from .bounds import ERROR_TYPE, Error, interval, of_errors, outwards, rounded, undecided, unit_roundoff
 from .module import Computation, Instruction
 from .numerics import type_of
 from .operation import make
-from .types import ElementType, Shape
+from .types import Array, ElementType, Shape
 from .vectorize import binary_opcode
 
 
@@ -59,7 +59,7 @@ def sum_bound(
     computed = computed_in(type_of(result))
     largest = float(ml_dtypes.finfo(computed.dtype).max)
     bound = np.asarray(count, np.float64) * unit_roundoff(computed) * (absolute + errors) + errors
-    if is_narrow(result):
+    if center is not None and is_narrow(result):
         bound = rounded(center, bound, result, known)
     if known:  # a sum of one term, or of zeros, is exact
         bound = np.where(np.isfinite(np.abs(result)) | is_narrow(result), bound, 0)
@@ -149,7 +149,7 @@ def product_bound(
     terms = count * (4 if type_of(r).is_complex else 1)
     growth = growth_of(type_of(r), terms)
     grown = (wide - whole) + wide * growth
-    if is_narrow(r):
+    if center is not None and is_narrow(r):
         return rounded(center, grown, r, known)
     bound = np.where(np.isfinite(np.abs(r)) & np.isfinite(grown), grown, 0 if known else np.inf)
     # of subnormal results the roundings are absolute

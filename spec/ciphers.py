@@ -6,11 +6,13 @@ from math import prod
 
 import numpy as np
 
+from .types import Array
+
 _WORD = np.uint64(0xFFFFFFFF)  # words are computed in u64 and masked, so that products and carries fit
 _32 = np.uint64(32)
 
 
-def three_fry_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> tuple[np.ndarray, np.ndarray]:
+def three_fry_bits(state: Array, dimensions: tuple[int, ...], wide: bool) -> tuple[Array, Array]:
     """The next state and u64[dimensions] of 64 random bits each if `wide`, else of 32; the state is u64[2]."""
     if wide:
         blocks = prod(dimensions)
@@ -28,7 +30,7 @@ def three_fry_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -
     return np.array([state[0], state[1] + np.uint64(blocks)]), numbers
 
 
-def three_fry(key: np.uint64, counter: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def three_fry(key: np.uint64, counter: Array) -> tuple[Array, Array]:
     """The two words of each block."""
     first, second = key & _WORD, key >> _32
     keys = (first, second, first ^ second ^ np.uint64(0x1BD11BDA))
@@ -42,7 +44,7 @@ def three_fry(key: np.uint64, counter: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return x, y
 
 
-def philox_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> tuple[np.ndarray, np.ndarray]:
+def philox_bits(state: Array, dimensions: tuple[int, ...], wide: bool) -> tuple[Array, Array]:
     """The same by Philox; the state is u64[2] or u64[3]."""
     size = prod(dimensions)
     blocks = -(-size // (2 if wide else 4))
@@ -56,7 +58,7 @@ def philox_bits(state: np.ndarray, dimensions: tuple[int, ...], wide: bool) -> t
     return np.array([state[0], after, high + np.uint64(after < low)][: len(state)]), numbers
 
 
-def philox(key: np.uint64, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+def philox(key: np.uint64, low: Array, high: Array) -> list[Array]:
     """The four words of each block."""
     x = [low & _WORD, low >> _32, high & _WORD, high >> _32]
     k = [key & _WORD, key >> _32]

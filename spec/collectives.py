@@ -14,7 +14,7 @@ from .groups import Count, GroupList, numbered
 from .module import Computation, Instruction
 from .numerics import convert, type_of
 from .operation import require
-from .types import S32, U32, ElementType, Shape, Value
+from .types import S32, U32, Array, ElementType, Shape, Value
 from .vectorize import Run, binary_opcode, run_vectorized
 
 REPLICA_GROUPS = Attribute(GROUPS, GroupList(), "who meets whom (see groups.py); empty: all of them one group")
@@ -96,8 +96,8 @@ def data_shapes(instruction: Instruction, operands: tuple[Shape, ...], arrays: s
     if not instruction.has_dynamic_root:
         check_arrays(operands, arrays)
         return operands
-    *data, last = operands or (None,)
-    check_arrays(tuple(data), arrays)
+    check_arrays(operands[:-1], arrays)
+    *data, last = operands
     fits = last.compatible(Shape(S32, (len(data),)))
     require(fits, root, f"root is {last}, behind {len(data)} operand(s)")
     return tuple(data)
@@ -128,7 +128,7 @@ def check_reducer(instruction: Instruction, operands: tuple[Shape, ...], label: 
         require(fits, label, f"{reducer.name} takes {taken}, an operand is {o}")
 
 
-def combined(reducer: Computation, values: list[np.ndarray], run: Run) -> np.ndarray:
+def combined(reducer: Computation, values: list[Array], run: Run) -> Array:
     """Arrays of several devices combined element by element; sums and products are computed in a wider type and rounded
     once, any other reducer is applied to one value after the other, in its own type, and the last result rounded."""
     opcode = binary_opcode(reducer)
@@ -149,7 +149,9 @@ def combined(reducer: Computation, values: list[np.ndarray], run: Run) -> np.nda
 
 def _holds(wide: ElementType, narrow: ElementType) -> bool:
     """Whether every value of one element type is one of the other."""
-    return wide is narrow or (wide.kind == narrow.kind and bool(np.can_cast(narrow.dtype, wide.dtype, "safe")))
+    return wide is narrow or (
+        wide.kind == narrow.kind and bool(np.can_cast(narrow.array_dtype, wide.array_dtype, "safe"))
+    )
 
 
 # -- operations in two halves

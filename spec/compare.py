@@ -9,9 +9,7 @@ import numpy as np
 
 from .errors import InputError
 from .numerics import component_type, type_of
-from .types import ElementType, Shape, Value
-
-Array = np.ndarray
+from .types import Array, ElementType, Shape, Value
 
 
 def bits_equal(a: Value, b: Value) -> bool:

@@ -71,8 +71,8 @@ def misfit(module: Module, replicas: int, partitions: int) -> str | None:
     the header does not say it (`all-gather` without groups gives as many times its operand as there are replicas).
     """
     rules = operations()
-    checked = [(i, rules[i.opcode].check_devices) for i in module.instructions() if i.opcode in rules]
-    checked = [(i, check) for i, check in checked if check is not None]
+    known = ((i, rules[i.opcode].check_devices) for i in module.instructions() if i.opcode in rules)
+    checked = [(i, check) for i, check in known if check is not None]
 
     def problem(replicas: int, partitions: int) -> str | None:
         for n, (i, check) in enumerate(checked):
@@ -134,15 +134,15 @@ def run_devices(
             arguments.append(check_arguments(module.entry, args))
         except InputError as problem:
             raise InputError(f"device {n}: {problem}") from None
-    turns = Turns(count) if count > 1 else Alone()
-    world = World(module, replicas, partitions, turns)
+    turns = Turns(count) if count > 1 else None
+    world = World(module, replicas, partitions, turns or Alone())
     devices = [Device(world, n, hosts[n] if hosts else Host()) for n in range(count)]
 
     def program(device: Device) -> Callable[[], Value]:
         traced = None if trace is None else lambda i, value: trace(device, i, value)
         return lambda: Interpreter(traced, device).run(module.entry, *arguments[device.number])
 
-    if count == 1:
+    if turns is None:
         return [program(devices[0])()]
     return turns.run([program(d) for d in devices])
 
@@ -178,8 +178,7 @@ class Device:
     @classmethod
     def alone(cls, module: Module | None = None, host: Host | None = None) -> Device:
         """The only device of a run. Raises InputError for a module that is written for several."""
-        counts = (1, 1) if module is None else device_counts(module)
-        if prod(counts) > 1:
+        if module is not None and prod(counts := device_counts(module)) > 1:
             raise InputError(f"{module.name} is a program for {described(*counts)}, not for one. {ADVICE}")
         return cls(World(module, 1, 1, Alone()), 0, host or Host())
 
@@ -344,7 +343,7 @@ class Turns:
             self._fail(_Ended())
         for thread in threads:
             thread.join()
-        if not isinstance(self._problem, _Ended):
+        if self._problem is not None and not isinstance(self._problem, _Ended):
             raise self._problem
         return self._results
 

@@ -21,14 +21,14 @@ smallest of them has (`meet`): so f32[<=4] with f32[4], a constant say, is compu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 import numpy as np
 
 from .errors import EvaluationError
 from .module import Instruction
-from .types import ElementType, Shape
+from .types import Array, ElementType, Shape, Value
 
 
 def marked(element_type: ElementType, dimensions: Iterable[int], marks: Iterable[bool] = ()) -> Shape:
@@ -52,7 +52,7 @@ def union(first: Shape, *others: Shape) -> Shape:
     return marked(first.element_type, first.dimensions, joined(first, *others)) if first.is_array else first
 
 
-def meet(arrays: Sequence[np.ndarray], dimensions: Iterable[int] | None = None) -> list[np.ndarray]:
+def meet(arrays: Sequence[Array], dimensions: Iterable[int] | None = None) -> list[Array]:
     """Arrays of one rank, each with its first elements only, as many as the smallest has, in these dimensions (all).
 
     Scalars among arrays stay as they are.
@@ -66,9 +66,7 @@ def meet(arrays: Sequence[np.ndarray], dimensions: Iterable[int] | None = None) 
     return [a[cut] if a.ndim else a for a in arrays]
 
 
-def meet_dimensions(
-    left: np.ndarray, right: np.ndarray, pairs: Iterable[tuple[int, int]]
-) -> tuple[np.ndarray, np.ndarray]:
+def meet_dimensions(left: Array, right: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array]:
     """Two arrays, cut to the smaller size in each pair (dimension of left, dimension of right) that goes together."""
     for of_left, of_right in pairs:
         size = min(left.shape[of_left], right.shape[of_right])
@@ -149,7 +147,7 @@ def taker_of(instruction: Instruction, before: range, after: range) -> int | Non
     return candidates[0] if len(candidates) == 1 else None
 
 
-def resized(array: np.ndarray, dimension: int, size: int) -> np.ndarray:
+def resized(array: Array, dimension: int, size: int) -> Array:
     """The array with another size in one dimension: its first elements, and zeros behind them where it grows."""
     have = array.shape[dimension]
     if size <= have:
@@ -158,13 +156,13 @@ def resized(array: np.ndarray, dimension: int, size: int) -> np.ndarray:
     return np.pad(array, widths) if array.dtype.kind in "biufc" else _padded(array, widths)
 
 
-def _padded(array: np.ndarray, widths: list[tuple[int, int]]) -> np.ndarray:
+def _padded(array: Array, widths: list[tuple[int, int]]) -> Array:
     result = np.zeros([n + w for n, (_, w) in zip(array.shape, widths, strict=True)], array.dtype)
     result[tuple(slice(n) for n in array.shape)] = array
     return result
 
 
-def pad_to_static(instruction: Instruction, operand: np.ndarray) -> tuple[np.ndarray, ...]:
+def pad_to_static(instruction: Instruction, operand: Array) -> tuple[Array, ...]:
     """The custom call PadToStatic: the operand at its bounds, with zeros, and the size of each dimension, s32[]."""
     sizes = tuple(np.array(n, np.int32) for n in operand.shape)
     for d, bound in enumerate(instruction.operands[0].shape.dimensions):
@@ -172,14 +170,14 @@ def pad_to_static(instruction: Instruction, operand: np.ndarray) -> tuple[np.nda
     return operand, *sizes
 
 
-def slice_to_dynamic(instruction: Instruction, operand: np.ndarray, *sizes: np.ndarray) -> np.ndarray:
+def slice_to_dynamic(instruction: Instruction, operand: Array, *sizes: Array) -> Array:
     """The custom call SliceToDynamic: the operand's first elements, as many in each dimension as the sizes say."""
     for d, size in enumerate(sizes):
         operand = resized(operand, d, max(0, min(int(size), instruction.shape.dimensions[d])))
     return operand
 
 
-TARGETS = {"PadToStatic": pad_to_static, "SliceToDynamic": slice_to_dynamic}
+TARGETS: dict[str, Callable[..., Value]] = {"PadToStatic": pad_to_static, "SliceToDynamic": slice_to_dynamic}
 
 
 def check_sizes(sizes: tuple[int, ...], shape: Shape) -> bool:

@@ -18,7 +18,7 @@ from .attributes import VERBATIM, Attribute
 from .dynamic import union
 from .module import Instruction
 from .operation import operations, require
-from .types import BY_DTYPE, ELEMENT_TYPES, ElementType, Shape
+from .types import BY_DTYPE, ELEMENT_TYPES, Array, ElementType, Shape
 
 PRED, SIGNED, UNSIGNED, FLOAT, COMPLEX = "pred", "signed", "unsigned", "float", "complex"
 INTEGER = (SIGNED, UNSIGNED)
@@ -123,7 +123,7 @@ def binary(*kinds: str | tuple[str, ...], result: ElementType | None = None) -> 
     return inputs, constraints, infer, counterexamples
 
 
-def by_kind(array, **functions: Callable) -> Callable:
+def by_kind(array: Array, **functions: Callable[..., Array]) -> Callable[..., Array]:
     """The function given for the kind of the array's element type; `integer` stands for signed and unsigned."""
     kind = BY_DTYPE[array.dtype].kind
     if kind in functions:

@@ -71,10 +71,10 @@ class _Difference:
             left, right = list(map(self.left, getattr(i, field))), list(map(self.right, getattr(j, field)))
             if left != right:
                 return f"{field} {left} and {right}"
-        left, right = _attributes(i), _attributes(j)
-        for name in left.keys() | right.keys():
-            if name not in left or name not in right or not self._same(left[name], right[name]):
-                return f"{name}={left.get(name)} and {right.get(name)}"
+        a, b = _attributes(i), _attributes(j)
+        for name in a.keys() | b.keys():
+            if name not in a or name not in b or not self._same(a[name], b[name]):
+                return f"{name}={a.get(name)} and {b.get(name)}"
         return None
 
     def _same(self, a: Any, b: Any) -> bool:

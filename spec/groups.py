@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import prod
+from typing import overload
 
 from .errors import EvaluationError, ParseError
 from .module import Instruction
@@ -122,8 +123,7 @@ class MeshGroups:
         sizes = tuple(size for _, size in parts)
         inside = [chosen[a] for a in self.along]
         order = Iota(sizes, (*(d for d in range(len(sizes)) if d not in inside), *inside)).numbers
-        ids = self.device_ids
-        ids = ids.numbers if isinstance(ids, Iota) else ids
+        ids = self.device_ids.numbers if isinstance(self.device_ids, Iota) else self.device_ids
         return _rows([n if ids is None else ids[n] for n in order], prod(sizes[d] for d in inside))
 
     def __str__(self) -> str:
@@ -265,7 +265,11 @@ def mode(instruction: Instruction) -> str:
     return "cross_replica_and_partition" if instruction.opcode in _OF_REPLICAS else "cross_partition"
 
 
-def numbered(instruction: Instruction, replicas: Count, partitions: Count) -> tuple[int | None, str]:
+@overload
+def numbered(instruction: Instruction, replicas: int, partitions: int) -> tuple[int, str]: ...
+@overload
+def numbered(instruction: Instruction, replicas: Count, partitions: Count) -> tuple[Count, str]: ...
+def numbered(instruction: Instruction, replicas: Count, partitions: Count) -> tuple[Count, str]:
     """How many there are of what the numbers in a collective's groups or pairs stand for, and what that is.
 
     Where only one of two counts is known, the other is taken to be 1.
@@ -276,7 +280,7 @@ def numbered(instruction: Instruction, replicas: Count, partitions: Count) -> tu
     return (_devices(replicas, partitions), "device") if kind == "flattened_id" else (replicas, "replica")
 
 
-def meeting(instruction: Instruction, replicas: Count = None, partitions: Count = None) -> int | None:
+def meeting(instruction: Instruction, replicas: Count = None, partitions: Count = None) -> Count:
     """How many devices meet in each group of a collective whose groups have one size; None where that is not known.
 
     Counts as in `numbered`.
@@ -288,7 +292,7 @@ def meeting(instruction: Instruction, replicas: Count = None, partitions: Count 
     return len(groups[0]) if groups else numbered(instruction, replicas, partitions)[0]
 
 
-def _devices(replicas: Count, partitions: Count) -> int | None:
+def _devices(replicas: Count, partitions: Count) -> Count:
     return None if replicas is None and partitions is None else (replicas or 1) * (partitions or 1)
 
 

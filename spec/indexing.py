@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import TypeVar
 
 import numpy as np
 
 from .module import Window, WindowDimension
+from .types import Array
+
+T = TypeVar("T")
 
 
 def window_count(size: int, w: WindowDimension) -> int:
@@ -61,7 +65,7 @@ def placing_slices(
     return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
 
 
-def clamped(index: np.ndarray, limit: int | np.ndarray) -> np.ndarray:
+def clamped(index: Array, limit: int | Array) -> Array:
     """Indices of any integer type, clamped into 0..limit, as s64."""
     index = np.asarray(index)
     if index.dtype.kind != "u":
@@ -70,9 +74,7 @@ def clamped(index: np.ndarray, limit: int | np.ndarray) -> np.ndarray:
     return np.minimum(index.astype(np.uint64), np.uint64(limit)).astype(np.int64)
 
 
-def block(
-    dimensions: tuple[int, ...], start_indices: tuple[np.ndarray, ...], sizes: tuple[int, ...]
-) -> tuple[slice, ...]:
+def block(dimensions: tuple[int, ...], start_indices: tuple[Array, ...], sizes: tuple[int, ...]) -> tuple[slice, ...]:
     """The slices of a block of `sizes` that begins at the start indices, clamped so that it lies inside.
 
     The start indices are scalars, one for each dimension, or a single vector of them.
@@ -83,19 +85,19 @@ def block(
     return tuple(slice(start, start + n) for start, n in zip(starts, sizes, strict=True))
 
 
-def without(sizes: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes of the dimensions that are not in dims."""
+def without(sizes: tuple[T, ...], dims: tuple[int, ...]) -> tuple[T, ...]:
+    """The sizes (or marks) of the dimensions that are not in dims."""
     return tuple(s for d, s in enumerate(sizes) if d not in dims)
 
 
-def index_vectors(indices: np.ndarray, index_vector_dim: int) -> np.ndarray:
+def index_vectors(indices: Array, index_vector_dim: int) -> Array:
     """The indices of a gather or scatter with their vectors along the last dimension, which is added if missing."""
     if index_vector_dim == indices.ndim:
         return indices[..., None]
     return np.moveaxis(indices, index_vector_dim, -1)
 
 
-def batch_coordinates(batch: tuple[int, ...], dim: int, index_vector_dim: int) -> np.ndarray:
+def batch_coordinates(batch: tuple[int, ...], dim: int, index_vector_dim: int) -> Array:
     """At each place of the batch its coordinate along dimension `dim` of the indices, in which the vectors count."""
     dim -= dim > index_vector_dim
     shape = [1] * len(batch)

@@ -82,7 +82,7 @@ def conform(value: Any, shape: Shape, where: str) -> Value:
     if array.dtype != shape.element_type.dtype:
         raise InputError(
             f"{where} has element type {shape.element_type}, the array given is {_described(array)}; "
-            f"convert it with .astype({shape.element_type.dtype.name!r})"
+            f"convert it with .astype({shape.element_type.array_dtype.name!r})"
         )
     if array.shape != shape.dimensions and not check_sizes(array.shape, shape):
         advice = "give one of at most these sizes" if shape.is_dynamic else "reshape it"

@@ -20,6 +20,7 @@ SKIP = re.compile(r"(?:\s+|/\*.*?\*/|//[^\n]*)*", re.S)
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.S)
 NAME = re.compile(r"%?([\w.\-]+)")
 WORD = re.compile(r"[A-Za-z_][\w.\-]*")
+_SHOWN = re.compile(r"[\w.\-%]+|.", re.S)  # what an error says stands there
 INTEGER = re.compile(r"-?\d+(?![\w.])")
 # What matters when looking for a closing brace; strings and comments are stepped over as wholes.
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|[(){}\[\]]', re.S)
@@ -72,12 +73,14 @@ class Scanner:
     def expected(self, what: str) -> Error:
         """The error that something else stands here than `what`."""
         self.skip()
-        found = re.compile(r"[\w.\-%]+|.|$", re.S).match(self.text, self.at).group()[:40]
-        return self.error(f"expected {what}, found {repr(found) if found else 'the end of the text'}")
+        found = _SHOWN.match(self.text, self.at)
+        shown = repr(found[0][:40]) if found else "the end of the text"
+        return self.error(f"expected {what}, found {shown}")
 
     def skip(self) -> None:
         """Step over blanks and comments."""
-        self.at = SKIP.match(self.text, self.at).end()
+        if blanks := SKIP.match(self.text, self.at):  # as it always does
+            self.at = blanks.end()
 
     @property
     def at_end(self) -> bool:
@@ -86,7 +89,7 @@ class Scanner:
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Match a pattern behind blanks and comments, and step over it; None (and no step over it) if it does not."""
-        self.at = SKIP.match(self.text, self.at).end()
+        self.skip()
         found = pattern.match(self.text, self.at)
         if found:
             self.at = found.end()
@@ -94,7 +97,7 @@ class Scanner:
 
     def accept(self, literal: str) -> bool:
         """Step over `literal` if it stands here."""
-        self.at = SKIP.match(self.text, self.at).end()
+        self.skip()
         if self.text.startswith(literal, self.at):
             self.at += len(literal)
             return True

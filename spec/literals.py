@@ -21,7 +21,7 @@ import numpy as np
 
 from .errors import InvalidProgramError, ParseError
 from .numerics import round_to
-from .types import BY_DTYPE, ElementType, Shape, Value
+from .types import BY_DTYPE, Array, ElementType, Shape, Value
 
 ELIDED = (
     "the text of this constant was elided ({...}), so its value is lost; print the program in full: "
@@ -66,7 +66,7 @@ def _nan(text: str, dtype: np.dtype) -> Any:
     return np.array(bits, _bits_type(dtype)).view(dtype)
 
 
-def _round(texts: list[str], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _round(texts: list[str], exact: Array, dtype: np.dtype) -> Array:
     """Decimal texts, and the doubles nearest to them, rounded into a narrower type as if from the text itself."""
     below, above = (round_to(np.nextafter(exact, to), BY_DTYPE[dtype]) for to in (-np.inf, np.inf))
     near_tie = np.nonzero((below.view(_bits_type(dtype)) != above.view(_bits_type(dtype))) & (exact != 0))[0]
@@ -79,15 +79,16 @@ def _round(texts: list[str], exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return round_to(exact, BY_DTYPE[dtype])
 
 
-def _floats(texts: list[str], dtype: np.dtype) -> np.ndarray:
+def _floats(texts: list[str], dtype: np.dtype) -> Array:
     lowered = [t.lower() for t in texts] if any("N" in t or "I" in t for t in texts) else texts
     nans = [i for i, t in enumerate(lowered) if "nan" in t]
     doubles = np.array([1.0 if "nan" in t else float(t) for t in lowered] if nans else list(map(float, lowered)))
     result = doubles.astype(dtype) if dtype.itemsize == 8 else _round(lowered, doubles, dtype)
-    lost = np.nonzero(~np.isfinite(result.astype(np.float64)) & np.isfinite(doubles))[0]
-    lost = lost.tolist() or np.nonzero(np.isinf(doubles) & ~np.isinf(result.astype(np.float64)))[0].tolist()
+    wide = result.astype(np.float64)
+    apart = (~np.isfinite(wide) & np.isfinite(doubles)) | (np.isinf(doubles) & ~np.isinf(wide))
+    lost: list[int] = np.nonzero(apart)[0].tolist()
     if not lost:
-        lost = [i for i in np.nonzero(np.isinf(doubles))[0] if "inf" not in lowered[i]]
+        lost = [i for i in np.nonzero(np.isinf(doubles))[0].tolist() if "inf" not in lowered[i]]
     if lost:
         raise ValueError(f"{texts[lost[0]]} is out of range")
     for i in nans:
@@ -95,7 +96,7 @@ def _floats(texts: list[str], dtype: np.dtype) -> np.ndarray:
     return result
 
 
-def _integers(texts: list[str], element_type: ElementType) -> np.ndarray:
+def _integers(texts: list[str], element_type: ElementType) -> Array:
     if any(len(t) > 21 for t in texts):
         raise ValueError(f"{max(texts, key=len)[:21]}... is out of range")
     values = list(map(int, texts))
@@ -114,9 +115,9 @@ def _integers(texts: list[str], element_type: ElementType) -> np.ndarray:
     return np.array(values, np.int64 if signed else np.uint64).astype(element_type.dtype)
 
 
-def _elements(body: str, shape: Shape) -> tuple[np.ndarray, str]:
+def _elements(body: str, shape: Shape) -> tuple[Array, str]:
     """The elements of a literal in order, and what is left of the text without them: its braces and commas."""
-    kind, dtype = shape.element_type.kind, shape.element_type.dtype
+    kind, dtype = shape.element_type.kind, shape.element_type.array_dtype
     if kind == "complex":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         pairs = [(a or c, b or "0") for a, b, c in _COMPLEX.findall(body)]
@@ -142,7 +143,7 @@ def _braces(dimensions: tuple[int, ...]) -> str:
     return text
 
 
-def filled(shape: Shape, how: str, seed: int = 0) -> np.ndarray:
+def filled(shape: Shape, how: str, seed: int = 0) -> Array:
     """An array in the place of elided values, by one of `grammar.ELISIONS`: zeros, or random ones that `seed` decides
     (true and false; integers from 0 to 7, or as many as the type has; normally distributed numbers)."""
     if how == "zeros":
@@ -159,7 +160,7 @@ def filled(shape: Shape, how: str, seed: int = 0) -> np.ndarray:
     return round_to(np.asarray(rng.standard_normal(shape.dimensions)), shape.element_type)
 
 
-def parse_array(text: str, shape: Shape, elided: str | None = None) -> np.ndarray:
+def parse_array(text: str, shape: Shape, elided: str | None = None) -> Array:
     """The value of a literal's text (`{ { 1, 2 }, { 3, 4 } }`, nested as the shape or all in one pair of braces).
 
     An array of one element, or of zeros alone, may be written as that number. (XLA reads any number so, as the first
@@ -239,7 +240,7 @@ def parse_value(text: str, shape: Shape, elided: str | None = None) -> Value:
     return tuple(parse_value(part, element, elided) for part, element in zip(parts, shape.elements, strict=True))
 
 
-def _small_float_texts(values: np.ndarray) -> list[str]:
+def _small_float_texts(values: Array) -> list[str]:
     """The fewest digits that read back as each value of a type of at most 16 bits."""
     doubles = values.astype(np.float64)
     texts = [repr(d) for d in doubles.tolist()]
@@ -261,7 +262,7 @@ def _short(text: str) -> str:
     return text[:-2] if text.endswith(".0") and text != "-0.0" else text
 
 
-def _float_texts(values: np.ndarray) -> list[str]:
+def _float_texts(values: Array) -> list[str]:
     dtype = values.dtype
     if dtype.itemsize >= 4:
         texts = [_short(t) for t in values.astype("U32").tolist()]
@@ -287,7 +288,7 @@ def _float_texts(values: np.ndarray) -> list[str]:
     return texts
 
 
-def _texts(values: np.ndarray) -> list[str]:
+def _texts(values: Array) -> list[str]:
     """The text of each element of a flat array."""
     kind = values.dtype
     if kind == np.bool_:

@@ -25,9 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .types import BY_DTYPE, C64, C128, F32, F64, ElementType
-
-Array = np.ndarray
+from .types import BY_DTYPE, C64, C128, F32, F64, Array, ElementType
 
 _WIDER = {F32: np.float64, F64: np.longdouble, C64: np.complex128, C128: np.clongdouble}
 
@@ -355,10 +353,10 @@ def from_bits(data: Array, element_type: ElementType) -> Array:
     if element_type.kind == "pred":
         return data != 0
     if element_type.bits >= 8:
-        return np.ascontiguousarray(data).view(element_type.dtype)
+        return np.ascontiguousarray(data).view(element_type.array_dtype)
     bits = np.unpackbits(data, bitorder="little")
     each = bits[: bits.size // element_type.bits * element_type.bits].reshape(-1, element_type.bits)
     whole = np.packbits(each, axis=1, bitorder="little")[:, 0]
     if element_type.kind == "signed":
         return wrap(whole, element_type)
-    return whole.view(element_type.dtype) if element_type.is_float else whole.astype(element_type.dtype)
+    return whole.view(element_type.array_dtype) if element_type.is_float else whole.astype(element_type.dtype)

@@ -41,6 +41,7 @@ from .values import ARRAY, DEEPEST, Values
 
 # Blanks and comments between words; each can be read in one way only, so that nothing is tried twice.
 _BLANKS = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*(?:\n|\Z))*"
+_ALIAS_KIND = re.compile("may-alias|must-alias")
 _HEAD = re.compile(rf"(ROOT\b{_BLANKS})?%?([\w.\-]+){_BLANKS}=")
 _BODY = re.compile(r"\{\s*(?:ROOT\b\s*)?%?[\w.\-]+\s*=")
 _HAS_SHAPE = re.compile(r"\(|[a-z]\w*\s*\[|b\(")
@@ -138,11 +139,9 @@ class Parser(Values):
             output = self._integers()
             s.expect(":")
             s.expect("(")
-            parameter, index, kind = s.integer("a parameter's number"), (), "may-alias"
-            if s.accept(","):
-                index = self._integers()
-            if s.accept(","):
-                kind = s.need(re.compile("may-alias|must-alias"), "may-alias or must-alias")
+            parameter = s.integer("a parameter's number")
+            index = self._integers() if s.accept(",") else ()
+            kind = s.need(_ALIAS_KIND, "may-alias or must-alias") if s.accept(",") else "may-alias"
             s.expect(")")
             result.append(Alias(output, parameter, index, kind))
         return tuple(result)
@@ -164,8 +163,8 @@ class Parser(Values):
         if not tables:
             return None
         columns = [tuple(tables.get(t, ())) for t in ("FileNames", "FunctionNames", "FileLocations", "StackFrames")]
-        for rows, kind in zip(columns, (str, str, tuple, tuple), strict=True):
-            if not all(isinstance(row, kind) for row in rows):
+        for column, kind in zip(columns, (str, str, tuple, tuple), strict=True):
+            if not all(isinstance(row, kind) for row in column):
                 raise s.error("a row of the tables of stack frames is not of its table's form")
         return StackFrames(*columns)
 
@@ -197,7 +196,7 @@ class Parser(Values):
             raise s.error(f"a second computation is called {name}", start)
         signature = None
         if s.accept("("):
-            parameters = []
+            parameters: list[Shape] = []
             while not s.accept(")"):
                 if parameters:
                     s.expect(",", "or ')'")
@@ -254,8 +253,9 @@ class Parser(Values):
             if scope.missing is not None:  # what one line may leave out, several may not
                 raise scope.missing
             if head[2] in names:
+                first = names[head[2]].position
                 raise s.error(
-                    f"{head[2]} is defined twice; it is first in line {names[head[2]].position.line} "
+                    f"{head[2]} is defined twice; it is first in line {first.line if first else '?'} "
                     "(a text printed without ids does not say which one is meant: print it with ids)",
                     head.start(2),
                 )
@@ -312,7 +312,7 @@ class Parser(Values):
                 raise s.error("a parameter's number has 32 bits", number_at)
             s.expect(")")
         elif opcode == "constant":
-            instruction.attributes["literal"] = self._literal(shape)
+            instruction.attributes["literal"] = self._literal(instruction.shape)
         else:
             instruction.operands = self._operands(scope)
         return instruction, suffix, opcode_at
@@ -514,7 +514,7 @@ class Parser(Values):
             return s.need(_ENUM, "a word")
         if kind == kinds.ENUMS:
             s.expect("{")
-            words = []
+            words: list[str] = []
             while not s.accept("}"):
                 if words:
                     s.expect(",", "or '}'")

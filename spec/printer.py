@@ -143,7 +143,7 @@ def _literal(value: Value) -> str:
 
 
 # How a value of each kind of `attributes.py` is written.
-_FORMATS = {
+_FORMATS: dict[str | None, Callable[[Any], str]] = {
     kinds.INT: str,
     kinds.INTS: lambda v: "{" + ",".join(map(str, v)) + "}",
     kinds.BOOL: lambda v: "true" if v else "false",

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .accuracy import computed_in
-from .custom_calls import TARGETS, eigen, factors, householder, letter
+from .custom_calls import TARGETS, Evaluate, eigen, factors, householder, letter
 from .interpreter import Interpreter
 from .module import Instruction, Module
 from .numerics import type_of
-from .types import Value, leaves
+from .types import Array, Value, leaves
 
-Array = np.ndarray
 Rule = tuple[str, Array, Array]  # what is to hold, how far each matrix is from it, how far it may be
 
 STEPS = 16.0
@@ -294,7 +293,8 @@ def _eigen(a: Array, lower: bool, vectors: Array | None, values: Array, expected
 
 def _eigh(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     config = (d.instruction.backend_config or "1").strip('"').split(",")
-    yield from _eigen(d.operands[0], config[0].strip() != "0", *results, d.expected[1])
+    vectors, values = results
+    yield from _eigen(d.operands[0], config[0].strip() != "0", vectors, values, d.expected[1])
 
 
 def _syevd(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
@@ -409,7 +409,7 @@ def _gtsv(d: Decomposition, results: Sequence[Array]) -> Iterator[Rule]:
     yield "the solution solves the equations", apart, allowed
 
 
-RULES: dict[Callable, Callable[[Decomposition, Sequence[Array]], Iterator[Rule]]] = {
+RULES: dict[Evaluate, Callable[[Decomposition, Sequence[Array]], Iterator[Rule]]] = {
     householder.qr: _qr,
     householder.pivoted_qr: _pivoted_qr,
     householder.product_of_householder_reflectors: _product,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .types import Array
+
 INITIAL = 0x7012395  # what XLA:CPU begins with, too
 KEY = 0  # of the cipher that makes numbers of this counter
 _MASK = 2**64 - 1
@@ -22,7 +24,7 @@ class RandomState:
     def __init__(self) -> None:
         self.counter = INITIAL
 
-    def take(self, delta: int) -> np.ndarray:
+    def take(self, delta: int) -> Array:
         """The counter as u64[2], its low 64 bits first; behind it the counter is larger by delta, modulo 2^128."""
         before = self.counter
         self.counter = (before + delta) % 2**128

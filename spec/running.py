@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
+from .types import Array
 
 ROUNDINGS = 3.0  # of one operation that is not a sum: of x / y as x * rsqrt(y)^2, the rounding of each factor
 
@@ -66,9 +66,9 @@ class Running:
     def conj(self) -> Running:
         return Running(self.value.conj(), self.error, self.u)
 
-    def sum(self, axes: int | tuple[int, ...], keepdims: bool = False) -> Running:
-        """The sum along dimensions."""
-        value, error, size = (a.sum(axes, keepdims=keepdims) for a in (self.value, self.error, self.size))
+    def sum(self, axes: int | tuple[int, ...]) -> Running:
+        """The sum along dimensions, which stay with size 1."""
+        value, error, size = (a.sum(axes, keepdims=True) for a in (self.value, self.error, self.size))
         terms = self.value.size / max(1, value.size)
         return Running(value, error + terms * self.u * np.where(size > 0, size, 0), self.u)
 

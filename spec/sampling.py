@@ -55,10 +55,9 @@ from .numerics import component_type, make_complex, round_to, type_of
 from .operation import make, operation
 from .ops.conditional import branches
 from .sorting import sorted_order
-from .types import F32, Shape, Value
+from .types import F32, Array, Shape, Value
 from .vectorize import binary_opcode, lift
 
-Array = np.ndarray
 Members = list[Value]  # the reference's value, and each member's; the same object where a member agrees bit for bit
 
 MORE_TURNS = 100  # of a loop that has ended in the reference

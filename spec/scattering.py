@@ -7,16 +7,17 @@ import numpy as np
 from .accumulate import narrow, wide_type, widen
 from .module import Computation
 from .numerics import type_of
+from .types import Array
 from .vectorize import Run, binary_opcode, run_vectorized
 
 
 def combine_at(
     computation: Computation,
-    targets: tuple[np.ndarray, ...],
-    places: np.ndarray,
-    updates: tuple[np.ndarray, ...],
+    targets: tuple[Array, ...],
+    places: Array,
+    updates: tuple[Array, ...],
     run: Run,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[Array, ...]:
     """Flat arrays with `target[p] = computation(target[p], update)` done for each place p and update, in order.
 
     `targets` are N flat arrays of equal size, `updates` N flat arrays as long as `places`. The computation takes N old

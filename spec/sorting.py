@@ -9,10 +9,11 @@ import numpy as np
 from .module import Computation, Instruction, post_order
 from .numerics import total_order_key
 from .ops.compare import is_total
+from .types import Array
 from .vectorize import Run, run_vectorized
 
 
-def sorted_order(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarray:
+def sorted_order(comparator: Computation, rows: list[Array], run: Run) -> Array:
     """For each row the indices that sort it, stably.
 
     `rows` are N arrays of shape [m, n]: m lists of n tuples. The result has that shape too. The comparator takes
@@ -56,7 +57,7 @@ def _key_of(comparator: Computation, compare: Instruction) -> tuple[int, Computa
     return number // 2, _function(left, comparator.parameters[number], parameter), compare
 
 
-def _keys(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarray | None:
+def _keys(comparator: Computation, rows: list[Array], run: Run) -> Array | None:
     """Numbers that are in ascending order where the rows are in the comparator's, if it is seen how to get them."""
     keys = keys_of(comparator)
     if keys is None:
@@ -107,7 +108,7 @@ def _function(root: Instruction, old: Instruction, new: Instruction) -> Computat
     return Computation("key", [new, *(i for i in made.values() if i is not new)], made[root])
 
 
-def _network(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.ndarray:
+def _network(comparator: Computation, rows: list[Array], run: Run) -> Array:
     """Batcher's merge exchange: log2(n)^2 / 2 steps, each comparing many pairs at once.
 
     A tuple's old index decides where the comparator does not, which makes the order stable.
@@ -116,7 +117,7 @@ def _network(comparator: Computation, rows: list[np.ndarray], run: Run) -> np.nd
     order = np.broadcast_to(np.arange(n), (m, n)).copy()
     rows = [r.copy() for r in rows]
 
-    def before(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    def before(i: Array, j: Array) -> Array:
         pairs = [side for r in rows for side in (r[:, i], r[:, j])]
         return run_vectorized(comparator, *pairs, run=run)
 

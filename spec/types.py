@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from .errors import InputError
 
-Value = Any  # np.ndarray | tuple["Value", ...] | None
+Array: TypeAlias = np.ndarray
+# An Array, a tuple of Values, or None. Which of them is what the shape says, and no type can: hence Any.
+Value: TypeAlias = Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class ElementType:
 
     `name` is HLO's spelling, `number` the value of XLA's PrimitiveType in a proto, `kind` one of pred, signed,
     unsigned, float, complex, tuple, token, opaque; `bits` is the width of one element; `dtype` the NumPy type that
-    holds it.
+    holds it, None if there are no arrays of the type.
     """
 
     name: str
@@ -66,6 +68,13 @@ class ElementType:
     def is_array(self) -> bool:
         """Whether arrays of this type exist (it is not tuple, token or opaque)."""
         return self.dtype is not None
+
+    @property
+    def array_dtype(self) -> np.dtype:
+        """`dtype`, of a type that has arrays; TypeError for any other."""
+        if self.dtype is None:
+            raise TypeError(f"there are no arrays of type {self}")
+        return self.dtype
 
 
 def _element_types() -> dict[str, ElementType]:

@@ -47,7 +47,7 @@ class Values:
         found = s.match(_INTEGERS)
         if found is None:
             s.expect("{")
-            result = []
+            result: list[int] = []
             while not s.accept("}"):
                 if result:
                     s.expect(",", "or '}'")

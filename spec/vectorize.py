@@ -15,7 +15,7 @@ import numpy as np
 
 from .elementwise import is_elementwise
 from .module import Computation, Instruction
-from .types import Shape, Value
+from .types import Array, Shape, Value
 
 Run = Callable[..., Value]
 
@@ -24,7 +24,7 @@ STRUCTURAL = frozenset("parameter constant tuple get-tuple-element opt-barrier".
 CALLING = frozenset("call fusion map".split())
 
 
-def run_vectorized(computation: Computation, *arrays: np.ndarray, run: Run) -> Value:
+def run_vectorized(computation: Computation, *arrays: Array, run: Run) -> Value:
     """The computation applied at each position of arrays of equal dimensions.
 
     Returns an array of those dimensions, or a tuple of them if the computation gives a tuple. A computation that
@@ -85,8 +85,8 @@ def _lift(i: Instruction, dimensions: tuple[int, ...], made: dict[Instruction, I
 
 def _lift_shape(shape: Shape, dimensions: tuple[int, ...]) -> Shape | None:
     if shape.is_tuple:
-        elements = [_lift_shape(e, dimensions) for e in shape.elements]
-        return None if None in elements else Shape.tuple_of(*elements)
+        elements = [e for e in (_lift_shape(e, dimensions) for e in shape.elements) if e is not None]
+        return Shape.tuple_of(*elements) if len(elements) == len(shape.elements) else None
     return shape.with_dimensions(dimensions) if shape.is_scalar else None
 
 

@@ -46,9 +46,7 @@ from .module import Computation, Instruction, Module
 from .numerics import component_type, type_of
 from .properties import decided
 from .sampling import Ensemble
-from .types import Shape, Value, leaves
-
-Array = np.ndarray
+from .types import Array, Shape, Value, leaves
 
 MEMBERS = 16
 FEWEST = 4
@@ -166,7 +164,7 @@ class Judge:
             raise InputError(f"the reference has {len(self.references)} results, not {len(results)}")
         known = zip(results, self.references, self._bounds, self._chances, strict=True)
         with np.errstate(all="ignore"):
-            judged = [_judged(np.asarray(r), *of, self._ratio) for r, *of in known]
+            judged = [_judged(np.asarray(r), of, bound, chance, self._ratio) for r, of, bound, chance in known]
         told = []
         for decomposition in self._decompositions:
             wrong, sentence = decomposition.broken([v.result for v in judged])
@@ -199,7 +197,7 @@ def _live_bytes(computation: Computation) -> int:
 def _bytes(i: Instruction) -> int:
     if i.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):  # which share their parts
         return 0
-    return sum(prod(s.dimensions) * s.element_type.dtype.itemsize for s in leaves(i.shape) if s.is_array)
+    return sum(prod(s.dimensions) * s.element_type.array_dtype.itemsize for s in leaves(i.shape) if s.is_array)
 
 
 def _leaves(value: Value) -> list[Any]:

@@ -47,7 +47,9 @@ class _Verifier:
         except InvalidProgramError as problem:
             raise in_file(problem, module.file) from None
 
-    def fail(self, message: str, where: Position | None, label: str | None, kind: type[Error] = InvalidProgramError):
+    def fail(
+        self, message: str, where: Position | None, label: str | None, kind: type[Error] = InvalidProgramError
+    ) -> Error:
         """The error for a broken rule, at a position in the module's text if there is one."""
         source = self.module.source
         if where is not None and source is not None:

@@ -9,7 +9,7 @@ from ..ciphers import three_fry
 from ..errors import UnsupportedError
 from ..module import Instruction
 from ..sorting import sorted_order
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run
 from .options import options
 
@@ -26,14 +26,14 @@ def identity(instruction: Instruction, operand: Value) -> Value:
     return operand
 
 
-def top_k(instruction: Instruction, operand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def top_k(instruction: Instruction, operand: Array) -> tuple[Array, Array]:
     """The k largest along the last dimension and where they stand, as `topk`; the result's shape says k."""
     from ..ops.topk import top  # here, since operations are defined in terms of this file
 
     return top(operand, instruction.shape.elements[0].dimensions[-1], largest=True)
 
 
-def approximate_top_k(instruction: Instruction, *operands: np.ndarray, run: Run) -> tuple[np.ndarray, ...]:
+def approximate_top_k(instruction: Instruction, *operands: Array, run: Run) -> tuple[Array, ...]:
     """ApproxTopK: the first elements in the order of a comparator, as `sort` finds them, along reduction_dim.
 
     The operands are N arrays and N initial values, which stand for elements that are not there. An implementation may
@@ -53,12 +53,11 @@ def approximate_top_k(instruction: Instruction, *operands: np.ndarray, run: Run)
     return tuple(np.ascontiguousarray(np.moveaxis(f, -1, axis)) for f in found)
 
 
-def threefry(
-    instruction: Instruction, key_low: np.ndarray, key_high: np.ndarray, x: np.ndarray, y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def threefry(instruction: Instruction, key_low: Array, key_high: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """cu_threefry2x32: the two words of Threefry-2x32 with 20 rounds, element by element; all are u32."""
     upper = np.uint64(32)
     with np.errstate(over="ignore"):
         key = key_low.astype(np.uint64) | key_high.astype(np.uint64) << upper
         words = three_fry(key, x.astype(np.uint64) | y.astype(np.uint64) << upper)
-    return tuple(np.asarray(w).astype(np.uint32) for w in words)
+    first, second = (np.asarray(w).astype(np.uint32) for w in words)
+    return first, second

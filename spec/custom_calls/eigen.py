@@ -11,24 +11,24 @@ import numpy as np
 from ..errors import UnsupportedError
 from ..module import Instruction
 from ..numerics import component_type, round_to, type_of
-from ..types import C64, C128, F64
+from ..types import C64, C128, F64, Array
 from .options import letter
 
 
-def _wide(a: np.ndarray) -> np.ndarray:
+def _wide(a: Array) -> Array:
     return a.astype(np.complex128 if np.iscomplexobj(a) else np.float64)
 
 
-def _hermitian(a: np.ndarray, lower: bool) -> tuple[np.ndarray, np.ndarray]:
+def _hermitian(a: Array, lower: bool) -> tuple[Array, Array]:
     """(values, ascending; vectors, orthonormal columns) of the matrices one of whose triangles is read."""
     values, vectors = np.linalg.eigh(np.where(np.isfinite(a), a, 0), UPLO="L" if lower else "U")
     triangle = np.tri(a.shape[-1], dtype=bool)
     read = triangle if lower else triangle.T
-    bad = ~np.isfinite(np.where(read, a, 0)).all((-1, -2))
+    bad = ~np.all(np.isfinite(np.where(read, a, 0)), axis=(-1, -2))
     return np.where(bad[..., None], np.nan, values), np.where(bad[..., None, None], np.nan, vectors)
 
 
-def eigh(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def eigh(instruction: Instruction, a: Array) -> tuple[Array, Array]:
     """Eigh: (vectors, values) of symmetric or Hermitian matrices: a v = v diag(values).
 
     The configuration "lower, sort, sweeps, tolerance" says which triangle is read; values are ascending in any case,
@@ -40,7 +40,7 @@ def eigh(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return round_to(vectors, element_type), round_to(values, component_type(element_type))
 
 
-def syevd(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def syevd(instruction: Instruction, a: Array) -> tuple[Array, Array, Array]:
     """LAPACK's syevd and heevd: (vectors, values, info). Without vectors (mode N) these are zeros here."""
     values, vectors = _hermitian(_wide(a), letter(instruction, "uplo", "L") == "L")
     element_type = type_of(a)
@@ -50,7 +50,7 @@ def syevd(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return round_to(vectors, element_type), round_to(values, component_type(element_type)), info
 
 
-def geev(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
+def geev(instruction: Instruction, a: Array) -> tuple[Array, ...]:
     """LAPACK's geev: (values, left vectors, right vectors, info), for real matrices with the values in two parts.
 
     a r = r diag(values), and adjoint(l) a = diag(values) adjoint(l); columns have the norm 1, and the largest element
@@ -74,13 +74,13 @@ def geev(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
     return round_to(values.real, element_type), round_to(values.imag, element_type), *vectors, info
 
 
-def _of_norm_one(vectors: np.ndarray) -> np.ndarray:
+def _of_norm_one(vectors: Array) -> Array:
     vectors = vectors / np.linalg.norm(vectors, axis=-2, keepdims=True)
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(-2)[..., None, :], -2)
     return vectors * largest.conj() / np.abs(largest)
 
 
-def gees(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
+def gees(instruction: Instruction, a: Array) -> tuple[Array, ...]:
     """LAPACK's gees: (t, q, values, 0, info) with a = q t adjoint(q), q orthogonal; real values are in two parts.
 
     t is upper triangular; of a real matrix, each pair of conjugate eigenvalues has a block of two rows on the diagonal,
@@ -108,7 +108,7 @@ def gees(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
     return *rounded, round_to(diagonal, element_type), round_to(imaginary, element_type), zero, info
 
 
-def schur(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def schur(a: Array) -> tuple[Array, Array]:
     """(t, q) of one matrix: a space that a maps into itself, of one eigenvector or of two conjugate ones, comes first,
     and what is left is done in the same way."""
     n = a.shape[0]
@@ -129,19 +129,19 @@ def schur(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return t, q
 
 
-def _rest(n: int) -> np.ndarray:
+def _rest(n: int) -> Array:
     """The identity with zeros in its first two places."""
     return np.diag(np.arange(n) >= 2).astype(np.float64)
 
 
-def _turn(t: np.ndarray, q: np.ndarray, basis: np.ndarray, k: int) -> None:
+def _turn(t: Array, q: Array, basis: Array, k: int) -> None:
     """t = adjoint(b) t b and q = q b, where b is the identity but for `basis` from row k on."""
     t[k:, :] = basis.conj().T @ t[k:, :]
     t[:, k:] = t[:, k:] @ basis
     q[:, k:] = q[:, k:] @ basis
 
 
-def _equal_diagonal(block: np.ndarray) -> np.ndarray:
+def _equal_diagonal(block: Array) -> Array:
     """The rotation that makes the two diagonal elements of a 2 x 2 block equal."""
     (a, b), (c, d) = block
     angle = 0.5 * np.arctan2(a - d, -(b + c))

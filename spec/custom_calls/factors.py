@@ -9,10 +9,11 @@ import numpy as np
 from ..accumulate import narrow, wide_type, widen
 from ..module import Instruction
 from ..numerics import component_type, round_to, type_of
+from ..types import Array
 from .options import letter
 
 
-def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def lu(a: Array) -> tuple[Array, Array]:
     """(packed, pivots) of matrices a[.., m, n]: P a = L U by columns, L below the diagonal without its ones.
 
     In step k, row k changes places with row pivots[k], the one with the largest element in column k from row k on (the
@@ -35,7 +36,7 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return narrow(packed, type_of(a)), pivots
 
 
-def lu_decomposition(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def lu_decomposition(instruction: Instruction, a: Array) -> tuple[Array, Array, Array]:
     """LuDecomposition: (packed, pivots, permutation); row i of P a is row permutation[i] of a. All count from 0."""
     packed, pivots = lu(a)
     permutation = np.empty((*a.shape[:-2], a.shape[-2]), np.int32)
@@ -47,7 +48,7 @@ def lu_decomposition(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarra
     return packed, pivots, permutation
 
 
-def getrf(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def getrf(instruction: Instruction, a: Array) -> tuple[Array, Array, Array]:
     """LAPACK's getrf: (packed, pivots from 1 on, info: the first row with a zero on the diagonal of U, or 0)."""
     packed, pivots = lu(a)
     zeros = np.einsum("...ii->...i", packed[..., : pivots.shape[-1], : pivots.shape[-1]]) == 0
@@ -55,7 +56,7 @@ def getrf(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return packed, pivots + np.int32(1), info.astype(np.int32)
 
 
-def potrf(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def potrf(instruction: Instruction, a: Array) -> tuple[Array, Array]:
     """LAPACK's potrf: (cholesky of a, its other triangle as in a; info: the first row that is not positive, or 0)."""
     from ..ops import cholesky  # here, since operations are defined in terms of these files
 
@@ -67,7 +68,7 @@ def potrf(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.where(triangle if lower else triangle.T, factor, a), info.astype(np.int32)
 
 
-def trsm(instruction: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def trsm(instruction: Instruction, a: Array, b: Array) -> Array:
     """BLAS's trsm: triangular-solve, its attributes among the options."""
     from ..ops import triangular_solve
 
@@ -86,7 +87,7 @@ def triangular_solve_attributes(instruction: Instruction) -> dict[str, object]:
     }
 
 
-def gesdd(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
+def gesdd(instruction: Instruction, a: Array) -> tuple[Array, ...]:
     """LAPACK's gesdd and gesvd: (.., s, u, vh, info) with a = u diag(s) vh, s descending, u and vh orthonormal.
 
     Mode A gives square u and vh, S those columns and rows that s has, N none (zeros here). The first result is what the
@@ -105,9 +106,7 @@ def gesdd(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
     return a, *parts, info
 
 
-def gtsv(
-    instruction: Instruction, below: np.ndarray, diagonal: np.ndarray, above: np.ndarray, b: np.ndarray
-) -> tuple[np.ndarray, ...]:
+def gtsv(instruction: Instruction, below: Array, diagonal: Array, above: Array, b: Array) -> tuple[Array, ...]:
     """LAPACK's gtsv: (.., .., .., x, info), the solution of a tridiagonal system; info is 1 where it is singular.
 
     The first three results, where the library leaves its factors, are the operands here.

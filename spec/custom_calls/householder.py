@@ -8,10 +8,11 @@ from ..accumulate import narrow, wide_type, widen
 from ..errors import UnsupportedError
 from ..module import Instruction
 from ..numerics import type_of
+from ..types import Array
 from .options import options
 
 
-def qr(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def qr(instruction: Instruction, a: Array) -> tuple[Array, Array]:
     """Householder's decomposition of matrices a[.., m, n], packed as LAPACK's geqrf does: (packed, tau[.., min(m, n)]).
 
     On and above the diagonal, packed holds R. Below it, column j holds what follows the leading 1 of the vector v of
@@ -34,7 +35,7 @@ def qr(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return narrow(packed, element_type), narrow(tau, element_type)
 
 
-def product_of_householder_reflectors(instruction: Instruction, packed: np.ndarray, tau: np.ndarray) -> np.ndarray:
+def product_of_householder_reflectors(instruction: Instruction, packed: Array, tau: Array) -> Array:
     """The first n columns of Q = H(0) H(1) ... from what `qr` gives: packed[.., m, n], tau[.., k]."""
     element_type = type_of(packed)
     wide = wide_type(element_type)
@@ -46,7 +47,7 @@ def product_of_householder_reflectors(instruction: Instruction, packed: np.ndarr
     return narrow(q, element_type)
 
 
-def reflect(matrix: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
+def reflect(matrix: Array, v: Array, tau: Array) -> None:
     """matrix -= tau * v * adjoint(v) * matrix, in place, where v has a leading 1 that is left out."""
     product = matrix[..., 0, :] + (v.conj()[..., :, None] * matrix[..., 1:, :]).sum(-2)
     product = tau[..., None] * product
@@ -54,7 +55,7 @@ def reflect(matrix: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
     matrix[..., 1:, :] -= v[..., :, None] * product[..., None, :]
 
 
-def pivoted_qr(instruction: Instruction, a: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pivoted_qr(instruction: Instruction, a: Array, fixed: Array) -> tuple[Array, Array, Array]:
     """LAPACK's geqp3: (packed, columns, tau) of a with its columns exchanged; columns count from 1.
 
     In each step the column with the largest norm, of what is left of it, comes first; the first such one if several are
@@ -78,7 +79,7 @@ def pivoted_qr(instruction: Instruction, a: np.ndarray, fixed: np.ndarray) -> tu
     return narrow(packed, element_type), order, narrow(tau, element_type)
 
 
-def hessenberg(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def hessenberg(instruction: Instruction, a: Array) -> tuple[Array, Array, Array]:
     """LAPACK's gehrd: (packed, tau, info). On and above the subdiagonal H = adjoint(Q) a Q, below it reflectors."""
     given = options(instruction, low=1, high=a.shape[-1])
     element_type, low, high = type_of(a), int(given["low"]), int(given["high"])
@@ -98,7 +99,7 @@ def hessenberg(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, np.
     return narrow(packed, element_type), narrow(tau, element_type), np.zeros(batch, np.int32)
 
 
-def tridiagonal(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ...]:
+def tridiagonal(instruction: Instruction, a: Array) -> tuple[Array, ...]:
     """LAPACK's sytrd and hetrd of the lower triangle: (packed, diagonal, off the diagonal, tau, info)."""
     if chr(int(options(instruction, uplo=ord("L"))["uplo"])) != "L":
         raise UnsupportedError(f"{instruction.name}: of the upper triangle; take the lower one")
@@ -126,7 +127,7 @@ def tridiagonal(instruction: Instruction, a: np.ndarray) -> tuple[np.ndarray, ..
     return packed, narrow(d, real), narrow(e, real), narrow(tau, element_type), np.zeros(batch, np.int32)
 
 
-def reflector(column: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def reflector(column: Array) -> tuple[Array, Array, Array]:
     """(v below its leading 1, tau, beta): adjoint(H) column = beta e with H = I - tau [1, v] adjoint([1, v])."""
     alpha, below = column[0], column[1:]
     rest = (np.abs(below) ** 2).sum()

@@ -13,7 +13,7 @@ and its one tile are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..devices import Device
 from ..errors import ParseError, UnsupportedError
 from ..groups import iota
 from ..module import Instruction, Module
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Tiling:
 WHOLE = None  # the tiling of a value that every partition has as a whole
 
 
-def to_tiles(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
+def to_tiles(instruction: Instruction, *operands: Array, device: Device) -> Value:
     """Whole values in, this partition's tiles out."""
     shapes = _shapes(instruction, len(operands))
     if device.world.partitions == 1:
@@ -52,7 +52,7 @@ def to_tiles(instruction: Instruction, *operands: np.ndarray, device: Device) ->
     return tuple(parts) if instruction.shape.is_tuple else parts[0]
 
 
-def to_whole(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
+def to_whole(instruction: Instruction, *operands: Array, device: Device) -> Value:
     """This partition's tiles in, the whole values out, put together of the tiles of all partitions."""
     shapes = _shapes(instruction, len(operands))
     if device.world.partitions == 1:
@@ -76,7 +76,7 @@ def to_whole(instruction: Instruction, *operands: np.ndarray, device: Device) ->
     return tuple(results) if instruction.shape.is_tuple else results[0]
 
 
-TARGETS = {
+TARGETS: dict[str, Callable[..., Value]] = {
     "SPMDFullToShardShape": to_tiles,
     "SPMDShardToFullShape": to_whole,
     "xla.sdy.GlobalToLocalShape": to_tiles,
@@ -94,7 +94,7 @@ def _shapes(instruction: Instruction, count: int) -> tuple[Shape, ...]:
     return shapes
 
 
-def _unchanged(instruction: Instruction, operands: Sequence[np.ndarray], shapes: Sequence[Shape]) -> Value:
+def _unchanged(instruction: Instruction, operands: Sequence[Array], shapes: Sequence[Shape]) -> Value:
     for value, shape in zip(operands, shapes, strict=True):
         if value.shape != shape.dimensions:
             raise UnsupportedError(

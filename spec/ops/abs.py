@@ -10,12 +10,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, SIGNED, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(SIGNED, FLOAT, COMPLEX, result=numerics.component_type)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     if numerics.type_of(operand).is_complex:
         return numerics.elementary(lambda z: np.hypot(z.real, z.imag), operand)
     apply = numerics.integer if numerics.type_of(operand).is_integer else numerics.exact

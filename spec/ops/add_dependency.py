@@ -1,18 +1,19 @@
 """The first operand itself, available only after the token that is the second."""
 
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import TOKEN
+from ..types import TOKEN, Shape, Value
 
 INPUTS = {"operand": "value of any shape", "token": "token"}
 CONSTRAINTS = {"C1": "the second operand is a token", "C2": "the result has the shape of operand"}
 
 
-def infer(instruction, operand, token):
+def infer(instruction: Instruction, operand: Shape, token: Shape) -> Shape:
     require(token.element_type is TOKEN, "C1", f"the second operand is {token}")
     return operand.without_layout()
 
 
-def evaluate(instruction, operand, token):
+def evaluate(instruction: Instruction, operand: Value, token: Value) -> Value:
     return operand
 
 

@@ -1,19 +1,20 @@
 """A token that comes after all the operands; it orders side effects and carries no data."""
 
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import TOKEN, Shape
+from ..types import TOKEN, Shape, Value
 
 INPUTS = {"*operands": "tokens; none at all makes a first one"}
 CONSTRAINTS = {"C1": "every operand is a token", "C2": "the result is a token"}
 
 
-def infer(instruction, *operands):
+def infer(instruction: Instruction, *operands: Shape) -> Shape:
     for o in operands:
         require(o.element_type is TOKEN, "C1", f"one operand is {o}")
     return Shape(TOKEN)
 
 
-def evaluate(instruction, *operands):
+def evaluate(instruction: Instruction, *operands: Value) -> Value:
     return None
 
 

@@ -25,7 +25,7 @@ from ..devices import Device
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 
 INPUTS = {"*operands": "arrays"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the one dimension that grows"), **OF_REPLICAS}
@@ -84,11 +84,11 @@ def check_gathered(instruction: Instruction, replicas: Count, partitions: Count,
         require(fits, "C5", f"the groups are of {met}, and of {o.shape} comes {result}")
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, device: Device) -> Value:
     return one_or_tuple(gather(instruction, operands, device))
 
 
-def gather(instruction: Instruction, operands: tuple[np.ndarray, ...], device: Device) -> list[np.ndarray]:
+def gather(instruction: Instruction, operands: tuple[Array, ...], device: Device) -> list[Array]:
     """The operands of all members of the group, concatenated."""
     d = instruction.dimensions[0]
     met = device.exchange(instruction, operands)

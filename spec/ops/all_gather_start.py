@@ -5,14 +5,12 @@ result = (operand, all-gather(operand)), or for several operands (operands, all-
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..collectives import one_or_tuple
 from ..devices import Device
 from ..groups import Count
 from ..module import Instruction
 from ..operation import Example
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from . import all_gather
 from .all_gather import ATTRIBUTES, INPUTS
 
@@ -40,7 +38,7 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
     all_gather.check_gathered(instruction, replicas, partitions, _results(instruction, len(instruction.operands)))
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, device: Device) -> Value:
     return one_or_tuple(operands), one_or_tuple(all_gather.gather(instruction, operands, device))
 
 

@@ -9,8 +9,6 @@ several operands each is combined by itself, and the result is a tuple.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..attributes import COMPUTATION, REQUIRED, Attribute
 from ..collectives import (
     ALL_NAMED_RULE,
@@ -30,7 +28,7 @@ from ..devices import Device
 from ..groups import Count
 from ..module import Instruction
 from ..operation import Example
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run
 
 INPUTS = {"*operands": "arrays"}
@@ -57,7 +55,7 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
     check_all_named(instruction, replicas, partitions, "C6")
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, run: Run, device: Device) -> Value:
     met = device.exchange(instruction, operands)
     return one_or_tuple([combined(instruction.to_apply, list(values), run) for values in zip(*met, strict=True)])
 

@@ -29,7 +29,7 @@ from ..devices import Device
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 
 INPUTS = {"*operands": "an array that is cut, or an array for each member"}
 ATTRIBUTES = {
@@ -76,7 +76,7 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
     _check_parts(instruction, shapes, meeting(instruction, replicas, partitions))
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, device: Device) -> Value:
     met = device.exchange(instruction, operands)
     k = device.group(instruction).index(device.number)
     if not instruction.dimensions:

@@ -4,12 +4,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import INTEGER, PRED, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(PRED, INTEGER)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     return np.bitwise_and(lhs, rhs) if lhs.dtype == bool else numerics.integer(np.bitwise_and, lhs, rhs)
 
 

@@ -21,16 +21,18 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, binary, by_kind
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(FLOAT, COMPLEX)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     return numerics.elementary(by_kind(lhs, complex=_complex, other=np.arctan2), lhs, rhs)
 
 
-def _complex(y, x):
+def _complex(y: Array, x: Array) -> Array:
     """The definition without its cancellations. With u = x + iy, v = x - iy the root is that of u v, so the angle is
     half of that between u and v, give or take pi, and the logarithm of the modulus half of log |u / v|."""
     parts = np.stack([x.real, x.imag, y.real, y.imag])
@@ -61,21 +63,20 @@ def _complex(y, x):
     return numerics.make_complex(*(np.where(bad, np.nan, part) for part in (real, imag)))
 
 
-def _square(z):
+def _square(z: Array) -> Array:
     return z.real * z.real + z.imag * z.imag
 
 
-def _log_quarter(t):
+def _log_quarter(t: Array) -> Array:
     return np.log1p(t) / 4
 
 
-def _sign(a, b, c, d):
+def _sign(a: Array, b: Array, c: Array, d: Array) -> Array:
     """The exact sign of a b + c d."""
     total, most = a * b + c * d, np.abs(a * b) + np.abs(c * d)
     signs = np.array(np.sign(total))  # of a scalar, too, something that can be written to
     close = (np.abs(total) <= 8 * np.finfo(most.dtype).eps * most) & np.isfinite(most)
-    for k in np.argwhere(close):
-        k = tuple(k)
+    for k in map(tuple, np.argwhere(close)):
         p, q, r, s = (Fraction(*part[k].as_integer_ratio()) for part in (a, b, c, d))
         signs[k] = (p * q > -r * s) - (p * q < -r * s)
     return signs

@@ -9,13 +9,15 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, RESULT_ACCURACY, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.elementary(np.arctanh, operand)
 
 

@@ -19,7 +19,7 @@ from ..accumulate import narrow, widen
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 from . import batch_norm_training as training
 
 INPUTS = {
@@ -49,12 +49,12 @@ def infer(
 
 def evaluate(
     instruction: Instruction,
-    operand: np.ndarray,
-    scale: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-    grad_output: np.ndarray,
-):
+    operand: Array,
+    scale: Array,
+    mean: Array,
+    variance: Array,
+    grad_output: Array,
+) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
         x, (factor, center, spread), axes = training.wide_view(instruction, operand, scale, mean, variance)
         g, d, v = widen(grad_output, x.dtype), x - center, spread + x.dtype.type(instruction.epsilon)

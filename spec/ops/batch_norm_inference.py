@@ -15,7 +15,7 @@ from ..accumulate import narrow
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example
-from ..types import Shape
+from ..types import Array, Shape
 from . import batch_norm_training as training
 
 INPUTS = {
@@ -34,7 +34,7 @@ def infer(instruction: Instruction, operand: Shape, scale: Shape, offset: Shape,
     return operand.without_layout()
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, *features: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, *features: Array) -> Array:
     with np.errstate(all="ignore"):
         x, (scale, offset, mean, variance), _ = training.wide_view(instruction, operand, *features)
         result = scale * (x - mean) / np.sqrt(variance + x.dtype.type(instruction.epsilon)) + offset

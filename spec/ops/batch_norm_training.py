@@ -18,7 +18,7 @@ from ..attributes import FLOAT, INT, REQUIRED, Attribute
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {
     "operand": "a floating-point array",
@@ -52,7 +52,7 @@ def infer(instruction: Instruction, operand: Shape, scale: Shape, offset: Shape)
     return Shape.tuple_of(operand.without_layout(), statistic, statistic)
 
 
-def wide_view(instruction: Instruction, operand: np.ndarray, *features: np.ndarray):
+def wide_view(instruction: Instruction, operand: Array, *features: Array) -> tuple[Array, list[Array], tuple[int, ...]]:
     """Operand and features in the wider type, the features shaped to go with it; and the dimensions summed over."""
     wide = wide_type(type_of(operand))
     along = [1] * operand.ndim
@@ -61,7 +61,7 @@ def wide_view(instruction: Instruction, operand: np.ndarray, *features: np.ndarr
     return widen(operand, wide), [widen(f, wide).reshape(along) for f in features], axes
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, scale: np.ndarray, offset: np.ndarray):
+def evaluate(instruction: Instruction, operand: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
         x, (factor, shift), axes = wide_view(instruction, operand, scale, offset)
         n = x.size // max(1, scale.size)

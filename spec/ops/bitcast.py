@@ -7,17 +7,19 @@ reshape or a transpose moves nothing.
 
 from .. import numerics
 from ..errors import UnsupportedError
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
-ATTRIBUTES = {}
+
 CONSTRAINTS = {
     "C1": "operand and the result are arrays",
     "C2": "the result takes as many bits as operand",
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     shape = instruction.shape
     require(operand.is_array and shape.is_array, "C1", f"operand is {operand}, the result {shape}")
     have, want = (s.size * s.element_type.bits for s in (operand, shape))
@@ -25,7 +27,7 @@ def infer(instruction, operand):
     return shape
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     shape = instruction.shape
     if operand.shape != instruction.operands[0].shape.dimensions:
         raise UnsupportedError(f"{instruction.name}: a bitcast of a dynamic shape: use reshape or transpose")
@@ -37,7 +39,7 @@ def evaluate(instruction, operand):
     return flat.reshape([shape.dimensions[d] for d in read]).transpose(places)
 
 
-def _major_to_minor(shape):
+def _major_to_minor(shape: Shape) -> tuple[int, ...]:
     """The dimensions from the slowest-varying in memory to the fastest."""
     if shape.layout is None:
         return tuple(range(shape.rank))

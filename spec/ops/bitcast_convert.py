@@ -9,7 +9,9 @@ elements below 8 bits count by their own width.
 
 from .. import numerics
 from ..dynamic import marked
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 CONSTRAINTS = {
@@ -22,7 +24,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     shape = instruction.shape
     both = operand.is_array and shape.is_array and operand.element_type.is_complex == shape.element_type.is_complex
     require(both, "C1", f"operand is {operand}, the result {shape}")
@@ -39,7 +41,7 @@ def infer(instruction, operand):
     return marked(shape.element_type, shape.dimensions, (*operand.marks, False)[: shape.rank])
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     want = instruction.shape.element_type
     have = numerics.type_of(operand)
     dimensions = operand.shape

@@ -11,7 +11,9 @@ import numpy as np
 
 from ..attributes import INTS, Attribute
 from ..dynamic import marked
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, (), "for each dimension of operand the one of the result")}
@@ -23,7 +25,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     shape, dimensions = instruction.shape, instruction.dimensions
     same = operand.is_array and operand.element_type is shape.element_type
     require(same, "C1", f"operand is {operand}, the result {shape}")
@@ -36,7 +38,7 @@ def infer(instruction, operand):
     return marked(shape.element_type, shape.dimensions, (source.get(d, False) for d in range(shape.rank)))
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     shape, dimensions = instruction.shape, instruction.dimensions
     order = sorted(range(operand.ndim), key=dimensions.__getitem__)
     sizes, result = [1] * shape.rank, list(shape.dimensions)

@@ -21,7 +21,7 @@ from ..attributes import BOOL, Attribute
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {"a": "floating-point or complex matrices"}
 ATTRIBUTES = {"lower": Attribute(BOOL, False, "whether the lower triangle is read and written, else the upper")}
@@ -37,19 +37,19 @@ def infer(instruction: Instruction, a: Shape) -> Shape:
     return a.without_layout()
 
 
-def evaluate(instruction: Instruction, a: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, a: Array) -> Array:
     factor = factor_of(a, instruction.lower)
     factor[wrong_pivots(factor).any(-1)] = np.nan
     with np.errstate(all="ignore"):
         return narrow(factor, type_of(a))
 
 
-def wrong_pivots(factor: np.ndarray) -> np.ndarray:
+def wrong_pivots(factor: Array) -> Array:
     """bool[.., n] of factors [.., n, n]: where the diagonal is not positive, so that a is not positive definite."""
     return ~(np.einsum("...ii->...i", factor).real > 0)
 
 
-def factor_of(a: np.ndarray, lower: bool) -> np.ndarray:
+def factor_of(a: Array, lower: bool) -> Array:
     """The factor in the wider type. From a row on whose l[j, j] is not positive it is whatever the formulas give."""
     matrix = widen(a, wide_type(type_of(a)))
     if not lower:

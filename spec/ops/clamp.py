@@ -10,7 +10,9 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import same_dimensions
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 from . import maximum, minimum
 
 INPUTS = {
@@ -27,7 +29,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, low, operand, high):
+def infer(instruction: Instruction, low: Shape, operand: Shape, high: Shape) -> Shape:
     require(operand.is_array, "C1", f"operand is {operand}")
     same_type = low.element_type is operand.element_type is high.element_type
     require(same_type, "C2", f"min is {low}, operand is {operand} and max is {high}; convert some of them")
@@ -36,7 +38,7 @@ def infer(instruction, low, operand, high):
     return operand.without_layout()
 
 
-def evaluate(instruction, low, operand, high):
+def evaluate(instruction: Instruction, low: Array, operand: Array, high: Array) -> Array:
     if operand.dtype == bool:
         return (operand | low) & high
     if numerics.type_of(operand).is_complex:

@@ -14,7 +14,7 @@ from ..devices import Device
 from ..groups import Count
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 
 INPUTS = {"*operands": "arrays, and with has_dynamic_root behind them s32[n], n being how many they are"}
 ATTRIBUTES = {"replica_groups": REPLICA_GROUPS, "channel_id": CHANNEL_ID, "has_dynamic_root": DYNAMIC_ROOT}
@@ -42,7 +42,7 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
     check_inside(instruction, named, replicas, partitions, "C4")
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, device: Device) -> Value:
     data, places = rooted(instruction, operands, device)
     if not device.group(instruction):
         return one_or_tuple([np.zeros_like(x) for x in data])

@@ -24,7 +24,7 @@ from ..devices import Device
 from ..groups import Count
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import S32, Shape, Value
+from ..types import S32, Array, Shape, Value
 
 INPUTS = {"*operands": "arrays; with slice_sizes: input, output, and the start indices of the parts in each"}
 ATTRIBUTES = {
@@ -87,7 +87,7 @@ def evaluate(instruction: Instruction, *operands: Value, device: Device) -> Valu
     return one_or_tuple(permute(instruction, operands, device))
 
 
-def permute(instruction: Instruction, operands: tuple[Value, ...], device: Device) -> tuple[np.ndarray, ...]:
+def permute(instruction: Instruction, operands: tuple[Value, ...], device: Device) -> tuple[Array, ...]:
     """What arrives at this device."""
     mine = [p for p in device.pairs(instruction, instruction.source_target_pairs) if device.number in p]
     arrived = None
@@ -108,7 +108,7 @@ def permute(instruction: Instruction, operands: tuple[Value, ...], device: Devic
     return (output,)
 
 
-def _part(starts: Any, k: int, sizes: tuple[int, ...], array: np.ndarray) -> tuple[slice, ...]:
+def _part(starts: Any, k: int, sizes: tuple[int, ...], array: Array) -> tuple[slice, ...]:
     """Where in an array part k lies."""
     mine = starts[k] if starts and isinstance(starts[0], tuple) else starts
     moved = (min(max(int(s), 0), n - size) for s, size, n in zip(mine, sizes, array.shape, strict=True))

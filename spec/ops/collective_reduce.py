@@ -29,7 +29,7 @@ from ..devices import Device
 from ..groups import Count
 from ..module import Instruction
 from ..operation import Example
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run
 
 INPUTS = {"*operands": "arrays, and with has_dynamic_root behind them s32[n], n being how many they are"}
@@ -61,7 +61,7 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
     check_all_named(instruction, replicas, partitions, "C6")
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, run: Run, device: Device) -> Value:
     data, places = rooted(instruction, operands, device)
     met = device.exchange(instruction, data)
     own = device.group(instruction).index(device.number)

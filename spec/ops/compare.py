@@ -21,8 +21,9 @@ from .. import numerics
 from ..attributes import ENUM, REQUIRED, Attribute
 from ..dynamic import union
 from ..elementwise import same_dimensions
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import PRED
+from ..types import PRED, Array, Shape
 
 DIRECTIONS = {
     "EQ": np.equal,
@@ -66,7 +67,7 @@ def is_total(attributes: Mapping[str, Any]) -> bool:
     return attributes.get("order") == "TOTAL" or attributes.get("type") == "TOTALORDER"
 
 
-def infer(instruction, lhs, rhs):
+def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     same_type = lhs.is_array and lhs.element_type is rhs.element_type
     require(same_type, "C1", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
     require(same_dimensions(lhs, rhs), "C2", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
@@ -80,7 +81,7 @@ def infer(instruction, lhs, rhs):
     return union(lhs, rhs).with_element_type(PRED)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     relation = DIRECTIONS[instruction.direction]
     if is_total(instruction.attributes) and numerics.type_of(lhs).is_float:
         lhs, rhs = numerics.total_order_key(lhs), numerics.total_order_key(rhs)

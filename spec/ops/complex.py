@@ -8,8 +8,9 @@ Both parts keep all their bits: no arithmetic is done.
 from .. import numerics
 from ..dynamic import union
 from ..elementwise import same_dimensions
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import C64, C128, F32, F64
+from ..types import C64, C128, F32, F64, Array, Shape
 
 INPUTS = {
     "lhs": "f32 or f64 array: the real parts",
@@ -23,14 +24,14 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, lhs, rhs):
+def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     require(lhs.element_type in (F32, F64), "C1", f"lhs is {lhs}; convert it to f32 or f64")
     require(lhs.element_type is rhs.element_type, "C2", f"lhs is {lhs} and rhs is {rhs}; convert one of them")
     require(same_dimensions(lhs, rhs), "C3", f"lhs is {lhs} and rhs is {rhs}; broadcast or reshape one of them")
     return union(lhs, rhs).with_element_type(C64 if lhs.element_type is F32 else C128)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     return numerics.make_complex(lhs, rhs)
 
 

@@ -4,7 +4,9 @@ import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
 from ..dynamic import joined, marked, meet
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"*operands": "one or more arrays of the same element type, equal in all dimensions but one"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the one dimension along which they are put together")}
@@ -16,7 +18,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, *operands):
+def infer(instruction: Instruction, *operands: Shape) -> Shape:
     require(len(operands) > 0, "C1", "there is no operand")
     first, dimensions = operands[0], instruction.dimensions
     for o in operands:
@@ -33,7 +35,7 @@ def infer(instruction, *operands):
     return marked(first.element_type, sizes, joined(*operands))
 
 
-def evaluate(instruction, *operands):
+def evaluate(instruction: Instruction, *operands: Array) -> Array:
     (along,) = instruction.dimensions
     return np.concatenate(meet(operands, (d for d in range(operands[0].ndim) if d != along)), along)
 

@@ -14,7 +14,7 @@ from ..attributes import COMPUTATION, COMPUTATIONS, Attribute
 from ..dynamic import union
 from ..module import Computation, Instruction
 from ..operation import Example, require
-from ..types import PRED, S32, Shape, Value
+from ..types import PRED, S32, Array, Shape, Value
 from ..vectorize import Run
 
 INPUTS = {"branch_index": "pred[] or s32[]", "*branch_operands": "one value for each branch"}
@@ -52,7 +52,7 @@ def infer(instruction: Instruction, branch_index: Shape, *operands: Shape) -> Sh
     return union(*(branch.root.shape for branch in called))
 
 
-def evaluate(instruction: Instruction, branch_index: np.ndarray, *operands: Value, run: Run) -> Value:
+def evaluate(instruction: Instruction, branch_index: Array, *operands: Value, run: Run) -> Value:
     called = branches(instruction)
     if branch_index.dtype == np.bool_:
         chosen = 0 if branch_index else 1

@@ -5,21 +5,22 @@ nearest value of the element type; integers must fit it.
 """
 
 from ..attributes import LITERAL, REQUIRED, Attribute
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Shape, Value
 
-INPUTS = {}
+INPUTS: dict[str, str] = {}
 ATTRIBUTES = {"literal": Attribute(LITERAL, REQUIRED, "the value")}
 CONSTRAINTS = {"C1": "the literal has the shape of the result"}
 
 
-def infer(instruction):
+def infer(instruction: Instruction) -> Shape:
     given = Shape.of(instruction.literal)
     require(instruction.shape.compatible(given), "C1", f"the literal is {given}, the result {instruction.shape}")
     return instruction.shape
 
 
-def evaluate(instruction):
+def evaluate(instruction: Instruction) -> Value:
     return instruction.literal
 
 

@@ -9,7 +9,9 @@ imaginary part +0.
 from .. import numerics
 from ..dynamic import marked
 from ..elementwise import same_dimensions
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 CONSTRAINTS = {
@@ -18,7 +20,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     shape = instruction.shape
     require(same_dimensions(operand, shape), "C1", f"operand is {operand}, the result {shape}")
     to_real = operand.element_type.is_complex and not shape.element_type.is_complex
@@ -26,7 +28,7 @@ def infer(instruction, operand):
     return marked(shape.element_type, shape.dimensions, operand.marks)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.convert(operand, instruction.shape.element_type)
 
 

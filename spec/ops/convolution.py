@@ -25,9 +25,9 @@ from ..accumulate import contraction_type, narrow, widen
 from ..attributes import CONVOLUTION, ENUM, ENUMS, INT, REQUIRED, VERBATIM, WINDOW, Attribute
 from ..dynamic import marked, meet_dimensions
 from ..indexing import placing_slices, window_count, window_slices
-from ..module import Instruction
+from ..module import Instruction, Window
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 from .dot import result_type
 
 INPUTS = {"lhs": "the array", "rhs": "the kernel"}
@@ -78,20 +78,20 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     require(fits, "C5", f"lhs has {features} features, rhs {inputs}; feature_group_count is {feature_groups}")
     fits = outputs % feature_groups == 0 and outputs % batch_groups == 0 and batch % batch_groups == 0
     require(fits, "C6", f"{outputs} output features, a batch of {batch}; groups {feature_groups} and {batch_groups}")
-    dims = [0] * lhs.rank
-    dims[n.output_batch], dims[n.output_feature] = batch // batch_groups, outputs
+    dimensions = [0] * lhs.rank
+    dimensions[n.output_batch], dimensions[n.output_feature] = batch // batch_groups, outputs
     for d, input_d, w in zip(n.output_spatial, n.input_spatial, window, strict=True):
-        dims[d] = window_count(lhs.dimensions[input_d], w)
+        dimensions[d] = window_count(lhs.dimensions[input_d], w)
     dynamic = [d for d, m in enumerate(rhs.marks) if m and d != n.kernel_input_feature]
     fits = not dynamic and (batch_groups == 1 or not lhs.marks[n.input_batch])
     require(fits, "C10", f"the operands are {lhs} and {rhs}, batch_group_count is {batch_groups}")
     marks = [False] * lhs.rank
     for d, source in zip((n.output_batch, *n.output_spatial), (n.input_batch, *n.input_spatial), strict=True):
         marks[d] = lhs.marks[source]
-    return marked(result_type(instruction, lhs, rhs, "C8"), dims, marks)
+    return marked(result_type(instruction, lhs, rhs, "C8"), dimensions, marks)
 
 
-def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     n, window = instruction.dim_labels, instruction.window
     groups = instruction.feature_group_count * instruction.batch_group_count  # one of them is 1
     element_type = instruction.shape.element_type
@@ -124,22 +124,26 @@ def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.n
     return np.moveaxis(y, range(y.ndim), back)
 
 
-def _by_element(window, x: np.ndarray, w: np.ndarray, result: np.ndarray) -> None:
+_ALL = slice(None)
+
+
+def _by_element(window: Window, x: Array, w: Array, result: Array) -> None:
     """For each element of the window, what it adds to all placings: a product of matrices."""
     for k in np.ndindex(w.shape[1:-2]):
         placings, elements = window_slices(window, k, x.shape[2:-1], result.shape[2:-1])
-        part = x[(slice(None), slice(None), *elements)]
-        product = part.reshape(len(x), prod(part.shape[1:-1]), x.shape[-1]) @ w[(slice(None), *k)]
-        result[(slice(None), slice(None), *placings)] += product.reshape(*part.shape[:-1], w.shape[-1])
+        source, factor, target = (_ALL, _ALL, *elements), (_ALL, *k), (_ALL, _ALL, *placings)
+        part = x[source]
+        product = part.reshape(len(x), prod(part.shape[1:-1]), x.shape[-1]) @ w[factor]
+        result[target] += product.reshape(*part.shape[:-1], w.shape[-1])
 
 
-def _by_placing(window, x: np.ndarray, w: np.ndarray, result: np.ndarray) -> None:
+def _by_placing(window: Window, x: Array, w: Array, result: Array) -> None:
     """For each placing of the window, its whole sum: quicker where there are fewer placings than elements."""
     for o in np.ndindex(result.shape[2:-1]):
         elements, positions = placing_slices(window, o, x.shape[2:-1])
-        part = x[(slice(None), slice(None), *positions)]
-        kernel = w[(slice(None), *elements)]
-        result[(slice(None), slice(None), *o)] = part.reshape(*part.shape[:2], prod(part.shape[2:])) @ kernel.reshape(
+        source, factor, target = (_ALL, _ALL, *positions), (_ALL, *elements), (_ALL, _ALL, *o)
+        part, kernel = x[source], w[factor]
+        result[target] = part.reshape(*part.shape[:2], prod(part.shape[2:])) @ kernel.reshape(
             len(kernel), prod(kernel.shape[1:-1]), kernel.shape[-1]
         )
 

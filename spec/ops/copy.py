@@ -1,18 +1,20 @@
 """The operand itself; only its place or layout in memory may be another."""
 
 from ..attributes import INT, Attribute
+from ..module import Instruction
 from ..operation import Example
+from ..types import Shape, Value
 
 INPUTS = {"operand": "value of any shape"}
 ATTRIBUTES = {"cross_program_prefetch_index": Attribute(INT, None, "a hint of the scheduler; no meaning here")}
 CONSTRAINTS = {"C1": "the result has the shape of operand, layout apart"}
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     return operand.without_layout()
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Value) -> Value:
     return operand
 
 

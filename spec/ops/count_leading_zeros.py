@@ -4,12 +4,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import INTEGER, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(INTEGER)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     element_type = numerics.type_of(operand)
     bits = numerics.as_unsigned(operand)
     for shift in (1, 2, 4, 8, 16, 32):  # copy the highest bit into all below it: what stays zero is above it

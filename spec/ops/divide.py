@@ -12,12 +12,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT, COMPLEX)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     element_type = numerics.type_of(lhs)
     if element_type.is_complex:
         return numerics.elementary(numerics.divide_complex, lhs, rhs)

@@ -20,7 +20,7 @@ from ..attributes import ENUM, ENUMS, INTS, Attribute
 from ..dynamic import marked, meet_dimensions
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import ElementType, Shape
+from ..types import Array, ElementType, Shape
 
 INPUTS = {"lhs": "an array", "rhs": "an array"}
 ATTRIBUTES = {
@@ -76,13 +76,13 @@ def result_type(instruction: Instruction, lhs: Shape, rhs: Shape, label: str) ->
     return stated
 
 
-def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     lb, rb = instruction.lhs_batch_dims, instruction.rhs_batch_dims
     lc, rc = instruction.lhs_contracting_dims, instruction.rhs_contracting_dims
     lf, rf = _free(lhs.ndim, lb, lc), _free(rhs.ndim, rb, rc)
     lhs, rhs = meet_dimensions(lhs, rhs, zip(lb + lc, rb + rc, strict=True))
 
-    def sizes(array: np.ndarray, dims: tuple[int, ...]) -> tuple[int, ...]:
+    def sizes(array: Array, dims: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(array.shape[d] for d in dims)
 
     b, m, n, k = prod(sizes(lhs, lb)), prod(sizes(lhs, lf)), prod(sizes(rhs, rf)), prod(sizes(lhs, lc))

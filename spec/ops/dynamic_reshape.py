@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from ..errors import EvaluationError
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import S32, Shape
+from ..types import S32, Array, Shape
 
 INPUTS = {"operand": "an array", "*sizes": "s32[], one for each dimension of the result"}
 CONSTRAINTS = {
@@ -34,7 +32,7 @@ def infer(instruction: Instruction, operand: Shape, *sizes: Shape) -> Shape:
     return shape
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, *sizes: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, *sizes: Array) -> Array:
     shape = instruction.shape
     given = [int(s) if m else d for s, d, m in zip(sizes, shape.dimensions, shape.marks, strict=True)]
     fits = all(0 <= n <= d for n, d in zip(given, shape.dimensions, strict=True)) and prod(given) == operand.size

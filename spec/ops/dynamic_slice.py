@@ -9,15 +9,13 @@ it takes the whole dimension at the size that it has; any other size must be the
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..attributes import INTS, REQUIRED, Attribute
 from ..dynamic import marked
 from ..errors import EvaluationError
 from ..indexing import block
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {
     "operand": "an array",
@@ -52,7 +50,7 @@ def check_start_indices(operand: Shape, start_indices: tuple[Shape, ...]) -> Non
     require(fits, "C1", f"operand is {operand}, the start indices are ({given})")
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, *start_indices: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, *start_indices: Array) -> Array:
     sizes, bounds = instruction.dynamic_slice_sizes, instruction.operands[0].shape.dimensions
     sizes = tuple(n if s == d else s for n, s, d in zip(operand.shape, sizes, bounds, strict=True))
     if any(s > n for s, n in zip(sizes, operand.shape, strict=True)):

@@ -9,14 +9,12 @@ of them is dynamic, both have the smaller of their sizes, and the block replaces
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..dynamic import marked, meet_dimensions
 from ..errors import EvaluationError
 from ..indexing import block
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 from .dynamic_slice import check_start_indices
 
 INPUTS = {
@@ -40,9 +38,7 @@ def infer(instruction: Instruction, operand: Shape, update: Shape, *start_indice
     return marked(operand.element_type, operand.dimensions, (m or (u and n == k) for m, u, n, k in both))
 
 
-def evaluate(
-    instruction: Instruction, operand: np.ndarray, update: np.ndarray, *start_indices: np.ndarray
-) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, update: Array, *start_indices: Array) -> Array:
     bounds = (o.shape.dimensions for o in instruction.operands[:2])
     whole = ((d, d) for d, (n, k) in enumerate(zip(*bounds, strict=True)) if n == k)
     operand, update = meet_dimensions(operand, update, whole)

@@ -15,21 +15,23 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import FLOAT, RESULT_ACCURACY, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT)
 ATTRIBUTES = RESULT_ACCURACY
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.elementary(_series if operand.dtype == np.float64 else _library, operand)
 
 
-def _library(x):
+def _library(x: Array) -> Array:
     return np.fromiter(map(math.erf, x.ravel()), np.float64, x.size).reshape(x.shape)
 
 
-def _series(x):
+def _series(x: Array) -> Array:
     inside = np.where(np.abs(x) < 6.5, x, 0)
     term = total = inside
     n = 1

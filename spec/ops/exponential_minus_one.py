@@ -10,17 +10,19 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, RESULT_ACCURACY, by_kind, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.elementary(by_kind(operand, complex=_complex, other=np.expm1), operand)
 
 
-def _complex(z):
+def _complex(z: Array) -> Array:
     real = np.expm1(z.real) * np.cos(z.imag) - 2 * np.sin(z.imag / 2) ** 2
     imag = np.where(z.imag == 0, z.imag, np.exp(z.real) * np.sin(z.imag))  # for a = inf too
     return numerics.make_complex(np.where(z.imag == 0, np.expm1(z.real), real), imag)

@@ -12,6 +12,8 @@ Computed in a wider type and rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..accumulate import narrow, wide_type, widen
@@ -21,7 +23,7 @@ from ..errors import EvaluationError
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
-from ..types import C64, C128, F32, F64, Shape
+from ..types import C64, C128, F32, F64, Array, Shape
 
 INPUTS = {"operand": "complex for FFT, IFFT and IRFFT; f32 or f64 for RFFT"}
 ATTRIBUTES = {
@@ -56,7 +58,7 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     return operand.without_layout()
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     length = instruction.fft_length
     stated, rank = instruction.operands[0].shape.dimensions[-len(length) :], len(length)
     if operand.shape[-rank:] != stated:
@@ -65,11 +67,18 @@ def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
     if 0 in operand.shape:
         sizes = operand.shape[:-rank] + instruction.shape.dimensions[-rank:]
         return np.zeros(sizes, instruction.shape.element_type.dtype)
-    transform = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
     wide = widen(operand, wide_type(type_of(operand)))
     axes = tuple(range(-len(length), 0))
     with np.errstate(all="ignore"):
-        return narrow(transform[instruction.fft_type](wide, s=length, axes=axes), instruction.shape.element_type)
+        return narrow(_TRANSFORMS[instruction.fft_type](wide, s=length, axes=axes), instruction.shape.element_type)
+
+
+_TRANSFORMS: dict[str, Callable[..., Array]] = {
+    "FFT": np.fft.fftn,
+    "IFFT": np.fft.ifftn,
+    "RFFT": np.fft.rfftn,
+    "IRFFT": np.fft.irfftn,
+}
 
 
 EXAMPLES = (

@@ -26,7 +26,7 @@ from ..errors import EvaluationError
 from ..indexing import batch_coordinates, clamped, index_vectors, without
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {"operand": "the array", "start_indices": "integers: vectors of indices into operand"}
 ATTRIBUTES = {
@@ -69,21 +69,28 @@ def infer(instruction: Instruction, operand: Shape, start_indices: Shape) -> Sha
     require(fits, "C4", f"dimensions {left_out} are left out of blocks of {i.slice_sizes}")
     check_batching("C6", operand, i.operand_batching_dims, mapped, start_indices, i.start_indices_batching_dims, i)
 
-    batch = list(without(start_indices.dimensions, (i.index_vector_dim,)))
+    batch = without(start_indices.dimensions, (i.index_vector_dim,))
     block = without(i.slice_sizes, left_out)
     rank, offsets = len(batch) + len(block), i.offset_dims
     fits = len(offsets) == len(block) and list(offsets) == sorted(set(offsets))
     fits = fits and all(0 <= d < rank for d in offsets)
     require(fits, "C5", f"offset_dims is {offsets}; a block has dimensions {block}, the result rank {rank}")
-    whole = [m and s == d for m, s, d in zip(operand.marks, i.slice_sizes, operand.dimensions, strict=True)]
-    batch_marks = without(start_indices.marks, (i.index_vector_dim,))
-    batch = iter(zip(batch, batch_marks, strict=True))
-    block = iter(zip(block, without(whole, left_out), strict=True))
-    result = [next(block) if d in offsets else next(batch) for d in range(rank)]
+    whole = tuple(m and s == d for m, s, d in zip(operand.marks, i.slice_sizes, operand.dimensions, strict=True))
+    of_batch = zip(batch, without(start_indices.marks, (i.index_vector_dim,)), strict=True)
+    of_block = zip(block, without(whole, left_out), strict=True)
+    result = [next(of_block if d in offsets else of_batch) for d in range(rank)]
     return marked(operand.element_type, (size for size, _ in result), (mark for _, mark in result))
 
 
-def check_batching(label, operand: Shape, dims, mapped, indices: Shape, index_dims, instruction: Instruction) -> None:
+def check_batching(
+    label: str,
+    operand: Shape,
+    dims: tuple[int, ...],
+    mapped: tuple[int, ...],
+    indices: Shape,
+    index_dims: tuple[int, ...],
+    instruction: Instruction,
+) -> None:
     """C6, and C6 of scatter."""
     fits = len(dims) == len(index_dims) == len(set(index_dims))
     fits = fits and all(0 <= d < indices.rank and d != instruction.index_vector_dim for d in index_dims)
@@ -92,7 +99,7 @@ def check_batching(label, operand: Shape, dims, mapped, indices: Shape, index_di
     require(fits, label, f"dimensions {dims} of {operand} run along with dimensions {index_dims} of {indices}")
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, start_indices: Array) -> Array:
     i = instruction
     operand, start_indices = meet_dimensions(
         operand, start_indices, zip(i.operand_batching_dims, i.start_indices_batching_dims, strict=True)
@@ -105,7 +112,7 @@ def evaluate(instruction: Instruction, operand: np.ndarray, start_indices: np.nd
     if 0 not in batch and any(s > n for s, n in zip(slice_sizes, operand.shape, strict=True)):
         message = f"blocks of sizes {list(slice_sizes)} of an array of {list(operand.shape)}"
         raise EvaluationError(f"{i.name}: {message}")
-    starts: list[np.ndarray | int] = [0] * operand.ndim
+    starts: list[Array | int] = [0] * operand.ndim
     for n, d in enumerate(i.start_index_map):
         starts[d] = clamped(vectors[..., n], max(0, operand.shape[d] - slice_sizes[d]))
     for d, b in zip(i.operand_batching_dims, i.start_indices_batching_dims, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from ..attributes import INTS, REQUIRED, Attribute
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import S32, Shape
+from ..types import S32, Array, Shape
 
 INPUTS = {"operand": "an array"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the one dimension")}
@@ -23,7 +23,7 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     return Shape(S32)
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return np.array(operand.shape[instruction.dimensions[0]], np.int32)
 
 

@@ -1,7 +1,9 @@
 """The element of a tuple at a fixed index."""
 
 from ..attributes import INT, REQUIRED, Attribute
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Shape, Value
 
 INPUTS = {"operand": "tuple"}
 ATTRIBUTES = {"index": Attribute(INT, REQUIRED, "which element, from 0")}
@@ -12,14 +14,14 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     require(operand.is_tuple, "C1", f"operand is {operand}")
     count = len(operand.elements)
     require(0 <= instruction.index < count, "C2", f"index is {instruction.index}, the tuple has {count} elements")
     return operand.elements[instruction.index]
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Value) -> Value:
     return operand[instruction.index]
 
 

@@ -4,12 +4,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX, result=numerics.component_type)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     if numerics.type_of(operand).is_complex:
         return np.array(operand.imag)
     return numerics.convert(np.zeros(operand.shape, np.float32), numerics.type_of(operand))  # a NaN in f8e8m0fnu

@@ -9,9 +9,11 @@ import numpy as np
 
 from .. import numerics
 from ..attributes import INT, REQUIRED, Attribute
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
-INPUTS = {}
+INPUTS: dict[str, str] = {}
 ATTRIBUTES = {"iota_dimension": Attribute(INT, REQUIRED, "the dimension along which the values grow")}
 CONSTRAINTS = {
     "C1": "the result is an array of integer, floating-point or complex type and of rank 1 at least",
@@ -19,7 +21,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction):
+def infer(instruction: Instruction) -> Shape:
     shape = instruction.shape
     require(shape.is_array and shape.element_type.kind != "pred" and shape.rank > 0, "C1", f"the result is {shape}")
     dimension = instruction.iota_dimension
@@ -27,7 +29,7 @@ def infer(instruction):
     return shape
 
 
-def evaluate(instruction):
+def evaluate(instruction: Instruction) -> Array:
     shape = instruction.shape
     dimension = instruction.iota_dimension
     column = [1] * shape.rank

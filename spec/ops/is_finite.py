@@ -3,13 +3,15 @@
 import numpy as np
 
 from ..elementwise import FLOAT, unary
+from ..module import Instruction
 from ..operation import Example
 from ..types import PRED as PRED_TYPE
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, result=lambda _: PRED_TYPE)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     with np.errstate(all="ignore"):
         return np.isfinite(operand)
 

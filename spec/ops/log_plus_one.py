@@ -10,17 +10,19 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, RESULT_ACCURACY, by_kind, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.elementary(by_kind(operand, complex=_complex, other=np.log1p), operand)
 
 
-def _complex(z):
+def _complex(z: Array) -> Array:
     a, b = z.real, z.imag
     near = np.abs(a) + np.abs(b) < 0.5  # elsewhere 1 + z loses nothing, and a^2 could overflow
     real = np.where(near, np.log1p(a * (2 + a) + b * b) / 2, np.log(np.hypot(1 + a, b)))

@@ -10,17 +10,19 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, RESULT_ACCURACY, by_kind, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.elementary(by_kind(operand, complex=_complex, other=lambda x: 1 / (1 + np.exp(-x))), operand)
 
 
-def _complex(z):
+def _complex(z: Array) -> Array:
     negative = z.real < 0  # where e^-z could overflow, e^z / (1 + e^z) cannot
     power = np.exp(np.where(negative, z, -z))
     return numerics.divide_complex(np.where(negative, power, 1), 1 + power)

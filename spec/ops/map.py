@@ -7,13 +7,11 @@ The result has the element type that to_apply gives.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..attributes import COMPUTATION, INTS, REQUIRED, Attribute
 from ..dynamic import marked, meet
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 from ..vectorize import Run, run_vectorized
 
 INPUTS = {"*operands": "arrays of equal dimensions"}
@@ -44,7 +42,7 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return marked(called.root.shape.element_type, operands[0].dimensions, operands[0].marks)
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> np.ndarray:
+def evaluate(instruction: Instruction, *operands: Array, run: Run) -> Array:
     return run_vectorized(instruction.to_apply, *meet(operands), run=run)
 
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, PRED, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(PRED, INTEGER, FLOAT, COMPLEX)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     if lhs.dtype == bool:
         return np.logical_and(lhs, rhs)
     if numerics.type_of(lhs).is_complex:
@@ -22,7 +24,7 @@ def evaluate(instruction, lhs, rhs):
     return apply(np.minimum if apply is numerics.integer else numerics.minimum, lhs, rhs)
 
 
-def _lexicographic(a, b):
+def _lexicographic(a: Array, b: Array) -> Array:
     a_wins = (a.real < b.real) | ((a.real == b.real) & (a.imag < b.imag)) | np.isnan(a)
     return np.where(a_wins & ~(np.isnan(b) & ~np.isnan(a)), a, b)
 

@@ -5,12 +5,14 @@ mulhi(x, y) = floor(x * y / 2^bits), the product exact
 
 from .. import numerics
 from ..elementwise import INTEGER, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     return numerics.multiply_high(lhs, rhs)
 
 

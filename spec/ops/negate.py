@@ -10,12 +10,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(INTEGER, FLOAT, COMPLEX)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     apply = numerics.integer if numerics.type_of(operand).is_integer else numerics.exact
     return apply(np.negative, operand)
 

@@ -4,12 +4,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import INTEGER, PRED, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(PRED, INTEGER)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     if operand.dtype == bool:
         return np.logical_not(operand)
     return numerics.integer(np.invert, operand)

@@ -1,16 +1,18 @@
 """The operand itself, through which no optimization may look: neither what makes it nor what uses it moves across."""
 
+from ..module import Instruction
 from ..operation import Example
+from ..types import Shape, Value
 
 INPUTS = {"operand": "value of any shape"}
 CONSTRAINTS = {"C1": "the result has the shape of operand"}
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     return operand.without_layout()
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Value) -> Value:
     return operand
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from ..attributes import PADDING, REQUIRED, Attribute
 from ..dynamic import marked
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type", "padding_value": "scalar of the same element type"}
 ATTRIBUTES = {"padding": Attribute(PADDING, REQUIRED, "low, high and interior for each dimension of operand")}
@@ -23,7 +25,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand, padding_value):
+def infer(instruction: Instruction, operand: Shape, padding_value: Shape) -> Shape:
     padding = instruction.padding
     alike = operand.is_array and padding_value.is_scalar and operand.element_type is padding_value.element_type
     require(alike, "C1", f"operand is {operand} and padding_value {padding_value}")
@@ -36,7 +38,7 @@ def infer(instruction, operand, padding_value):
     return marked(operand.element_type, sizes, operand.marks)
 
 
-def evaluate(instruction, operand, padding_value):
+def evaluate(instruction: Instruction, operand: Array, padding_value: Array) -> Array:
     padding = instruction.padding
     sizes = [p.low + n + max(n - 1, 0) * p.interior + p.high for p, n in zip(padding, operand.shape, strict=True)]
     sizes = [max(0, n) for n in sizes]  # a dynamic dimension may be shorter than what is removed of it

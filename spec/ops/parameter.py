@@ -6,9 +6,11 @@ parameters 0, 1, ... without gaps. The instruction's own shape says what may be 
 
 from ..attributes import PARAMETER_NUMBER, REQUIRED, VERBATIM, Attribute
 from ..errors import EvaluationError
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
-INPUTS = {}
+INPUTS: dict[str, str] = {}
 ATTRIBUTES = {
     "number": Attribute(PARAMETER_NUMBER, REQUIRED, "which argument this is, from 0"),
     "parameter_replication": Attribute(VERBATIM, "", "which leaves are the same on all replicas; no meaning here"),
@@ -16,12 +18,12 @@ ATTRIBUTES = {
 CONSTRAINTS = {"C1": "number >= 0"}
 
 
-def infer(instruction):
+def infer(instruction: Instruction) -> Shape:
     require(instruction.number >= 0, "C1", f"the number is {instruction.number}")
     return instruction.shape
 
 
-def evaluate(instruction):
+def evaluate(instruction: Instruction) -> Array:
     raise EvaluationError(f"{instruction.name}: a parameter has a value only where its computation is called")
 
 

@@ -4,12 +4,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import INTEGER, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(INTEGER)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.wrap(np.bitwise_count(numerics.as_unsigned(operand)), numerics.type_of(operand))
 
 

@@ -13,30 +13,32 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, RESULT_ACCURACY, binary, by_kind
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT, COMPLEX)
 ATTRIBUTES = RESULT_ACCURACY
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     if numerics.type_of(lhs).is_integer:
         return numerics.integer(numerics.power_integers, lhs, rhs)
     real = _positive if numerics.type_of(lhs).name == "f8e8m0fnu" else _power
     return numerics.elementary(by_kind(lhs, complex=_complex, other=real), lhs, rhs)
 
 
-def _power(x, y):
+def _power(x: Array, y: Array) -> Array:
     # Powers of infinities by way of 1/x = 0: C's powl takes (-inf)^(-2^63) for one with an odd exponent.
     infinite = np.isinf(x)
     return np.power(np.where(infinite, 1 / x, x), np.where(infinite, -y, y))
 
 
-def _positive(x, y):
+def _positive(x: Array, y: Array) -> Array:
     return np.maximum(np.power(x, y), np.finfo(x.dtype).smallest_subnormal)
 
 
-def _complex(x, y):
+def _complex(x: Array, y: Array) -> Array:
     exponent = numerics.multiply_complex(y, np.log(np.where(x == 0, 1, x)))
     power = np.where(x == 0, np.where((y.real > 0) & (y.imag == 0), 0, np.nan), np.exp(exponent))
     return np.where(y == 0, 1, power)

@@ -13,8 +13,6 @@ m, which is what its send_sizes say. Rows are the elements of the first dimensio
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..collectives import (
     ALL_NAMED_RULE,
     CHANNEL_ID,
@@ -28,7 +26,7 @@ from ..errors import EvaluationError
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import S32, S64, Shape
+from ..types import S32, S64, Array, Shape
 
 INPUTS = {
     "operand": "the rows to be sent",
@@ -73,14 +71,14 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
 
 def evaluate(
     instruction: Instruction,
-    operand: np.ndarray,
-    output: np.ndarray,
-    input_offsets: np.ndarray,
-    send_sizes: np.ndarray,
-    output_offsets: np.ndarray,
-    recv_sizes: np.ndarray,
+    operand: Array,
+    output: Array,
+    input_offsets: Array,
+    send_sizes: Array,
+    output_offsets: Array,
+    recv_sizes: Array,
     device: Device,
-) -> np.ndarray:
+) -> Array:
     input_offsets, send_sizes, output_offsets, recv_sizes = (
         x.reshape(-1) for x in (input_offsets, send_sizes, output_offsets, recv_sizes)
     )

@@ -22,6 +22,7 @@ A negative size counts as 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..attributes import ENUMS, INTS, REQUIRED, Attribute
 from ..module import Instruction
 from ..numerics import convert
 from ..operation import Example, require
-from ..types import ELEMENT_TYPES, Shape
+from ..types import ELEMENT_TYPES, Array, Shape
 from . import dot
 
 INPUTS = {"lhs": "an array", "rhs": "an array", "group_sizes": "integers"}
@@ -97,7 +98,7 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape, group_sizes: Shape) 
     return result
 
 
-def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array, group_sizes: Array) -> Array:
     kind, result = ragged_kind(instruction), instruction.shape
     if kind == "batch":
         return dot.evaluate(instruction, lhs, rhs)
@@ -121,12 +122,12 @@ def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray, group_s
     return total
 
 
-def zero(array: np.ndarray) -> np.ndarray:
+def zero(array: Array) -> Array:
     """A zero of the array's type."""
     return np.zeros((), array.dtype)
 
 
-def members(instruction: Instruction, sizes: tuple[int, ...], group_sizes: np.ndarray) -> np.ndarray:
+def members(instruction: Instruction, sizes: tuple[int, ...], group_sizes: Array) -> Array:
     """pred[groups, .. lhs's dimensions, 1 where it makes no difference ..]: whether a group holds an index."""
     (d,), before = instruction.lhs_ragged_dims, prefix(instruction, len(sizes))
     counts = np.maximum(convert(group_sizes, ELEMENT_TYPES["s64"]), 0)
@@ -137,7 +138,7 @@ def members(instruction: Instruction, sizes: tuple[int, ...], group_sizes: np.nd
     for p in order:
         shape[p] = sizes[p]
 
-    def placed(edges: np.ndarray) -> np.ndarray:  # [before.., groups] -> [groups, lhs's dimensions]
+    def placed(edges: Array) -> Array:  # [before.., groups] -> [groups, lhs's dimensions]
         moved = np.moveaxis(edges, -1, 0)
         if order:
             moved = moved.transpose(0, *(1 + before.index(p) for p in order))
@@ -149,12 +150,12 @@ def members(instruction: Instruction, sizes: tuple[int, ...], group_sizes: np.nd
     return (placed(starts) <= index) & (index < placed(ends))
 
 
-def _matching(instruction: Instruction, rank: int, lhs_rank: int, ragged: int):
+def _matching(instruction: Instruction, rank: int, lhs_rank: int, ragged: int) -> Callable[[Array], Array]:
     """What turns a mask of lhs into one of rhs, whose batch and contracting dimensions go with lhs's."""
     pairs = dict(zip(instruction.lhs_batch_dims, instruction.rhs_batch_dims, strict=True))
     pairs |= dict(zip(instruction.lhs_contracting_dims, instruction.rhs_contracting_dims, strict=True))
 
-    def turned(mask: np.ndarray) -> np.ndarray:
+    def turned(mask: Array) -> Array:
         kept = [d for d in range(lhs_rank) if mask.shape[d] != 1 or d == ragged]
         shape = [1] * rank
         for d in kept:
@@ -180,7 +181,7 @@ def one_group(instruction: Instruction, rhs_rank: int) -> tuple[Instruction, int
     return replace(instruction, attributes={**instruction.attributes, **changed}), position
 
 
-def _in_result(instruction: Instruction, mask: np.ndarray, lhs_rank: int, rank: int) -> np.ndarray:
+def _in_result(instruction: Instruction, mask: Array, lhs_rank: int, rank: int) -> Array:
     """A mask of lhs, which has size 1 along contracted dimensions, over the dimensions of the result."""
     batch, contracting = instruction.lhs_batch_dims, instruction.lhs_contracting_dims
     order = (*batch, *_others(lhs_rank, batch, contracting))

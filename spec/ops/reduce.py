@@ -13,6 +13,7 @@ elements is the initial values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..dynamic import marked, meet
 from ..module import Computation, Instruction
 from ..numerics import type_of
 from ..operation import Example, operation, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run, binary_opcode, run_vectorized, widening
 
 INPUTS = {"*operands": "N arrays of equal dimensions", "*init_values": "N scalars of their element types"}
@@ -78,7 +79,7 @@ def reduced_shape(reducer: Computation, dimensions: tuple[int, ...], marks: tupl
     return Shape.tuple_of(*shapes) if root.is_tuple else shapes[0]
 
 
-def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
+def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     operands, inits = meet(values[: len(values) // 2]), values[len(values) // 2 :]
     reducer, dimensions = instruction.to_apply, tuple(sorted(instruction.dimensions))
     kept = tuple(d for d in range(operands[0].ndim) if d not in dimensions)
@@ -86,7 +87,7 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
     count = prod(operands[0].shape[d] for d in dimensions)
 
     wider = widening(reducer)
-    total = WIDE.get(wider[0] if wider else binary_opcode(reducer))
+    total = WIDE.get(wider[0] if wider else binary_opcode(reducer) or "")
     if total is not None and wider:
         operands = [operation("convert").evaluate(wider[1], operands[0])]
     if total is not None and operands[0].dtype != np.bool_:
@@ -106,20 +107,23 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
 
 
 # Reducers whose results overflow or round: computed in a wider type. All others give one of their operands, or bits.
-WIDE = {"add": np.add, "multiply": np.multiply}
+WIDE: dict[str, np.ufunc] = {"add": np.add, "multiply": np.multiply}
 # What changes no bit of any sum or product: 0 would, of -0.
-NEUTRAL = {np.add: lambda wide: -wide.type(0), np.multiply: lambda wide: wide.type(1)}
+NEUTRAL: dict[np.ufunc, Callable[[np.dtype], np.generic]] = {
+    np.add: lambda wide: -wide.type(0),
+    np.multiply: lambda wide: wide.type(1),
+}
 
 
 def apply(
-    reducer: Computation, accumulated: tuple[np.ndarray, ...], elements: tuple[np.ndarray, ...], run: Run
-) -> tuple[np.ndarray, ...]:
+    reducer: Computation, accumulated: tuple[Array, ...], elements: tuple[Array, ...], run: Run
+) -> tuple[Array, ...]:
     """The reducer at each position of N arrays of accumulated values and N arrays of elements."""
     result = run_vectorized(reducer, *accumulated, *elements, run=run)
     return result if isinstance(result, tuple) else (result,)
 
 
-def _combine_pairs(reducer: Computation, rows: list[np.ndarray], run: Run) -> tuple[np.ndarray, ...]:
+def _combine_pairs(reducer: Computation, rows: list[Array], run: Run) -> tuple[Array, ...]:
     """The rows of each array combined into one, neighbours first; an odd one at the end waits for the next round."""
     current = tuple(rows)
     while (count := len(current[0])) > 1:

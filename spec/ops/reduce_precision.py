@@ -12,7 +12,9 @@ import numpy as np
 from .. import numerics
 from ..attributes import INT, REQUIRED, Attribute
 from ..elementwise import FLOAT
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 # (exponent bits, mantissa bits) of the types with infinities and NaN as in IEEE 754
 FORMATS = {
@@ -38,14 +40,14 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     require(operand.element_type.name in FORMATS, "C1", f"operand is {operand}")
     require(instruction.exponent_bits >= 1, "C2", f"exponent_bits is {instruction.exponent_bits}")
     require(instruction.mantissa_bits >= 0, "C3", f"mantissa_bits is {instruction.mantissa_bits}")
     return operand.without_layout()
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     element_type = numerics.type_of(operand)
     exponent_bits, mantissa_bits = FORMATS[element_type.name]
     bits = numerics.to_bits(operand).view(np.dtype(f"u{operand.dtype.itemsize}")).reshape(operand.shape)

@@ -29,7 +29,7 @@ from ..devices import Device
 from ..groups import Count, meeting
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run
 from .all_gather import ratio
 
@@ -87,7 +87,7 @@ def check_devices(instruction: Instruction, replicas: Count, partitions: Count) 
         require(fits, "C6", f"the groups are of {met}, and of {o.shape} comes {result}")
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run, device: Device) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, run: Run, device: Device) -> Value:
     d = instruction.dimensions[0]
     met = device.exchange(instruction, operands)
     k = device.group(instruction).index(device.number)

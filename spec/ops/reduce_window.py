@@ -22,7 +22,7 @@ from ..indexing import window_count, window_slices
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run, binary_opcode
 from .reduce import WIDE, apply, check_reducer, reduced_shape
 
@@ -51,12 +51,12 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     return reduced_shape(instruction.to_apply, counts, operands[0].marks)
 
 
-def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
-    operands, inits = meet(values[: len(values) // 2]), values[len(values) // 2 :]
+def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
+    operands, inits = meet(values[: len(values) // 2]), list(values[len(values) // 2 :])
     reducer, window, sizes = instruction.to_apply, instruction.window, operands[0].shape
     counts = tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
 
-    total = WIDE.get(binary_opcode(reducer))
+    total = WIDE.get(binary_opcode(reducer) or "")
     if total is not None and operands[0].dtype != np.bool_:
         wide = wide_type(type_of(operands[0]))
         operands, inits = ([widen(v, wide) for v in side] for side in (operands, inits))
@@ -68,6 +68,7 @@ def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
             taken = tuple(o[elements] for o in operands)
             if not so_far[0].size:
                 continue
+            combined: tuple[Array, ...]
             if total is not None and taken[0].dtype != np.bool_:
                 combined = (total(*so_far, *taken),)
             else:

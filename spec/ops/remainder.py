@@ -10,12 +10,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import FLOAT, INTEGER, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     if numerics.type_of(lhs).is_integer:
         return numerics.integer(numerics.remainder_integers, lhs, rhs)
     return numerics.exact(np.fmod, lhs, rhs)

@@ -10,9 +10,9 @@ import numpy as np
 from ..devices import Device
 from ..module import Instruction
 from ..operation import Example
-from ..types import U32, Shape
+from ..types import U32, Array, Shape
 
-INPUTS = {}
+INPUTS: dict[str, str] = {}
 CONSTRAINTS = {"C1": "the result is u32[]"}
 
 
@@ -20,7 +20,7 @@ def infer(instruction: Instruction) -> Shape:
     return Shape(U32)
 
 
-def evaluate(instruction: Instruction, device: Device) -> np.ndarray:
+def evaluate(instruction: Instruction, device: Device) -> Array:
     return np.array(device.replica, np.uint32)
 
 

@@ -9,7 +9,9 @@ those of the operand at its size, one behind the other; nothing of what its boun
 
 from ..attributes import INT, Attribute
 from ..dynamic import factors, reshaped_sizes, taker_of
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 ATTRIBUTES = {"inferred_dimension": Attribute(INT, -1, "the dimension that dynamic sizes go to; -1: none")}
@@ -20,7 +22,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     shape = instruction.shape
     same = operand.is_array and operand.element_type is shape.element_type
     require(same, "C1", f"operand is {operand}, the result {shape}")
@@ -34,7 +36,7 @@ def infer(instruction, operand):
     return shape
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return operand.reshape(reshaped_sizes(instruction, operand.shape))
 
 

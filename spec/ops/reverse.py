@@ -6,7 +6,9 @@ result[.., id, ..] = operand[.., size(d) - 1 - id, ..] for the dimensions d name
 import numpy as np
 
 from ..attributes import INTS, REQUIRED, Attribute
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the dimensions to reverse")}
@@ -17,7 +19,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     dimensions = instruction.dimensions
     require(operand.is_array, "C1", f"operand is {operand}")
     valid = len(set(dimensions)) == len(dimensions) and all(0 <= d < operand.rank for d in dimensions)
@@ -25,7 +27,7 @@ def infer(instruction, operand):
     return operand.without_layout()
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return np.flip(operand, instruction.dimensions)
 
 

@@ -26,7 +26,7 @@ from ..module import Instruction
 from ..numerics import as_unsigned, round_to, wrap
 from ..operation import Example, require
 from ..random_state import KEY, RandomState
-from ..types import S32, S64, U32, U64, ElementType, Shape
+from ..types import S32, S64, U32, U64, Array, ElementType, Shape
 
 INPUTS = {"a": "a scalar: the lowest value, or the mean", "b": "a scalar: what all lie below, or the deviation"}
 ATTRIBUTES = {"distribution": Attribute(ENUM, REQUIRED, "rng_uniform or rng_normal")}
@@ -51,7 +51,7 @@ def digits(element_type: ElementType) -> int:
     return 53 if element_type.bits == 64 else 24
 
 
-def words(instruction: Instruction, state: RandomState) -> np.ndarray:
+def words(instruction: Instruction, state: RandomState) -> Array:
     """The words of all elements: u64[elements, words for each]; takes them from the state."""
     shape = instruction.shape
     wide, each = shape.element_type.bits == 64, 2 if instruction.distribution == "rng_normal" else 1
@@ -62,13 +62,13 @@ def words(instruction: Instruction, state: RandomState) -> np.ndarray:
     return numbers.reshape(-1, each)
 
 
-def fractions(words: np.ndarray, element_type: ElementType) -> np.ndarray:
+def fractions(words: Array, element_type: ElementType) -> Array:
     """The upper bits of words, as f64: whole numbers below 2^p."""
     width = 64 if element_type.bits == 64 else 32
     return (words >> np.uint64(width - digits(element_type))).astype(np.float64)
 
 
-def evaluate(instruction: Instruction, a: np.ndarray, b: np.ndarray, *, state: RandomState) -> np.ndarray:
+def evaluate(instruction: Instruction, a: Array, b: Array, *, state: RandomState) -> Array:
     element_type, dimensions = instruction.shape.element_type, instruction.shape.dimensions
     drawn = words(instruction, state)
     if element_type.is_integer:
@@ -90,7 +90,7 @@ def evaluate(instruction: Instruction, a: np.ndarray, b: np.ndarray, *, state: R
         return round_to(wide(a) + wide(b) * normal, element_type).reshape(dimensions)
 
 
-def standard_normal(drawn: np.ndarray, element_type: ElementType) -> np.ndarray:
+def standard_normal(drawn: Array, element_type: ElementType) -> Array:
     """sqrt(-2 log u1) * cos(2 pi u2), in a wider type."""
     wide = np.longdouble if element_type.bits == 64 else np.float64
     scale = wide(2.0) ** -digits(element_type)

@@ -22,7 +22,7 @@ from ..ciphers import philox_bits, three_fry_bits
 from ..module import Instruction
 from ..numerics import wrap
 from ..operation import Example, require
-from ..types import U64, Shape
+from ..types import U64, Array, Shape
 
 ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
 INPUTS = {"initial_state": "u64[2], or u64[3] for rng_philox"}
@@ -46,7 +46,7 @@ def infer(instruction: Instruction, initial_state: Shape) -> Shape:
     return Shape.tuple_of(*(e.with_dimensions(e.dimensions) for e in result.elements))
 
 
-def evaluate(instruction: Instruction, initial_state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def evaluate(instruction: Instruction, initial_state: Array) -> tuple[Array, Array]:
     shape = instruction.shape.elements[1]
     wide = shape.element_type.bits == 64
     generate = three_fry_bits if instruction.algorithm == "rng_three_fry" else philox_bits

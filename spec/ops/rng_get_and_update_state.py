@@ -7,13 +7,11 @@ begins with the same.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..attributes import INT, REQUIRED, Attribute
 from ..module import Instruction
 from ..operation import Example
 from ..random_state import RandomState
-from ..types import U64, Shape
+from ..types import U64, Array, Shape
 
 INPUTS: dict[str, str] = {}
 ATTRIBUTES = {"delta": Attribute(INT, REQUIRED, "what is added to the state, modulo 2^128")}
@@ -24,7 +22,7 @@ def infer(instruction: Instruction) -> Shape:
     return Shape(U64, (2,))
 
 
-def evaluate(instruction: Instruction, *, state: RandomState) -> np.ndarray:
+def evaluate(instruction: Instruction, *, state: RandomState) -> Array:
     return state.take(instruction.delta)
 
 

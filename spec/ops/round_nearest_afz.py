@@ -7,16 +7,18 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import FLOAT, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.exact(_round, operand)
 
 
-def _round(x):
+def _round(x: Array) -> Array:
     whole = np.trunc(x)
     return np.copysign(np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, np.abs(whole)), x).astype(x.dtype)
 

@@ -7,12 +7,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import FLOAT, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(FLOAT)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return numerics.exact(np.rint, operand)
 
 

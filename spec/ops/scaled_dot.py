@@ -20,7 +20,7 @@ import numpy as np
 from ..module import Instruction
 from ..numerics import round_to, type_of
 from ..operation import Example, require
-from ..types import F32, F64, ElementType, Shape
+from ..types import F32, F64, Array, ElementType, Shape
 from . import dot
 
 INPUTS = {
@@ -55,13 +55,13 @@ def scaled_type(operand: ElementType, scale: ElementType) -> ElementType:
     return F64 if F64 in (operand, scale) else F32
 
 
-def evaluate(instruction: Instruction, lhs: np.ndarray, rhs: np.ndarray, *scales: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array, *scales: Array) -> Array:
     left, right = (_scaled(x, s) for x, s in zip((lhs, rhs), scales, strict=True))
     parameters = [replace(o, shape=Shape.of(x)) for o, x in zip(instruction.operands[:2], (left, right), strict=True)]
     return dot.evaluate(replace(instruction, operands=parameters), left, right)
 
 
-def _scaled(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _scaled(x: Array, scale: Array) -> Array:
     made = scaled_type(type_of(x), type_of(scale))
     wide = scale.astype(made.dtype)
     for d in range(scale.ndim):

@@ -20,7 +20,7 @@ import numpy as np
 from ..attributes import BOOL, COMPUTATION, INT, INTS, REQUIRED, Attribute
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run
 
 INPUTS = {"*inputs": "arrays of equal size along the dimension", "*inits": "what is carried into the first turn"}
@@ -72,7 +72,7 @@ def _listed(shapes: list[Shape] | tuple[Shape, ...]) -> str:
     return "(" + ", ".join(map(str, shapes)) + ")"
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, run: Run) -> Value:
     count, (d,), body = len(operands) - instruction.num_carries, instruction.dimensions, instruction.to_apply
     inputs, carried = operands[:count], operands[count:]
     results = instruction.shape.elements or (instruction.shape,)

@@ -28,7 +28,7 @@ from ..indexing import batch_coordinates, index_vectors, without
 from ..module import Instruction
 from ..operation import Example, require
 from ..scattering import combine_at
-from ..types import Shape, Value
+from ..types import Array, Shape, Value
 from ..vectorize import Run
 from .gather import check_batching
 
@@ -96,14 +96,16 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     return Shape.tuple_of(*results) if n > 1 or root.is_tuple else results[0]
 
 
-def _met(i: Instruction, operands: list[np.ndarray], indices: np.ndarray, updates: list[np.ndarray]):
+def _met(
+    i: Instruction, operands: list[Array], indices: Array, updates: list[Array]
+) -> tuple[list[Array], Array, list[Array]]:
     """The values at the sizes that those of dynamic dimensions leave: batches, and blocks as large as the operands."""
     operand, update = i.operands[0].shape, i.operands[len(operands) + 1].shape
     batching = list(zip(i.input_batching_dims, i.scatter_indices_batching_dims, strict=True))
     left_out = i.inserted_window_dims + i.input_batching_dims
     extents = [d for d in range(operand.rank) if d not in left_out]
-    whole = zip(extents, i.update_window_dims, strict=True)
-    whole = [(d, w) for d, w in whole if operand.dimensions[d] == update.dimensions[w]]
+    pairs = zip(extents, i.update_window_dims, strict=True)
+    whole = [(d, w) for d, w in pairs if operand.dimensions[d] == update.dimensions[w]]
     rows = [d for d in range(indices.ndim) if d != i.index_vector_dim]
     columns = [d for d in range(update.rank) if d not in i.update_window_dims]
     for k, (x, u) in enumerate(zip(operands, updates, strict=True)):
@@ -115,7 +117,7 @@ def _met(i: Instruction, operands: list[np.ndarray], indices: np.ndarray, update
     return operands, indices, updates
 
 
-def evaluate(instruction: Instruction, *values: np.ndarray, run: Run) -> Value:
+def evaluate(instruction: Instruction, *values: Array, run: Run) -> Value:
     i, n = instruction, len(values) // 2
     operands, indices, updates = _met(i, meet(values[:n]), values[n], meet(values[n + 1 :]))
     sizes, window = operands[0].shape, i.update_window_dims

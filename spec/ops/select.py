@@ -9,8 +9,9 @@ import numpy as np
 
 from ..dynamic import union
 from ..elementwise import same_dimensions
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import PRED
+from ..types import PRED, Array, Shape
 
 INPUTS = {
     "pred": "pred array of the dimensions of on_true, or a scalar",
@@ -25,7 +26,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, pred, on_true, on_false):
+def infer(instruction: Instruction, pred: Shape, on_true: Shape, on_false: Shape) -> Shape:
     require(pred.element_type is PRED, "C1", f"pred is {pred}; compare it with something")
     require(pred.is_scalar or same_dimensions(pred, on_true), "C2", f"pred is {pred} and on_true is {on_true}")
     alike = same_dimensions(on_true, on_false) and on_true.element_type is on_false.element_type
@@ -33,7 +34,7 @@ def infer(instruction, pred, on_true, on_false):
     return union(on_true, on_false, pred)
 
 
-def evaluate(instruction, pred, on_true, on_false):
+def evaluate(instruction: Instruction, pred: Array, on_true: Array, on_false: Array) -> Array:
     return np.where(pred, on_true, on_false)
 
 

@@ -21,7 +21,7 @@ from ..indexing import window_count, window_slices
 from ..module import Instruction
 from ..operation import Example, require
 from ..scattering import combine_at
-from ..types import PRED, Shape
+from ..types import PRED, Array, Shape
 from ..vectorize import Run, run_vectorized
 
 INPUTS = {
@@ -64,9 +64,7 @@ def infer(instruction: Instruction, operand: Shape, source: Shape, init_value: S
     return marked(source.element_type, operand.dimensions, operand.marks)
 
 
-def evaluate(
-    instruction: Instruction, operand: np.ndarray, source: np.ndarray, init_value: np.ndarray, *, run: Run
-) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, source: Array, init_value: Array, *, run: Run) -> Array:
     window, sizes = instruction.window, operand.shape
     counts = tuple(window_count(s, w) for s, w in zip(sizes, window, strict=True))
     counts = tuple(map(min, counts, source.shape))  # one of dynamic size may be shorter

@@ -11,13 +11,11 @@ depends on nothing but the operand. A program that can be told apart by them rel
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..attributes import INTS, REQUIRED, Attribute
 from ..dynamic import marked, resized
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import S32, Shape
+from ..types import S32, Array, Shape
 
 INPUTS = {"operand": "an array", "size": "s32[]"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "the one dimension")}
@@ -37,7 +35,7 @@ def infer(instruction: Instruction, operand: Shape, size: Shape) -> Shape:
     return marked(operand.element_type, operand.dimensions, marks)
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, size: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, size: Array) -> Array:
     (dimension,) = instruction.dimensions
     bound = instruction.operands[0].shape.dimensions[dimension]
     return resized(operand, dimension, max(0, min(int(size), bound)))

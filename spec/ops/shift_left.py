@@ -5,12 +5,14 @@ The amount is read as an unsigned integer; where it is the width of the type or 
 
 from .. import numerics
 from ..elementwise import INTEGER, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     element_type = numerics.type_of(lhs)
     return numerics.wrap(numerics.shift_left(numerics.as_unsigned(lhs), rhs, element_type.bits), element_type)
 

@@ -6,12 +6,14 @@ more, every bit of the result is the highest bit of the first operand.
 
 from .. import numerics
 from ..elementwise import INTEGER, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     element_type = numerics.type_of(lhs)
     return numerics.wrap(numerics.shift_right(numerics.as_signed(lhs), rhs, element_type.bits), element_type)
 

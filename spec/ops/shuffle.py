@@ -16,7 +16,7 @@ from ..attributes import ENUM, INTS, REQUIRED, Attribute
 from ..errors import UnsupportedError
 from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {"operand": "an array of any element type, of static sizes"}
 ATTRIBUTES = {
@@ -44,7 +44,7 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     return operand.without_layout()
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     back = [-s for s in normal_shifts(instruction, operand.shape)]
     return np.roll(operand, back, instruction.dimensions)
 

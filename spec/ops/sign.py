@@ -7,19 +7,25 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, SIGNED, unary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = unary(SIGNED, FLOAT, COMPLEX)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     if numerics.type_of(operand).is_complex:
         return numerics.elementary(_complex, operand)
     apply = numerics.integer if numerics.type_of(operand).is_integer else numerics.exact
-    return apply(lambda x: np.where(x == 0, x, np.sign(x)), operand)
+    return apply(_real, operand)
 
 
-def _complex(z):
+def _real(x: Array) -> Array:
+    return np.where(x == 0, x, np.sign(x))
+
+
+def _complex(z: Array) -> Array:
     size = np.hypot(z.real, z.imag)
     nan = np.isnan(z.real) | np.isnan(z.imag)
     divisor = np.where(size == 0, 1, np.where(nan, np.nan, size))

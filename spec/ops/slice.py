@@ -11,7 +11,9 @@ import builtins
 from ..attributes import REQUIRED, SLICES, Attribute
 from ..dynamic import marked
 from ..errors import EvaluationError
+from ..module import Instruction
 from ..operation import Example, require
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 ATTRIBUTES = {"slice": Attribute(SLICES, REQUIRED, "start, limit and stride for each dimension of operand")}
@@ -24,7 +26,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     parts = instruction.slice
     require(operand.is_array, "C1", f"operand is {operand}")
     require(len(parts) == operand.rank, "C2", f"slice has {len(parts)} entries and operand is {operand}")
@@ -36,7 +38,7 @@ def infer(instruction, operand):
     return marked(operand.element_type, sizes, (m and n != 1 for m, n in zip(operand.marks, sizes, strict=True)))
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     for d, (part, size) in enumerate(zip(instruction.slice, operand.shape, strict=True)):
         if instruction.shape.dimensions[d] == 1 and part.start >= size:
             raise EvaluationError(

@@ -18,7 +18,7 @@ from ..dynamic import marked, meet
 from ..module import Instruction
 from ..operation import Example, require
 from ..sorting import sorted_order
-from ..types import PRED, Shape, Value
+from ..types import PRED, Array, Shape, Value
 from ..vectorize import Run
 
 INPUTS = {"*operands": "N arrays of equal dimensions"}
@@ -49,7 +49,7 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return results[0] if len(results) == 1 else Shape.tuple_of(*results)
 
 
-def evaluate(instruction: Instruction, *operands: np.ndarray, run: Run) -> Value:
+def evaluate(instruction: Instruction, *operands: Array, run: Run) -> Value:
     (dimension,) = instruction.dimensions
     rows = [np.moveaxis(o, dimension, -1) for o in meet(operands)]
     shape = rows[0].shape

@@ -19,7 +19,7 @@ from ..errors import UnsupportedError
 from ..module import Instruction
 from ..numerics import type_of, wrap
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {"operand": "floating-point numbers", "random": "as many unsigned integers, of as many bits as those"}
 CONSTRAINTS = {
@@ -41,7 +41,7 @@ def infer(instruction: Instruction, operand: Shape, random: Shape) -> Shape:
     return operand.without_layout().with_element_type(result if result.is_array else operand.element_type)
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray, random: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, operand: Array, random: Array) -> Array:
     result, bits = instruction.shape.element_type, type_of(operand).bits
     if result.kind != "signed":
         raise UnsupportedError(

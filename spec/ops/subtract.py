@@ -10,12 +10,14 @@ import numpy as np
 
 from .. import numerics
 from ..elementwise import COMPLEX, FLOAT, INTEGER, binary
+from ..module import Instruction
 from ..operation import Example
+from ..types import Array
 
 INPUTS, CONSTRAINTS, infer, COUNTEREXAMPLES = binary(INTEGER, FLOAT, COMPLEX)
 
 
-def evaluate(instruction, lhs, rhs):
+def evaluate(instruction: Instruction, lhs: Array, rhs: Array) -> Array:
     apply = numerics.integer if numerics.type_of(lhs).is_integer else numerics.exact
     return apply(np.subtract, lhs, rhs)
 

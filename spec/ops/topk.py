@@ -16,7 +16,7 @@ from ..dynamic import marked
 from ..module import Instruction
 from ..numerics import total_order_key, type_of
 from ..operation import Example, require
-from ..types import S32, Shape
+from ..types import S32, Array, Shape
 
 INPUTS = {"operand": "an array of integers, floating-point numbers or predicates (false below true)"}
 ATTRIBUTES = {
@@ -40,11 +40,11 @@ def infer(instruction: Instruction, operand: Shape) -> Shape:
     return Shape.tuple_of(values, values.with_element_type(S32))
 
 
-def evaluate(instruction: Instruction, operand: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def evaluate(instruction: Instruction, operand: Array) -> tuple[Array, Array]:
     return top(operand, instruction.k, instruction.largest)
 
 
-def top(operand: np.ndarray, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+def top(operand: Array, k: int, largest: bool) -> tuple[Array, Array]:
     """The first k along the last dimension in descending (largest) or ascending order, and their indices, s32."""
     keys = total_order_key(operand) if type_of(operand).is_float else operand
     ranks = np.unique(keys, return_inverse=True)[1].reshape(operand.shape)

@@ -6,8 +6,9 @@ Dimension d of the result is dimension dimensions[d] of the operand:
 """
 
 from ..attributes import INTS, REQUIRED, Attribute
+from ..module import Instruction
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {"operand": "array of any element type"}
 ATTRIBUTES = {"dimensions": Attribute(INTS, REQUIRED, "for each dimension of the result the one of operand")}
@@ -18,7 +19,7 @@ CONSTRAINTS = {
 }
 
 
-def infer(instruction, operand):
+def infer(instruction: Instruction, operand: Shape) -> Shape:
     dimensions = instruction.dimensions
     require(operand.is_array, "C1", f"operand is {operand}")
     permuted = sorted(dimensions) == list(range(operand.rank))
@@ -27,7 +28,7 @@ def infer(instruction, operand):
     return Shape(operand.element_type, tuple(operand.dimensions[d] for d in dimensions), None, dynamic)
 
 
-def evaluate(instruction, operand):
+def evaluate(instruction: Instruction, operand: Array) -> Array:
     return operand.transpose(instruction.dimensions)
 
 

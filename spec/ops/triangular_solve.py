@@ -15,7 +15,7 @@ from ..attributes import BOOL, ENUM, Attribute
 from ..module import Instruction
 from ..numerics import type_of
 from ..operation import Example, require
-from ..types import Shape
+from ..types import Array, Shape
 
 INPUTS = {"a": "triangular matrices", "b": "right-hand sides"}
 ATTRIBUTES = {
@@ -44,7 +44,7 @@ def infer(instruction: Instruction, a: Shape, b: Shape) -> Shape:
     return b.without_layout()
 
 
-def evaluate(instruction: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def evaluate(instruction: Instruction, a: Array, b: Array) -> Array:
     element_type, lower = type_of(a), instruction.lower
     wide = wide_type(element_type)
     a, x = widen(a, wide), widen(b, wide).copy()

@@ -1,17 +1,18 @@
 """A tuple of the operands, in order. It may be empty, and tuples may contain tuples."""
 
+from ..module import Instruction
 from ..operation import Example
-from ..types import Shape
+from ..types import Shape, Value
 
 INPUTS = {"*operands": "values of any shapes"}
 CONSTRAINTS = {"C1": "the result is the tuple of the operands' shapes"}
 
 
-def infer(instruction, *operands):
+def infer(instruction: Instruction, *operands: Shape) -> Shape:
     return Shape.tuple_of(*operands)
 
 
-def evaluate(instruction, *operands):
+def evaluate(instruction: Instruction, *operands: Value) -> Value:
     return tuple(operands)
 
 
