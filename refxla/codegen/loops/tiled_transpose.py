@@ -44,6 +44,7 @@ RUN = 256  # bytes of a column of results that are written at a time
 MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the nearest cache
 NON_TEMPORAL_BYTES = 1 << 24  # bytes of results from which on they are written past the caches
 NON_TEMPORAL_ITEMS = 2  # for each core then, if there is enough: few long columns are best
+EVEN = 1.05  # times the shortest time until all cores are done, for longer columns
 AHEAD = 1024  # bytes of a row that are fetched ahead of those that are turned
 AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
@@ -114,11 +115,20 @@ class TiledTranspose:
         self.panels = -(-self.columns // self.panel)
         parts = max(1, self.rows * min(self.panel, self.columns) // chunk)
         self.span = -(-self.rows // (parts * self.height)) * self.height
+        if self.non_temporal:
+            self.span = self._even_span(size // (self.rows * self.columns) * self.panels)
         self.spans = -(-self.rows // self.span)
         self.units = size // (self.rows * self.columns) * self.panels * self.spans
-        self.items = -(-self.units // -(-self.units // max(1, size // chunk)))
-        self.per_item = -(-self.units // self.items)
+        self.per_item = 1 if self.non_temporal else -(-self.units // max(1, size // chunk))
+        self.items = -(-self.units // self.per_item)
         self.straight = self.moved and (self.non_temporal or self._is_apart(pattern.stores[0], f"g{columns}"))
+
+    def _even_span(self, panels: int) -> int:
+        """The most rows of an item, no more than there are now, with which the last of the cores is done about as soon
+        as with any number."""
+        cores, spans = self.target.compute_units, range(self.span, 0, -self.height)
+        makespan = {span: -(-panels * -(-self.rows // span) // cores) * span for span in spans}
+        return next(span for span in spans if makespan[span] <= EVEN * min(makespan.values()))
 
     def _is_apart(self, store: Store, column: str) -> bool:
         """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,

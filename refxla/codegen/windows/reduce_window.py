@@ -35,7 +35,7 @@ from .window_lanes import STRIP, Lanes, OpenWindow
 CHUNK = 32768  # elements that an item combines, about
 ROWS = 8  # cumulative rows that go side by side
 BLOCK = 64  # elements of each that are turned at a time: all lie in the innermost cache
-WIDEST = 4096  # lanes of a strip
+WIDEST, NARROWEST = 4096, 64  # lanes of a strip
 ITEMS = 2  # for each core of strips; 1 of those past the caches, where memory counts and long runs are best
 STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
 RUNNING = {"add", "multiply"}
@@ -232,8 +232,10 @@ class _Cumulative(_Kernel):
 
     def _strip(self, lanes: int, others: int, items: int) -> int:
         """How many lanes lie beside each other: as many as leave all cores so many items."""
-        least = -(-lanes // WIDEST)
-        strips = max(least, min(-(-lanes // STRIP), -(-items * self.target.compute_units // others)))
+        least, cores = -(-lanes // WIDEST), self.target.compute_units
+        strips = max(least, min(-(-lanes // STRIP), -(-items * cores // others)))
+        if strips * others < cores:
+            strips = min(-(-lanes // NARROWEST), -(-cores // others))
         return min(lanes, -(-lanes // strips // 16) * 16)
 
     def _fetch(self, placing: list[Index], lane: str, count: int) -> None:
