@@ -3,7 +3,7 @@
 A folder there is a machine; its files are what the measuring commands wrote with --json, each with a name that begins
 with its kind: speed-1.json, speed-2.json, ... (runs of the suite), programs.json (JAX programs of many kinds),
 cliffs.json (sweeps), peers.json (the suite beside more frameworks), compile.json, memory.json, gemm.json,
-bandwidth.json. `reported.json` has figures of which the raw data was not kept.
+bandwidth.json. `reported.json` has figures of which the raw data was not kept. `many-cores.json` is of no machine.
 Nothing on the page is written by hand but the text of `page.txt`, which has no figures; a test holds the page to this.
 
     python -m bench.page                write the page and the chart
@@ -245,6 +245,14 @@ SECTIONS = {
 }
 
 
+def many_cores() -> Iterator[str]:
+    """What the plans for many cores lose."""
+    found = json.loads((FIGURES / "many-cores.json").read_text())
+    cores = list(next(iter(found.values())))
+    rows = [(name, *(f"{loss[n]:.0%}" for n in cores)) for name, loss in found.items()]
+    yield from table(("", *(f"{n} cores" for n in cores)), rows)
+
+
 def reported() -> Iterator[str]:
     """What was measured on machines of which the raw data was not kept."""
     yield from table(
@@ -290,6 +298,7 @@ def page() -> str:
         headline=headline(found[0]),
         headline_of_programs=headline_of_programs(found[0]),
         machines="\n".join(parts),
+        many_cores="\n".join(many_cores()),
         reported="\n".join(reported()),
     )
     return "\n".join(line.rstrip() for line in filled.splitlines()).rstrip() + "\n"
