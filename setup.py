@@ -46,9 +46,10 @@ def extensions() -> list[Extension]:
         Extension(
             f"refxla._core.{source.stem}",
             [str(source.relative_to(ROOT))],
-            include_dirs=[numpy.get_include()],
+            depends=[str(header.relative_to(ROOT)) for header in source.parent.glob(f"{source.stem}.h")],
+            include_dirs=[numpy.get_include(), str(source.parent)],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-            extra_compile_args=["-O2"],
+            extra_compile_args=["-O2", "-ffp-contract=off", "-fno-math-errno"],
         )
         for source in sources
     ]
@@ -147,7 +148,7 @@ if __name__ == "__main__":
         package_data={
             "refxla": ["py.typed"],
             "refxla_spec": ["py.typed"],
-            "refxla._core": ["*.pxd"],
+            "refxla._core": ["*.pxd", "*.h"],
             "refxla_conformance.report": ["page.html"],
             "refxla_conformance.differences": ["*.json"],
             "refxla_conformance.sweep": ["*.json"],

@@ -47,6 +47,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_core.opencl",
         "_core.launch",
         "_core.lapack",
+        "_core.batched_lapack",
         "_core.thread_pool",
         "_core.buffer_pool",
         "_core.arguments",

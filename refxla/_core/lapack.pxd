@@ -2,15 +2,19 @@
 
 from libc.stdint cimport int32_t, int64_t
 
+from refxla._core.batched_lapack cimport BatchedRoutine
+
 cdef enum:
     MOST = 12  # operands and results
 
 
 # One routine on matrices of one shape. `one` does one matrix: `p` points to its operands, then its results; `work` is
-# memory of `scratch` bytes that no other thread uses.
+# memory of `scratch` bytes that no other thread uses. Where `batched` is not NULL, it does up to `lanes` of them.
 cdef struct Call:
     int (*one)(Call* c, char** p, char* work) noexcept nogil
     void* routine  # LAPACK's
+    BatchedRoutine batched
+    int32_t lanes  # matrices that are done at once
     int32_t m, n, k  # sizes, as the routine names them
     int32_t size  # bytes of an element
     int32_t part  # bytes of a real number of its precision: the same, or half of it

@@ -19,6 +19,7 @@ from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
+from refxla._core.batched_lapack cimport batched_routine, lanes_of, work_bytes
 from refxla._core.lapack cimport MOST, Call
 
 from refxla_spec.errors import DeviceError, UnsupportedError
@@ -232,12 +233,20 @@ ctypedef int (*One)(Call*, char**, char*) noexcept nogil
 
 cdef int run_matrices(Call* c, char** first, char* work, int64_t begin, int64_t count) noexcept nogil:
     cdef char* p[MOST]
-    cdef int64_t item
+    cdef int64_t bytes[MOST]
+    cdef int64_t item = 0
     cdef int32_t n
-    for item in range(begin, begin + count):
+    for n in range(c.count):
+        bytes[n] = 0 if c.missing[n] >= 0 else c.bytes[n]
+        p[n] = work + c.missing[n] if c.missing[n] >= 0 else first[n] + begin * bytes[n]
+    while item < count:
+        if c.batched == NULL:
+            c.one(c, p, work)
+        else:
+            c.batched(c.m, c.n, c.k, c.flag, p, bytes, <int> min(<int64_t> c.lanes, count - item), work + c.at[0])
         for n in range(c.count):
-            p[n] = work + c.missing[n] if c.missing[n] >= 0 else first[n] + item * c.bytes[n]
-        c.one(c, p, work)
+            p[n] += c.lanes * bytes[n]
+        item += c.lanes
     return 0
 
 
@@ -558,7 +567,8 @@ cdef int tridiagonal_solve(Call* c, char** p, char* work) noexcept nogil:
 
 
 cdef class Routine:
-    """A routine of LAPACK by its name ("sgetrf"), on matrices of one shape.
+    """A routine of LAPACK by its name ("sgetrf"), on matrices of one shape; "sgetrf_batched" is that of
+    batched_lapack.pyx.
 
     `sizes` are (m, n, k), as the function above names them, and `flags` its flags. `bytes` has the bytes of a matrix of
     each operand and result, `read` whether each of them is in memory: a result that nobody reads is not. Raises
@@ -574,16 +584,21 @@ cdef class Routine:
         cdef P none = NULL
         cdef char no = b"N"
         cdef int64_t length, mn, mx
+        name, _, batched = name.partition("_")
         letter, kind = name[0], name[1:]
         c.size, c.part = {"s": (4, 4), "d": (8, 8), "c": (8, 4), "z": (16, 8)}[letter]
         c.m, c.n, c.k = sizes
         for n in range(4):
             c.flag[n] = ord(flags[n]) if n < len(flags) else 0
-        c.routine = routine(name)
         c.count = len(bytes)
+        c.lanes = 1
         for n in range(c.count):
             c.bytes[n] = bytes[n]
             c.missing[n] = -1 if read[n] else self.place(bytes[n])
+        if batched:
+            c.batched, c.lanes, c.at[0] = batched_routine(kind, c.part), lanes_of(c.part), self.place(work_bytes())
+            return
+        c.routine = routine(name)
         c.lwork = c.lrwork = c.liwork = -1
         is_real = c.size == c.part
         length, mn, mx = <int64_t> c.m * c.n * c.size, min(c.m, c.n), max(c.m, c.n)

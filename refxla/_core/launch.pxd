@@ -52,7 +52,8 @@ cdef struct LibraryCall:
     int32_t* buffers  # of each operand and result: its number; -1 where it is not in memory
     char* first[MOST]  # in this call: where each lies
     char** work
-    int64_t items
+    int64_t matrices
+    int64_t items  # what threads share: as many matrices each as the call does at once
     int members  # threads that share the items
     int library_threads  # that the library may use for a matrix
     int64_t base  # the item that the threads begin with

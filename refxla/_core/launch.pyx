@@ -355,9 +355,10 @@ cdef class Executor:
             self.keep += (routine,)
             made.call = &routine.call
             made.address = self.address
-            made.items = step.items
+            made.matrices = step.items
+            made.items = -(-step.items // made.call.lanes)
             threads = 1 + int(step.us / THREAD_US)
-            made.members = min(self.machine.members, step.items)
+            made.members = min(self.machine.members, made.items)
             if threads > 1 and step.items * 4 <= self.machine.members:
                 made.members = 1
             made.library_threads = 1 if made.members > 1 else threads
@@ -810,13 +811,16 @@ cdef int run_items(void* step, int who, int begin, int count) noexcept nogil:
 
 
 cdef int call_library_items(void* step, int who, int begin, int count) noexcept nogil:
-    """Call a library for so many matrices in this thread, which is that member of the pool; OpenCL's status."""
+    """Call a library for so many items in this thread, which is that member of the pool; OpenCL's status."""
     cdef LibraryCall* made = <LibraryCall*> step
+    cdef int64_t matrix = (made.base + begin) * made.call.lanes
+    cdef int64_t some
     if made.work[who] == NULL:
         made.work[who] = <char*> aligned_alloc(LINE, max(made.call.scratch, LINE))
         if made.work[who] == NULL:
             return OUT_OF_HOST_MEMORY
-    return run_matrices(made.call, made.first, made.work[who], made.base + begin, count)
+    some = min(<int64_t> count * made.call.lanes, made.matrices - matrix)
+    return run_matrices(made.call, made.first, made.work[who], matrix, some)
 
 
 cdef int64_t clock_ns() noexcept nogil:

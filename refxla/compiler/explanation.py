@@ -8,7 +8,7 @@ from functools import cached_property
 from refxla_spec.module import Instruction
 
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
-from ..ir.library_calls import Routine, batch, library_call, routine_name
+from ..ir.library_calls import Routine, batch, is_batched, library_call, routine_name
 from ..ir.plan import Fusion, Kernel
 from ..passes.winograd_convolution import Decision
 from ..scheduling.merged_kernel import MergedLaunch
@@ -126,8 +126,12 @@ def _sharing(m: MergedLaunch, name: str) -> str:
 def _called(i: Instruction, routine: Routine) -> str:
     """The routine that computes an instruction, and on what."""
     count = batch(i)
-    matrices = "a matrix" if count == 1 else f"each of {count} matrices"
-    return f"LAPACK's {routine_name(i, routine)}, as SciPy has it, on {matrices}; 'expanded' makes kernels of it"
+    if is_batched(i, routine):
+        how = f"{routine_name(i, routine)} on {count} matrices, one in each lane of a vector"
+    else:
+        matrices = "a matrix" if count == 1 else f"each of {count} matrices"
+        how = f"LAPACK's {routine_name(i, routine)}, as SciPy has it, on {matrices}"
+    return f"{how}; 'expanded' makes kernels of it"
 
 
 def _value(i: Instruction) -> str:

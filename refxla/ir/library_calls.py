@@ -5,6 +5,9 @@ which an expansion into HLO (passes/expanders/) does not. Its results keep the s
 the library's: they may differ from one machine, or one version of the library, to another. The expansions serve devices
 whose memory the host cannot reach, and programs compiled with linear_algebra="expanded".
 
+Such a call is one for each matrix of a batch. Many small matrices are done at once, one in each lane of a vector, by
+routines of the same names of refxla's own (`is_batched`, _core/batched_lapack.pyx).
+
 A call costs about a microsecond, and a loop with one in it is no kernel of its own: in loops the smallest matrices are
 left to the expansions (`pays_in_loop`).
 
@@ -85,13 +88,28 @@ def pays_in_loop(i: Instruction, call: Routine) -> bool:
     return call.routine not in _DIRECT or rows > (_SMALL if batch(i) == 1 else _SMALL_OF_BATCH)
 
 
+_BATCHED = ("potrf", "trsm", "getrf", "geqrf", "orgqr", "syevd")
+_BATCHED_ROWS, _BATCHED_MATRICES = 16, 4
+
+
+def is_batched(i: Instruction, call: Routine) -> bool:
+    """Whether the matrices of a call are done several at once: at least 4, real, of at most 16 rows and columns."""
+    return (
+        call.routine in _BATCHED
+        and not i.operands[0].shape.element_type.is_complex
+        and max(call.sizes) <= _BATCHED_ROWS
+        and batch(i) >= _BATCHED_MATRICES
+    )
+
+
 def routine_name(i: Instruction, call: Routine) -> str:
-    """LAPACK's name of the routine: its letter and, of complex matrices, the word for unitary and Hermitian ones."""
+    """LAPACK's name of the routine: its letter and, of complex matrices, the word for unitary and Hermitian ones. That
+    of a routine for several matrices at once ends in _batched."""
     kind = LETTERS[i.operands[0].shape.element_type.name]
     name = call.routine
     if kind in "cz":
         name = {"orgqr": "ungqr", "syevd": "heevd", "sytrd": "hetrd"}.get(name, name)
-    return kind + name
+    return kind + name + ("_batched" if is_batched(i, call) else "")
 
 
 def batch(i: Instruction) -> int:
@@ -198,9 +216,9 @@ _OPERATIONS_PER_US = 2e4  # of a routine on one core, on matrices of moderate si
 _CALL_US = 1.0  # that a call takes on the smallest
 
 
-def call_us(call: Routine) -> float:
+def call_us(i: Instruction, call: Routine) -> float:
     """The microseconds that a routine takes for one matrix on one core, roughly."""
-    return _CALL_US + call.operations / _OPERATIONS_PER_US
+    return (0.0 if is_batched(i, call) else _CALL_US) + call.operations / _OPERATIONS_PER_US
 
 
 def work(i: Instruction) -> int:

@@ -160,10 +160,10 @@ class HostCall:
 class LibraryCall:
     """Call a function of a library in the host's threads, for each of `items` matrices.
 
-    `function` is a routine of LAPACK ("sgetrf"); `sizes` and `flags` are what _core/lapack.pyx takes for it. Matrix k
-    of a buffer lies k times its `bytes` into it: of each of `operands`, then of each of `results`, which are None where
-    nobody reads them. `us` estimates the microseconds of one matrix on one core. Only for devices that use the host's
-    memory as it is.
+    `function` is a routine of LAPACK ("sgetrf", or "sgetrf_batched" for several matrices at once); `sizes` and `flags`
+    are what _core/lapack.pyx takes for it. Matrix k of a buffer lies k times its `bytes` into it: of each of
+    `operands`, then of each of `results`, which are None where nobody reads them. `us` estimates the microseconds of
+    one matrix on one core. Only for devices that use the host's memory as it is.
     """
 
     function: str

@@ -297,7 +297,7 @@ class ComputationScheduler:
         shapes = [o.shape for o in i.operands] + list(i.shape.elements if i.shape.is_tuple else (i.shape,))
         each = [s.bytes // items for s in shapes]
         each += [S32.bytes] * (len(operands) + call.results - len(each))
-        name, us = routine_name(i, call), call_us(call)
+        name, us = routine_name(i, call), call_us(i, call)
         step = p.LibraryCall(name, call.sizes, call.flags, items, operands, tuple(results), tuple(each), us)
         self.steps.append(step)
         for source, target in again:

@@ -14,6 +14,7 @@ from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
+from refxla._core import batched_lapack
 from refxla.ir.library_calls import library_call
 from refxla.ir.plan import LibraryCall, Repeat
 from refxla.passes.pipeline import optimize
@@ -95,6 +96,123 @@ def test_each_routine_keeps_its_rules(name, n, batch):
         (decided,) = properties.decided(parse(text), arguments)
         wrong, told = decided.broken(got if isinstance(got, tuple) else (got,))
         assert not wrong.any(), f"{target}: {told}"
+
+
+@pytest.fixture
+def vectors():
+    """Limits the bytes of vectors for what is compiled in a test."""
+    yield batched_lapack.limit_vectors
+    batched_lapack.limit_vectors(64)
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 4), (2, 33), (3, 5), (8, 19), (14, 16)])
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_many_small_matrices_are_done_at_once_with_the_same_bits_for_vectors_of_all_widths(name, n, count, vectors):
+    done = 0
+    for target, results, arguments, options in cases(name, n, count):
+        text = program(target, results, arguments, options)
+        module, first = parse(text), None
+        for width in (64, 32, 16):
+            vectors(width)
+            executable = refxla.compile(text)
+            if not executable.plan.steps[0].function.endswith("_batched"):
+                break
+            got = executable(*arguments)
+            got = got if isinstance(got, tuple) else (got,)
+            if first is None:
+                first, done = got, done + 1
+                (decided,) = properties.decided(module, arguments)
+                wrong, told = decided.broken(got)
+                assert not wrong.any(), f"{target}: {told}"
+            for x, y in zip(got, first, strict=True):
+                np.testing.assert_array_equal(x, y)
+    assert done == 5  # of those that have the matrix as it is; the sixth makes Q of what geqrf gives
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+@pytest.mark.parametrize("scale", [1, 1e-36, 1e36])
+def test_small_matrices_have_the_accuracy_of_lapack_whatever_their_scale(name, scale):
+    """Also of those that repeat eigenvalues, have dependent columns, or vanish."""
+    n, kind, eps = 9, TYPES[name], np.finfo(TYPES[name]).eps
+    a = matrix(name, 12, n, n).astype(np.float64)
+    a[1], a[2], a[3, :, 4] = 0, np.eye(n), a[3, :, 2]
+    a[4] = np.ones((n, n))
+    a = (a * scale).astype(kind)
+    q_of = refxla.compile(qr_program(name, a.shape))
+    q, r = (x.astype(np.float64) for x in q_of(a))
+    norm = np.abs(a.astype(np.float64)).max((1, 2)) + 1e-300
+    assert np.abs(q.swapaxes(1, 2) @ q - np.eye(n)).max() < 20 * eps
+    assert (np.abs(q @ np.triu(r) - a).max((1, 2)) < 20 * n * eps * norm).all()
+    symmetric = (a + a.swapaxes(1, 2)) / 2
+    shapes = [shape(name, 12, n, n), shape(name, 12, n), "s32[12]"]
+    text = program(f"lapack_{LETTER[name]}syevd_ffi", shapes, [symmetric], "mode = 86 : ui8, uplo = 76 : ui8")
+    v, w, info = refxla.compile(text)(symmetric)
+    v, w = v.astype(np.float64), w.astype(np.float64)
+    assert not info.any() and (np.diff(w) >= 0).all()
+    assert np.abs(v.swapaxes(1, 2) @ v - np.eye(n)).max() < 20 * eps
+    wanted = np.linalg.eigvalsh(symmetric.astype(np.float64))
+    assert (np.abs(w - wanted).max(1) < 4 * n * eps * norm).all()
+    assert (np.abs(v * w[:, None] @ v.swapaxes(1, 2) - symmetric).max((1, 2)) < 20 * n * eps * norm).all()
+
+
+def qr_program(name, sizes):
+    count, m, n = sizes
+    a, tau = shape(name, *sizes), shape(name, count, min(m, n))
+    return f"""HloModule m
+    ENTRY main {{ a = {a} parameter(0)
+    p = ({a}, {tau}) custom-call(a), custom_call_target="lapack_{LETTER[name]}geqrf_ffi"
+    r = {a} get-tuple-element(p), index=0
+    t = {tau} get-tuple-element(p), index=1
+    q = {a} custom-call(r, t), custom_call_target="lapack_{LETTER[name]}orgqr_ffi"
+    ROOT x = ({a}, {a}) tuple(q, r) }}"""
+
+
+def test_what_is_wrong_with_one_small_matrix_stays_with_it():
+    """Singular, indefinite and not finite ones beside good ones: each as LAPACK has it alone."""
+    good, n = definite("f32", 20, 4, 4), 4
+    bad = good.copy()
+    bad[3, 2, 2], bad[5], bad[11, 1, 0], bad[11, 0, 1] = -9, 0, np.nan, np.nan
+    usual = [k for k in range(20) if k not in (3, 5, 11)]
+    for target, results, arguments, options in cases("f32", n, 20):
+        if not any(r in target for r in ("potrf", "syevd")):
+            continue
+        run = refxla.compile(program(target, results, arguments, options))
+        got, wanted = run(bad), run(good)
+        for x, y in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(x[usual], y[usual])
+        broken = {3: 3, 5: 1, 11: 2} if "potrf" in target else {11: 1}
+        assert {k: int(info) for k, info in enumerate(got[-1]) if info} == broken
+    shapes = [shape("f32", 20, 4, 4), "s32[20,4]", "s32[20]"]
+    packed, pivots, info = refxla.compile(program("lapack_sgetrf_ffi", shapes, [bad]))(bad)
+    assert (info == np.where(np.arange(20) == 5, 1, 0)).all() and (pivots[5] == [1, 2, 3, 4]).all()
+    assert np.isfinite(np.delete(packed, 11, 0)).all()
+
+
+@pytest.mark.parametrize("operation", ["NO_TRANSPOSE", "TRANSPOSE"])
+@pytest.mark.parametrize(("left", "lower", "unit"), [(1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 0)])
+def test_small_triangular_systems_read_one_triangle(left, lower, unit, operation):
+    n, m, count = 6, 3, 9
+    a, b = definite("f32", count, n, n), matrix("f32", count, *((n, m) if left else (m, n)))
+    read = np.tri(n, k=-unit, dtype=bool)
+    a = np.where(read if lower else read.T, a, np.nan).astype(np.float32)
+    text = f"""HloModule m
+    ENTRY main {{ a = {shape("f32", *a.shape)} parameter(0)
+    b = {shape("f32", *b.shape)} parameter(1)
+    ROOT x = {shape("f32", *b.shape)} triangular-solve(a, b), left_side={str(bool(left)).lower()},
+             lower={str(bool(lower)).lower()}, unit_diagonal={str(bool(unit)).lower()}, transpose_a={operation} }}"""
+    executable = refxla.compile(text)
+    assert [s.function for s in executable.plan.steps] == ["strsm_batched"]
+    np.testing.assert_allclose(executable(a, b), interpreter.run(parse(text), [a, b]), rtol=2e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "function"),
+    [((4, 16, 16), "spotrf_batched"), ((2, 2, 2, 2), "spotrf_batched"), ((3, 2, 2), "spotrf"), ((4, 17, 17), "spotrf")],
+)
+def test_how_many_and_how_small_matrices_are_done_at_once(sizes, function):
+    text = CHOLESKY.replace("[4,4]", f"[{','.join(map(str, sizes))}]")
+    (step,) = refxla.compile(text).plan.steps
+    assert step.function == function
 
 
 @pytest.mark.parametrize("lower", ["true", "false"])
@@ -294,6 +412,8 @@ def test_both_give_the_same_but_for_rounding():
 def test_explain_names_the_routine():
     told = str(refxla.compile(CHOLESKY).explain())
     assert "LAPACK's spotrf" in told and "a matrix" in told
+    told = str(refxla.compile(CHOLESKY.replace("[4,4]", "[9,4,4]")).explain())
+    assert "spotrf_batched on 9 matrices" in told and "LAPACK" not in told
 
 
 def test_what_only_the_library_computes_says_so_where_it_is_expanded():
