@@ -41,6 +41,7 @@ from refxla._core.storage cimport (
 
 import numpy
 
+from refxla._core.dlpack import capsule_of
 from refxla._core.launch import register_arrays
 from refxla_spec.errors import InputError
 from refxla_spec.types import BY_DTYPE
@@ -149,10 +150,12 @@ cdef class Array:
             raise BufferError("an Array is read-only; take numpy.array(a), which is a copy")
         PyObject_GetBuffer(self.__array__(), view, flags)
 
-    def __dlpack__(self, **options):
-        """A DLPack capsule of a read-only view (numpy.ndarray.__dlpack__ says what `options` there are)."""
-        options.setdefault("max_version", (1, 0))
-        return self.__array__().__dlpack__(**options)
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A DLPack capsule of a read-only view, or of a copy where that is asked for. Raises BufferError for types that
+        DLPack does not have, and for other devices than the host."""
+        if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError("an Array lies in the host's memory: ask for DLPack's device (1, 0), without a stream")
+        return capsule_of(self.__array__(copy=copy), max_version, bool(copy))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's name of the memory: the host's."""

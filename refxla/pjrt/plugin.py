@@ -16,7 +16,7 @@ from .._core import pjrt, pjrt_client, pjrt_executable
 from ..frontends import jax_lowerings
 from ..frontends.jax_lowerings import PLATFORM
 from ..version import RELEASE
-from . import compile_service
+from . import compile_service, interoperability
 
 _PRIORITY = -100  # below the CPU of JAX's own: refxla runs what asks for it (JAX_PLATFORMS, jax.devices("refxla"))
 
@@ -43,6 +43,7 @@ def register() -> None:
             mlir._platforms_with_donation.append(PLATFORM)
         _add_cpu()
         jax_lowerings.register()
+        interoperability.register()
         table = pjrt.interface({"current": _version(stablehlo.get_current_version())})
         xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=table)
 

@@ -77,6 +77,54 @@ def test_memory():
     """)
 
 
+def test_dlpack():
+    """Out and in without a copy, where elements are dense; what others have of an array outlives its donation."""
+    run("""
+        class Given:  # of another library: a capsule and no more
+            def __init__(self, array): self.array = array
+            def __dlpack_device__(self): return self.array.__dlpack_device__()
+            def __dlpack__(self, *, max_version=None, **options): return self.array.__dlpack__()
+        here = jax.devices()[0]
+        x = jnp.arange(6.0).reshape(2, 3) + 1
+        place = x.unsafe_buffer_pointer()
+        view = np.from_dlpack(x)
+        assert view.ctypes.data == place and not view.flags.writeable and x.__dlpack_device__() == (1, 0)
+        assert "dltensor_versioned" in repr(x.__dlpack__(max_version=(1, 0))) and '"dltensor"' in repr(x.__dlpack__())
+        for taken in (jax.dlpack.from_dlpack(x), jnp.from_dlpack(Given(x))):
+            assert taken.unsafe_buffer_pointer() == place and taken.devices() == {here}
+        double = jax.jit(lambda x: x * 2, donate_argnums=0)
+        y = double(x)
+        assert view.sum() == 21 and float(taken.sum()) == 21 and float(y.sum()) == 42
+        a = np.arange(64, dtype=np.float32).reshape(8, 8)
+        lent = jnp.from_dlpack(a)
+        assert lent.unsafe_buffer_pointer() == a.ctypes.data and lent.devices() == {here}
+        double(lent)
+        assert a[0, 1] == 1
+        for part in (a.T, a[::2, 1:], a[:, 3]):
+            assert (np.asarray(jnp.from_dlpack(part)) == part).all()
+        copy = jnp.from_dlpack(a, copy=True)
+        a[:] = 0
+        assert copy[0, 1] == 1
+        for kind in "bool int8 uint16 int32 float16 bfloat16 float32 complex64 float8_e4m3fn".split():
+            z = jnp.ones((2, 0, 3), kind), jnp.ones((), kind), jnp.arange(3).astype(kind)
+            for array in z:
+                back = jax.dlpack.from_dlpack(Given(array))
+                assert back.dtype == array.dtype and back.shape == array.shape and (back == array).all()
+        try:
+            jnp.ones(3, "int4").__dlpack__()
+        except BufferError as problem:
+            assert "int4" in str(problem)
+        else:
+            raise AssertionError("DLPack has no int4")
+        before = here.memory_stats()["bytes_in_use"]
+        for _ in range(100):
+            np.from_dlpack(jnp.full(1 << 18, 2.0)), jnp.full(1 << 18, 2.0).__dlpack__()
+        assert here.memory_stats()["bytes_in_use"] < before + (8 << 20)
+        cpu = jax.device_put(np.ones(3), jax.devices("cpu")[0])
+        assert np.from_dlpack(cpu).sum() == 3 and jax.dlpack.from_dlpack(cpu).devices() == {here}
+    """)
+
+
 def test_results_lie_in_donated_memory():
     """A training step updates its parameters, and a cache takes a row, where they lie; not where somebody reads."""
     run("""

@@ -7,6 +7,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+from refxla._core.dlpack import array_of
 from refxla_spec.errors import InputError
 
 import refxla
@@ -60,6 +61,21 @@ def test_views(kind):
             assert np.from_dlpack(a).ctypes.data == view.ctypes.data
         assert a.__dlpack_device__() == (1, 0)
     assert np.asarray(a, np.complex128).dtype == np.complex128
+
+
+def test_dlpack_has_types_that_numpy_does_not_take():
+    a = refxla.device_put(np.arange(4).astype(ml_dtypes.bfloat16))
+    assert "dltensor_versioned" in repr(a.__dlpack__(max_version=(1, 0)))
+    assert (array_of(a.__dlpack__()) == np.asarray(a)).all()
+    assert array_of(a.__dlpack__(copy=True)).ctypes.data != np.asarray(a).ctypes.data
+    capsule = a.__dlpack__()
+    array_of(capsule)
+    with pytest.raises(InputError, match="used before"):
+        array_of(capsule)
+    with pytest.raises(BufferError, match="int4"):
+        refxla.device_put(np.zeros(2, ml_dtypes.int4)).__dlpack__()
+    with pytest.raises(BufferError, match="host's memory"):
+        a.__dlpack__(dl_device=(2, 0))
 
 
 def test_a_view_outlives_the_array():
