@@ -552,3 +552,26 @@ def test_no_elements(sizes):
 def test_columns_of_many_leaves_say_so():
     with pytest.raises(UnsupportedError, match="too long"):
         Compiled(fusion_of(parse(softmax((500_000, 2), 0)), "reduction"))
+
+
+@pytest.mark.parametrize("opcode", ["add", "maximum"])
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 300, 3), (5, 17, 7), (2, 20000, 2), (129, 200, 4)])
+def test_short_rows_for_pairs_are_loops_over_both_sides(rows, columns, terms, opcode):
+    """Distances of points to points: no index is divided for each of them."""
+    lines = f"""x = f32[{rows},{terms}] parameter(0)
+    y = f32[{columns},{terms}] parameter(1)
+    a = f32[{rows},{columns},{terms}] broadcast(x), dimensions={{0,2}}
+    b = f32[{rows},{columns},{terms}] broadcast(y), dimensions={{1,2}}
+    d = f32[{rows},{columns},{terms}] subtract(a, b)
+    s = f32[{rows},{columns},{terms}] multiply(d, d)
+    zero = f32[] constant(0)
+    n = f32[{rows},{columns}] reduce(s, zero), dimensions={{2}}, to_apply=of
+    ROOT r = f32[{rows},{columns}] sqrt(n)"""
+    text = entry(lines, reducer("of", opcode))
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert "row" in kernel.body and f"(uint){columns}" not in kernel.body and f" {columns}u" not in kernel.body
+    x, y = f32(rows, terms), f32(columns, terms)
+    got = refxla.compile(text)(x, y)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x, y))
+    d = (x[:, None] - y).astype(np.float64) ** 2
+    np.testing.assert_allclose(got, np.sqrt(d.sum(-1) if opcode == "add" else d.max(-1)), rtol=1e-5)

@@ -48,6 +48,15 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
     elif s.units_per_item == 1:
         block.line("const int unit = item;")
         emitter.emit_unit(unit, constant(0))
+    elif s.inner_units > 1:
+        n = s.inner_units
+        rows, columns = variable("row", 0, s.units // n - 1), variable("column", 0, n - 1)
+        block.line(f"const int first = {body.first_unit}, last = {body.last_unit};")
+        with block.scope(f"for (int row = first / {n}; row * {n} < last; ++row)"):
+            block.line(f"const int begin = first > row * {n} ? first - row * {n} : 0;")
+            block.line(f"const int end = last - row * {n} < {n} ? last - row * {n} : {n};")
+            with block.scope("for (int column = begin; column < end; ++column)"):
+                emitter.emit_unit(rows * n + columns, constant(0))
     else:
         with block.scope(f"for (int unit = {body.first_unit}; unit < {body.last_unit}; ++unit)"):
             emitter.emit_unit(unit, constant(0))

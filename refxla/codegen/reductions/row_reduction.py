@@ -25,11 +25,9 @@ from .accumulators import Accumulators, declare
 from .kernel_body import KernelBody
 from .lane_reduction import combine_lanes, fill_lanes
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import CachedOperand, Pass, Position
+from .schedule import WRITTEN_OUT, CachedOperand, Pass, Position
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter
-
-WRITTEN_OUT = 8  # elements of a row, below which they are written out one by one
 
 
 class RowReduction(UnitEmitter):

@@ -25,7 +25,8 @@ from math import prod
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 
-from ...analysis.index_expression import Index, constant, delinearize
+from ...analysis.access_patterns import AccessPattern
+from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...analysis.index_maps import is_elementwise
 from ...analysis.reduction_order import LANES, MIN_UNITS, ReductionOrder, panel_columns, reduction_order
 from ...device.description import LINE, Target
@@ -48,6 +49,8 @@ BUFFER_BYTES = 13 << 17  # bytes of the output buffers of columns: those of a pa
 SHORT_ROW = 256  # columns, up to which the rows that follow are prefetched
 SHORT_ROW_DISTANCE = 4096  # elements between what is read and those rows
 INTERLEAVED_PIECE = 512  # elements of a piece of interleaved rows, up to which the next piece is prefetched
+WRITTEN_OUT = 8  # elements of a row, below which they are written out one by one
+MIN_INNER_UNITS = 16  # short rows, from which on a loop over them is worth to be one of its own
 STRIP_ROWS_AHEAD = 16  # rows of a strip, far from each other, that are prefetched
 
 # The index in each group of the reduction order, by the group's number.
@@ -110,7 +113,8 @@ class Schedule:
     strip are padded to a multiple of it, and elements beyond the strip are masked; 1 if they are not.
     `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
     of lanes, whose elements become the accumulators. `non_temporal`: the second pass writes its outputs past the
-    caches. `wide_registers`: the kernel is compiled for all vector registers.
+    caches. `wide_registers`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
+    inner one over so many of them, or by one (1).
     """
 
     dataflow: Dataflow
@@ -127,6 +131,7 @@ class Schedule:
     non_temporal: bool
     wide_registers: bool
     units_per_item: int
+    inner_units: int
 
     @property
     def partials(self) -> int:
@@ -237,6 +242,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         non_temporal=non_temporal,
         wide_registers=wide_registers,
         units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
+        inner_units=_inner_units(flow, order),
     )
 
 
@@ -294,6 +300,37 @@ def _units_per_item(
         return max(1, units)
     unit_elements = max(1, order.reduced_size * order.strip * interleaved_rows)
     return max(1, min(ITEM_ELEMENTS // unit_elements, units))
+
+
+def _inner_units(flow: Dataflow, order: ReductionOrder) -> int:
+    """The size of the innermost dimension that is kept, where the rows are so short that clang makes vectors of several
+    of them, and where indices would be divided for each row if all were numbered in one loop."""
+    kept = flow.kept_sizes
+    short = order.is_row and order.lanes == 1 and order.partials == 1 and len(order.groups) == 2
+    if not short or order.groups[-1].size >= WRITTEN_OUT or len(kept) < 2 or kept[-1] < MIN_INNER_UNITS:
+        return 1
+    rows, columns = prod(kept[:-1]), kept[-1]
+    one = variable("unit", 0, rows * columns - 1)
+    two = variable("row", 0, rows - 1) * columns + variable("column", 0, columns - 1)
+    return columns if _divisions(flow, order, one) > _divisions(flow, order, two) else 1
+
+
+def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
+    """Divisions of indices that the elements of a unit and its results take."""
+    pattern = AccessPattern(flow.fusion)
+    kept = delinearize(unit, flow.kept_sizes)
+    for reduce in (r for level in flow.reduces for r in level):
+        for k in range(order.groups[-1].size):
+            at = dict(zip(flow.kept, kept, strict=True))
+            inside = delinearize(constant(k), [flow.dimensions[d] for d in order.groups[-1].dimensions])
+            at |= dict(zip(order.groups[-1].dimensions, inside, strict=True))
+            for operand in inputs_and_initial_values(reduce)[0]:
+                pattern.value(operand, tuple(at[d] for d in range(len(flow.dimensions))))
+        pattern.bind(reduce, kept)
+    for output in flow.results:
+        same = output.shape.dimensions == flow.kept_sizes
+        pattern.store(output, kept if same else delinearize(unit, output.shape.dimensions))
+    return pattern.divisions
 
 
 def _interleaved_rows(flow: Dataflow, order: ReductionOrder, target: Target) -> int:
