@@ -78,7 +78,8 @@ class ElementalIrEmitter(ElementBuilder):
 
     def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
         """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
-        in_vectors = f"rx_{i.opcode}_in_f64_{type_name(i)}"
+        types = [type_name(i.operands[0])] if i.opcode == "convert" else []
+        in_vectors = "_".join(["rx", i.opcode, "in_vectors", *types, type_name(i)])
         if in_vectors in prelude.names() and self._has_vectors(i):
             return self.assign(type_name(i), f"{in_vectors}({', '.join(args)})", block)
         return super().scalar(i, args, block)
@@ -86,7 +87,7 @@ class ElementalIrEmitter(ElementBuilder):
     def _has_vectors(self, i: Instruction) -> bool:
         """Whether vectors of doubles are quicker than integers one by one."""
         vectors = self.target.kind == "cpu" and self.target.clang and self.target.fp64
-        return vectors and i.shape.size >= LANES and not _is_constant(i.operands[1])
+        return vectors and i.shape.size >= LANES and not _is_constant(i.operands[-1])
 
     def bind(self, instruction: Instruction, indices: Sequence[Index], cvar: str | tuple[str, ...]) -> None:
         """From now on that element is the C variable `cvar`, which must be in scope wherever it is asked for.

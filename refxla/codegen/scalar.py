@@ -55,6 +55,9 @@ _KEEPS_FORMAT = {
     "remainder",
 }  # fmt: skip
 
+# Integers of which bf16 with its 8 bits has all. Those of f16 are rounded still: a compiler that sees one converted does
+# so in f16 itself (see rx_load_f16).
+_WITHIN_BF16 = {"pred", "s8", "u8"}
 # Operations that give of positive numbers no zero, unless f32 has none that is small enough.
 _NEVER_ZERO = {"multiply", "divide", "power", "atan2"}
 
@@ -361,8 +364,8 @@ def _convert(types, result, args, attributes):
         if source in _FLOAT or source in _NARROW:
             return f"rx_convert_{'f64' if source == 'f64' else 'f32'}_{result}({a})"
         return f"({_INTEGER[result]}){a}"
-    if result in _FLOAT:
-        return f"({_FLOAT[result]}){a}"
+    if result in _FLOAT or result == "bf16" and source in _WITHIN_BF16:
+        return f"({_REGISTER[result]}){a}"
     # To a narrow float: exactly into f32, or by rounding to odd, so that the one rounding that counts comes last.
     # Integers beyond 2^17 are infinite in f16, whichever they are, and f32 has those below.
     if result == "f16" and source in ("s32", "s64"):

@@ -534,8 +534,30 @@ def test_integers_are_divided_in_vectors_of_doubles(name, opcode):
     shape = f"{name}[{a.size}]"
     text = entry(f"a = {shape} parameter(0)\nb = {shape} parameter(1)\nROOT c = {shape} {opcode}(a, b)")
     compiled = Compiled(fusion_of(parse(text)))
-    assert f"rx_{opcode}_in_f64_{name}" in compiled.kernels[0].body
+    assert f"rx_{opcode}_in_vectors_{name}" in compiled.kernels[0].body
     check(text, a, b)
     seven = f"seven = {name}[] constant(7)\nb = {shape} broadcast(seven), dimensions={{}}"
     text = entry(f"a = {shape} parameter(0)\n{seven}\nROOT c = {shape} {opcode}(a, b)")
-    assert "in_f64" not in Compiled(fusion_of(parse(text))).kernels[0].body
+    assert "in_vectors" not in Compiled(fusion_of(parse(text))).kernels[0].body
+
+
+@pytest.mark.parametrize("result", ["bf16", "f16", "f32", "f64"])
+@pytest.mark.parametrize("name", ["s32", "u32", "s64", "u64"])
+def test_wide_integers_become_floats_with_one_rounding(name, result):
+    """Sums of two powers of two and their neighbours, of both signs: halves of the last bit, and what decides them."""
+    info = np.iinfo({"s32": np.int32, "u32": np.uint32, "s64": np.int64, "u64": np.uint64}[name])
+    powers = [1 << n for n in range(info.bits)]
+    sums = {a + b + c for a in powers for b in (0, *powers) for c in (-1, 0, 1)}
+    numbers = [x for y in sorted(sums) for x in (y, -y) if info.min <= x <= info.max]
+    shape = f"[{len(numbers)}]"
+    text = entry(f"a = {name}{shape} parameter(0)\nROOT b = {result}{shape} convert(a)")
+    check(text, np.array(numbers, info.dtype))
+    if name in ("s64", "u64") and result != "f16":
+        assert "in_vectors" in Compiled(fusion_of(parse(text))).kernels[0].body
+
+
+def test_products_of_64_bits_ask_for_their_instruction():
+    """AVX-512 has it: without, a product takes three and sums."""
+    for name, wide in (("s64", True), ("u64", True), ("s32", False)):
+        text = entry(f"a = {name}[100] parameter(0)\nROOT b = {name}[100] multiply(a, a)")
+        assert Compiled(fusion_of(parse(text))).kernels[0].registers == wide

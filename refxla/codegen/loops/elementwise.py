@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from refxla_spec.module import Instruction
+
 from ...analysis.access_patterns import Access, AccessPattern, Call, Store
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
@@ -89,9 +91,15 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     ]
     # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
     # code that has other constants is compiled for the processor's masks.
-    wide = any(i.opcode in FUNCTIONS for i in fusion.instructions)
+    wide = any(i.opcode in FUNCTIONS or _is_of_wide_integers(i) for i in fusion.instructions)
     called = {fast_path_math.helper(i): None for i in fusion.instructions if i in elements.fast_paths}
     return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide, helpers=tuple(called))
+
+
+def _is_of_wide_integers(i: Instruction) -> bool:
+    """Whether it multiplies or converts integers of 64 bits, for which processors have no vectors without AVX-512."""
+    types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
+    return i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64"))
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:

@@ -26,12 +26,20 @@ static inline float rx_round_bf16(float x) {
 // adding one and taking it off again rounds x; below 2^-14 all of f16 are as far apart as there. From 65520 on, halfway
 // to 2^16, the nearest is infinity. A NaN stays one: its sign and upper payload bits are kept, and it is made quiet.
 static inline float rx_round_f16(float x) {
+#ifdef RX_HALVES
+    // The processor does so. The sign apart, for the reason in rx_load_f16.
+    ushort magnitude;
+    __builtin_store_halff(as_float(as_uint(x) & 0x7fffffffu), (half*)&magnitude);
+    uint rounded = as_uint(__builtin_load_halff((const half*)&magnitude));
+    return as_float(rounded | (as_uint(x) & 0x80000000u));
+#else
     uint bits = as_uint(x);
     uint exponent = bits & 0x7f800000u;
     float spaced = as_float((exponent > 0x38800000u ? exponent : 0x38800000u) + 0x06c00000u);
     float rounded = (x + spaced) - spaced;
     float result = RX_FABS_F32(x) >= 65520.0 ? INFINITY_T : rounded;
     return as_float((as_uint(result) & 0xffffe000u) | (bits & 0x80000000u));
+#endif
 }
 
 static inline float rx_load_bf16(ushort bits) {
@@ -65,8 +73,9 @@ static inline ushort rx_store_f16(float x) {
 #ifdef RX_HALVES
     ushort number;
     __builtin_store_halff(x, (half*)&number);
-    ushort nan = (ushort)((as_uint(x) >> 13 & 0x3ffu) | 0x7c00u | (as_uint(x) >> 16 & 0x8000u));
-    return x == x ? number : nan;
+    // The processor makes a signaling NaN quiet.
+    uint quieted = x == x ? 0u : ~as_uint(x) & 0x400000u;
+    return number ^ (ushort)(quieted >> 13);
 #else
     uint magnitude = as_uint(x) & 0x7fffffffu;
     uint finite = as_uint(as_float(magnitude) * 0x1p-112) >> 13;
@@ -78,18 +87,33 @@ static inline ushort rx_store_f16(float x) {
 //! T = f64
 
 // f64 to f32 with rounding to odd: a rounding that follows, to a type of at most 22 bits, is then as if it were the
-// only one.
+// only one. The number nearest to x, less the last bit if that is farther from 0 than x, has the leading bits of x.
 static inline float rx_odd_f64(double x) {
     float nearest = (float)x;
-    int bits = as_int(nearest);
-    int step = RX_FABS_F64((double)nearest) > RX_FABS_F64(x) ? -1 : 1;
-    int inexact = ((double)nearest != x) & (x == x) & ((bits & 1) == 0);
-    return as_float(inexact ? bits + step : bits);
+    double found = (double)nearest;
+    int leading = as_int(nearest) - (RX_FABS_F64(found) > RX_FABS_F64(x));
+    return as_float(leading | ((found < x) | (found > x)));
 }
 
-//! I = u32 u64
+//! I = s32
 
-// The same for an integer: its 24 leading bits, the last of them set if any that follows is.
+// The same for an integer: beyond 24 bits the last 7 become 0, and the one before them 1 if any of them was not 0. What is
+// left has at most 24 bits, in two's complement, too.
+static inline float rx_odd_I(I a) {
+    I leading = (a | ((a & 0x7f) + 0x7f)) & ~0x7f;
+    return (float)(((uint)a + 0x1000000u) >> 25 == 0u ? a : leading);
+}
+
+//! I = u32
+
+static inline float rx_odd_I(I a) {
+    I leading = (a | ((a & 0xffu) + 0xffu)) & ~0xffu;
+    return (float)(a >> 24 == 0u ? a : leading);
+}
+
+//! I = u64
+
+// Its 24 leading bits, the last of them set if any that follows is.
 static inline float rx_odd_I(I a) {
     int dropped = WIDTH_I - 24 - (int)rx_count_leading_zeros_I(a);
     dropped = dropped > 0 ? dropped : 0;
@@ -98,11 +122,49 @@ static inline float rx_odd_I(I a) {
     return (float)kept * as_float((127 + dropped) << 23);
 }
 
-//! I = s32 s64
+//! I = s64
 
 static inline float rx_odd_I(I a) {
     float magnitude = rx_odd_U((U_I)rx_abs_I(a));
     return a < 0 ? -magnitude : magnitude;
+}
+
+// Numbers of 64 bits as vectors of doubles: without AVX-512 processors convert one at a time. Each half is the mantissa of
+// a double, the upper one times 2^32, and their sum rounds once. For narrower types, of more than 53 bits the last 11
+// become 0, and the one before them 1 if any of them was not 0, so that only the second conversion rounds.
+
+static inline double rx_convert_in_vectors_I_f64(I a) {
+    double upper = as_double(((ulong)a >> 32) ^ 0x4530000080000000ul) - 0x1.00000801p84;
+    return upper + as_double(((ulong)a & 0xfffffffful) | 0x4330000000000000ul);
+}
+
+static inline double rx_leading_f64_I(I a) {
+    ulong bits = (ulong)a;
+    ulong leading = (bits | ((bits & 0x7fful) + 0x7fful)) & ~0x7fful;
+    return rx_convert_in_vectors_I_f64((I)((bits + 0x20000000000000ul) >> 54 == 0ul ? bits : leading));
+}
+
+//! I = u64
+
+static inline double rx_convert_in_vectors_I_f64(I a) {
+    double upper = as_double((a >> 32) | 0x4530000000000000ul) - 0x1.00000001p84;
+    return upper + as_double((a & 0xfffffffful) | 0x4330000000000000ul);
+}
+
+static inline double rx_leading_f64_I(I a) {
+    I leading = (a | ((a & 0x7fful) + 0x7fful)) & ~0x7fful;
+    return rx_convert_in_vectors_I_f64(a >> 53 == 0ul ? a : leading);
+}
+
+//! I = s64 u64
+
+static inline float rx_convert_in_vectors_I_f32(I a) {
+    return (float)rx_leading_f64_I(a);
+}
+
+static inline float rx_convert_in_vectors_I_bf16(I a) {
+    ulong bits = as_ulong(rx_leading_f64_I(a));
+    return rx_round_bf16((float)as_double((bits | ((bits & 0x1ffffffful) + 0x1ffffffful)) & ~0x1ffffffful));
 }
 
 //! F = f8e5m2 f8e4m3 f8e3m4 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2fnuz
