@@ -55,7 +55,7 @@ _KEEPS_FORMAT = {
     "remainder",
 }  # fmt: skip
 
-# Integers of which bf16 with its 8 bits has all. Those of f16 are rounded still: a compiler that sees one converted does
+# Integers of which bf16 with its 8 bits has all. For f16 they are rounded: a compiler that sees one converted does
 # so in f16 itself (see rx_load_f16).
 _WITHIN_BF16 = {"pred", "s8", "u8"}
 # Operations that give of positive numbers no zero, unless f32 has none that is small enough.

@@ -91,15 +91,19 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     ]
     # A masked instruction that takes a constant from a page not yet touched is very slow while its mask is empty: only
     # code that has other constants is compiled for the processor's masks.
-    wide = any(i.opcode in FUNCTIONS or _is_of_wide_integers(i) for i in fusion.instructions)
+    wide = any(map(_gains_by_registers, fusion.instructions))
     called = {fast_path_math.helper(i): None for i in fusion.instructions if i in elements.fast_paths}
     return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide, helpers=tuple(called))
 
 
-def _is_of_wide_integers(i: Instruction) -> bool:
-    """Whether it multiplies or converts integers of 64 bits, for which processors have no vectors without AVX-512."""
+def _gains_by_registers(i: Instruction) -> bool:
+    """Whether vectors of AVX-512 do more than twice as much of it: products and conversions of integers of 64 bits, for
+    which there are instructions; narrow types, each of which takes several that choose by masks; functions."""
     types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
-    return i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64"))
+    if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
+        return True
+    elementwise = i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE
+    return elementwise and not types.isdisjoint(("f16", "bf16"))
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:
