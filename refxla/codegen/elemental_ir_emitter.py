@@ -79,7 +79,7 @@ class ElementalIrEmitter(ElementBuilder):
     def scalar(self, i: Instruction, args: Sequence[str], block: Block) -> str:
         """The C variable that holds an elementwise operation on C variables; one of them, if it is that."""
         types = [type_name(i.operands[0])] if i.opcode == "convert" else []
-        in_vectors = "_".join(["rx", i.opcode, "in_vectors", *types, type_name(i)])
+        in_vectors = "_".join(["rx", i.opcode, "in_f64", *types, type_name(i)])
         if in_vectors in prelude.names() and self._has_vectors(i):
             return self.assign(type_name(i), f"{in_vectors}({', '.join(args)})", block)
         return super().scalar(i, args, block)
@@ -106,7 +106,7 @@ class ElementalIrEmitter(ElementBuilder):
         if not self._writes:
             return
         place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{position}]"
-        block.line(f"{place} = {scalar.store(type_name(instruction), value)};")
+        block.line(scalar.store_in_loop(type_name(instruction), place, value))
 
     def gather(self, instruction: Instruction, place: str | None) -> None:
         """From now on `store` writes that output to a private C lvalue, None: to memory."""
@@ -192,7 +192,7 @@ class ElementalIrEmitter(ElementBuilder):
         if self.lines_ahead and position.variables & self.starts:
             block.line(f"rx_prefetch((ulong)({self._inputs[instruction]} + ({position})), 64, {self.lines_ahead});")
             return self.assign(name, scalar.literal(name, 0), block)
-        loaded = self.assign(name, scalar.load(name, f"{self._inputs[instruction]}[{position}]"), block)
+        loaded = self.assign(name, scalar.load_in_loop(name, f"{self._inputs[instruction]}[{position}]"), block)
         conditional = block.is_conditional or not self._counters.isdisjoint(position.variables)
         self.accesses.append(Access(instruction, indices, position, conditional, loaded))
         return loaded

@@ -95,4 +95,13 @@ def primitives(target: Target) -> str:
         lines += [f"#define RX_POPCOUNT_U{bits}(a) popcount(a)" for bits in (32, 64)]
         lines += [f"#define RX_CLZ_U{bits}(a) clz(a)" for bits in (32, 64)]
         lines.append("#define RX_IS_CONSTANT(a) 0")
+    if target.clang and target.kind == "cpu":
+        # A complex number in memory by its parts: clang makes no vectors of loops that load vectors.
+        lines += [
+            "#define RX_PART(place, n) (((__typeof__((place).x)*)&(place))[n])",
+            "#define RX_LOAD_PARTS(type, place) ((type)(RX_PART(place, 0), RX_PART(place, 1)))",
+            "#define RX_STORE_PARTS(place, z) (RX_PART(place, 0) = (z).x, RX_PART(place, 1) = (z).y)",
+        ]
+    else:
+        lines += ["#define RX_LOAD_PARTS(type, place) (place)", "#define RX_STORE_PARTS(place, z) ((place) = (z))"]
     return "\n".join(lines) + "\n"

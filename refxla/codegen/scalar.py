@@ -92,6 +92,20 @@ def store(name: str, value: str) -> str:
     return value
 
 
+def load_in_loop(name: str, place: str) -> str:
+    """As `load`, of a place in an array that a loop goes through: no loads of vectors, which keep clang from making
+    vectors of the loop."""
+    return f"RX_LOAD_PARTS({_COMPLEX[name]}, {place})" if name in _COMPLEX else load(name, place)
+
+
+def store_in_loop(name: str, place: str, value: str) -> str:
+    """The C statement after which a place in an array that a loop goes through holds the register value `value`, a C
+    variable."""
+    if name in _COMPLEX:
+        return f"RX_STORE_PARTS({place}, {value});"
+    return f"{place} = {store(name, value)};"
+
+
 def expression(
     opcode: str,
     operand_types: Sequence[str],
@@ -269,10 +283,12 @@ def _float_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None
 
 
 def _complex_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | None:
+    # By parts, since a compiler makes no vectors of loops over vectors.
     if opcode in ("add", "subtract"):
-        return f"({args[0]} {_INFIX[opcode]} {args[1]})"
+        a, b = args
+        return f"({_COMPLEX[name]})({a}.x {_INFIX[opcode]} {b}.x, {a}.y {_INFIX[opcode]} {b}.y)"
     if opcode == "negate":
-        return f"(-{args[0]})"
+        return f"({_COMPLEX[name]})(-{args[0]}.x, -{args[0]}.y)"
     return _call(opcode, name, args)
 
 

@@ -1,5 +1,7 @@
 """Loop kernels against the specification's interpreter."""
 
+import re
+
 import numpy as np
 import pytest
 from kernel_driver import Compiled, check, fusion_of
@@ -523,7 +525,7 @@ EDGES = {
 
 @pytest.mark.parametrize("opcode", ["divide", "remainder"])
 @pytest.mark.parametrize("name", ["s32", "u32"])
-def test_integers_are_divided_in_vectors_of_doubles(name, opcode):
+def test_integers_are_divided_in_f64_of_doubles(name, opcode):
     """All pairs of edges, and random numbers of all sizes; a divisor that is a constant is left to the C compiler."""
     edges = np.array(EDGES[name], np.int64)
     small = np.random.default_rng(0).integers(0, 2**62, (2, 4096)) >> np.random.default_rng(1).integers(
@@ -534,11 +536,11 @@ def test_integers_are_divided_in_vectors_of_doubles(name, opcode):
     shape = f"{name}[{a.size}]"
     text = entry(f"a = {shape} parameter(0)\nb = {shape} parameter(1)\nROOT c = {shape} {opcode}(a, b)")
     compiled = Compiled(fusion_of(parse(text)))
-    assert f"rx_{opcode}_in_vectors_{name}" in compiled.kernels[0].body
+    assert f"rx_{opcode}_in_f64_{name}" in compiled.kernels[0].body
     check(text, a, b)
     seven = f"seven = {name}[] constant(7)\nb = {shape} broadcast(seven), dimensions={{}}"
     text = entry(f"a = {shape} parameter(0)\n{seven}\nROOT c = {shape} {opcode}(a, b)")
-    assert "in_vectors" not in Compiled(fusion_of(parse(text))).kernels[0].body
+    assert "in_f64" not in Compiled(fusion_of(parse(text))).kernels[0].body
 
 
 @pytest.mark.parametrize("result", ["bf16", "f16", "f32", "f64"])
@@ -553,7 +555,7 @@ def test_wide_integers_become_floats_with_one_rounding(name, result):
     text = entry(f"a = {name}{shape} parameter(0)\nROOT b = {result}{shape} convert(a)")
     check(text, np.array(numbers, info.dtype))
     if name in ("s64", "u64") and result != "f16":
-        assert "in_vectors" in Compiled(fusion_of(parse(text))).kernels[0].body
+        assert "in_f64" in Compiled(fusion_of(parse(text))).kernels[0].body
 
 
 def test_products_of_64_bits_ask_for_their_instruction():
@@ -561,3 +563,16 @@ def test_products_of_64_bits_ask_for_their_instruction():
     for name, wide in (("s64", True), ("u64", True), ("s32", False)):
         text = entry(f"a = {name}[100] parameter(0)\nROOT b = {name}[100] multiply(a, a)")
         assert Compiled(fusion_of(parse(text))).kernels[0].registers == wide
+
+
+def test_complex_numbers_move_by_their_parts():
+    """clang makes vectors of loops over scalars: no load, store or sum of a kernel is that of a vector."""
+    text = entry(
+        "a = c64[100] parameter(0)\nb = c64[100] parameter(1)\ns = c64[100] add(a, b)\nn = c64[100] negate(s)\n"
+        "d = c64[100] subtract(n, b)\nROOT m = c64[100] multiply(d, a)"
+    )
+    (kernel,) = Compiled(fusion_of(parse(text))).kernels
+    assert kernel.registers and kernel.body.count("RX_LOAD_PARTS(float2, ") == 2
+    assert "RX_STORE_PARTS(" in kernel.body and not re.search(r"v\d+ [+-] v\d+|-v\d+[^.]", kernel.body)
+    parts = np.random.default_rng(0).integers(-9, 9, (2, 200)).astype(np.float32)  # so that nothing is rounded
+    check(text, *parts.view(np.complex64))

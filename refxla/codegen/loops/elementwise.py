@@ -98,12 +98,12 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
 
 def _gains_by_registers(i: Instruction) -> bool:
     """Whether vectors of AVX-512 do more than twice as much of it: products and conversions of integers of 64 bits, for
-    which there are instructions; narrow types, each of which takes several that choose by masks; functions."""
+    which there are instructions; narrow and complex types, which take several that choose by masks; functions."""
     types = {i.shape.element_type.name, *(o.shape.element_type.name for o in i.operands)}
     if i.opcode in FUNCTIONS or i.opcode in ("multiply", "convert") and not types.isdisjoint(("s64", "u64")):
         return True
     elementwise = i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE
-    return elementwise and not types.isdisjoint(("f16", "bf16"))
+    return elementwise and not types.isdisjoint(("f16", "bf16", "c64", "c128"))
 
 
 def _go_by_rows(nests: Sequence[_Nest]) -> bool:

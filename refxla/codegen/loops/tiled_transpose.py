@@ -248,7 +248,7 @@ class TiledTranspose:
                 access = e.adopt(found, pattern, block)
                 i = access.instruction
                 place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
-                e.bind(i, access.indices, e.assign(type_name(i), scalar.load(type_name(i), place), block))
+                e.bind(i, access.indices, e.assign(type_name(i), scalar.load_in_loop(type_name(i), place), block))
             for o in lines:
                 place = f"{self._strip(o, lines)} + ({x} - {b.column}) * {self._gathered(o)}"
                 e.gather(o, f"({place})[{y} - {b.row}]")

@@ -133,7 +133,7 @@ static inline float rx_odd_I(I a) {
 // a double, the upper one times 2^32, and their sum rounds once. For narrower types, of more than 53 bits the last 11
 // become 0, and the one before them 1 if any of them was not 0, so that only the second conversion rounds.
 
-static inline double rx_convert_in_vectors_I_f64(I a) {
+static inline double rx_convert_in_f64_I_f64(I a) {
     double upper = as_double(((ulong)a >> 32) ^ 0x4530000080000000ul) - 0x1.00000801p84;
     return upper + as_double(((ulong)a & 0xfffffffful) | 0x4330000000000000ul);
 }
@@ -141,28 +141,28 @@ static inline double rx_convert_in_vectors_I_f64(I a) {
 static inline double rx_leading_f64_I(I a) {
     ulong bits = (ulong)a;
     ulong leading = (bits | ((bits & 0x7fful) + 0x7fful)) & ~0x7fful;
-    return rx_convert_in_vectors_I_f64((I)((bits + 0x20000000000000ul) >> 54 == 0ul ? bits : leading));
+    return rx_convert_in_f64_I_f64((I)((bits + 0x20000000000000ul) >> 54 == 0ul ? bits : leading));
 }
 
 //! I = u64
 
-static inline double rx_convert_in_vectors_I_f64(I a) {
+static inline double rx_convert_in_f64_I_f64(I a) {
     double upper = as_double((a >> 32) | 0x4530000000000000ul) - 0x1.00000001p84;
     return upper + as_double((a & 0xfffffffful) | 0x4330000000000000ul);
 }
 
 static inline double rx_leading_f64_I(I a) {
     I leading = (a | ((a & 0x7fful) + 0x7fful)) & ~0x7fful;
-    return rx_convert_in_vectors_I_f64(a >> 53 == 0ul ? a : leading);
+    return rx_convert_in_f64_I_f64(a >> 53 == 0ul ? a : leading);
 }
 
 //! I = s64 u64
 
-static inline float rx_convert_in_vectors_I_f32(I a) {
+static inline float rx_convert_in_f64_I_f32(I a) {
     return (float)rx_leading_f64_I(a);
 }
 
-static inline float rx_convert_in_vectors_I_bf16(I a) {
+static inline float rx_convert_in_f64_I_bf16(I a) {
     ulong bits = as_ulong(rx_leading_f64_I(a));
     return rx_round_bf16((float)as_double((bits | ((bits & 0x1ffffffful) + 0x1ffffffful)) & ~0x1ffffffful));
 }

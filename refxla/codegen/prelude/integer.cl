@@ -89,7 +89,7 @@ static inline I rx_remainder_I(I a, I b) {
 //! I = s32
 
 // Quotient and remainder by a division of doubles, for loops: alone, it takes longer than that of integers.
-static inline I rx_divide_in_vectors_I(I a, I b) {
+static inline I rx_divide_in_f64_I(I a, I b) {
     I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
     I quotient = (I)((double)a / (double)divisor);
     return b == 0 ? (I)-1 : quotient;
@@ -97,15 +97,15 @@ static inline I rx_divide_in_vectors_I(I a, I b) {
 
 //! I = u32
 
-static inline I rx_divide_in_vectors_I(I a, I b) {
+static inline I rx_divide_in_f64_I(I a, I b) {
     I quotient = (I)((double)a / (double)(b == 0 ? (I)1 : b));
     return b == 0 ? MAX_I : quotient;
 }
 
 //! I = s32 u32
 
-static inline I rx_remainder_in_vectors_I(I a, I b) {
-    return (I)((WIDE_U_I)a - (WIDE_U_I)rx_divide_in_vectors_I(a, b) * (WIDE_U_I)b);
+static inline I rx_remainder_in_f64_I(I a, I b) {
+    return (I)((WIDE_U_I)a - (WIDE_U_I)rx_divide_in_f64_I(a, b) * (WIDE_U_I)b);
 }
 
 //! I = s8 s16 s32 s64 u8 u16 u32 u64
