@@ -24,7 +24,7 @@ def use_installed(here: Path) -> None:
     Warns where the sources of the two differ. Raises ImportError when no other one is installed.
     """
     spec = _installed(here)
-    if spec is None:
+    if spec is None or spec.origin is None or spec.loader is None:
         raise ImportError(
             f"the refxla in {here} is a checkout whose core is not compiled for {sys.executable}, and no other one is "
             f"installed; in {here.parent} run: pip install .   (or pip install -e ., to edit it)"

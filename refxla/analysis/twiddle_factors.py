@@ -41,7 +41,7 @@ class Wide:
         product, error = _product(self.high, other.high)
         return _normal(product, error + (self.high * other.low + self.low * other.high))
 
-    def __getitem__(self, index: object) -> Wide:
+    def __getitem__(self, index: Array | tuple[slice | int, ...]) -> Wide:
         return Wide(self.high[index], self.low[index])
 
     def where(self, condition: Array, other: Wide) -> Wide:
@@ -56,8 +56,8 @@ class Wide:
     def of(values: Array | float | Fraction) -> Wide:
         """f64 values, exactly, or the nearest to a fraction."""
         if isinstance(values, Fraction):
-            high = float(values)
-            return Wide(np.asarray(high), np.asarray(float(values - Fraction(high))))
+            nearest = float(values)
+            return Wide(np.asarray(nearest), np.asarray(float(values - Fraction(nearest))))
         high = np.asarray(values, np.float64)
         return Wide(high, np.zeros_like(high))
 

@@ -66,17 +66,21 @@ def read_npz(data: bytes, source: str) -> dict[str, np.ndarray]:
     for name in [n for n in arrays if n.endswith(TYPE) and n[: -len(TYPE)] in arrays]:
         noted, bits = str(arrays.pop(name)), arrays[name[: -len(TYPE)]]
         element_type = ELEMENT_TYPES.get(noted)
-        if element_type is None or not element_type.is_array or element_type.dtype.itemsize != bits.dtype.itemsize:
+        if (
+            element_type is None
+            or not element_type.is_array
+            or element_type.array_dtype.itemsize != bits.dtype.itemsize
+        ):
             raise InputError(
                 f"{source}: {name} says {noted!r}, which is no element type of {bits.dtype.itemsize} bytes"
             )
-        arrays[name[: -len(TYPE)]] = np.ascontiguousarray(bits).view(element_type.dtype).reshape(bits.shape)
+        arrays[name[: -len(TYPE)]] = np.ascontiguousarray(bits).view(element_type.array_dtype).reshape(bits.shape)
     return arrays
 
 
 def write_npz(values: Sequence[Any], called: Sequence[str] = ()) -> bytes:
     """The npz of a program's results, by their names (left out: out0, out1, ...)."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     for name, value in zip(called or [f"out{n}" for n in range(len(values))], values, strict=True):
         if value is None:
             continue  # a token
@@ -118,7 +122,7 @@ def _fitting(array: np.ndarray, shape: Shape, where: str) -> np.ndarray:
     """The array, if it has that type and shape; elements of bytes without a type are given the type."""
     if not shape.is_array:
         raise InputError(f"{where}: the parameter is a {shape}, which no file can hold")
-    wanted = shape.element_type.dtype
+    wanted = shape.element_type.array_dtype
     if array.dtype.kind == "V" and array.dtype.fields is None and array.dtype.itemsize == wanted.itemsize:
         array = np.ascontiguousarray(array).view(wanted).reshape(array.shape)
     if array.dtype.newbyteorder("=") != wanted or array.shape != shape.dimensions:
@@ -183,18 +187,20 @@ def _drawn(t: ElementType, positive: bool, least: int, rng: np.random.Generator,
     return draw(dims, np.float32 if t.bits <= 32 else np.float64)
 
 
-def _draw_blocks(draw: Callable, rng: np.random.Generator, flat: np.ndarray) -> Iterator[int]:
+def _draw_blocks(
+    draw: Callable[[np.random.Generator, tuple[int, ...]], Any], rng: np.random.Generator, flat: np.ndarray
+) -> Iterator[int]:
     """Fill an array block by block; gives the bytes of each that is done."""
     starts = range(0, flat.size, _BLOCK)
 
-    def fill(start: int, seed: np.random.SeedSequence) -> int:
+    def fill(start: int, stream: np.random.Generator) -> int:
         block = flat[start : start + _BLOCK]
-        block[...] = draw(np.random.default_rng(seed), block.shape)
+        block[...] = draw(stream, block.shape)
         return block.nbytes
 
     with ThreadPoolExecutor(cores().count) as pool:
         try:
-            yield from pool.map(fill, starts, rng.bit_generator.seed_seq.spawn(len(starts)))
+            yield from pool.map(fill, starts, rng.spawn(len(starts)))
         except BaseException:  # interrupted: the rest is not waited for
             pool.shutdown(cancel_futures=True)
             raise

@@ -189,8 +189,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         from .doctor_command import doctor
 
         return doctor(options)
-    if options.command in ("devices", "cache"):
-        return getattr(commands, options.command)(options)
+    if options.command == "devices":
+        return commands.devices(options)
+    if options.command == "cache":
+        return commands.cache(options)
     module, options.saved = commands.load(options.file, options.lenient, options.elided)
     if options.command == "run":
         from .run_command import run

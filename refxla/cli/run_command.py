@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
 
     if options.output != "-":
         show(_header(executable, took, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
-    if not options.check:
+    if left is None:
         return 0
     with waiting("running the reference, with the errors that the contract allows"):
         tiled = (options.winograd or (options.saved and options.saved.winograd)) and options.device != REFERENCE

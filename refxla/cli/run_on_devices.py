@@ -62,7 +62,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
             hosts = [Host(infeed) for infeed in infeeds]
             values = run_devices(module, nested, replicas=replicas, partitions=partitions, hosts=hosts)
             times.append(time.perf_counter() - start)
-    results = {}
+    results: dict[str, Any] = {}
     for n, (value, host) in enumerate(zip(values, hosts, strict=True)):
         found = {f"out{k}": leaf for k, leaf in enumerate(flatten(value))} | feeds.outfed(host.outfed)
         results |= {f"dev{n}.{name}" if count > 1 else name: leaf for name, leaf in found.items()}

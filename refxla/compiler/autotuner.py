@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Protocol
 
@@ -23,6 +25,7 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Value
 
 from ..analysis.cost_analysis import cost_of
+from ..codegen.kernel_arguments import hero_of
 from ..codegen.opencl_program import program
 from ..device.description import Target
 from ..device.tile_configurations import SPACE, TileConfiguration, neighbours, product_of, signature
@@ -60,7 +63,9 @@ def tune(
     `timer` makes what measures one product's candidates; None runs them on the device. Raises DeviceError when the
     device fails.
     """
-    store, found, missing = disk.cache(), {}, {}
+    store = disk.cache()
+    found: dict[str, TileConfiguration] = {}
+    missing: dict[str, Fusion] = {}
     for name, fusion in products(fusions).items():
         kept = store.get(_entry(name, device))
         if kept is None:
@@ -72,7 +77,7 @@ def tune(
         for name, fusion in missing.items():
             measure = timer() if timer else _OnDevice(device)
             module = program_of(fusion)
-            best = search(module, name, device.target, measure, lambda f=fusion: advance(f))
+            best = search(module, name, device.target, measure, partial(advance, fusion))
             found[name] = (
                 best if best == TileConfiguration() or measure.confirms(module, {name: best}) else TileConfiguration()
             )
@@ -91,17 +96,20 @@ def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
 
 def known(names: Iterable[str], device: Device) -> dict[str, TileConfiguration] | None:
     """What `tune` gives for products of these signatures; None where it would have to search."""
-    entries = {name: disk.cache().get(_entry(name, device)) for name in names}
-    if None in entries.values():
-        return None
-    found = {name: _decode(content) for name, content in entries.items()}
+    found: dict[str, TileConfiguration] = {}
+    for name in names:
+        content = disk.cache().get(_entry(name, device))
+        if content is None:
+            return None
+        found[name] = _decode(content)
     return {name: configuration for name, configuration in found.items() if configuration != TileConfiguration()}
 
 
 def search(module: Module, name: str, target: Target, timer: Timer, advance: Callable[[], None]) -> TileConfiguration:
     """The quickest configuration for the product of that signature, one field after the other."""
     best = TileConfiguration()
-    least = timer(module, target)
+    by_rules = timer(module, target)
+    least = math.inf if by_rules is None else by_rules
     advance()
     for field in SPACE:
         start = best
@@ -121,8 +129,9 @@ def program_of(fusion: Fusion) -> Module:
         made[i] = Instruction(f"p{n}", "parameter", i.shape, [], {"number": n})
     for i in members:
         made[i] = Instruction(i.name, i.opcode, i.shape, [made[o] for o in i.operands], dict(i.attributes))
-    entry = Computation("main", list(made.values()), made[fusion.hero])
-    return Module(f"tune.{fusion.hero.name}", [entry], entry)
+    hero = hero_of(fusion)
+    entry = Computation("main", list(made.values()), made[hero])
+    return Module(f"tune.{hero.name}", [entry], entry)
 
 
 class _OnDevice:
@@ -161,7 +170,8 @@ class _OnDevice:
             shapes = [p.shape for p in module.entry.parameters]
             self.arguments = [random.integers(0, 2, s.dimensions).astype(s.element_type.dtype) for s in shapes]
         executable(*self.arguments)
-        times, end = [], time.perf_counter() + SECONDS
+        times: list[float] = []
+        end = time.perf_counter() + SECONDS
         while len(times) < 3 or time.perf_counter() < end:
             start = time.perf_counter()
             executable(*self.arguments)
@@ -171,7 +181,8 @@ class _OnDevice:
 
 def _products(fusion: Fusion) -> int:
     """The multiply-adds of a dot or convolution, at most."""
-    return ROWS[fusion.hero.opcode].work(fusion.hero) // 2
+    hero = hero_of(fusion)
+    return ROWS[hero.opcode].work(hero) // 2
 
 
 def _entry(name: str, device: Device) -> str:
@@ -198,4 +209,4 @@ def _progress(steps: int) -> Iterator[Callable[[Fusion], None]]:
     columns = (TextColumn("tuning {task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=steps)
-        yield lambda fusion: bar.update(task, advance=1, description=str(fusion.hero.name))
+        yield lambda fusion: bar.update(task, advance=1, description=hero_of(fusion).name)

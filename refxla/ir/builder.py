@@ -24,10 +24,9 @@ class Build:
 
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         self.count += 1
-        made: Instruction = make(opcode, *operands, name=f"{self.name}.{self.count}", shape=shape, **attributes)
-        return made
+        return make(opcode, *operands, name=f"{self.name}.{self.count}", shape=shape, **attributes)
 
-    def __getattr__(self, opcode: str) -> Any:
+    def __getattr__(self, opcode: str) -> Callable[..., Instruction]:
         if opcode.startswith("__"):
             raise AttributeError(opcode)
 

@@ -71,7 +71,8 @@ def to_proto(module: Module) -> bytes:
 
     Raises UnsupportedError for what a proto has no place for.
     """
-    return _Writer(module).module().SerializeToString(deterministic=True)
+    data: bytes = _Writer(module).module().SerializeToString(deterministic=True)
+    return data
 
 
 def is_proto(data: bytes) -> bool:
@@ -337,7 +338,7 @@ def _goes_without_saying(i: Instruction, m: Any, name: str, value: Any) -> bool:
         if kind == "float" and value == "TOTALORDER" and m.comparison_order != "TOTAL":
             raise ParseError(f"the order of a comparison is {m.comparison_order}, and its type is {value}")
         return True
-    return value == {"order": order, "type": older}.get(name)
+    return bool(value == {"order": order, "type": older}.get(name))
 
 
 _METADATA_NUMBERS = (

@@ -227,8 +227,8 @@ def _accuracy_from(message: Any) -> str:
 def _accuracy_to(text: str, message: Any) -> None:
     if found := re.search(r"mode\s*=\s*(default|highest)", text):
         message.mode = _ACCURACY.index(found[1])
-    elif found := re.findall(r"(atol|rtol|ulps)\s*=\s*([-+.\deE]+)", text):
-        for name, number in found:
+    elif numbers := re.findall(r"(atol|rtol|ulps)\s*=\s*([-+.\deE]+)", text):
+        for name, number in numbers:
             setattr(message.tolerance, name, int(number) if name == "ulps" else float(number))
     else:
         raise UnsupportedError(f"result_accuracy={text} is not implemented in protos")
@@ -261,7 +261,8 @@ def _groups_from(message: Any) -> ReplicaGroups:
         return iota_groups(m.num_replica_groups, m.num_devices_per_group, dimensions, permutation)
     if message.HasField("mesh_axes_replica_group_list"):
         mesh_list = message.mesh_axes_replica_group_list
-        mesh, ids = mesh_list.mesh, None
+        mesh = mesh_list.mesh
+        ids: Iota | tuple[int, ...] | None = None
         if mesh.HasField("iota"):
             ids = iota(tuple(mesh.iota.reshape_dims), tuple(mesh.iota.transpose_perm))
         elif mesh.device_ids:

@@ -38,7 +38,7 @@ def _has_unknown(message: Any) -> bool:
     copy = HloModuleProto()
     copy.CopyFrom(message)
     copy.DiscardUnknownFields()
-    return copy.ByteSize() != message.ByteSize()
+    return bool(copy.ByteSize() != message.ByteSize())
 
 
 def _check(where: str, value: Any) -> None:

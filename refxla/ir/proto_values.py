@@ -125,7 +125,7 @@ def literal_from(message: Any, shape: Shape) -> Value:
 
 
 def _elements_from(message: Any, shape: Shape) -> np.ndarray:
-    name, dtype, bits = shape.element_type.name, shape.element_type.dtype, shape.element_type.bits
+    name, dtype, bits = shape.element_type.name, shape.element_type.array_dtype, shape.element_type.bits
     _check_field(shape)
     data = getattr(message, f"{name}s")
     if name in _VARINTS:
@@ -150,7 +150,7 @@ def _narrow(data: bytes, shape: Shape) -> np.ndarray:
         sign = 1 << shape.element_type.bits - 1
         codes = ((codes.astype(np.int8) ^ sign) - sign).astype(np.int8)
     elif shape.element_type.is_float:
-        return codes.view(shape.element_type.dtype)
+        return codes.view(shape.element_type.array_dtype)
     return codes.astype(shape.element_type.dtype)
 
 

@@ -3,6 +3,8 @@ replica and partition numbers are 0."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from refxla_spec.module import Instruction
 from refxla_spec.types import PRED, S32, U32
 
@@ -29,7 +31,7 @@ def _data(i: Instruction) -> list[Instruction]:
     return i.operands[:-1] if i.attributes.get("has_dynamic_root") else i.operands
 
 
-def _part(n: int):
+def _part(n: int) -> Callable[[Instruction], Instruction]:
     def expand(i: Instruction) -> Instruction:
         return Build(i.name).make("get-tuple-element", i.operands[0], index=n)
 

@@ -13,7 +13,7 @@ import numpy as np
 from refxla_spec import accuracy
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.operation import operation
-from refxla_spec.types import Shape
+from refxla_spec.types import Array, Shape, Value
 
 from .._core.shapes import make
 from ..ir.op_table import ELEMENTWISE, MOVEMENT, ROWS
@@ -76,5 +76,5 @@ def _by_element(i: Instruction) -> bool:
     )
 
 
-def _evaluate(i: Instruction, values: list) -> np.ndarray:
+def _evaluate(i: Instruction, values: list[Value]) -> Array:
     return np.asarray(operation(i.opcode).evaluate(i, *values))

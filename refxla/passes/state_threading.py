@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from refxla_spec.errors import UnsupportedError
@@ -141,7 +142,7 @@ class _Threading:
                 make("call", self.pair_with_state(i, given), name=f"{i.name}.{self.kind.word}", to_apply=callee)
             )
         if i.opcode == "while":
-            parts = {
+            parts: dict[str, Any] = {
                 k: self.threaded.get(i.attributes[k]) or self.beside(i.attributes[k]) for k in ("condition", "body")
             }
             if i.attributes["condition"] in self.threaded:
@@ -159,7 +160,7 @@ class _Threading:
         )
 
     def conditional(self, i: Instruction) -> Instruction:
-        attributes = {  # the branches; annotations are none
+        attributes: dict[str, Any] = {  # the branches; annotations are none
             k: tuple(self.threaded.get(c) or self.beside(c, True) for c in v)
             if isinstance(v, tuple)
             else self.threaded.get(v) or self.beside(v, True)

@@ -12,6 +12,9 @@ opt-barrier, after-all and add-dependency have no effect here, because a plan ru
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from refxla_spec.module import Computation, Instruction, Metadata, Module
 from refxla_spec.types import Shape, leaves
 
@@ -19,7 +22,7 @@ from .._core.shapes import make
 from ..analysis.donation import flatten_donations
 from .dce import called_first, sort
 
-Tree = Instruction | list  # an array (or token) value, or a list of trees
+Tree: TypeAlias = "Instruction | list[Tree]"  # an array (or token) value, or a list of trees
 
 
 def run(module: Module) -> int:
@@ -90,7 +93,7 @@ def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> Non
                 trees[i] = operands
                 continue
             case "get-tuple-element":
-                trees[i] = operands[0][i.index]
+                trees[i] = _elements(operands[0])[i.index]
                 continue
             case "opt-barrier" | "add-dependency":
                 trees[i] = operands[0]
@@ -101,9 +104,9 @@ def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> Non
             case "while":
                 i.operands = [flat_tuple(f"{i.name}.init", operands[0])]
             case "conditional":
-                first = operands[0]
-                assert isinstance(first, Instruction)
-                i.operands = [first] + [flat_tuple(f"{i.name}.operand.{n}", t) for n, t in enumerate(operands[1:])]
+                i.operands = [_array(operands[0])] + [
+                    flat_tuple(f"{i.name}.operand.{n}", t) for n, t in enumerate(operands[1:])
+                ]
             case "select" if i.shape.is_tuple:
                 trees[i] = _select(i, operands, new)
                 continue
@@ -119,27 +122,36 @@ def _flatten(computation: Computation, is_entry: bool, gives_tuple: bool) -> Non
         else:
             trees[i] = tree_of(i, shape) if shape.is_tuple else i
     root = trees[computation.root]
-    if isinstance(root, list) or (not is_entry and gives_tuple):
-        computation.root = flat_tuple(f"{computation.root.name}.flat", root)
-    else:
+    if isinstance(root, Instruction) and (is_entry or not gives_tuple):
         computation.root = root
+    else:
+        computation.root = flat_tuple(f"{computation.root.name}.flat", root)
     computation.instructions = made
     sort(computation)
 
 
-def _select(i: Instruction, operands: list[Tree], new) -> Tree:  # noqa: ANN001 - a local function of _flatten
+def _select(i: Instruction, operands: list[Tree], new: Callable[[Instruction], Instruction]) -> Tree:
     """A select of tuples is a select of each leaf."""
 
-    def build(on_true: Tree, on_false: Tree) -> Tree:
-        if isinstance(on_true, list):
-            return [build(t, f) for t, f in zip(on_true, on_false, strict=True)]
-        pred = operands[0]
+    def build(pred: Instruction, on_true: Tree, on_false: Tree) -> Tree:
+        if isinstance(on_true, list) or isinstance(on_false, list):
+            return [build(pred, t, f) for t, f in zip(_elements(on_true), _elements(on_false), strict=True)]
         if on_true.shape.rank:
             wide = on_true.shape.with_element_type(pred.shape.element_type)
             pred = new(make("broadcast", pred, name=f"{i.name}.{on_true.name}.pred", shape=wide, dimensions=()))
         return new(make("select", pred, on_true, on_false, name=f"{i.name}.{on_true.name}"))
 
-    return build(operands[1], operands[2])
+    return build(_array(operands[0]), operands[1], operands[2])
+
+
+def _elements(tree: Tree) -> list[Tree]:
+    assert isinstance(tree, list)
+    return tree
+
+
+def _array(tree: Tree) -> Instruction:
+    assert isinstance(tree, Instruction)
+    return tree
 
 
 def flatten(tree: Tree) -> list[Instruction]:

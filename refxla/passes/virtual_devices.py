@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from refxla_spec.custom_calls import TARGETS as MEANINGS
@@ -67,7 +68,7 @@ def result_shardings(module: Module) -> list[str | None]:
     )
 
 
-Sharding = str | tuple | None  # of an array, of a tuple's elements; None: nothing is known
+Sharding: TypeAlias = "str | tuple[Sharding, ...] | None"  # of an array, of a tuple's elements; None: nothing is known
 
 
 def _element(sharding: Sharding, n: int | None = None) -> str | None:
@@ -176,7 +177,7 @@ class _Rewrite:
             return self.to_tiles(i, operands)
         if target in TO_WHOLE:
             return self.to_whole(i, operands)
-        if MEANINGS.get(target) is identity:
+        if target in MEANINGS and MEANINGS[target] is identity:
             return operands[0]
         if i.opcode == "call":
             return self.walk(i.to_apply, operands)
@@ -188,9 +189,10 @@ class _Rewrite:
             return self.each(_COLLECTIVES[i.opcode](self, i, data).__getitem__)
         if i.opcode in ("while", "conditional") and any(c in self.special for c in i.called):
             return self.loop(i, operands[0]) if i.opcode == "while" else self.branch(i, operands)
-        if any(isinstance(o, PerDevice) for o in operands):
-            return self.each(lambda d: self.copy(i, [self.part(o, d) for o in operands]))
-        return self.add(self.copy(i, operands))
+        whole = [o for o in operands if isinstance(o, Instruction)]
+        if len(whole) == len(operands):
+            return self.add(self.copy(i, whole))
+        return self.each(lambda d: self.copy(i, [self.part(o, d) for o in operands]))
 
     def loop(self, i: Instruction, state: Value) -> Value:
         """A loop in which devices meet: all of them turn together, as often as the first one does."""
@@ -211,7 +213,7 @@ class _Rewrite:
             return self.computation(source.name, shape, body)
 
         try:
-            called = {"condition": computation(i.condition), "body": computation(i.body)}
+            called: dict[str, Any] = {"condition": computation(i.condition), "body": computation(i.body)}
         except _Differs:  # what was whole before it is each device's own behind an iteration
             return self.loop(i, self.each(lambda d: self.part(state, d)))
         made = self.add(make("while", self.add(make("tuple", *parts)), name=i.name, **called))
@@ -234,6 +236,7 @@ class _Rewrite:
 
             return self.computation(source.name, Shape.tuple_of(*(p.shape for p in parts)), body)
 
+        called: dict[str, Any]
         if "true_computation" in i.attributes:
             called = {
                 "true_computation": computation(i.true_computation, 0),
@@ -264,20 +267,22 @@ class _Rewrite:
         return PerDevice(tuple(parts)) if per_device else parts[0]
 
     def copy(self, i: Instruction, operands: Sequence[Instruction]) -> Instruction:
-        attributes = {k: self._taken(v) for k, v in i.attributes.items()}
+        attributes = {k: self.taken(v) for k, v in i.attributes.items()}
         return Instruction(
             i.name, i.opcode, i.shape, list(operands), attributes, i.metadata, backend_config=i.backend_config
         )
 
-    def _taken(self, value: object) -> object:
-        """An attribute whose computations are copies of the source's, once for all."""
-        if isinstance(value, Computation):
-            if value not in self.computations:
-                self.computations[value] = clone_computation(value, self._taken)
-            return self.computations[value]
-        if isinstance(value, tuple) and value and isinstance(value[0], Computation):
-            return tuple(map(self._taken, value))
-        return value
+    def taken(self, value: Any) -> Any:
+        """An attribute, whose computations are the program's own."""
+        if isinstance(value, tuple):
+            return tuple(map(self.taken, value))
+        return self.own(value) if isinstance(value, Computation) else value
+
+    def own(self, source: Computation) -> Computation:
+        """The copy of a computation of the source's, the same each time."""
+        if source not in self.computations:
+            self.computations[source] = clone_computation(source, self.own)
+        return self.computations[source]
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -324,17 +329,19 @@ class _Rewrite:
                 row = list(tiles[place])
                 joined[place] = row[0] if len(row) == 1 else b.make("concatenate", *row, dimensions=(d,))
             tiles = joined
-        return self.add(tiles[()])
+        whole: Instruction = tiles.item()
+        return self.add(whole)
 
     def to_tiles(self, i: Instruction, operands: list[Value]) -> Value:
-        if any(isinstance(o, PerDevice) for o in operands):
+        wholes = [o for o in operands if isinstance(o, Instruction)]
+        if len(wholes) < len(operands):
             raise UnsupportedError(f"{i.name}: a manual region within another one has no equivalent on one device")
         if i.custom_call_target == TO_TILES[0]:
             cuts = [tiling(o.sharding, o.shape.rank, i) for o in i.operands]
         else:
             cuts = mesh_tilings(i, "in_shardings", len(operands), self.source)
         b = Build(i.name)
-        tiles = [[self._tile(b, o, c, d) for o, c in zip(operands, cuts, strict=True)] for d in range(self.count)]
+        tiles = [[self._tile(b, o, c, d) for o, c in zip(wholes, cuts, strict=True)] for d in range(self.count)]
         return self.each(lambda d: b.make("tuple", *tiles[d]) if i.shape.is_tuple else tiles[d][0])
 
     def to_whole(self, i: Instruction, operands: list[Value]) -> Value:
@@ -370,7 +377,8 @@ def _split(sharding: str | None, count: int) -> list[str | None]:
     """The shardings of a tuple's elements, of {{...}, {...}}; one for all if it is not such a list."""
     if sharding is None or not re.match(r"\{\s*(/\*.*?\*/)?\s*\{", sharding):
         return [sharding] * count
-    found, depth, start = [], 0, 0
+    found: list[str | None] = []
+    depth = start = 0
     for n, c in enumerate(sharding):
         depth += {"{": 1, "}": -1}.get(c, 0)
         if c == "{" and depth == 2:
@@ -412,7 +420,7 @@ def _combined(b: Build, reducer: Computation, values: list[Instruction]) -> Inst
 
 def _all_reduce(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
     made: dict[tuple[int, ...], Instruction] = {}
-    reducer = r._taken(i.to_apply)
+    reducer = r.own(i.to_apply)
     for group in _groups(r, i).values():
         if group not in made:
             b = Build(i.name)
@@ -441,7 +449,7 @@ def _cut(b: Build, x: Instruction, dimension: int, parts: int, k: int) -> Instru
 
 def _reduce_scatter(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
     groups, results = _groups(r, i), []
-    reducer = r._taken(i.to_apply)
+    reducer = r.own(i.to_apply)
     for d in range(r.count):
         b, group = Build(i.name), groups[d]
         k = group.index(d)
@@ -472,7 +480,7 @@ def _permute(r: _Rewrite, i: Instruction, data: Data) -> list[Instruction]:
     results = []
     for d in range(r.count):
         b = Build(i.name)
-        zeros = (b.full(o.shape.element_type.dtype.type(0), o.shape) for o in data[d])
+        zeros = (b.full(o.shape.element_type.array_dtype.type(0), o.shape) for o in data[d])
         results.append(_one(b, data[source[d]] if d in source else list(zeros)))
     return results
 

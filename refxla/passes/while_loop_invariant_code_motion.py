@@ -11,8 +11,6 @@ number of slices), and only for slices of few rows, since a product of few rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
@@ -48,6 +46,11 @@ def run(module: Module) -> int:
     return count
 
 
+def _wider(n: int, d: int) -> int:
+    """The number of dimension n after dimension d is inserted."""
+    return n + (n >= d)
+
+
 class _Loop:
     """A while whose computations are its own, and whose state is a flat tuple."""
 
@@ -63,8 +66,8 @@ class _Loop:
         replaced: dict[Instruction, Instruction] = {}
         for i in self.body.instructions:
             made = self.product(i, counter) if i.opcode == "dot" and counter is not None else None
-            if made is None and self.is_worth(i) and self.before(i) is not None:
-                made = self.element(self.before(i), i.name)
+            if made is None and self.is_worth(i) and (before := self.before(i)) is not None:
+                made = self.element(before, i.name)
             if made is not None:
                 replaced[i] = made
         if not replaced:
@@ -85,8 +88,8 @@ class _Loop:
                 if i.index in self.invariant:
                     self.outside[i] = self.loop.operands[0].operands[i.index]
             elif i.opcode in ROWS and i.opcode != "parameter" and i.shape.is_array and _is_pure(i):
-                operands = [self.before(o) for o in i.operands]
-                if None not in operands:
+                operands = [b for b in map(self.before, i.operands) if b is not None]
+                if len(operands) == len(i.operands):
                     self.outside[i] = Instruction(i.name, i.opcode, i.shape, operands, dict(i.attributes), i.metadata)
         return self.outside[i]
 
@@ -107,8 +110,7 @@ class _Loop:
         for side in ("lhs", "rhs"):
             sliced, whole = dot.operands if side == "lhs" else dot.operands[::-1]
             found = self.slice(sliced)
-            matrix = None if found is None else self.before(whole)
-            if matrix is None:
+            if found is None or (matrix := self.before(whole)) is None:
                 continue
             source, index, d = found
             free = _free(dot, side)
@@ -117,12 +119,11 @@ class _Loop:
             if count > counter.trip_count or rows > MOST_ROWS or count * dot.shape.bytes > MOST_BYTES:
                 continue
             attributes = dict(dot.attributes)
-            wider: Callable[[int], int] = lambda n, d=d: n + (n >= d)  # noqa: E731 - dimension numbers after d is inserted
             for name in (f"{side}_contracting_dims", f"{side}_batch_dims"):
-                attributes[name] = tuple(map(wider, attributes.get(name, ())))
+                attributes[name] = tuple(_wider(n, d) for n in attributes.get(name, ()))
             operands = (source, matrix) if side == "lhs" else (matrix, source)
             # In the result: the batch, the free dimensions of lhs, those of rhs.
-            at = len(dot.attributes.get("lhs_batch_dims", ())) + sum(wider(f) < d for f in free)
+            at = len(dot.attributes.get("lhs_batch_dims", ())) + sum(_wider(f, d) < d for f in free)
             at += len(_free(dot, "lhs")) if side == "rhs" else 0
             shape = dot.shape.with_dimensions((*dot.shape.dimensions[:at], count, *dot.shape.dimensions[at:]))
             product = make("dot", *operands, name=f"{dot.name}.all", shape=shape, **attributes)

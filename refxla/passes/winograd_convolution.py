@@ -138,18 +138,18 @@ def _tiled(i: Instruction) -> Instruction:
     tiles = tuple(-(-n // TILE) for n in counts)
     rows = batch * tiles[0] * tiles[1]
 
-    u = [[_tap(b, w, i, r, s) for s in range(WINDOW)] for r in range(WINDOW)]
-    u = b.make("concatenate", *_line(_transformed(b, G, u)), dimensions=(0,))
+    taps = [[_tap(b, w, i, r, s) for s in range(WINDOW)] for r in range(WINDOW)]
+    u = b.make("concatenate", *_line(_transformed(b, G, taps)), dimensions=(0,))
     d = _padded(b, x, i, tiles)
-    v = [[_patches(b, d, r, s, tiles) for s in range(PATCH)] for r in range(PATCH)]
-    v = [b.reshape(e, (1, rows, features)) for e in _line(_transformed(b, B, v))]
+    patches = [[_patches(b, d, r, s, tiles) for s in range(PATCH)] for r in range(PATCH)]
+    flat = [b.reshape(e, (1, rows, features)) for e in _line(_transformed(b, B, patches))]
     # An odd number of rows: at distances of many powers of two the 16 would share a few lines of the cache.
-    v = b.pad(b.make("concatenate", *v, dimensions=(0,)), 0, 1 - rows % 2, 0)
+    v = b.pad(b.make("concatenate", *flat, dimensions=(0,)), 0, 1 - rows % 2, 0)
     product = b.product(v, u)
     m = [b.slice(product, (e, 0, 0), (e + 1, rows, outputs)) for e in range(PATCH * PATCH)]
     m = [b.reshape(e, (batch, tiles[0], 1, tiles[1], 1, outputs)) for e in m]
-    y = _transformed(b, A, [m[PATCH * r : PATCH * (r + 1)] for r in range(PATCH)])
-    y = b.make("concatenate", *(b.make("concatenate", *line, dimensions=(4,)) for line in y), dimensions=(2,))
+    grid = _transformed(b, A, [m[PATCH * r : PATCH * (r + 1)] for r in range(PATCH)])
+    y = b.make("concatenate", *(b.make("concatenate", *line, dimensions=(4,)) for line in grid), dimensions=(2,))
     y = b.reshape(y, (batch, TILE * tiles[0], TILE * tiles[1], outputs))
     y = b.slice(y, (0, 0, 0, 0), (batch, *counts, outputs))
     places = (dims.output_batch, *dims.output_spatial, dims.output_feature)
@@ -201,10 +201,11 @@ def _combined(b: Build, factors: Sequence[float], terms: Sequence[Instruction]) 
     the second is."""
     used = [(f, t) for f, t in zip(factors, terms, strict=True) if f]
     used.sort(key=lambda pair: pair[0] < 0)  # -a + b is b - a
-    total = None
+    total: Instruction | None = None
     for f, t in used:
         term = t if abs(f) == 1 else b.multiply(t, abs(f))
         total = term if total is None else (b.add if f > 0 else b.subtract)(total, term)
+    assert total is not None  # no row of the matrices is of zeros
     return total
 
 

@@ -7,14 +7,14 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
 
 from .programs import Program, compiled, loaded
 
 _STACK = 256 << 20  # bytes, of which the system gives those that are touched
 
 _lock = threading.Lock()
-_requests: queue.SimpleQueue | None = None
+Request = tuple[Callable[[], Program], "Future[Program]"]  # what is to be done, and where its result is waited for
+_requests: queue.SimpleQueue[Request] | None = None
 
 
 def compile_program(code: bytes, format: bytes, options: bytes) -> Program:
@@ -27,13 +27,13 @@ def load_program(serialized: bytes, options: bytes) -> Program:
     return _ask(lambda: loaded(serialized, options))
 
 
-def _ask(work: Callable[[], Any]) -> Any:
-    answer: Future = Future()
+def _ask(work: Callable[[], Program]) -> Program:
+    answer: Future[Program] = Future()
     _service().put((work, answer))
     return answer.result()
 
 
-def _service() -> queue.SimpleQueue:
+def _service() -> queue.SimpleQueue[Request]:
     """The requests of the service, whose thread is begun when there is none."""
     global _requests
     with _lock:
@@ -47,7 +47,7 @@ def _service() -> queue.SimpleQueue:
         return _requests
 
 
-def _serve(requests: queue.SimpleQueue) -> None:
+def _serve(requests: queue.SimpleQueue[Request]) -> None:
     while True:
         work, answer = requests.get()
         try:

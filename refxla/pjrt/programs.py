@@ -6,14 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-import jaxlib
+import jaxlib.version
 import numpy as np
 from jaxlib import _jax, xla_client
 from refxla_spec.errors import UnsupportedError
 
 from .._core import pjrt_objects
 from ..compiler import ahead_of_time, compilation_cache, executable_file
-from ..compiler.driver import Compiled, compile_module
+from ..compiler.driver import Compiled, Reference, compile_module
 from ..compiler.executable_file import SavedExecutable
 from ..frontends.stablehlo_child import to_hlo
 from ..ir.fingerprint import Source
@@ -59,7 +59,8 @@ class Program:
     def device_assignment(self) -> bytes:
         """A serialized DeviceAssignmentProto."""
         grid = np.array(self.devices, np.int32).reshape(self.replicas, self.partitions)
-        return xla_client.DeviceAssignment.create(grid).serialize()
+        assignment: bytes = xla_client.DeviceAssignment.create(grid).serialize()
+        return assignment
 
     def optimized(self) -> bytes:
         """A serialized HloModuleProtoWithConfig: for one device the program after the passes; for several the one that
@@ -72,7 +73,13 @@ class Program:
         message.config.entry_computation_layout.CopyFrom(message.hlo_module.host_program_shape)
         if one:
             message.config.replica_count = message.config.num_partitions = 1
-            return message.SerializeToString()
+        else:
+            self._add_shardings(message)
+        data: bytes = message.SerializeToString()
+        return data
+
+    def _add_shardings(self, message: Any) -> None:
+        """Say in an HloModuleProtoWithConfig how parameters and results are cut."""
         module = from_proto(self.hlo)
         single = not module.entry.root.shape.is_tuple
         shardings = [sharding or "{replicated}" for sharding in result_shardings(module)]
@@ -80,7 +87,6 @@ class Program:
         sharding_to(text, message.hlo_module.spmd_output_sharding)
         for parameter in module.entry.parameters:
             sharding_to(parameter.sharding or "{replicated}", message.hlo_module.spmd_parameters_shardings.add())
-        return message.SerializeToString()
 
     def serialized(self) -> bytes:
         """What `loaded` makes the program of again: an executable file (compiler/executable_file.py), with the program
@@ -109,7 +115,9 @@ def _converted(code: bytes) -> bytes:
     """The HLO of a program, from the cache on disk, or converted now and kept there: jaxlib takes longer for that than
     refxla does to open what it compiled."""
     store = disk_cache.cache()
-    name = disk_cache.key("hlo", jaxlib.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest())
+    name = disk_cache.key(
+        "hlo", jaxlib.version.__version__, compilation_cache.build(), hashlib.sha256(code).hexdigest()
+    )
     hlo = store.get(name)
     if hlo is None:
         hlo = to_hlo(_jax.mlir, code)
@@ -136,6 +144,7 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
     source = Source(f"pjrt {fingerprint}", lambda: from_proto(hlo), size)
     if count > 1:
         source = Source(f"pjrt {count} {fingerprint}", lambda: on_one_device(from_proto(hlo), count), size * count)
+    executor: Compiled | Reference
     if saved is not None:
         executor = ahead_of_time.executable(saved, "what was serialized", source=source)
     else:

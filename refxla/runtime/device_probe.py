@@ -187,19 +187,21 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
         ) as child,
     ):
         late = threading.Event()
+        answers, complaints = child.stdout, child.stderr
+        assert answers is not None and complaints is not None  # which are pipes
 
         def stop() -> None:
             late.set()
             child.kill()
 
         errors: list[str] = []
-        reader = threading.Thread(target=lambda: errors.extend(child.stderr), daemon=True)
+        reader = threading.Thread(target=lambda: errors.extend(complaints), daemon=True)
         reader.start()
         lines = []
         timer = threading.Timer(limit + 10, stop)  # the first line comes after the start of Python
         timer.start()
         try:
-            for line in child.stdout:
+            for line in answers:
                 timer.cancel()
                 lines.append(line.rstrip("\n"))
                 timer = threading.Timer(limit, stop)
@@ -300,13 +302,13 @@ def _memory(bench: Bench) -> dict[str, Any]:
         return {"host_pointers": right(a, np.zeros(8, np.float32)), "shared": True}
     fine = cl.svm_mem_flags.READ_WRITE
     # Freed by the host, after `finish`: PoCL 3's freeing through a queue was seen to corrupt the heap.
-    a = cl.SVMAllocation(bench.context, 32, 0, fine)
-    b = cl.SVMAllocation(bench.context, 32, 0, fine)
+    given = cl.SVMAllocation(bench.context, 32, 0, fine)
+    taken = cl.SVMAllocation(bench.context, 32, 0, fine)
     host, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    cl.enqueue_copy(bench.queue, a, host)
-    kernel.set_args(a, b)
+    cl.enqueue_copy(bench.queue, given, host)
+    kernel.set_args(given, taken)
     cl.enqueue_nd_range_kernel(bench.queue, kernel, (8,), (1,))
-    cl.enqueue_copy(bench.queue, out, b)
+    cl.enqueue_copy(bench.queue, out, taken)
     bench.queue.finish()
     return {"shared": bool(np.array_equal(out, 2 * host))}
 

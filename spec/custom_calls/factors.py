@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def trsm(instruction: Instruction, a: Array, b: Array) -> Array:
     return triangular_solve.evaluate(replace(instruction, opcode="triangular-solve", attributes=attributes), a, b)
 
 
-def triangular_solve_attributes(instruction: Instruction) -> dict[str, object]:
+def triangular_solve_attributes(instruction: Instruction) -> dict[str, Any]:
     """What a triangular-solve is that means the same as a trsm."""
     turned = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
     return {

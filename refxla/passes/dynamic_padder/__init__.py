@@ -16,8 +16,6 @@ of the entry. A result whose size can vary must be marked, so that the caller kn
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from refxla_spec.elementwise import is_elementwise
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Computation, Instruction, Module, clone_computation
@@ -27,14 +25,13 @@ from ...ir.builder import Build
 from .. import tuple_simplifier
 from ..dce import called_first, sort
 from . import movement_ops, reducing_ops
-from .dimension_sizes import Size, Sized, met, number, unsupported
+from .dimension_sizes import Rule, Size, Sized, Value, met, number, unsupported
 
-RULES: dict[str, Callable[..., Sized | list[Sized]]] = {**movement_ops.RULES, **reducing_ops.RULES}
+RULES: dict[str, Rule] = {**movement_ops.RULES, **reducing_ops.RULES}
 ALIKE = frozenset("copy domain reduce-precision optimization-barrier opt-barrier map".split())
 MAKERS = frozenset("set-dimension-size dynamic-reshape".split())  # whose sizes are known only at run time
 ASKERS = frozenset({"get-dimension-size"})
 MARKERS = frozenset("LayoutConstraint MoveToDevice MoveToHost Sharding annotate_device_placement".split())
-Value = Sized | list[Sized]
 
 
 def is_dynamic(module: Module) -> bool:
@@ -69,7 +66,7 @@ def run(module: Module) -> int:
         p.shape = p.shape.static()
         given[p] = Sized(p, tuple(sizes))
     result = _rewrite(entry, given)
-    results = result if isinstance(result, list) else [result]
+    results = _elements(result)
     b = Build("results")
     arrays, counts = [r.array for r in results], []
     for r, shape in zip(results, stated, strict=True):
@@ -105,34 +102,44 @@ def _value(i: Instruction, operands: list[Value]) -> Value:
     b = Build(i.name)
     match i.opcode:
         case "tuple":
-            return list(operands)
+            return [_array(o) for o in operands]
         case "get-tuple-element" if isinstance(operands[0], list):
-            return operands[0][i.index]
+            index: int = i.index
+            return _elements(operands[0])[index]
         case "while":
-            return _while(b, i, operands[0])
+            return _while(b, i, _elements(operands[0]))
         case "conditional":
-            return _conditional(b, i, operands)
+            return _conditional(b, i, _array(operands[0]), [_elements(o) for o in operands[1:]])
         case "custom-call" if i.custom_call_target in MARKERS:
             return operands[0]
         case "custom-call" if i.custom_call_target in movement_ops.TARGETS:
             return movement_ops.TARGETS[i.custom_call_target](b, i, *operands)
-    rule = RULES.get(i.opcode)
-    dynamic = any(o.is_dynamic for o in operands)
+    rule, arrays = RULES.get(i.opcode), [_array(o) for o in operands]
+    dynamic = any(o.is_dynamic for o in arrays)
     if (dynamic or i.opcode in MAKERS | ASKERS) and rule is not None:
-        return _copy_metadata(i, rule(b, i, *operands))
+        return _copy_metadata(i, rule(b, i, *arrays))
     if dynamic and not (is_elementwise(i.opcode) or i.opcode in ALIKE):
         raise unsupported(i, "with a size that is known at run time only")
-    i.operands, i.shape = [o.array for o in operands], i.shape.static()
+    i.operands, i.shape = [o.array for o in arrays], i.shape.static()
     if i.shape.is_tuple:
         elements = enumerate(leaves(i.shape))
         return [
             Sized.whole(Instruction(f"{i.name}.{n}", "get-tuple-element", s, [i], {"index": n})) for n, s in elements
         ]
-    return Sized(i, met(b, operands) if dynamic else (None,) * i.shape.rank)
+    return Sized(i, met(b, arrays) if dynamic else (None,) * i.shape.rank)
+
+
+def _array(value: Value) -> Sized:
+    assert isinstance(value, Sized)
+    return value
+
+
+def _elements(value: Value) -> list[Sized]:
+    return value if isinstance(value, list) else [value]
 
 
 def _copy_metadata(i: Instruction, value: Value) -> Value:
-    for v in value if isinstance(value, list) else [value]:
+    for v in _elements(value):
         v.array.metadata = v.array.metadata or i.metadata
     return value
 
@@ -175,8 +182,7 @@ def _entered(called: Computation, shapes: list[Shape], places: Places) -> tuple[
 
 def _left(b: Build, computation: Computation, result: Value, places: Places) -> None:
     """Give a computation its root: a flat tuple with the sizes behind it."""
-    values = result if isinstance(result, list) else [result]
-    computation.root = _carried(b, values, places)
+    computation.root = _carried(b, _elements(result), places)
     sort(computation, computation.instructions)
 
 
@@ -185,20 +191,19 @@ def _while(b: Build, i: Instruction, init: list[Sized]) -> list[Sized]:
     places = _places(init)
     while True:  # what the body makes dynamic is dynamic in the next iteration
         body, result, inner = _entered(i.body, shapes, places)
-        more = _places(result)
+        more = _places(_elements(result))
         if set(more) <= set(places):
             break
         places = tuple(sorted({*places, *more}))
     _left(inner, body, result, places)
     condition, verdict, _ = _entered(i.condition, shapes, places)
-    condition.root = verdict.array
+    condition.root = _array(verdict).array
     sort(condition, condition.instructions)
     made = b.make("while", _carried(b, init, places), body=body, condition=condition)
     return _opened(b, made, shapes, places)
 
 
-def _conditional(b: Build, i: Instruction, operands: list[Value]) -> list[Sized]:
-    index, *taken = operands
+def _conditional(b: Build, i: Instruction, index: Sized, taken: list[list[Sized]]) -> list[Sized]:
     from refxla_spec.ops.conditional import branches
 
     operands_made, entered = [], []
@@ -206,7 +211,7 @@ def _conditional(b: Build, i: Instruction, operands: list[Value]) -> list[Sized]
         places = _places(values)
         operands_made.append(_carried(b, values, places))
         entered.append(_entered(branch, [v.array.shape for v in values], places))
-    results = [r if isinstance(r, list) else [r] for _, r, _ in entered]
+    results = [_elements(r) for _, r, _ in entered]
     places = _places(*results)
     for (computation, result, inner), _ in zip(entered, results, strict=True):
         _left(inner, computation, result, places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,10 @@ class Sized:
     @property
     def is_dynamic(self) -> bool:
         return any(s is not None for s in self.sizes)
+
+
+Value = Sized | list[Sized]  # of an array, or of a flat tuple
+Rule = Callable[..., Value]  # of an operation: (builder, instruction, an operand after the other)
 
 
 def unsupported(i: Instruction, what: str) -> UnsupportedError:

@@ -9,7 +9,7 @@ from refxla_spec.module import Instruction, PaddingDimension
 from refxla_spec.types import S32, Shape
 
 from ...ir.builder import Build
-from .dimension_sizes import Size, Sized, least, live, masked, met, number, shifted, unsupported, zero
+from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, number, shifted, unsupported, zero
 
 
 def broadcast(b: Build, i: Instruction, x: Sized) -> Sized:
@@ -226,7 +226,7 @@ def slice_to_dynamic(b: Build, i: Instruction, x: Sized, *given: Sized) -> Sized
     return Sized(inside, tuple(b.minimum(b.maximum(s.array, 0), n) if m else None for s, n, m in bounds))
 
 
-RULES = {
+RULES: dict[str, Rule] = {
     "broadcast": broadcast,
     "concatenate": concatenate,
     "dynamic-reshape": dynamic_reshape,
@@ -240,4 +240,4 @@ RULES = {
     "slice": slice_,
     "transpose": transpose,
 }
-TARGETS = {"PadToStatic": pad_to_static, "SliceToDynamic": slice_to_dynamic}
+TARGETS: dict[str, Rule] = {"PadToStatic": pad_to_static, "SliceToDynamic": slice_to_dynamic}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 from refxla_spec.module import Computation, Instruction, WindowDimension
@@ -10,7 +13,7 @@ from refxla_spec.types import S32, Shape
 
 from ...ir.builder import Build
 from ..init_value_isolation import is_plain
-from .dimension_sizes import Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
+from .dimension_sizes import Rule, Size, Sized, least, live, masked, met, neutral, number, placings, unsupported, zero
 
 
 def elementwise(b: Build, i: Instruction, *xs: Sized) -> Sized:
@@ -71,7 +74,7 @@ def dot(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
     return Sized(b.make("dot", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
 
 
-def _paired(b: Build, x: Sized, y: Sized, pairs) -> tuple[Sized, Sized]:  # noqa: ANN001 - an iterator of pairs
+def _paired(b: Build, x: Sized, y: Sized, pairs: Iterable[tuple[int, int]]) -> tuple[Sized, Sized]:
     """Both with the smaller of their sizes in the dimensions that go together."""
     left, right = list(x.sizes), list(y.sizes)
     for d, e in pairs:
@@ -94,20 +97,16 @@ def convolution(b: Build, i: Instruction, x: Sized, y: Sized) -> Sized:
     sizes: list[Size] = [None] * len(x.sizes)
     sizes[n.output_batch] = x.sizes[n.input_batch]
     for d, source, w in zip(n.output_spatial, n.input_spatial, i.window, strict=True):
-        sizes[d] = placings(b, x.sizes[source], WindowDimension(w.size, *_without_reversal(w)))
+        sizes[d] = placings(b, x.sizes[source], replace(w, reversal=False))
     return Sized(b.make("convolution", left, right, shape=i.shape.static(), **i.attributes), tuple(sizes))
-
-
-def _without_reversal(w: WindowDimension) -> tuple[int, ...]:
-    return w.stride, w.padding_low, w.padding_high, w.base_dilation, w.window_dilation
 
 
 def select_and_scatter(b: Build, i: Instruction, x: Sized, source: Sized, init: Sized) -> Sized:
     """What lies beyond the operand's size loses every comparison; beyond the source's, nothing is added."""
     sliding = [d for d, w in enumerate(i.window) if x.sizes[d] is not None and w != WindowDimension(1)]
     lowest = masked(b, x, _loser(b, i, x.array.shape), sliding) if sliding else x.array
-    counts = zip(x.sizes, i.window, source.sizes, strict=True)
-    counts = tuple(least(b, placings(b, s, w), t) for s, w, t in counts)
+    met_there = zip(x.sizes, i.window, source.sizes, strict=True)
+    counts = tuple(least(b, placings(b, s, w), t) for s, w, t in met_there)
     if not is_plain(i.scatter) and any(s is not None for s in counts):
         raise unsupported(i, "with a scatter of which no neutral element is known")
     added = masked(b, Sized(source.array, counts), neutral(b, i, i.scatter, source.array, init.array))
@@ -120,7 +119,7 @@ def _loser(b: Build, i: Instruction, shape: Shape) -> Instruction:
     direction = root.direction if root.opcode == "compare" and root.operands == parameters else None
     if direction not in ("GE", "LE") or is_total(root.attributes) or shape.element_type.kind not in _ENDS:
         raise unsupported(i, "a window over a dynamic size with another select than a >= b or a <= b")
-    ends = _ENDS[shape.element_type.kind](shape.element_type.dtype)
+    ends = _ENDS[shape.element_type.kind](shape.element_type.array_dtype)
     value = np.asarray(ends[direction == "LE"]).astype(shape.element_type.dtype)
     return b.make("constant", shape=Shape(shape.element_type), literal=value)
 
@@ -133,7 +132,7 @@ def _ends_of_floats(dtype: np.dtype) -> tuple[float, float]:
     return float(info.min), float(info.max)
 
 
-_ENDS = {
+_ENDS: dict[str, Callable[[np.dtype], tuple[float, float]]] = {
     "float": _ends_of_floats,
     "signed": lambda dtype: (int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)),
     "unsigned": lambda dtype: (int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)),
@@ -247,7 +246,7 @@ def scatter(b: Build, i: Instruction, *values: Sized) -> Sized | list[Sized]:
     return _results(b, made, sizes)
 
 
-def batch(fixed: int):  # noqa: ANN201 - a rule
+def batch(fixed: int) -> Rule:
     """The rule of an operation on the last `fixed` dimensions, for each index in those before."""
 
     def rule(b: Build, i: Instruction, *xs: Sized) -> Sized | list[Sized]:
@@ -268,7 +267,7 @@ def batch_norm_inference(b: Build, i: Instruction, x: Sized, *features: Sized) -
     return Sized(made, x.sizes)
 
 
-RULES = {
+RULES: dict[str, Rule] = {
     "batch-norm-inference": batch_norm_inference,
     "bitcast-convert": bitcast_convert,
     "cholesky": batch(2),

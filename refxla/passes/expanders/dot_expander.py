@@ -19,8 +19,8 @@ def _dot(b: Build, lhs: Instruction, rhs: Instruction, shape: Shape, dims: dict[
 
 def _scaled(i: Instruction) -> Instruction:
     b = Build(i.name)
-    sides = [_scaled_operand(b, *pair) for pair in zip(i.operands[:2], i.operands[2:], strict=True)]
-    return _dot(b, *sides, i.shape, {name: getattr(i, name) for name in _DIMS})
+    lhs, rhs = (_scaled_operand(b, *pair) for pair in zip(i.operands[:2], i.operands[2:], strict=True))
+    return _dot(b, lhs, rhs, i.shape, {name: getattr(i, name) for name in _DIMS})
 
 
 def _scaled_operand(b: Build, x: Instruction, scale: Instruction) -> Instruction:
@@ -75,15 +75,18 @@ def _by_parts(
 ) -> Instruction:
     """The contracted dimension in groups: what a group does not hold is zero, on both sides."""
     lhs, rhs, _ = i.operands
+    lhs_places = {d: d + 1 for d in range(lhs.shape.rank)}
     pairs = dict(zip(dims["lhs_batch_dims"], dims["rhs_batch_dims"], strict=True))
     pairs |= dict(zip(dims["lhs_contracting_dims"], dims["rhs_contracting_dims"], strict=True))
-    sides = []
-    for x, places in ((lhs, {d: d + 1 for d in range(lhs.shape.rank)}), (rhs, {d: e + 1 for d, e in pairs.items()})):
+
+    def in_groups(x: Instruction, places: dict[int, int]) -> Instruction:
         wide = b.spread(x, Shape(x.shape.element_type, (groups, *x.shape.dimensions)), _behind(x.shape.rank))
         inside = _inside(b, i, wide.shape, starts, ends, places)
-        sides.append(b.make("select", inside, wide, b.full(0, wide.shape)))
+        return b.make("select", inside, wide, b.full(0, wide.shape))
+
+    left, right = in_groups(lhs, lhs_places), in_groups(rhs, {d: e + 1 for d, e in pairs.items()})
     batched = {name: ((0,) if "batch" in name else ()) + tuple(d + 1 for d in value) for name, value in dims.items()}
-    return _dot(b, *sides, i.shape, batched)
+    return _dot(b, left, right, i.shape, batched)
 
 
 def _behind(rank: int) -> tuple[int, ...]:

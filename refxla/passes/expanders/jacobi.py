@@ -217,7 +217,8 @@ def _rotation(b: Build, p: Instruction, q: Instruction, r: Instruction) -> tuple
     c = b.divide(b.full(1, t.shape), b.sqrt(b.add(b.multiply(t, t), 1)))
     s = b.multiply(t, c)
     unit = b.divide(r, _typed(b, safe, r))
-    return tuple(b.multiply(_typed(b, w, r), unit) for w in (s, b.divide(s, b.add(c, 1))))
+    s, over = (b.multiply(_typed(b, w, r), unit) for w in (s, b.divide(s, b.add(c, 1))))
+    return s, over
 
 
 def _turn_columns(b: Build, x: Instruction, s: Instruction, t: Instruction) -> Instruction:

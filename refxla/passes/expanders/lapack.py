@@ -6,6 +6,8 @@ converge, info is 1 for results that are not finite.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from refxla_spec.custom_calls import letter
 from refxla_spec.custom_calls.factors import triangular_solve_attributes
@@ -218,7 +220,7 @@ def _typed(b: Build, values: tuple[Instruction, ...], shapes: tuple[Shape, ...])
     return [b.convert(v, s.element_type) for v, s in zip(values, shapes, strict=False)]
 
 
-def _expanded(expansion, made: Instruction) -> Instruction:
+def _expanded(expansion: Callable[[Instruction], Instruction | None], made: Instruction) -> Instruction:
     """The expansion of an instruction, or itself where it needs none."""
     return expansion(made) or made
 

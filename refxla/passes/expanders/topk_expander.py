@@ -20,6 +20,7 @@ behind it, an element is a number of 64 bits that occurs once.
 from __future__ import annotations
 
 from math import isqrt, prod
+from typing import Any
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, PaddingDimension
@@ -146,7 +147,7 @@ def _comparator(shapes: list[Shape], largest: bool) -> Computation:
     largest are wanted."""
     types = [s.element_type for s in shapes for _ in range(2)]
     parameters = [Instruction(f"p{n}", "parameter", Shape(t), [], {"number": n}) for n, t in enumerate(types)]
-    kind = {"order": "TOTAL"} if types[0].is_float else {}
+    kind: dict[str, Any] = {"order": "TOTAL"} if types[0].is_float else {}
     root = make("compare", *parameters[:2], name="before", direction="GT" if largest else "LT", **kind)
     return Computation("topk.before", [*parameters, root], root)
 

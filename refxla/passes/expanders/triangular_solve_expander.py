@@ -56,7 +56,7 @@ def _lower(b: Build, a: Instruction, x: Instruction, unit: bool) -> Instruction:
 
     def iteration(
         k: Instruction, solved: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction
-    ) -> list:
+    ) -> list[Instruction]:
         start = b.multiply(k, block)
         left = b.part(strict, rows, start, block)
         earlier = b.product(columns_below(b, left, start), solved)
@@ -74,7 +74,7 @@ def _rows(b: Build, strict: Instruction, right: Instruction, divisors: list[Inst
 
     def iteration(
         i: Instruction, x: Instruction, strict: Instruction, right: Instruction, *divisors: Instruction
-    ) -> list:
+    ) -> list[Instruction]:
         row = b.subtract(b.part(right, rows, i, 1), b.product(b.part(strict, rows, i, 1), x))
         for d in divisors:
             divisor = b.part(d, rows, i, 1)

@@ -102,6 +102,8 @@ class Helper:
             text=True,
             env=environment,
         )
+        assert self._child.stdin is not None and self._child.stdout is not None  # which are pipes
+        self._jobs, self._answers = self._child.stdin, self._child.stdout
         self._thread: threading.Thread | None = None
         self._compiling = False
         self._ready: set[int] = set()
@@ -125,9 +127,9 @@ class Helper:
     def _compiled(self, part: Part, number: int, options: str) -> bool:
         job = {"number": number, "source": part.source, "options": options, "functions": part.functions}
         self._compiling = True
-        self._child.stdin.write(json.dumps({**job, "sizes": sizes(part)}) + "\n")
-        self._child.stdin.flush()
-        done = self._child.stdout.readline() == "done\n"
+        self._jobs.write(json.dumps({**job, "sizes": sizes(part)}) + "\n")
+        self._jobs.flush()
+        done = self._answers.readline() == "done\n"
         self._compiling = not done
         return done
 
@@ -166,7 +168,7 @@ class Helper:
         self._child.wait()
         if self._thread is not None:
             self._thread.join()
-        for pipe in (self._child.stdin, self._child.stdout):
+        for pipe in (self._jobs, self._answers):
             with contextlib.suppress(OSError):  # what was not written yet has nowhere to go
                 pipe.close()
 
@@ -204,7 +206,7 @@ class Helpers:
 
     def forget(self) -> None:
         """In a process that was forked: they are its parent's."""
-        self.__init__()
+        self._idle, self._lock = [], threading.Lock()
 
 
 HELPERS = Helpers()

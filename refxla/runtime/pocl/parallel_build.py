@@ -35,12 +35,13 @@ class Ahead:
 
     def __init__(self, device: Device) -> None:
         self.device, self.raw = device, device.runner
-        self._directory = platform.directory() if device.platform == platform.NAME else None
         self._options = device.build_options
-        paths = libraries() if self._directory is not None else None
-        self._most = 0 if paths is None or cores().count < 2 else min(cores().count, _MOST)
-        if self._most:
-            self._paths = (paths[0], self._pocl(paths[1]))
+        self._most = 0
+        directory = platform.directory() if device.platform == platform.NAME else None
+        paths = libraries() if directory is not None else None
+        if directory is not None and paths is not None and cores().count > 1:
+            self._most = min(cores().count, _MOST)
+            self._paths = (paths[0], self._pocl(paths[1], directory), directory)
             self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = Parts()
         self._seen: set[str] = set()  # the sources of parts that were taken
@@ -114,15 +115,15 @@ class Ahead:
         """Have so many helpers at work, as far as they are allowed and can be started."""
         with contextlib.suppress(OSError):  # no process can be started
             while len(self._helpers) < min(count, self._most):
-                self._helpers.append(HELPERS.take(*self._paths, self._directory))
+                self._helpers.append(HELPERS.take(*self._paths))
                 self._helpers[-1].work(self._parts, self._number, self._options)
 
-    def _pocl(self, pocl: Path) -> Path:
+    def _pocl(self, pocl: Path, directory: Path) -> Path:
         """By which path helpers load PoCL."""
         library = self.device.properties.builtins
         if library and self.device.target.bare:
             with contextlib.suppress(OSError):  # no room: it is as quick as it was
-                return _folder(self._directory.with_name("beside"), pocl, library) or pocl
+                return _folder(directory.with_name("beside"), pocl, library) or pocl
         return pocl
 
 

@@ -1,0 +1,3 @@
+"""The types of pjrt.pyx."""
+
+def interface(stablehlo: dict[str, tuple[int, int, int]]) -> object: ...

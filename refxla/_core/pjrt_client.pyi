@@ -1,0 +1,3 @@
+"""The types of pjrt_client.pyx."""
+
+def configure(count: int, version: str) -> None: ...
