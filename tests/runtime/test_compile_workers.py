@@ -14,6 +14,7 @@ from refxla_spec.errors import DeviceError
 
 from refxla.codegen.opencl_program import Builder, Part, program
 from refxla.runtime import program_build
+from refxla.runtime.cores import Cores
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
 from refxla.runtime.pocl import built_parts, builtins_library, compile_workers, kernels, parallel_build
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a proc
 def two_processors(monkeypatch, tmp_path, device):
     _ = device.properties  # kept in the cache that all tests share
     for module in (parallel_build, program_build):
-        monkeypatch.setattr(module, "processors", lambda: 2)
+        monkeypatch.setattr(module, "cores", lambda: Cores(2))
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
 
 
@@ -217,7 +218,7 @@ def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
 
 def test_where_no_helper_can_be_had_none_is_started(device, monkeypatch):
     monkeypatch.setattr(Helpers, "take", None)
-    monkeypatch.setattr(parallel_build, "processors", lambda: 1)
+    monkeypatch.setattr(parallel_build, "cores", lambda: Cores(1))
     with Ahead(device) as begun:
         begun.expect(parallel_build.LARGE)
         begun.take(Part("1", ()))
