@@ -90,7 +90,7 @@ def _training(
     value = (np.abs(x.value - mean.value) ** 2).sum(n.axes, keepdims=True) / count
     carried = ((2 * distances * (x.error + mean.error)).sum(n.axes, keepdims=True)) / count
     own = (count + 8) * u * (farthest**2 + 2 * farthest * np.abs(largest) * u).sum(n.axes, keepdims=True) / count * 2
-    variance = Running(value, carried + own, u)
+    variance = Running(value, carried + own, u).unless_overflow((farthest**2).sum(n.axes, keepdims=True))
     output = _normalized(n, scale, centered, mean, (variance + n.epsilon).sqrt(), offset)
     known = _exactly(errors)
     flat = (replace(s, value=s.value.reshape(-1), error=s.error.reshape(-1)) for s in (mean, variance))
@@ -104,7 +104,7 @@ def _normalized(
     factor = scale / deviation
     output = centered * factor + offset
     apart = (n.x.size + mean.size) * factor.size + offset.size
-    return replace(output, error=output.error + 6 * n.x.u * apart)
+    return replace(output, error=output.error + 6 * n.x.u * apart).unless_overflow(apart, scale.size * centered.size)
 
 
 def _inference(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Array) -> Error:

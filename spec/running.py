@@ -4,7 +4,8 @@
 operations is rounded with the unit roundoff u: numbers within `error` of `value`. The operators compute the value in
 f64 (or a wider type that it has), carry the operands' errors on, and add what the operation itself may round off, which
 is ROUNDINGS times u: a quotient may be a product with a rounded reciprocal, a square root one with a rounded rsqrt.
-Sums of n terms add n u sum |terms|, in whatever order they are added.
+Sums of n terms add n u sum |terms|, in whatever order they are added. Nothing is known of what overflows the type that
+is computed in, which the order of the steps decides; what is below its normal numbers is off by its smallest one, too.
 
 bounds_matrices.py states the operations that take several steps (batch-norm, cholesky, triangular-solve) in these.
 """
@@ -36,6 +37,14 @@ class Running:
     def size(self) -> Array:
         """The largest modulus that an element may have."""
         return np.abs(self.value).astype(np.float64) + self.error
+
+    def unless_overflow(self, *sizes: Array) -> Running:
+        """The same, but nothing is known where one of these sizes is no finite number of the type computed in."""
+        largest = float(_info(self.u).max)
+        within = np.array(True)
+        for size in sizes:
+            within = within & (size <= largest)
+        return Running(self.value, np.where(within | ~np.isfinite(self.value), self.error, np.inf), self.u)
 
     def __getitem__(self, index: Any) -> Running:
         return Running(self.value[index], self.error[index], self.u)
@@ -70,18 +79,25 @@ class Running:
         """The sum along dimensions, which stay with size 1."""
         value, error, size = (a.sum(axes, keepdims=True) for a in (self.value, self.error, self.size))
         terms = self.value.size / max(1, value.size)
-        return Running(value, error + terms * self.u * np.where(size > 0, size, 0), self.u)
+        return Running(value, error + terms * self.u * np.where(size > 0, size, 0), self.u).unless_overflow(size)
 
     def dot(self, other: Running) -> Running:
         """The product of matrices, in the last two dimensions."""
         value, size = self.value @ other.value, self.size @ other.size
         known = np.abs(self.value).astype(np.float64) @ np.abs(other.value).astype(np.float64)
         terms = (self.value.shape[-1] + 2) * (4 if np.iscomplexobj(value) else 1)
-        return Running(value, np.maximum(size - known, 0) + terms * self.u * size, self.u)
+        return Running(value, np.maximum(size - known, 0) + terms * self.u * size, self.u).unless_overflow(size)
 
     def _of_product(self, other: Running) -> Array:
         return np.abs(self.value) * other.error + self.error * np.abs(other.value) + self.error * other.error
 
     def _rounded(self, value: Array, error: Array, size: Array) -> Running:
         each = ROUNDINGS * (4 if np.iscomplexobj(value) else 1) * self.u
-        return Running(value, np.asarray(error + each * size, np.float64), self.u)
+        info = _info(self.u)
+        below = np.where((size > 0) & (size < float(info.smallest_normal)), float(info.smallest_subnormal), 0)
+        return Running(value, np.asarray(error + each * size + below, np.float64), self.u).unless_overflow(size)
+
+
+def _info(u: float) -> np.finfo:
+    """What is known of the type that has this unit roundoff: f32, or f64."""
+    return np.finfo(np.float32 if u > 2.0**-40 else np.float64)

@@ -2,7 +2,9 @@
 contracts a single element, an outer product, the multiplication.
 
     dot(x[b.., k..], y[b.., k..]) -> reduce(multiply(x, y), 0, add) over k..
-    dot(x[b.., m.., 1], y[b.., 1, n..]) -> multiply(x, y) in [b.., m.., n..]
+    dot(x[b.., m.., 1], y[b.., 1, n..]) -> add(multiply(x, y), 0) in [b.., m.., n..]
+
+The 0 is where a sum begins: a sum of -0 alone is 0.
 
 A matrix product would pad both sides to the width of its tiles; as a reduction, the sum fuses with what makes x and y.
 Products and sums are computed in at least f32, as those of a dot. XLA's algebraic simplifier has a pass of this name.
@@ -57,10 +59,9 @@ def _reduced(dot: Instruction) -> Instruction | None:
         b.convert(o if o.shape.dimensions == dimensions else b.reshape(o, dimensions), element_type)
         for o in dot.operands
     ]
-    sum = b.multiply(*sides)
+    product = b.multiply(*sides)
     along = tuple(n for n, d in enumerate(orders[0]) if d >= len(batch))
-    if along:
-        sum = b.sum(sum, along)
+    sum = b.sum(product, along) if along else _of_one_term(b, product)
     sum = b.convert(sum, dot.shape.element_type)
     return sum if sum.shape.dimensions == dot.shape.dimensions else b.reshape(sum, dot.shape.dimensions)
 
@@ -81,7 +82,12 @@ def _outer(dot: Instruction) -> Instruction | None:
         kept = sorted(places)
         x = o if len(kept) == o.shape.rank else b.reshape(o, tuple(o.shape.dimensions[d] for d in kept))
         sides.append(b.spread(b.convert(x, element_type), shape, tuple(places[d] for d in kept)))
-    return b.convert(b.multiply(*sides), shape.element_type)
+    return b.convert(_of_one_term(b, b.multiply(*sides)), shape.element_type)
+
+
+def _of_one_term(b: Build, product: Instruction) -> Instruction:
+    """The sum of a single product, which begins with 0 as any other."""
+    return b.add(product, 0) if product.shape.element_type.is_float else product
 
 
 def _computed_in(result: ElementType) -> ElementType | None:

@@ -58,3 +58,13 @@ def test_a_dot_of_vectors(name):
     given = [(10 * random.standard_normal(p.shape.dimensions)).astype(p.shape.element_type.dtype)
              for p in parse(text).entry.parameters]  # fmt: skip
     assert_agree(refxla.compile(text)(*given), [interpreter.run(parse(text), given)])
+
+
+@pytest.mark.parametrize("name", ["only a batch", "numbers", "outer", "one term", "one term of halves"])
+def test_a_sum_of_one_zero_has_no_sign(name):
+    shapes, attributes, _ = CASES[name]
+    made, x, y = shapes.split(", ")
+    text = f"ENTRY e {{ x = {x} parameter(0)\ny = {y} parameter(1)\nROOT d = {made} dot(x, y), {attributes} }}"
+    left, right = (np.zeros(p.shape.dimensions, p.shape.element_type.dtype) for p in parse(text).entry.parameters)
+    got = np.asarray(refxla.compile(text)(left, -np.ones_like(right)))
+    assert not np.signbit(got).any() and not (got != 0).any()
