@@ -18,6 +18,9 @@ def cases(thorough: bool) -> Iterator[Case]:
     """Programs of every way in which results and state are kept in memory."""
     f32 = lambda rng, *dims: random_values(rng, "f32", dims)  # noqa: E731
     yield _again("add", "ROOT r = _ add(p0, p1)", lambda rng: (f32(rng, 70), f32(rng, 70)))
+    for calls in (1, 2, 3):
+        case = _again("add", "ROOT r = _ add(p0, p1)", lambda rng: (f32(rng, 17), f32(rng, 17)), f"call_{calls + 1}")
+        yield replace(case, before=case.before[:calls])
     yield _again("copy", "ROOT r = _ copy(p0)", lambda rng: (f32(rng, 3, 5),))
     add = combiner("add", "add", "f32")
     lines = "zero = f32[] constant(0)\nROOT r = _ reduce(p0, zero), dimensions={0}, to_apply=add"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from refxla_spec.types import ElementType
+from refxla_spec.types import ELEMENT_TYPES, ElementType
 
 from .. import Case, seeded
 from ..building import (
@@ -178,6 +178,27 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _gathers(thorough)
     yield from _scatters(thorough)
     yield from _dynamic(thorough)
+    yield from _far()
+
+
+def _far() -> Iterator[Case]:
+    """Indices of more than 8 bits, and of more than 16."""
+    for n, t in ((301, "u16"), (301, "s16"), (70_001, "s32"), (70_001, "u64")):
+        rng = seeded(f"far/{n}_{t}")
+        counted = f"x = s32[{n}] iota(), iota_dimension=0\n"
+        i = np.array([n - 1, 255, 256, 257, *rng.integers(0, n, 37)], ELEMENT_TYPES[t].dtype)
+        line = "_ gather(x, p0), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+        yield several("gather", f"far_{n}_{t}", [line + "slice_sizes={1}"], i, constants=counted)
+        starts = [i[k].reshape(()) for k in (0, 2, 5, 9)]
+        lines = [f"_ dynamic-slice(x, p{k}), dynamic_slice_sizes={{3}}" for k in range(4)]
+        yield several("dynamic-slice", f"far_{n}_{t}", lines, *starts, constants=counted)
+        u = random_values(rng, "s32", (3,))
+        lines = [f"_ dynamic-update-slice(x, p2, p{k})" for k in range(2)]
+        yield several("dynamic-update-slice", f"far_{n}_{t}", lines, *starts[:2], u, constants=counted)
+        line = "_ scatter(x, p0, p1), update_window_dims={}, inserted_window_dims={0}, "
+        line += "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=op"
+        updates, before = random_values(rng, "s32", i.shape), combiner("op", "add", "s32")
+        yield several("scatter", f"far_{n}_{t}", [line], i, updates, before=before, constants=counted)
 
 
 def _indices(rng: np.random.Generator, dims: tuple[int, ...], t: str = "s32") -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 from ml_dtypes import finfo
@@ -119,6 +120,17 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _windows(thorough)
     yield from _select_and_scatters(thorough)
     yield from _not_finite()
+    yield from _cubes()
+
+
+def _cubes() -> Iterator[Case]:
+    """Along any of the dimensions of a cube, which is as large along each other."""
+    for t in ("s32", "f32", "bf16"):
+        x = random_values(seeded(f"reduce/cube_{t}"), t, (3, 3, 3))
+        lines = [f"_ reduce(p0, zero), dimensions={braces(axes)}, to_apply=op"
+                 for count in (1, 2) for axes in combinations(range(3), count)]  # fmt: skip
+        zero = f"zero = {t}[] constant(0)\n"
+        yield several("reduce", f"cube_{t}", lines, x, before=combiner("op", "add", t), constants=zero)
 
 
 def _not_finite() -> Iterator[Case]:
