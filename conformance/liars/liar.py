@@ -19,11 +19,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from refxla_spec.errors import EvaluationError
 from refxla_spec.module import Instruction, Module
 from refxla_spec.operation import operations
 from refxla_spec.types import Value
 
+from ..endless import bounded_while
 from ..targets.base import Target
 from ..targets.reference import Reference
 
@@ -131,7 +131,7 @@ class _AboutOperations(Reference):
 
 @contextmanager
 def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
-    """For a while the operations mean what `lie` says."""
+    """For a while the operations mean what `lie` says; a lie about its condition may keep a loop from ending."""
     known = operations()
 
     def bent(truth: Callable[..., Value]) -> Callable[..., Value]:
@@ -141,19 +141,10 @@ def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
 
         return evaluate
 
-    truths = {opcode: known[opcode].evaluate for opcode in opcodes} | {"while": _bounded}
+    truths = {opcode: known[opcode].evaluate for opcode in opcodes} | {"while": bounded_while(TURNS)}
     changed = {o: replace(known[o], evaluate=bent(truth) if o in opcodes else truth) for o, truth in truths.items()}
     with patch.dict(known, changed):
         yield
-
-
-def _bounded(instruction: Instruction, value: Value, *, run: Callable[..., Value]) -> Value:
-    """A while loop, which a lie about its condition may keep from ending."""
-    for _ in range(TURNS):
-        if not run(instruction.condition, value):
-            return value
-        value = run(instruction.body, value)
-    raise EvaluationError(f"{instruction.name} has made {TURNS} turns")
 
 
 def with_attributes(instruction: Instruction, **attributes: Any) -> Instruction:

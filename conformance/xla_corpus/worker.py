@@ -13,7 +13,7 @@ from functools import cache
 from math import prod
 
 import numpy as np
-from refxla_spec import equality
+from refxla_spec import equality, interpreter
 from refxla_spec.devices import device_counts, misfit
 from refxla_spec.errors import Error, EvaluationError, UnsupportedError
 from refxla_spec.module import Module, post_order
@@ -21,6 +21,7 @@ from refxla_spec.text import parse, print_module
 from refxla_spec.types import Shape, leaves
 from refxla_spec.verify import verify
 
+from ..endless import EndlessLoop, bounded_loops
 from ..fuzz import xla
 from ..fuzz.generate import Sample
 from ..fuzz.runs import Expected, expected, nested
@@ -47,6 +48,8 @@ OUTCOMES = (*PLAIN, *TO_JUDGE)
 
 ELEMENTS = 1 << 19  # of all arrays of a program that is run
 WORK = 1 << 28  # products of a dot or convolution, or elements of windows, of a program that is run
+TURNS = 10_000  # of a loop, after which it is taken to have no end for its arguments
+DRAWN = 3  # arguments that a program with a loop is tried with until it ends; the last ones are zeros
 TOLD = "the command was told not to run anything"
 HOST = ("infeed", "outfeed", "send", "recv")
 
@@ -210,14 +213,9 @@ def _products(result: Shape, operands: list[Shape]) -> float:
 def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:
     """A program with arguments that its key draws, and what is to come of it by the reference; None, and the row says
     why, if it has no value."""
-    drawn = random.Random(row.key)
-    shapes = [leaf for p in module.entry.parameters for leaf in leaves(p.shape)]
-    arguments = tuple(
-        array(drawn, s.element_type, s.dimensions, "small" if s.element_type.is_integer else "normal") for s in shapes
-    )
-    sample = Sample(0, module, arguments)
     try:
         with np.errstate(all="ignore"):
+            sample = Sample(0, module, _arguments(module, row.key))
             wanted = expected(sample)
     except UnsupportedError as problem:
         row.outcome, row.reason = UNSUPPORTED, f"reference: {_line(problem)}"
@@ -227,6 +225,31 @@ def _wanted(module: Module, row: Row) -> tuple[Sample, Expected] | None:
         return None
     row.elements, row.undecided, row.ran = wanted.elements, wanted.undecided, ("reference",)
     return sample, wanted
+
+
+def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
+    """Arguments that the key draws; of a program with loops those for which it ends. Raises EndlessLoop if there are
+    none among those that are tried."""
+    shapes = [leaf for p in module.entry.parameters for leaf in leaves(p.shape)]
+    drawn = random.Random(key)
+
+    def draw() -> tuple[np.ndarray, ...]:
+        modes = ("small" if s.element_type.is_integer else "normal" for s in shapes)
+        return tuple(array(drawn, s.element_type, s.dimensions, mode) for s, mode in zip(shapes, modes, strict=True))
+
+    arguments = draw()
+    if all(i.opcode != "while" for i in module.instructions()):
+        return arguments
+    for attempt in range(1, DRAWN + 1):
+        try:
+            with bounded_loops(TURNS):
+                interpreter.run(module, nested(module, arguments))
+            break
+        except EndlessLoop:
+            if attempt == DRAWN:
+                raise
+            arguments = draw() if attempt + 1 < DRAWN else tuple(map(np.zeros_like, arguments))
+    return arguments
 
 
 def _compare(row: Row, sample: Sample, wanted: Expected, got: list[np.ndarray] | Exception) -> None:

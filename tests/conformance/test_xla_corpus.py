@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from refxla_conformance.xla_corpus import worker
 from refxla_conformance.xla_corpus.__main__ import main
 from refxla_conformance.xla_corpus.extract import corpus
 from refxla_conformance.xla_corpus.judged import Judgement, judge, listed, read, write
@@ -120,3 +121,20 @@ def test_the_table_names_outcomes_and_reasons():
         assert not j.judges(row("XLA differs", "result 0: 1 of 2 elements break the contract, at [0] 1 instead of 2"))
         assert len(j.says) > 20 and re.compile(j.reason)
         assert all(len(key) == 12 for *_, key in j.texts)
+
+
+def test_a_loop_is_given_arguments_for_which_it_ends(monkeypatch):
+    monkeypatch.setattr(worker, "TURNS", 100)
+    text = """HloModule m
+    c { x = f32[] parameter(0)
+        zero = f32[] constant(0)
+        ROOT g = pred[] compare(x, zero), direction=%s }
+    b { x = f32[] parameter(0)
+        ROOT y = f32[] add(x, x) }
+    ENTRY e { x = f32[] parameter(0)
+              ROOT w = f32[] while(x), condition=c, body=b }"""
+    some, none = run_texts([("f", "", key, text % direction) for key, direction in (("some", "NE"), ("none", "EQ"))])
+    assert some["outcome"] == "agreed" and "compiled" in some["ran"]
+    assert none["outcome"] == "agreed"  # what is drawn is no zero
+    (never,) = run_texts([("f", "", "never", text.replace("compare(x, zero)", "compare(x, x)") % "EQ")])
+    assert never["outcome"] == "not run" and "100 turns" in never["reason"]
