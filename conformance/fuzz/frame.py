@@ -64,6 +64,7 @@ class Program:
 
     r: random.Random
     types: tuple[ElementType, ...]  # those that new values have
+    closed: bool = False  # whether there are to be no values of any other type
     weights: dict[str, float] = field(default_factory=dict)  # of rules, times their own
     sizes: Dims = SIZES
     computations: list[Computation] = field(default_factory=list)
@@ -165,6 +166,15 @@ class Frame:
         if not found:
             raise Skip(f"no type of kind {kinds}")
         return self.r.choice(found)
+
+    def any_type(self, *names: str) -> ElementType:
+        """One of the program's types, or as often one of these, unless it is closed to others."""
+        return self.type() if self.program.closed or self.flip() else ELEMENT_TYPES[self.r.choice(names)]
+
+    def other_types(self) -> None:
+        """Raises Skip if the program is to have no values but of its own types."""
+        if self.program.closed:
+            raise Skip("closed to other types")
 
     def size(self) -> int:
         """A random size of a dimension."""

@@ -54,7 +54,7 @@ def generate(
     the same program, as long as the rules and the operations stay as they are.
     """
     r = random.Random(f"refxla {seed}")
-    program = Program(r, palette(r, types), weights or {}, tuple(sizes))
+    program = Program(r, palette(r, types), bool(types), weights or {}, tuple(sizes))
     entry = Frame(program, depth, entry=True)
     for _ in range(r.randint(1, 2)):
         shapes = [Shape(r.choice(program.types), entry.dims()) for _ in range(2)]

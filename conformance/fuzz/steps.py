@@ -24,6 +24,11 @@ from .runs import nested
 
 STEPPED = frozenset("while conditional call fusion".split())  # their computations are taken apart
 WHOLE = frozenset("parameter constant tuple get-tuple-element".split()) | STEPPED  # nothing is computed by these
+# What only moves numbers, so that a NaN comes out as it went in.
+MOVES = frozenset(
+    "bitcast broadcast concatenate constant copy dynamic-slice dynamic-update-slice gather get-tuple-element "
+    "opt-barrier pad parameter reshape reverse select slice transpose tuple".split()
+)
 TURNS = 3  # executions of an instruction that are looked at
 
 
@@ -91,16 +96,26 @@ def cases(step: Step) -> Iterator[Case]:
 
 
 def sees_sign(step: Step) -> bool:
-    """Whether the instruction gives something else where the NaNs among its operands, or each second one, have the
-    other sign."""
-    if not any(_nans(v).any() for v in step.operands):
+    """Whether the instruction gives something else where NaNs of computed operands, or each second one, have the other
+    sign. The NaNs of arguments and constants keep theirs where they are only moved."""
+    computed = [step.instruction is not step.entry or not _moved(o) for o in step.instruction.operands]
+    if not any(c and _nans(v).any() for c, v in zip(computed, step.operands, strict=True)):
         return False
     with np.errstate(all="ignore"):
         given = Interpreter().evaluate(step.instruction, list(step.operands))
         changed = [
-            Interpreter().evaluate(step.instruction, [_negated(v, each) for v in step.operands]) for each in (1, 2)
+            Interpreter().evaluate(
+                step.instruction,
+                [_negated(v, each) if c else v for c, v in zip(computed, step.operands, strict=True)],
+            )
+            for each in (1, 2)
         ]
     return not all(bits_equal(given, c) for c in changed)
+
+
+def _moved(i: Instruction) -> bool:
+    """Whether an instruction of the entry computation gives arguments and constants as they are."""
+    return all(j.opcode in MOVES for j in post_order(i))
 
 
 def _nans(value: Value) -> np.ndarray:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import random
+from functools import cache
 
 import ml_dtypes
 import numpy as np
+from refxla_spec.compare import precision
 from refxla_spec.numerics import round_to
-from refxla_spec.types import C64, F32, F64, ElementType
+from refxla_spec.types import C64, ELEMENT_TYPES, F32, F64, ElementType
 
-#: How the numbers of an array are drawn: "small" whole numbers (sums of them are exact and many are equal), "normal"
-#: ones, "special" (NaN, infinities, zeros of both signs, subnormals, the largest), "unit" in (0, 1).
-MODES = ("small", "small", "normal", "special", "special", "unit")
+from ..cases import values as tables
+
+#: How the numbers of an array are drawn: "small" whole numbers (sums of them are exact and many are equal), "whole"
+#: ones of every size, "normal" ones, "special" (NaN, infinities, zeros of both signs, subnormals, the largest), "unit"
+#: in (0, 1), "edges" of the suite's table, where functions turn and types end, "ties" between two numbers of a narrower
+#: type, "bits" at random.
+MODES = (
+    "small", "small", "small", "whole", "normal", "normal", "special", "special", "special", "unit", "edges", "ties",
+    "bits",
+)  # fmt: skip
+DIGITS = {precision(t)[0] for t in ELEMENT_TYPES.values() if t.is_float}  # of the significands that there are
 
 
 def array(r: random.Random, element_type: ElementType, dims: tuple[int, ...], mode: str | None = None) -> np.ndarray:
@@ -26,10 +37,76 @@ def array(r: random.Random, element_type: ElementType, dims: tuple[int, ...], mo
         return made
     if element_type.kind == "pred":
         return np.asarray(rng.integers(0, 2, dims)).astype(np.bool_)
+    if mode == "edges":
+        return np.asarray(rng.choice(_edges(element_type), dims)).astype(element_type.dtype)
+    if mode == "bits":
+        return tables.random_bits(rng, element_type, math.prod(dims)).reshape(dims)
+    if mode == "ties":
+        return ties(rng, element_type, dims)
+    if mode == "whole":
+        return _whole(rng, element_type, dims)
     if element_type.is_integer:
         return _integers(rng, element_type, dims, mode)
     drawn = _reals(rng, element_type, dims, mode)
     return np.asarray(round_to(drawn, element_type)).reshape(dims)
+
+
+@cache
+def _edges(element_type: ElementType) -> np.ndarray:
+    return tables.edges(element_type)
+
+
+def digits_of(element_type: ElementType) -> int:
+    """How many bits the significand of a float has, the leading one included, or the absolute value of an integer."""
+    return precision(element_type)[0] if element_type.is_float else element_type.bits - (element_type.kind == "signed")
+
+
+def ties(
+    rng: np.random.Generator, element_type: ElementType, dims: tuple[int, ...], digits: int | None = None
+) -> np.ndarray:
+    """Real numbers of a type that lie halfway between two neighbours with `digits` bits, as narrower floats have them,
+    or just above or below: whoever rounds them twice, or otherwise than to even, gets them wrong.
+
+    Each has the digits of some narrower float by default. Those of a float end at the binary point now and then,
+    halfway between two integers. Zeros, where the type has not more than `digits` bits itself.
+    """
+    own = digits_of(element_type)
+    fitting = [n for n in (DIGITS if digits is None else {digits}) if n < own]
+    if not fitting:
+        return np.zeros(dims, element_type.dtype)
+    kept = np.asarray(rng.choice(sorted(fitting), dims)).astype(np.uint64)
+    one, lead = np.uint64(1), np.asarray(rng.integers(0, 1 << 63, dims)).astype(np.uint64)
+    first = one << (kept - one)
+    halfway = (first | (lead & (first - one))) * np.uint64(2) + one  # kept + 1 bits
+    width = kept + one + np.asarray(rng.integers(0, own - kept.astype(np.int64), dims)).astype(np.uint64)
+    if element_type.is_float:
+        width = np.full(dims, own, np.uint64)
+    words = (halfway << (width - kept - one)) + np.asarray(rng.integers(-1, 2, dims)).astype(np.uint64)  # modulo 2^64
+    if element_type.is_integer:
+        return (
+            _signed(rng, words.astype(np.int64), dims).astype(element_type.dtype)
+            if element_type.kind == "signed"
+            else words.astype(element_type.dtype)
+        )
+    scale = np.where(rng.random(dims) < 0.3, kept.astype(np.int64), rng.integers(-8, 9, dims)) - own
+    drawn = np.ldexp(words.astype(np.int64).astype(np.float64), scale.astype(np.int32))
+    return np.asarray(round_to(_signed(rng, drawn, dims), element_type)).reshape(dims)
+
+
+def _whole(rng: np.random.Generator, element_type: ElementType, dims: tuple[int, ...]) -> np.ndarray:
+    """Whole numbers of up to as many bits as the type holds exactly, each number of bits as likely as another."""
+    shift = 63 - np.asarray(rng.integers(0, min(63, digits_of(element_type)) + 1, dims))
+    numbers = np.asarray(rng.integers(0, 1 << 63, dims)) >> shift
+    if element_type.kind != "unsigned":
+        numbers = _signed(rng, numbers, dims)
+    return np.asarray(round_to(numbers.astype(np.float64), element_type) if element_type.is_float else numbers).astype(
+        element_type.dtype
+    )
+
+
+def _signed(rng: np.random.Generator, numbers: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    """The numbers, about half of them negated."""
+    return np.where(rng.random(dims) < 0.5, -numbers, numbers)
 
 
 def _integers(rng: np.random.Generator, element_type: ElementType, dims: tuple[int, ...], mode: str) -> np.ndarray:
@@ -49,7 +126,8 @@ def _integers(rng: np.random.Generator, element_type: ElementType, dims: tuple[i
 
 def _reals(rng: np.random.Generator, element_type: ElementType, dims: tuple[int, ...], mode: str) -> np.ndarray:
     if mode == "small":
-        return np.asarray(rng.integers(-4, 8, dims), np.float64)
+        drawn = np.asarray(rng.integers(-4, 8, dims), np.float64)
+        return np.where((drawn == 0) & (rng.random(dims) < 0.5), -0.0, drawn)
     if mode == "unit":
         return np.asarray(rng.random(dims))
     normal = np.asarray(rng.standard_normal(dims)) * 2.0 ** rng.integers(-3, 4)

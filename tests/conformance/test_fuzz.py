@@ -4,12 +4,13 @@ be run again. A sample; `refxla-conformance fuzz` is the long form, and `--plant
 import argparse
 import json
 from collections import Counter
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from refxla_conformance.fuzz import add_arguments, batch, invalid, main
+from refxla_conformance.fuzz import add_arguments, batch, invalid, main, values
 from refxla_conformance.fuzz.again import same_check
 from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
@@ -20,6 +21,7 @@ from refxla_conformance.fuzz.record import investigate, read, replay
 from refxla_conformance.fuzz.runs import Kernels, expected
 from refxla_spec.errors import InputError
 from refxla_spec.text import parse
+from refxla_spec.types import ELEMENT_TYPES
 from refxla_spec.verify import verify
 
 kernels = cache(Kernels)
@@ -43,6 +45,22 @@ def test_a_number_makes_one_program():
     assert str(a.module) == str(b.module)
     assert all(x.tobytes() == y.tobytes() for x, y in zip(a.arguments, b.arguments, strict=True))
     assert str(generate(8).module) != str(a.module)
+
+
+@pytest.mark.parametrize("source", ["f64", "f32", "bf16", "f8e4m3fn", "s32", "u64", "s8"])
+def test_ties_are_halfway_between_numbers_of_fewer_digits_or_next_to_that(source):
+    t, digits = ELEMENT_TYPES[source], 2
+    drawn = values.ties(np.random.default_rng(1), t, (300,), digits)
+    assert drawn.dtype == t.dtype and drawn.shape == (300,)
+    exact = [Fraction(float(x)) if t.is_float else Fraction(int(x)) for x in drawn]
+    odd = [abs(x.numerator) // (abs(x.numerator) & -abs(x.numerator)) for x in exact]  # without the zeros at its end
+    halfway = [n for n in odd if n.bit_length() == digits + 1]
+    assert 80 < len(halfway) and (len(set(odd)) > len(set(halfway)) or values.digits_of(t) == digits + 1)
+    assert any(x > 0 for x in exact) and (t.kind == "unsigned" or any(x < 0 for x in exact))
+
+
+def test_no_number_of_fewer_digits_than_it_has_is_halfway_between_others():
+    assert not values.ties(np.random.default_rng(1), ELEMENT_TYPES["bf16"], (5,), 8).any()
 
 
 def test_exact_programs_have_integers_alone():

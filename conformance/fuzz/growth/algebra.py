@@ -102,10 +102,11 @@ def scan(f: Frame) -> None:
 
 @rule(1)
 def undone(f: Frame) -> None:
-    """(x / y) * y, (x * y) / y, (x + y) - y, sqrt(x * x), log(exp(x)), exp(log(x)), and roundings of halves."""
+    """(x / y) * y, (x * y) / y, (x + y) - y, sqrt(x * x), log(exp(x)), exp(log(x)), roundings of halves, and products
+    that are added or subtracted."""
     t = f.type("float")
     x = f.any("float") if f.flip() else fresh(f, t, (f.r.choice((3, 8, 17)),))
-    match f.r.randrange(7):
+    match f.r.randrange(9):
         case 0:
             y = f.like(x)
             f.put("multiply", f.put("divide", x, y), y)
@@ -125,6 +126,11 @@ def undone(f: Frame) -> None:
             half = f.full(x.shape, f.number(x.shape.element_type, 0.5))
             halves = f.put("multiply", f.put("floor", x), half)
             f.put(f.r.choice(("round-nearest-even", "round-nearest-afz")), halves)
+        case _:
+            y, z = (fresh(f, x.shape.element_type, x.shape.dimensions) for _ in range(2))
+            given = [f.put("multiply", x, y), z]
+            f.r.shuffle(given)
+            f.put(f.r.choice(("add", "subtract")), *given)
 
 
 @rule(0.2)
@@ -147,3 +153,28 @@ def mixed_dot(f: Frame) -> None:
     mode = "special" if result.is_integer and f.flip() else "normal"
     a, b = fresh(f, types[0], (m, k), mode), fresh(f, types[1], (k, n), mode)
     f.put("dot", a, b, shape=Shape(result, (m, n)), lhs_contracting_dims=(1,), rhs_contracting_dims=(0,))
+
+
+@rule(0.3)
+def ragged_dot(f: Frame) -> None:
+    """Rows in groups, each with a matrix of its own; the groups may hold fewer rows than there are, or none."""
+    t = f.type("float", "signed", "unsigned")
+    m, k, n, groups = (f.r.choice((1, 2, 3, 5)) for _ in range(4))
+    sizes = np.array([f.r.choice((0, 1, 1, 2, m)) for _ in range(groups)], np.int32)
+    x, w = fresh(f, t, (m, k)), fresh(f, t, (groups, k, n))
+    f.put("ragged-dot", x, w, given(f, sizes), lhs_contracting_dims=(1,), rhs_contracting_dims=(1,),
+          lhs_ragged_dims=(0,), rhs_group_dims=(0,))  # fmt: skip
+
+
+@rule(0.3)
+def scaled_dot(f: Frame) -> None:
+    """Numbers of few bits with a scale for some of them each, or one for all."""
+    f.other_types()
+    narrow, scales = ("f8e4m3fn", "f8e5m2", "f4e2m1fn", "bf16", "f32"), ("f8e8m0fnu", "f32", "bf16")
+    m, n, blocks, each = (f.r.choice((1, 2, 3)) for _ in range(4))
+    k = blocks * each
+    operands = [fresh(f, ELEMENT_TYPES[f.r.choice(narrow)], dims) for dims in ((m, k), (k, n))]
+    parts = [dims if f.flip(0.7) else () for dims in ((m, blocks), (blocks, 1))]
+    of_scales = [fresh(f, ELEMENT_TYPES[f.r.choice(scales)], dims, "unit") for dims in parts]
+    f.put("scaled-dot", *operands, *of_scales, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,),
+          shape=Shape(ELEMENT_TYPES["f32"], (m, n)))  # fmt: skip

@@ -9,9 +9,11 @@ from refxla_spec.elementwise import is_elementwise
 from refxla_spec.operation import Violation, operations
 from refxla_spec.types import PRED, Shape
 
+from .. import values
 from ..frame import Frame, Skip, rule
 
 ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum", "divide", "and", "or", "xor", "negate", "abs")
+OTHERS = ("f32", "bf16", "f16", "f64", "s8", "s32", "u32", "s64")  # types that a program's own are converted to
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
@@ -74,8 +76,9 @@ def clamp(f: Frame) -> None:
 
 @rule(3)
 def convert(f: Frame) -> None:
+    """To one of the program's types, or to another one that is common."""
     x = f.any()
-    f.put("convert", x, shape=Shape(f.type(), x.shape.dimensions))
+    f.put("convert", x, shape=Shape(f.any_type(*OTHERS), x.shape.dimensions))
 
 
 @rule(0.7)
@@ -101,11 +104,16 @@ def reduce_precision(f: Frame) -> None:
     f.put("reduce-precision", x, exponent_bits=f.r.randrange(2, 9), mantissa_bits=f.r.randrange(1, 12))
 
 
-@rule(0.5)
+@rule(1)
 def complex_(f: Frame) -> None:
+    """A complex number, and its parts, also of what squares of the parts overflow or vanish for."""
     x = f.any("float")
-    made = f.put("complex", x, f.like(x))
-    if f.flip():
+    parts = x, f.like(x)
+    if f.flip() and f.entry:
+        drawn = [values.array(f.r, x.shape.element_type, (5,), f.r.choice(("edges", "special", "bits"))) for _ in "ri"]
+        parts = tuple(f.parameter(Shape.of(part), part) for part in drawn)
+    made = f.put("complex", *parts)
+    if f.flip(0.7):
         f.put(f.r.choice(("real", "imag", "abs")), made)
 
 

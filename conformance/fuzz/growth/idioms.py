@@ -6,6 +6,7 @@ from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import ELEMENT_TYPES, Shape
 
 from ..frame import Frame, Skip, rule
+from ..values import digits_of
 
 REAL = ("signed", "unsigned", "float")
 
@@ -17,12 +18,14 @@ def spread(f: Frame, x, number: float):
 
 @rule(5)
 def with_constant(f: Frame) -> None:
-    """x + 0, x - 0, x * 0, x * 1, x / 1, 0 - x, 0 / x, max(x, inf), x / 4, power(x, 2), x << 40, ..."""
+    """x + 0, x - 0, x * 0, x * 1, x / 1, 0 - x, 0 / x, max(x, inf), x / 4, power(x, 2), x << 40, x / 65537, ..."""
     x = f.any(*REAL)
     floating, unsigned = x.shape.element_type.is_float, x.shape.element_type.kind == "unsigned"
     opcodes = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder", "power"]
     opcodes += [] if floating else ["shift-left", "shift-right-arithmetic", "shift-right-logical", "and", "or", "xor"]
     numbers = [0, 1, 2, 4, 3] + ([-1] if not unsigned else []) + ([-0.0, 0.5, float("inf"), float("nan")] * floating)
+    if f.flip(0.25):  # near a power of two: masks, and divisors by whose reciprocal is multiplied
+        numbers = [2 ** f.r.randrange(max(1, digits_of(x.shape.element_type))) + f.r.choice((-1, 0, 1, 1))]
     number = f.r.choice(numbers)
     c = spread(f, x, number)
     operands = [x, c] if f.flip(0.7) else [c, x]

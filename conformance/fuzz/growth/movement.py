@@ -34,7 +34,12 @@ def reshape(f: Frame) -> None:
 
 @rule(2)
 def transpose(f: Frame) -> None:
-    x = f.any(least=2 if f.flip(0.8) else 0)
+    """Of a cube, which is as large in any order of its dimensions, now and then."""
+    n = f.r.choice((2, 3))
+    if f.flip(0.15) and not f.scalar:
+        x = f.of(f.type(), (n,) * f.r.choice((3, 3, 4)))
+    else:
+        x = f.any(least=2 if f.flip(0.8) else 0)
     order = list(range(x.shape.rank))
     f.r.shuffle(order)
     f.put("transpose", x, dimensions=tuple(order))

@@ -7,6 +7,7 @@ from refxla_spec.module import Computation, ConvolutionDimensions, Instruction, 
 from refxla_spec.operation import make
 from refxla_spec.types import PRED, S32, U64, ElementType, Shape
 
+from .. import values
 from ..frame import Frame, Program, Skip, rule
 
 NUMBERS = ("signed", "unsigned", "float")
@@ -262,9 +263,12 @@ def order(program: Program, types: tuple[ElementType, ...], direction: str) -> C
     return program.reducers[key]
 
 
-@rule(0.6)
+@rule(0.8)
 def topk(f: Frame) -> None:
     x = f.any(*NUMBERS, least=1)
+    if f.flip() and not f.scalar:
+        drawn = values.array(f.r, f.any_type("f32", "bf16", "f16", "f64"), (f.r.choice((3, 8, 17)),))
+        x = f.parameter(Shape.of(drawn), drawn) if f.entry else f.constant(drawn)
     n = x.shape.dimensions[-1]
     f.elements(f.put("topk", x, k=f.r.randint(min(1, n), n), largest=f.flip()))
 
