@@ -53,6 +53,11 @@ class Key:
         self.width = -(-self.bits // self.passes)
 
     @property
+    def ctype(self) -> str:
+        """The C type of a key."""
+        return _UNSIGNED[self.bits]
+
+    @property
     def digits(self) -> list[tuple[Key, int]]:
         """The digits of the key, the least significant first."""
         return [(self, n) for n in range(self.passes)]
@@ -68,7 +73,7 @@ class Key:
 
     def emit(self, stored: str, block: Block) -> str:
         """The C variable with the key of an element as it lies in memory."""
-        rows, c = self.rows, _UNSIGNED[self.bits]
+        rows, c = self.rows, self.ctype
         value = rows.e.assign(rows.types[self.number], scalar.load(rows.types[self.number], stored), block)
         (value,) = rows.e.apply(self.computation, (value,), block)
         sign = f"(({c})1 << {self.bits - 1})"

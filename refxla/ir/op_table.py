@@ -273,7 +273,7 @@ def _rows() -> dict[str, Row]:
             work=lambda i: i.operands[-1].shape.size,
             in_place=lambda i: len(i.operands) // 2,
         ),
-        _hero("sort", 20, "sort", work=_operand_elements),
+        _hero("sort", 20, "sort", gpu_emitter="gpu.sort", work=_operand_elements),
         _hero("fft", 3, "fft.fft", work=_fft_work, invariant=True),
     ]
     rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # where they are not expanded

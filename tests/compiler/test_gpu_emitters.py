@@ -24,6 +24,15 @@ REDUCERS = """
             v = f32[] select(g, a, b)
             n = s32[] select(g, i, j)
             ROOT r = (f32[], s32[]) tuple(v, n) }
+    less { a = f32[] parameter(0)  b = f32[] parameter(1)
+           ROOT r = pred[] compare(a, b), direction=LT, order=TOTAL }
+    two { a = s8[] parameter(0)  b = s8[] parameter(1)  c = f32[] parameter(2)  d = f32[] parameter(3)
+          i = s32[] parameter(4)  j = s32[] parameter(5)
+          g = pred[] compare(a, b), direction=GT
+          e = pred[] compare(a, b), direction=EQ
+          l = pred[] compare(c, d), direction=LT, order=TOTAL
+          n = pred[] and(e, l)
+          ROOT r = pred[] or(g, n) }
 """
 
 
@@ -297,6 +306,26 @@ CASES = {
         """x = f32[4,9,10,6] parameter(0)
         y = f32[4,9,10,8] parameter(1)
         ROOT r = f32[3,3,6,8] convolution(x, y), window={size=9x10 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
+    ),
+    "sort": Case(
+        "sort",
+        "x = f32[3,700] parameter(0)\nROOT r = f32[3,700] sort(x), dimensions={1}, to_apply=less",
+        ("barrier(CLK_LOCAL_MEM_FENCE)",),
+        kernels=3,
+    ),
+    "sort of short columns": Case(
+        "sort",
+        "x = f32[13,50] parameter(0)\nROOT r = f32[13,50] sort(x), dimensions={0}, to_apply=less",
+    ),
+    "sort by two keys": Case(
+        "sort",
+        """k = s8[1,300] parameter(0)
+        y = f32[1,300] parameter(1)
+        i = s32[1,300] parameter(2)
+        s = (s8[1,300], f32[1,300], s32[1,300]) sort(k, y, i), dimensions={1}, to_apply=two
+        a = f32[1,300] get-tuple-element(s), index=1
+        ROOT r = s32[1,300] get-tuple-element(s), index=2""",
+        kernels=2,
     ),
     "scatter": Case(
         "scatter",

@@ -1,0 +1,156 @@
+"""Sorting on GPUs: numbers of elements in the order of their keys, by merges in which each element finds its own place.
+
+Two sorted runs are merged without a loop over them: an element's place is its place in its own run and the number of
+elements of the other run that go before it, which a binary search finds. Of equal elements those of the left run go
+first, so the order is stable. The keys are unsigned integers, of which any two compare: no element can be lost.
+
+    blocks of a work-group's size      in local memory, in one kernel
+    longer runs                        a kernel for each doubling, between two buffers
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...ir.plan import Argument, Kernel
+from ..c_block import Block
+from .work_groups import BARRIER, LocalMemory
+
+_BYTES = {"uchar": 1, "ushort": 2, "uint": 4, "ulong": 8}
+
+
+@dataclass(frozen=True)
+class MergeSort:
+    """The sort of `rows` rows of `length` elements each, by keys of the C types `types`, the most significant first.
+
+    `arguments` are those of the kernels that compute keys, or use the result; their other arguments follow. `keys`
+    writes statements and gives the C expressions of the keys of element (row, i); `use` writes the statements for the
+    place (row, i) of the order, which element (row, n) takes: row, i and n are C variables of type int.
+    """
+
+    name: str
+    rows: int
+    length: int
+    types: tuple[str, ...]
+    group: int
+    arguments: tuple[Argument, ...]
+    keys: Callable[[Block, str, str], Sequence[str]]
+    use: Callable[[Block, str, str, str], None]
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels, to be launched in order; the last one has the name of the sort."""
+        made = [self._blocks()]
+        width = self.group
+        while width < self.length:
+            made.append(self._merge(width, len(made)))
+            width *= 2
+        return tuple(made)
+
+    # -- blocks of a work-group's size ---------------------------------------------------------------------------------
+
+    def _blocks(self) -> Kernel:
+        """The kernel in which a work-group sorts a block of a row, or several short rows."""
+        size = min(1 << max(0, self.length - 1).bit_length(), self.group)  # of a row's part of the local memory
+        blocks, whole = -(-self.length // size), self.length <= self.group
+        block, memory = Block(), LocalMemory()
+        local = [memory.declare(block, f"k{n}", t, _BYTES[t], 2 * self.group) for n, t in enumerate(self.types)]
+        local.append(memory.declare(block, "numbers", "int", 4, 2 * self.group))
+        if whole:
+            groups = -(-self.rows // (self.group // size))
+            block.line(f"const int row = group * {self.group // size} + item / {size};")
+            block.line(f"const int first = 0, own = item % {size};")
+        else:
+            groups = self.rows * blocks
+            block.line(f"const int row = group / {blocks};")
+            block.line(f"const int first = group % {blocks} * {size}, own = item;")
+        block.line(f"const int count = {self.length} - first < {size} ? {self.length} - first : {size};")
+        block.line("const int i = first + own;")
+        block.line(f"const int inside = (row < {self.rows}) & (own < count);")
+        block.line("const int base = item - own;")
+        block.line("int from = base;")  # where the sorted runs of the block begin
+        with block.scope("if (inside)"):
+            for array, key in zip(local, (*self.keys(block, "row", "i"), "i"), strict=True):
+                block.line(f"{array}[item] = {key};")
+        block.line(BARRIER)
+        with block.scope(f"for (int width = 1; width < {size}; width *= 2)"):
+            block.line(f"const int to = 2 * base + {self.group} - from;")
+            with block.scope("if (inside)"):
+                self._find_place(block, local, "from", "own", "count")
+                for array in local:
+                    block.line(f"{array}[to + place] = {array}[from + own];")
+            block.line("from = to;")
+            block.line(BARRIER)
+        with block.scope("if (inside)"):
+            if whole:
+                block.line("const int n = numbers[from + own];")
+                self.use(block, "row", "i", "n")
+            else:
+                block.line(f"const long at = (long)row * {self.length} + i;")
+                for n, array in enumerate(local):
+                    block.line(f"a{len(self.arguments) + n}[at] = {array}[from + own];")
+        items = groups * self.group
+        arguments = self.arguments if whole else (*self.arguments, *self._scratch(0))
+        name = self.name if whole else f"{self.name}.blocks"
+        return Kernel(name, block.text(), arguments, items, group=self.group, local_bytes=memory.bytes)
+
+    # -- longer runs ---------------------------------------------------------------------------------------------------
+
+    def _merge(self, width: int, number: int) -> Kernel:
+        """The kernel, which comes after `number` others, that merges runs of a width: a function that all such kernels
+        call, but for the last one."""
+        last, block = 2 * width >= self.length, Block()
+        given, source, target = self.arguments if last else (), self._scratch(number - 1), self._scratch(number)
+        first = len(given)
+        arrays = [f"a{first + n}" for n in range(len(source))]
+        with block.scope(f"if (unit < {self.rows * self.length})"):
+            block.line(f"const int row = unit / {self.length}, own = unit % {self.length};")
+            block.line(f"const long from = (long)row * {self.length};")
+            self._find_place(block, arrays, "from", "own", str(self.length))
+            if last:
+                block.line(f"const int n = {arrays[-1]}[from + own];")
+                self.use(block, "row", "place", "n")
+            else:
+                for n, array in enumerate(arrays):
+                    block.line(f"a{first + len(source) + n}[from + place] = {array}[from + own];")
+        arguments = (*given, *source) if last else (*source, *target)
+        items = -(-self.rows * self.length // self.group) * self.group
+        unit = f"group * {self.group} + item"
+        if last:
+            text = f"    const int unit = {unit}, width = {width};\n{block.text()}"
+            return Kernel(self.name, text, arguments, items, group=self.group)
+        parameters = [f"__global const {a.ctype}* restrict a{n}" for n, a in enumerate(source)]
+        parameters += [f"__global {a.ctype}* restrict a{n}" for n, a in enumerate(target, len(source))]
+        body = f"(const int unit, const int width, {', '.join(parameters)}) {{\n{block.text()}}}\n"
+        function = f"merge_{hashlib.sha256(body.encode()).hexdigest()[:8]}"
+        call = f"    {function}({unit}, {width}, {', '.join(f'a{n}' for n in range(len(arguments)))});\n"
+        name = f"{self.name}.merge{number}"
+        return Kernel(name, call, arguments, items, group=self.group, helpers=(f"void {function}{body}",))
+
+    def _scratch(self, number: int) -> tuple[Argument, ...]:
+        """The buffers that kernel `number` writes: of the keys, and of the numbers of the elements."""
+        size, name = self.rows * self.length, "xy"[number % 2]
+        keys = [Argument("scratch", t, bytes=_BYTES[t] * size, scratch=f"{name}{n}") for n, t in enumerate(self.types)]
+        return (*keys, Argument("scratch", "int", bytes=4 * size, scratch=f"{name}.numbers"))
+
+    def _find_place(self, block: Block, arrays: Sequence[str], start: str, own: str, count: str) -> None:
+        """Declares `place`, where element `own` of the `count` ones that begin at `start` lies when the runs of
+        `width` elements that they are in are merged two by two."""
+        block.line(f"const int right = ({own} & width) != 0;")
+        block.line(f"const int pair = {own} & -(2 * width);")
+        block.line("const int other = right ? pair : pair + width;")  # where the other run begins
+        block.line("int low = other, high = other + width;")
+        block.line(f"high = high < {count} ? high : {count};")
+        for n, t in enumerate(self.types):
+            block.line(f"const {t} key{n} = {arrays[n]}[{start} + {own}];")
+        with block.scope("while (low < high)"):
+            block.line("const int middle = (low + high) >> 1;")
+            before = "right"  # equal elements of the left run go first
+            for n in reversed(range(len(self.types))):
+                block.line(f"const {self.types[n]} other{n} = {arrays[n]}[{start} + middle];")
+                before = f"(other{n} < key{n}) | ((other{n} == key{n}) & ({before}))"
+            block.line(f"const int before = {before};")
+            block.line("low = before ? middle + 1 : low;")
+            block.line("high = before ? high : middle;")
+        block.line(f"const int place = pair + ({own} & (width - 1)) + low - other;")

@@ -1,0 +1,44 @@
+"""The kernels of kind "sort" for GPUs: rows in the order of a comparator, stable whether that is asked for or not.
+
+A comparator that compares keys orders the numbers of the elements (merge_sort.py); what is sorted is then gathered.
+Rows in the order of any other comparator, which need not be an order at all, are merged by one work item each, as on a
+CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refxla_spec.ops.compare import is_total
+from refxla_spec.sorting import keys_of
+
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from .. import sort
+from ..c_block import Block
+from ..radix_sort import Key
+from ..sort_rows import SortRows
+from .merge_sort import MergeSort
+from .work_groups import group_size
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernels of a sort of one or several operands along one dimension."""
+    rows = SortRows(fusion, target)
+    found = keys_of(rows.hero.to_apply)
+    if found is None or not rows.items:
+        return sort.emit(fusion, target)
+    ordering = [Key(rows, n, key, compare.direction == "GT", is_total(compare.attributes)) for n, key, compare in found]
+
+    def keys(block: Block, row: str, i: str) -> Sequence[str]:
+        rows.begin_function()
+        return [key.emit(rows.operand(key.number, row, i), block) for key in ordering]
+
+    def use(block: Block, row: str, i: str, n: str) -> None:
+        for k in rows.outputs:
+            block.line(f"{rows.output(k, row, i)} = {rows.operand(k, row, n)};")
+
+    types = tuple(key.ctype for key in ordering)
+    arguments = tuple(rows.inputs_and_outputs())
+    group = group_size(target)
+    return MergeSort(fusion.name, rows.rows, rows.length, types, group, arguments, keys, use).kernels()
