@@ -12,7 +12,7 @@ f32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import prod
@@ -27,8 +27,9 @@ from ..ir.plan import Argument, Fusion, Kernel
 from . import scalar
 from .c_block import Block
 from .elemental_ir_emitter import ElementalIrEmitter, type_name
-from .elemental_rules import accumulator_types, combine
-from .kernel_arguments import input_argument, output_argument
+from .elemental_rules import accumulator_types
+from .elemental_rules import combine as combine_in_f32
+from .kernel_arguments import hero_of, input_argument, output_argument
 
 LITTLE = 16384  # updates that are not worth a second item
 CHUNK = 16384  # elements that an item converts
@@ -45,41 +46,56 @@ NEAR = 1 << 18  # bytes of an operand that is in the cache anyway
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a scatter. UnsupportedError where one of several results is not asked for."""
-    hero = fusion.hero
+    return kernels(fusion, target, _kernel)
+
+
+# From what writes the kernels that combine updates: (the fusion, the target, the walk, the arguments that are written).
+Combining = Callable[[Fusion, Target, "ScatterWalk", Sequence[Argument]], tuple[Kernel, ...]]
+
+
+def kernels(fusion: Fusion, target: Target, combining: Combining) -> tuple[Kernel, ...]:
+    """The kernels of a scatter whose updates `combining` combines; see `emit`."""
+    hero = hero_of(fusion)
     operands, outputs = hero.operands[: len(hero.operands) // 2], _outputs(fusion)
-    walk = _Walk(hero, target)
+    walk = ScatterWalk(hero, target)
     if walk.types != [type_name(o) for o in operands] and walk.items:
-        return _apart(fusion, target, walk, operands[0], outputs[0])
+        return _apart(fusion, target, walk, operands[0], outputs[0], combining)
     written = [
         Argument("output", scalar.storage_type(type_name(o)), o, updates=x)
         for o, x in zip(outputs, operands, strict=True)
     ]
-    return (_kernel(fusion, target, walk, written),)
+    return combining(fusion, target, walk, written)
 
 
-def _kernel(fusion: Fusion, target: Target, walk: _Walk, written: list[Argument]) -> Kernel:
-    """The kernel that combines the updates into the memory of the arguments `written`."""
+def inputs_of(fusion: Fusion, values: Iterable[Instruction]) -> list[Instruction]:
+    """The inputs that the values, operands of the scatter, are computed from."""
     read = AccessPattern(fusion)
-    for i in (walk.indices, *walk.updates):
+    for i in values:
         read.value(i, [variable(f"i{d}", 0, n - 1) for d, n in enumerate(i.shape.dimensions)])
-    inputs = [i for i in fusion.inputs if i in {a.instruction for a in read.accesses}]
+    accessed = {a.instruction for a in read.accesses}
+    return [i for i in fusion.inputs if i in accessed]
+
+
+def _kernel(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
+    """The kernel that combines the updates into the memory of the arguments `written`."""
+    inputs = inputs_of(fusion, (walk.indices, *walk.updates))
     elements, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
     walk.emit(elements, block, [f"a{len(inputs) + n}" for n in range(len(written))])
-    return Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items)
+    return (Kernel(fusion.name, block.text(), (*map(input_argument, inputs), *written), walk.items),)
 
 
 def _apart(
-    fusion: Fusion, target: Target, walk: _Walk, operand: Instruction, output: Instruction
+    fusion: Fusion, target: Target, walk: ScatterWalk, operand: Instruction, output: Instruction, combining: Combining
 ) -> tuple[Kernel, ...]:
     """Sums of halves are held in f32 until all are there: a kernel before the scatter and one after it convert."""
-    size = operand.shape.size
-    items = -(-size // CHUNK)
+    size, chunk = operand.shape.size, 1 if target.kind == "gpu" else CHUNK
+    items = -(-size // chunk)
     held = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
     name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})
 
     def conversion(suffix: str, types: tuple[str, str], arguments: tuple[Argument, Argument]) -> Kernel:
         block = Block()
-        with block.scope(f"for (int i = item * {CHUNK}; i < (item + 1) * {CHUNK} && i < {size}; ++i)"):
+        with block.scope(f"for (int i = item * {chunk}; i < (item + 1) * {chunk} && i < {size}; ++i)"):
             value = elements.assign(types[0], scalar.load(types[0], "a0[i]"), block)
             value = elements.assign(types[1], scalar.expression("convert", types[:1], types[1], (value,)), block)
             block.line(f"a1[i] = {scalar.store(types[1], value)};")
@@ -87,7 +103,7 @@ def _apart(
 
     before = conversion("widened", (name, "f32"), (input_argument(operand), held))
     after = conversion("rounded", ("f32", name), (held, output_argument(output)))
-    return before, _kernel(fusion, target, walk, [held]), after
+    return before, *combining(fusion, target, walk, [held]), after
 
 
 def _outputs(fusion: Fusion) -> list[Instruction]:
@@ -100,7 +116,7 @@ def _outputs(fusion: Fusion) -> list[Instruction]:
     return [found[n] for n in range(len(found))]
 
 
-class _Walk:
+class ScatterWalk:
     """The loops over the updates: `shared` dimensions split among items, the others walked in order by each."""
 
     def __init__(self, hero: Instruction, target: Target) -> None:
@@ -121,7 +137,7 @@ class _Walk:
         self.along = dict(zip(inside, self.window, strict=True))
         batched = [self._batch_dimension(b) for b in hero.scatter_indices_batching_dims]
         free = [u for d, u in self.along.items() if d not in hero.scatter_dims_to_operand_dims]
-        if self._is_unique():
+        if self.is_unique():
             self.shared, self.inner = self.batch, False
         else:
             self.shared = sorted(batched) or free
@@ -131,7 +147,7 @@ class _Walk:
         self.walked = [d for d in range(len(self.sizes)) if d not in self.shared]
         # The types in which values are combined: where each element is hit once, its own.
         own = [type_name(o) for o in self.operands]
-        self.types = own if self._is_unique() else list(accumulator_types(hero.to_apply))
+        self.types = own if self.is_unique() else list(accumulator_types(hero.to_apply))
         self.width = prod(self.sizes[d] for d in self.shared)
         self.part = self.width
         if prod(self.sizes) > LITTLE and self.shared:
@@ -151,7 +167,7 @@ class _Walk:
         """Among how many items the blocks are parted, a band each in turn; 1 where each takes a part of every block."""
         hero, shape = self.hero, self.operands[0].shape
         indexed = sorted(hero.scatter_dims_to_operand_dims)
-        if prod(self.sizes) <= LITTLE or self._is_unique() or not self.inner or not self._is_single():
+        if prod(self.sizes) <= LITTLE or self.is_unique() or not self.inner or not self.is_single():
             return 1
         few = prod(self.sizes[d] for d in self.batch) < LOOKED_AT or target.compute_units < MANY
         if self.width < LONG or few or not indexed:
@@ -163,13 +179,13 @@ class _Walk:
         self.band = -(-band // inside)
         return min(owners, -(-blocks // self.band))
 
-    def _is_single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether blocks have one element where they are indexed, so that two of them are the same or apart."""
         return all(self.sizes[self.along[d]] == 1 for d in self.hero.scatter_dims_to_operand_dims if d in self.along)
 
-    def _is_unique(self) -> bool:
+    def is_unique(self) -> bool:
         """Whether no two index vectors write the same element: blocks of one element where they are indexed."""
-        return self.hero.unique_indices and self._is_single() and prod(self.sizes[d] for d in self.batch) > 1
+        return self.hero.unique_indices and self.is_single() and prod(self.sizes[d] for d in self.batch) > 1
 
     def _batch_dimension(self, index_dimension: int) -> int:
         """The dimension of updates that runs along a dimension of the indices."""
@@ -188,12 +204,12 @@ class _Walk:
                 at[d], scope = e.loop(self.sizes[d], block)
                 scopes.enter_context(scope)
             self._fetch_ahead(e, block, pointers, at)
-            starts, conditions = self._starts(e, block, at)
+            starts, conditions = self.starts(e, block, at)
             if conditions:
                 scopes.enter_context(block.scope(f"if ({' & '.join(conditions)})"))
             if self.inner and self.shared:
                 self._enter_shared(e, block, scopes, at)
-            self._combine(e, block, pointers, at, starts)
+            self.combine(e, block, pointers, at, starts)
 
     def _emit_owned(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
         """The updates whose blocks are this item's, in order: first their numbers, then what is done with them."""
@@ -207,7 +223,7 @@ class _Walk:
             last = f"{first} + {LOOKED_AT}"
             block.line(f"int {n} = 0;")
             with block.scope(f"for (int {k} = {first}; {k} < {last} && {k} < {count}; ++{k})"):
-                starts, conditions = self._starts(e, block, at)
+                starts, conditions = self.starts(e, block, at)
                 indexed = sorted(self.hero.scatter_dims_to_operand_dims)
                 dims = [self.operands[0].shape.dimensions[d] for d in indexed]
                 owner = linearize([starts[d] for d in indexed], dims) // self.band % self.owners
@@ -219,11 +235,11 @@ class _Walk:
                 ahead = e.names.fresh("k")
                 block.line(f"const int {ahead} = {own}[{mine} + {AHEAD}];")
                 then = dict(zip(self.walked, delinearize(variable(ahead, 0, count - 1), sizes), strict=True))
-                self._fetch(e, block, then, self._starts(e, block, then)[0], pointers, self.updates)
+                self._fetch(e, block, then, self.starts(e, block, then)[0], pointers, self.updates)
                 block.line(f"const int {k} = {own}[{mine}];")
-                starts, _ = self._starts(e, block, at)
+                starts, _ = self.starts(e, block, at)
                 self._enter_shared(e, block, scopes, at)
-                self._combine(e, block, pointers, at, starts)
+                self.combine(e, block, pointers, at, starts)
 
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
         """Asks for the block of an update some iterations ahead to be in the cache by then; they come in order."""
@@ -233,7 +249,7 @@ class _Walk:
         k, last = e.names.fresh("k"), self.sizes[d] - 1
         block.line(f"const int {k} = {at[d]} < {last - AHEAD} ? {at[d] + AHEAD} : {last};")
         ahead = {**at, d: variable(k, 0, last)}
-        starts, conditions = self._starts(e, block, ahead)
+        starts, conditions = self.starts(e, block, ahead)
         with block.scope(f"if ({' & '.join(conditions)})" if conditions else ""):
             self._fetch(e, block, ahead, starts, pointers, ())
 
@@ -277,7 +293,7 @@ class _Walk:
         position = variable(name, 0, max(0, self.width - 1))
         at.update(zip(self.shared, delinearize(position, [self.sizes[d] for d in self.shared]), strict=True))
 
-    def _starts(self, e: ElementalIrEmitter, block: Block, at: dict[int, Index]) -> tuple[list[Index], list[str]]:
+    def starts(self, e: ElementalIrEmitter, block: Block, at: dict[int, Index]) -> tuple[list[Index], list[str]]:
         """Where in the operand the block begins, and the conditions under which it lies inside."""
         hero, shape = self.hero, self.operands[0].shape
         starts: list[Index] = [constant(0)] * shape.rank
@@ -305,7 +321,7 @@ class _Walk:
             starts[d] = variable(name, 0, limit)
         return starts, conditions
 
-    def _combine(
+    def combine(
         self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index], starts: list[Index]
     ) -> None:
         update_indices = [at[d] for d in range(len(self.sizes))]
@@ -316,6 +332,6 @@ class _Walk:
         new = [e.value(u, update_indices, block) for u in self.updates]
         old = [e.assign(t, scalar.load(t, spot), block) for t, spot in zip(types, spots, strict=True)]
         own = types == [type_name(o) for o in self.operands]
-        combined = (e.apply if own else partial(combine, e))(self.hero.to_apply, (*old, *new), block)
+        combined = (e.apply if own else partial(combine_in_f32, e))(self.hero.to_apply, (*old, *new), block)
         for t, spot, value in zip(types, spots, combined, strict=True):
             block.line(f"{spot} = {scalar.store(t, value)};")

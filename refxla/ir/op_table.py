@@ -268,6 +268,7 @@ def _rows() -> dict[str, Row]:
             "scatter",
             2,
             "scatter",
+            gpu_emitter="gpu.scatter",
             fuses_operands=True,
             access=_scattering,
             work=lambda i: i.operands[-1].shape.size,

@@ -18,6 +18,7 @@ REDUCERS = """
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     add64 { a = f64[] parameter(0)  b = f64[] parameter(1)  ROOT c = f64[] add(a, b) }
     addbf { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }
+    count { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
     max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
     first { a = f32[] parameter(0)  i = s32[] parameter(1)  b = f32[] parameter(2)  j = s32[] parameter(3)
             g = pred[] compare(a, b), direction=GE
@@ -337,6 +338,35 @@ CASES = {
         u = f32[40,24] parameter(1)
         ROOT r = f32[20,24] scatter(x, n, u), update_window_dims={1}, inserted_window_dims={0},
             scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+        kernels=2,
+    ),
+    "histogram": Case(
+        "scatter",
+        """x = s32[11] parameter(0)
+        n = s8[600] parameter(1)
+        one = s32[] constant(1)
+        u = s32[600] broadcast(one), dimensions={}
+        ROOT r = s32[11] scatter(x, n, u), update_window_dims={}, inserted_window_dims={0},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=count""",
+        kernels=4,
+    ),
+    "scatter of blocks that overlap": Case(
+        "scatter",
+        """x = f32[20] parameter(0)
+        n = s8[40,1] parameter(1)
+        u = f32[40,3] parameter(2)
+        ROOT r = f32[20] scatter(x, n, u), update_window_dims={1}, inserted_window_dims={},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+        grouped=False,
+    ),
+    "scatter of halves": Case(
+        "scatter",
+        """x = bf16[5,20] parameter(0)
+        n = s8[64,1] parameter(1)
+        u = bf16[64,5] parameter(2)
+        ROOT r = bf16[5,20] scatter(x, n, u), update_window_dims={1}, inserted_window_dims={1},
+            scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=addbf""",
+        kernels=4,
         grouped=False,
     ),
     "short columns read again": reduction(

@@ -27,7 +27,8 @@ class MergeSort:
 
     `arguments` are those of the kernels that compute keys, or use the result; their other arguments follow. `keys`
     writes statements and gives the C expressions of the keys of element (row, i); `use` writes the statements for the
-    place (row, i) of the order, which element (row, n) takes: row, i and n are C variables of type int.
+    place (row, i) of the order, which element (row, n) takes: row, i and n are C variables of type int. Without it, the
+    keys in order and the numbers of their elements are left in the memory of `results`.
     """
 
     name: str
@@ -37,7 +38,7 @@ class MergeSort:
     group: int
     arguments: tuple[Argument, ...]
     keys: Callable[[Block, str, str], Sequence[str]]
-    use: Callable[[Block, str, str, str], None]
+    use: Callable[[Block, str, str, str], None] | None = None
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, to be launched in order; the last one has the name of the sort."""
@@ -48,12 +49,18 @@ class MergeSort:
             width *= 2
         return tuple(made)
 
+    @property
+    def results(self) -> tuple[Argument, ...]:
+        """The arguments by which other kernels read the keys in order and, last, the numbers of the elements."""
+        return self._scratch(max(0, -(-self.length // self.group) - 1).bit_length())
+
     # -- blocks of a work-group's size ---------------------------------------------------------------------------------
 
     def _blocks(self) -> Kernel:
         """The kernel in which a work-group sorts a block of a row, or several short rows."""
         size = min(1 << max(0, self.length - 1).bit_length(), self.group)  # of a row's part of the local memory
         blocks, whole = -(-self.length // size), self.length <= self.group
+        use = self.use if whole else None
         block, memory = Block(), LocalMemory()
         local = [memory.declare(block, f"k{n}", t, _BYTES[t], 2 * self.group) for n, t in enumerate(self.types)]
         local.append(memory.declare(block, "numbers", "int", 4, 2 * self.group))
@@ -83,15 +90,15 @@ class MergeSort:
             block.line("from = to;")
             block.line(BARRIER)
         with block.scope("if (inside)"):
-            if whole:
+            if use is not None:
                 block.line("const int n = numbers[from + own];")
-                self.use(block, "row", "i", "n")
+                use(block, "row", "i", "n")
             else:
                 block.line(f"const long at = (long)row * {self.length} + i;")
                 for n, array in enumerate(local):
                     block.line(f"a{len(self.arguments) + n}[at] = {array}[from + own];")
         items = groups * self.group
-        arguments = self.arguments if whole else (*self.arguments, *self._scratch(0))
+        arguments = self.arguments if use is not None else (*self.arguments, *self._scratch(0))
         name = self.name if whole else f"{self.name}.blocks"
         return Kernel(name, block.text(), arguments, items, group=self.group, local_bytes=memory.bytes)
 
@@ -99,8 +106,9 @@ class MergeSort:
 
     def _merge(self, width: int, number: int) -> Kernel:
         """The kernel, which comes after `number` others, that merges runs of a width: a function that all such kernels
-        call, but for the last one."""
-        last, block = 2 * width >= self.length, Block()
+        call, but for one that uses the result."""
+        block, use = Block(), self.use if 2 * width >= self.length else None
+        last = use is not None
         given, source, target = self.arguments if last else (), self._scratch(number - 1), self._scratch(number)
         first = len(given)
         arrays = [f"a{first + n}" for n in range(len(source))]
@@ -108,9 +116,9 @@ class MergeSort:
             block.line(f"const int row = unit / {self.length}, own = unit % {self.length};")
             block.line(f"const long from = (long)row * {self.length};")
             self._find_place(block, arrays, "from", "own", str(self.length))
-            if last:
+            if use is not None:
                 block.line(f"const int n = {arrays[-1]}[from + own];")
-                self.use(block, "row", "place", "n")
+                use(block, "row", "place", "n")
             else:
                 for n, array in enumerate(arrays):
                     block.line(f"a{first + len(source) + n}[from + place] = {array}[from + own];")
