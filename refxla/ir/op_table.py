@@ -250,7 +250,7 @@ def _rows() -> dict[str, Row]:
             "reduce-window",
             1,
             "windows.reduce_window",
-            gpu_emitter="gpu.elementwise",
+            gpu_emitter="gpu.reduce_window",
             access=_first_half(WINDOWED),
             work=_window_work,
             by_element=True,

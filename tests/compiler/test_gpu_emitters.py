@@ -308,6 +308,28 @@ CASES = {
         y = f32[4,9,10,8] parameter(1)
         ROOT r = f32[3,3,6,8] convolution(x, y), window={size=9x10 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf""",
     ),
+    "cumulative columns": Case(
+        "reduce-window",
+        """x = f32[70,300] parameter(0)
+        z = f32[] constant(0)
+        ROOT r = f32[70,300] reduce-window(x, z), window={size=70x1 pad=69_0x0_0}, to_apply=add""",
+    ),
+    "cumulative rows": Case(
+        "reduce-window",
+        """x = f32[37,150] parameter(0)
+        y = f32[37,150] parameter(1)
+        z = f32[] constant(0)
+        p = f32[37,150] multiply(x, y)
+        s = f32[37,150] reduce-window(p, z), window={size=1x150 pad=0_0x0_149}, to_apply=add
+        ROOT r = f32[37,150] subtract(s, x)""",
+        ("barrier(CLK_LOCAL_MEM_FENCE)",),
+    ),
+    "cumulative halves": Case(
+        "reduce-window",
+        """x = bf16[500] parameter(0)
+        z = bf16[] constant(0)
+        ROOT r = bf16[500] reduce-window(x, z), window={size=500 pad=499_0}, to_apply=addbf""",
+    ),
     "sort": Case(
         "sort",
         "x = f32[3,700] parameter(0)\nROOT r = f32[3,700] sort(x), dimensions={1}, to_apply=less",

@@ -50,19 +50,19 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
     hero = fusion.hero
     window = hero.attributes.get("window", ())
-    if target.kind != "cpu" or not window or min(_dimensions(hero)) == 0:
+    if target.kind != "cpu" or not window or min(result_dimensions(hero)) == 0:
         return elementwise.emit(fusion, target)
     if cumulative(hero) is not None:
-        return (_Cumulative(fusion, target).kernel(),)
+        return (Cumulative(fusion, target).kernel(),)
     pooling = _Pooling(fusion, target)
     return (pooling.kernel(),) if pooling.lanes.supported else elementwise.emit(fusion, target)
 
 
-def _dimensions(hero: Instruction) -> tuple[int, ...]:
+def result_dimensions(hero: Instruction) -> tuple[int, ...]:
     return (hero.shape.elements[0] if hero.shape.is_tuple else hero.shape).dimensions
 
 
-class _Kernel:
+class WindowKernel:
     """What both kinds share: arguments, accumulators, and how results are stored."""
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
@@ -71,7 +71,7 @@ class _Kernel:
         self.operands, self.inits = self.hero.operands[:count], self.hero.operands[count:]
         self.reducer = self.hero.attributes["to_apply"]
         self.types = accumulator_types(self.reducer)
-        self.counts = _dimensions(self.hero)
+        self.counts = result_dimensions(self.hero)
         self.sizes = self.operands[0].shape.dimensions
         inputs = inputs_of(fusion, fusion.outputs)
         self.arguments = (*map(input_argument, inputs), *map(output_argument, fusion.outputs))
@@ -140,7 +140,7 @@ class _Kernel:
         return variable("unit", 0, units - 1), scopes, items
 
 
-class _Pooling(_Kernel):
+class _Pooling(WindowKernel):
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
         self.window = self.hero.window
@@ -166,7 +166,7 @@ class _Pooling(_Kernel):
         return Kernel(self.fusion.name, block.text(), self.arguments, items)
 
 
-class _Cumulative(_Kernel):
+class Cumulative(WindowKernel):
     """The lanes are a strip of what lies inside of the dimension or, where that is 1, a few of the rows."""
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
@@ -184,7 +184,7 @@ class _Cumulative(_Kernel):
             items = self._strips(prod(self.before), 1)
         return Kernel(self.fusion.name, self.block.text(), self.arguments, items)
 
-    def _placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
+    def placing(self, n: Index, outer: Index, lane: Index) -> list[Index]:
         """Where the n-th result of a lane lies."""
         n = self.length - 1 - n if self.descending else n
         return [*delinearize(outer, self.before), n, *delinearize(lane, self.after)]
@@ -194,7 +194,7 @@ class _Cumulative(_Kernel):
         block, inside = self.block, prod(self.after) > 1
         width = min(ROWS, lanes)
         if inside:
-            at = self._placing(variable("n", 0, self.length - 1), constant(0), variable("i", 0, lanes - 1))
+            at = self.placing(variable("n", 0, self.length - 1), constant(0), variable("i", 0, lanes - 1))
             width = self._strip(lanes, others, 1 if self._streams(at, "i", lanes) else ITEMS)
         strips = -(-lanes // width)
         starts = self.start()
@@ -202,7 +202,7 @@ class _Cumulative(_Kernel):
 
         def placing(name: str) -> list[Index]:
             n, lane = variable("n", 0, self.length - 1), variable(name, 0, lanes - 1)
-            return self._placing(n, unit // strips, lane) if inside else self._placing(n, lane, constant(0))
+            return self.placing(n, unit // strips, lane) if inside else self.placing(n, lane, constant(0))
 
         streams = inside and self._streams(placing("i"), "i", width)
         with scopes:
@@ -274,7 +274,7 @@ class _Cumulative(_Kernel):
         unit, scopes, items = self.units(-(-lanes // ROWS), self.length * ROWS)
         at, row = variable("at", 0, self.length - 1), variable("lane", 0, lanes - 1)
         n, first = variable("n", 0, self.length - 1), unit * ROWS
-        here = self._placing(n, first, constant(0))
+        here = self.placing(n, first, constant(0))
         with scopes:
             rows = str(ROWS)
             if lanes % ROWS:
@@ -299,7 +299,7 @@ class _Cumulative(_Kernel):
                 block.line(f"const int count = {self.length} - n < {BLOCK} ? {self.length} - n : {BLOCK};")
                 if address == source:
                     with self._each(rows, first) as place:
-                        value = e.value(self.operands[0], self._placing(at, row, constant(0)), block)
+                        value = e.value(self.operands[0], self.placing(at, row, constant(0)), block)
                         if (own := type_name(self.operands[0])) != name:
                             value = e.assign(name, scalar.expression("convert", (own,), name, (value,)), block)
                         block.line(f"{source}[{place}] = {value};")
@@ -311,13 +311,13 @@ class _Cumulative(_Kernel):
                     with self._each(rows, first) as place:
                         for o, (array, wide, _) in lines.items():
                             e.gather(o, f"{array}[{wide} * u + k + {wide - BLOCK}]")
-                        self.store([f"{result}[{place}]"], self._placing(at, row, constant(0)))
+                        self.store([f"{result}[{place}]"], self.placing(at, row, constant(0)))
                         for o in lines:
                             e.gather(o, None)
                 if lines:
                     with block.scope(f"for (int u = 0; u < {rows}; ++u)"):
                         block.line(f"const int lane = {first} + u;")
-                        for s in self._stores(self._placing(n, row, constant(0))):
+                        for s in self._stores(self.placing(n, row, constant(0))):
                             o, to = s.instruction, non_temporal_stores.place(e, s)
                             array, wide, left = lines[o]
                             own, kept = f"{array} + {wide} * u", f"{left} + {wide - BLOCK} * u"

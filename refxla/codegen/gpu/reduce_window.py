@@ -1,0 +1,102 @@
+"""The kernel of kind "reduce-window" for GPUs.
+
+Cumulative sums and the like go on from one result to the next, so that n results take n steps; each result is the one
+before it combined with one element more, as on a CPU. Where the steps run across memory, a lane is an item. Where they
+run along it, a work-group takes some rows tile by tile: all items load a tile into local memory, an item for each row
+goes along it, and all items store the results. Other windows are computed element by element.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+from ...analysis.index_expression import Index, variable
+from ...device.description import Target
+from ...ir.plan import Fusion, Kernel
+from .. import scalar
+from ..elemental_rules import combine, cumulative, type_name
+from ..kernel_arguments import hero_of
+from ..windows.reduce_window import Cumulative, result_dimensions
+from . import elementwise
+from .work_groups import BARRIER, LocalMemory, group_size, register_bytes
+
+ROWS, COLUMNS = 32, 64  # of a tile; fewer rows where local memory is not enough
+PITCH = COLUMNS + 1  # so that the items of neighbouring rows access different banks
+
+
+def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
+    """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
+    hero = hero_of(fusion)
+    if min(result_dimensions(hero), default=0) == 0 or cumulative(hero) is None:
+        return elementwise.emit(fusion, target)
+    return (_Cumulative(fusion, target).kernel(),)
+
+
+class _Cumulative(Cumulative):
+    """A cumulative window of a GPU."""
+
+    def kernel(self) -> Kernel:
+        """The kernel, whose work-groups take lanes, or rows."""
+        group, local = group_size(self.target), LocalMemory()
+        groups = self._lanes(group) if prod(self.after) > 1 else self._rows(group, local)
+        text, items = self.block.text(), groups * group
+        return Kernel(self.fusion.name, text, self.arguments, items, group=group, local_bytes=local.bytes)
+
+    def _lanes(self, group: int) -> int:
+        """The statements of an item that goes along a lane; returns the number of work-groups."""
+        lanes = prod(self.after)
+        units = prod(self.before) * lanes
+        self.block.line(f"const int unit = group * {group} + item;")
+        with self.block.scope(f"if (unit < {units})"):
+            unit = variable("unit", 0, units - 1)
+            spots = [f"{a}[0]" for a in self.declare(self.start(), 1)]
+            with self.block.scope(f"for (int n = 0; n < {self.length}; ++n)"):
+                at = self.placing(variable("n", 0, self.length - 1), unit // lanes, unit % lanes)
+                self.take(spots, at)
+                self.store(spots, at)
+        return -(-units // group)
+
+    def _rows(self, group: int, local: LocalMemory) -> int:
+        """The statements of an item that goes along a row; returns the number of work-groups."""
+        block, rows = self.block, prod(self.before)
+        row_bytes = PITCH * sum(map(register_bytes, self.types))
+        tile_rows = max(1, min(ROWS, group, self.target.local_bytes // row_bytes))
+        tiles = [
+            local.declare(block, f"tile{k}", scalar.register_type(t), register_bytes(t), tile_rows * PITCH)
+            for k, t in enumerate(self.types)
+        ]
+        spots = [f"{a}[0]" for a in self.declare(self.start(), 1)]
+        block.line(f"const int mine = group * {tile_rows} + item;")
+        with block.scope(f"for (int begin = 0; begin < {self.length}; begin += {COLUMNS})"):
+            at = self._enter_tile(group, tile_rows, scopes := ExitStack())
+            with scopes:
+                for k, (operand, name) in enumerate(zip(self.operands, self.types, strict=True)):
+                    value, own = self.e.value(operand, at, block), type_name(operand)
+                    if own != name:
+                        value = self.e.assign(name, scalar.expression("convert", (own,), name, (value,)), block)
+                    block.line(f"{tiles[k]}[place] = {value};")
+            block.line(BARRIER)
+            with block.scope(f"if (item < {tile_rows} && mine < {rows})"):
+                block.line(f"const int left = {self.length} - begin, count = left < {COLUMNS} ? left : {COLUMNS};")
+                with block.scope("for (int c = 0; c < count; ++c)"):
+                    elements = [f"{tile}[item * {PITCH} + c]" for tile in tiles]
+                    totals = combine(self.e, self.reducer, (*spots, *elements), block)
+                    for spot, element, total in zip(spots, elements, totals, strict=True):
+                        block.line(f"{spot} = {total};")
+                        block.line(f"{element} = {spot};")
+            block.line(BARRIER)
+            at = self._enter_tile(group, tile_rows, scopes := ExitStack())
+            with scopes:
+                self.store([f"{tile}[place]" for tile in tiles], at)
+        return -(-rows // tile_rows)
+
+    def _enter_tile(self, group: int, tile_rows: int, scopes: ExitStack) -> list[Index]:
+        """Opens the loop over an item's elements of a tile, which lie at `place`; gives their indices."""
+        block, rows = self.block, prod(self.before)
+        scopes.enter_context(block.scope(f"for (int k = item; k < {tile_rows * COLUMNS}; k += {group})"))
+        block.line(f"const int row = group * {tile_rows} + k / {COLUMNS}, n = begin + k % {COLUMNS};")
+        block.line(f"const int place = k / {COLUMNS} * {PITCH} + k % {COLUMNS};")
+        scopes.enter_context(block.scope(f"if ((row < {rows}) & (n < {self.length}))"))
+        at, row = variable("n", 0, self.length - 1), variable("row", 0, rows - 1)
+        return self.placing(at, row, variable("lane", 0, 0))
