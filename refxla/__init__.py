@@ -56,7 +56,7 @@ _ORIGINS = {
 }
 
 
-_MODULES = ("random",)
+_MODULES = ("array_api", "random")
 
 
 def __getattr__(name: str) -> object:
@@ -86,6 +86,7 @@ __all__ = [
     "ParseError",
     "Reference",
     "UnsupportedError",
+    "array_api",
     "compile",
     "cond",
     "device_put",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from types import ModuleType
 from typing import Any, overload
 
 from refxla_spec.errors import InputError
@@ -145,3 +146,13 @@ def device_put(x: object, device: str | Device | None = None) -> array.Array:
     if isinstance(x, array.Array) and (name is None or choose(name)[0] == x.device):
         return x.block_until_ready() if x.is_deleted() else x
     return array.put(x, choose(name)[0])
+
+
+def _operations() -> ModuleType:
+    """What computes with Arrays, loaded at the first operation."""
+    from .frontends.numpy import array_api
+
+    return array_api
+
+
+array.register_namespace(_operations)

@@ -2,7 +2,8 @@
 
 It is memory of the pool with a type, a shape and a device. A call with an Array gives Arrays, which may lie in the
 memory of donated ones, and returns before its work is done where that takes long (execution.pyx). NumPy sees the memory
-itself, read-only, for a call in the queue may still read it.
+itself, read-only, for a call in the queue may still read it. Memory is never written into: an Array that is assigned to
+(`x[0] = 1`) has other memory from then on.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
@@ -54,8 +55,10 @@ cdef class Array:
 
     `refxla.device_put` makes one; a call of which one argument is an Array returns Arrays. `shape` is a tuple of
     integers, `dtype` NumPy's type of an element, `device` the device that it is for, `nbytes` its size in bytes. It
-    never changes, but it may be deleted, by `delete` or because it is donated: then all that needs its values raises
-    InputError.
+    may be deleted, by `delete` or because it is donated: then all that needs its values raises InputError.
+
+    Operators, indices and `refxla.array_api`, which `__array_namespace__` gives, compute with Arrays as NumPy does with
+    arrays, each operation compiled. `x[0] = 1` gives `x` other values; what was taken of it before keeps its own.
 
     `numpy.asarray`, `numpy.from_dlpack` and the buffer protocol give views without a copy, which are read-only and stay
     valid when the Array is deleted. They wait for the work that makes the values, and raise what that work raised.
@@ -186,6 +189,179 @@ cdef class Array:
             raise TypeError("an array without dimensions has no length")
         return self.shape[0]
 
+    def __index__(self):
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError("only an array of integers without dimensions is an index")
+        return self.item()
+
+    def __iter__(self):
+        return iter([self[n] for n in range(len(self))])
+
+    # -- the Array API standard
+    @property
+    def __array_priority__(self) -> float:
+        """Above that of NumPy's arrays, which leave operators to an Array then."""
+        return 1000.0
+
+    @property
+    def T(self) -> Array:
+        """A matrix, transposed."""
+        if len(self.shape) != 2:
+            raise ValueError(f"T is of matrices, and {described(self)} is none: take mT or permute_dims")
+        return operation("matrix_transpose", self)
+
+    @property
+    def mT(self) -> Array:
+        """Matrices, the last two dimensions, transposed."""
+        return operation("matrix_transpose", self)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> object:
+        """The functions of the Array API standard for Arrays. Raises ValueError for a version that it is not of."""
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"refxla.array_api is of version 2024.12 of the Array API standard, not {api_version}")
+        return _namespace()
+
+    def to_device(self, device: object, /, *, stream: object = None) -> Array:
+        """The Array on a device, or one of that name: itself if it lies there. Raises ValueError for a stream."""
+        if stream is not None:
+            raise ValueError("there are no streams")
+        return _namespace().asarray(self, device=device)
+
+    def shaped_as(self, shape: tuple) -> Array:
+        """An Array with the same elements, in order, and another shape; it has the same memory. Raises ValueError where
+        the numbers of elements differ."""
+        cdef size_t count = 1
+        self.check()
+        shape = tuple(int(n) for n in shape)
+        for n in shape:
+            count *= n
+        if count != self.size:
+            raise ValueError(f"{described(self)} has {self.size} elements, and the shape {shape} has {count}")
+        hold(self.storage)
+        return array_of(self.storage, self.dtype, shape, self.device)
+
+    def __getitem__(self, index):
+        return _namespace().indexing.getitem(self, index)
+
+    def __setitem__(self, index, value):
+        cdef Storage* former
+        cdef Array changed = _namespace().indexing.setitem(self, index, value)
+        if changed.dtype != self.dtype or changed.shape != self.shape:
+            raise TypeError(f"{described(self)} cannot become {described(changed)}")
+        hold(changed.storage)
+        former, self.storage = self.storage, changed.storage
+        drop(former)
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return operation("equal", self, other)
+
+    def __ne__(self, other):
+        return operation("not_equal", self, other)
+
+    def __lt__(self, other):
+        return operation("less", self, other)
+
+    def __le__(self, other):
+        return operation("less_equal", self, other)
+
+    def __gt__(self, other):
+        return operation("greater", self, other)
+
+    def __ge__(self, other):
+        return operation("greater_equal", self, other)
+
+    def __abs__(self):
+        return operation("abs", self)
+
+    def __neg__(self):
+        return operation("negative", self)
+
+    def __pos__(self):
+        return operation("positive", self)
+
+    def __invert__(self):
+        return operation("bitwise_invert", self)
+
+    def __add__(self, other):
+        return operation("add", self, other)
+
+    def __radd__(self, other):
+        return operation("add", other, self)
+
+    def __sub__(self, other):
+        return operation("subtract", self, other)
+
+    def __rsub__(self, other):
+        return operation("subtract", other, self)
+
+    def __mul__(self, other):
+        return operation("multiply", self, other)
+
+    def __rmul__(self, other):
+        return operation("multiply", other, self)
+
+    def __truediv__(self, other):
+        return operation("divide", self, other)
+
+    def __rtruediv__(self, other):
+        return operation("divide", other, self)
+
+    def __floordiv__(self, other):
+        return operation("floor_divide", self, other)
+
+    def __rfloordiv__(self, other):
+        return operation("floor_divide", other, self)
+
+    def __mod__(self, other):
+        return operation("remainder", self, other)
+
+    def __rmod__(self, other):
+        return operation("remainder", other, self)
+
+    def __matmul__(self, other):
+        return operation("matmul", self, other)
+
+    def __rmatmul__(self, other):
+        return operation("matmul", other, self)
+
+    def __and__(self, other):
+        return operation("bitwise_and", self, other)
+
+    def __rand__(self, other):
+        return operation("bitwise_and", other, self)
+
+    def __or__(self, other):
+        return operation("bitwise_or", self, other)
+
+    def __ror__(self, other):
+        return operation("bitwise_or", other, self)
+
+    def __xor__(self, other):
+        return operation("bitwise_xor", self, other)
+
+    def __rxor__(self, other):
+        return operation("bitwise_xor", other, self)
+
+    def __lshift__(self, other):
+        return operation("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other):
+        return operation("bitwise_left_shift", other, self)
+
+    def __rshift__(self, other):
+        return operation("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other):
+        return operation("bitwise_right_shift", other, self)
+
+    def __pow__(self, other, modulus):
+        return operation("pow", self, other) if modulus is None else NotImplemented
+
+    def __rpow__(self, other, modulus):
+        return operation("pow", other, self) if modulus is None else NotImplemented
+
     def __repr__(self):
         name = getattr(self.device, "name", self.device)
         if self.storage == NULL:
@@ -242,6 +418,34 @@ def put(value: object, device: object) -> Array:
     with nogil:
         memcpy(storage.data, np.PyArray_DATA(source), size)
     return array_of(storage, source.dtype, tuple(source.shape[n] for n in range(source.ndim)), device)
+
+
+# Operations ----------------------------------------------------------------------------------------------------------
+
+_NONE = object()  # in the place of a second operand
+_OPERANDS = (Array, bool, int, float, complex, numpy.ndarray, numpy.generic)
+
+
+cdef object _modules = None  # what `register_namespace` was given
+
+
+def register_namespace(namespace: object) -> None:
+    """Say who computes with Arrays: a function that gives a module with the names of the Array API standard, and
+    `indexing` with `getitem` and `setitem`. `refxla.api` does, before there are Arrays."""
+    global _modules
+    _modules = namespace
+
+
+cdef object _namespace():
+    return _modules()
+
+
+cdef object operation(str name, object x, object y=_NONE):
+    """A function of the namespace, of one operand or two; NotImplemented for those that are neither arrays nor numbers."""
+    if not isinstance(x, _OPERANDS) or not (y is _NONE or isinstance(y, _OPERANDS)):
+        return NotImplemented
+    function = getattr(_namespace(), name)
+    return function(x) if y is _NONE else function(x, y)
 
 
 # Calls ---------------------------------------------------------------------------------------------------------------

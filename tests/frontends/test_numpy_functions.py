@@ -725,6 +725,16 @@ case(
     B,
 )
 
+E0, E1 = normal(0, 3), normal(2, 4, 0)
+case(lambda a, b: (*np.linalg.svd(a), *np.linalg.svd(b, full_matrices=False), np.linalg.svdvals(b)), E0, E1)
+case(lambda a, b: (*np.linalg.qr(a), *np.linalg.qr(b, "complete"), np.linalg.pinv(a), np.linalg.pinv(b)), E0, E1)
+case(lambda x: (np.broadcast_to(x, (np.int64(3), np.int64(7))), np.broadcast_to(x[0], ()), np.broadcast_to(x, 7)), V)
+case(
+    lambda *xs: tuple(1 / np.sign(x).real for x in xs),
+    np.array([-0.0, 0.0, -3, np.nan]),
+    np.array([complex(-0.0, -0.0), complex(0.0, -0.0), -2 - 0j]),
+)
+
 
 def agrees(got: Any, wanted: Any) -> None:
     """Types, shapes and structures are equal, and values but for the rounding of some operations."""

@@ -389,7 +389,7 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
         if type(value) in _NUMBERS:
             return Number(tracing, lambda leaves: leaves[n], frozenset((n,)), name, n)
         of_numpy = isinstance(value, np.ndarray)
-        is_scalar = not of_numpy and not np.ndim(value)
+        is_scalar = not isinstance(value, (np.ndarray, Array)) and not np.ndim(value)
         return Traced(tracing.array(n), tracing, name, leaf=n, is_scalar=is_scalar, is_writable=of_numpy)
 
     def argument(leaf: Any, static: bool) -> Any:

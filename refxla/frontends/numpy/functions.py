@@ -85,6 +85,13 @@ def vecmat(x1: Any, x2: Any, /) -> Traced:
 
 @implements(np.vecdot, np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Traced:
+    if not (np.ndim(x1) and np.ndim(x2)):
+        raise ValueError("vecdot: an input operand does not have enough dimensions")
+    sizes = np.shape(x1)[axis], np.shape(x2)[axis]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"vecdot: the operands have a mismatch in their core dimension, of sizes {sizes[0]} and {sizes[1]}"
+        )
     return np.sum(np.conjugate(np.moveaxis(x1, axis, -1)) * np.moveaxis(x2, axis, -1), axis=-1, dtype=promoted(x1, x2))
 
 

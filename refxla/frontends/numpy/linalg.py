@@ -6,6 +6,7 @@ compiled function, at the call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ import numpy
 from refxla_spec.errors import EvaluationError
 from refxla_spec.types import BY_DTYPE, Shape
 
-from .advice import unsupported
 from .array import Traced
 from .dispatch import implements
 from .untyped import np
@@ -50,6 +50,11 @@ def _matrices(a: Any, is_square: bool = False) -> Traced:
     if is_square and a.shape[-1] != a.shape[-2]:
         raise LinAlgError("Last 2 dimensions of the array must be square")
     return a.astype(_kind(a.dtype))
+
+
+def _identity(a: Traced, batch: Sequence[int], rows: int, columns: int) -> Traced:
+    """A matrix with ones on its diagonal for each of a batch, of the type of `a`."""
+    return np.broadcast_to(array_of(a.build, np.eye(rows, columns, dtype=a.dtype)), (*batch, rows, columns)).copy()
 
 
 def _kind(*dtypes: numpy.dtype) -> numpy.dtype:
@@ -189,8 +194,10 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise ValueError(f"Unrecognized mode '{mode}'")
     *batch, m, n = a.shape
     k = min(m, n)
-    if not a.size:
-        raise unsupported(np.linalg.qr, " of an empty matrix")
+    if not a.size and mode != "raw":
+        rows = m if mode == "complete" else k
+        r = np.zeros_like(a, shape=(*batch, rows, n))
+        return r if mode == "r" else QRResult(_identity(a, batch, m, rows), r)
     packed, tau = _call(a, "Qr", [(a.shape, a.dtype), ((*batch, k), a.dtype)])
     if mode == "raw":
         return np.swapaxes(packed, -1, -2).copy(), tau
@@ -233,10 +240,11 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     a = _matrices(a)
     *batch, m, n = a.shape
     k = min(m, n)
-    if not a.size:
-        raise unsupported(np.linalg.svd, " of an empty matrix")
-    mode = ("A" if full_matrices else "S") if compute_uv else "N"
     left, right = (m, n) if full_matrices else (k, k)
+    if not a.size:
+        s = np.zeros_like(a, shape=(*batch, k), dtype=_real(a))
+        return SVDResult(_identity(a, batch, m, left), s, _identity(a, batch, right, n)) if compute_uv else s
+    mode = ("A" if full_matrices else "S") if compute_uv else "N"
     shapes = [(a.shape, a.dtype), ((*batch, k), _real(a)), ((*batch, m, left), a.dtype), ((*batch, right, n), a.dtype),
               (tuple(batch), np.int32)]  # fmt: skip
     _, s, u, vh, info = _lapack(a, "gesdd", shapes, mode=mode)
@@ -252,6 +260,8 @@ def svdvals(x: Any, /) -> Traced:
 @implements(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Traced:
     a = _matrices(np.conjugate(a))
+    if not a.size:
+        return np.zeros_like(a, shape=(*a.shape[:-2], a.shape[-1], a.shape[-2]))
     if rcond is None:
         rcond = 1e-15 if rtol is np._NoValue else max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
     u, s, vh = svd(a, full_matrices=False)
@@ -313,7 +323,7 @@ def matrix_power(a: Any, n: Any) -> Traced:
     if n < 0:
         a, n = inv(a), -n
     if n == 0:
-        return np.broadcast_to(array_of(a.build, np.eye(a.shape[-1], dtype=a.dtype)), a.shape).copy()
+        return _identity(a, a.shape[:-2], *a.shape[-2:])
     result, power = None, a
     while n:
         if n & 1:

@@ -192,7 +192,7 @@ def rot90(m: Traced, k: int = 1, axes: Any = (0, 1)) -> Traced:
 
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
-    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    shape = tuple(int(n) for n in np.atleast_1d(shape)) if np.size(shape) else ()
     if np.broadcast_shapes(array.shape, shape) != shape:
         raise ValueError(f"operands could not be broadcast together with remapped shapes: {array.shape} and {shape}")
     b = array.build

@@ -235,14 +235,16 @@ def _modf(b: Build, x: I) -> tuple[I, I]:
 
 
 def _sign(b: Build, x: I) -> I:
-    """Of a complex number z / |z|."""
+    """Of a complex number z / |z|; of a zero one without a sign."""
     if not x.shape.element_type.is_complex:
         kind = x.shape.element_type.kind
-        return b.minimum(x, 1) if kind == "unsigned" else x if kind == "pred" else b.sign(x)
+        sign = b.minimum(x, 1) if kind == "unsigned" else x if kind == "pred" else b.sign(x)
+        return b.add(sign, 0) if kind == "float" else sign
     size = b.abs(x)
     none = b.compare(size, 0, direction="EQ")
     safe = b.select(none, b.full(1, size.shape), size)
-    return b.complex(b.divide(b.real(x), safe), b.divide(b.imag(x), safe))
+    parts = (b.select(none, b.full(0, size.shape), b.divide(part, safe)) for part in (b.real(x), b.imag(x)))
+    return b.complex(*parts)
 
 
 def _ordered(direction: str) -> Callable:

@@ -1,0 +1,5 @@
+"""The Array API standard for refxla.Array (frontends/numpy/array_api says what it is)."""
+
+from . import api  # noqa: F401 - operators of Arrays are there when it is loaded
+from .frontends.numpy.array_api import *  # noqa: F403
+from .frontends.numpy.array_api import __all__ as __all__

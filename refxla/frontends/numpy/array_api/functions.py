@@ -1,0 +1,304 @@
+"""The functions of the standard that are no elementwise ones: moves, reductions, sorts, products, sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...._core.array import Array
+from ..untyped import np
+from .eager import on_host, run
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "argsort", "broadcast_arrays", "broadcast_to", "concat", "count_nonzero",
+    "cumulative_prod", "cumulative_sum", "diff", "expand_dims", "flip", "matmul", "matrix_transpose", "max", "mean",
+    "min", "moveaxis", "nonzero", "permute_dims", "prod", "repeat", "reshape", "roll", "searchsorted", "sort",
+    "squeeze", "stack", "std", "sum", "take", "take_along_axis", "tensordot", "tile", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where",
+]  # fmt: skip
+
+Axes = int | tuple[int, ...] | None
+
+
+# -- moves
+
+
+def broadcast_arrays(*arrays: Array) -> list[Array]:
+    """Arrays of one shape, by NumPy's rules of broadcasting."""
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    return [broadcast_to(a, shape) for a in arrays]
+
+
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+    """The elements of `x`, repeated to a shape."""
+    return x if x.shape == tuple(shape) else run(np.broadcast_to, x, shape=tuple(shape))
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+    """Arrays one after the other along an axis; flattened if it is None."""
+    return run(_concat, *arrays, axis=axis)
+
+
+def _concat(*arrays: Any, axis: int | None) -> Any:
+    return np.concatenate(arrays, axis=axis)
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+    """Arrays of one shape along a new axis."""
+    return run(_stack, *arrays, axis=axis)
+
+
+def _stack(*arrays: Any, axis: int) -> Any:
+    return np.stack(arrays, axis=axis)
+
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The parts of `x` along an axis."""
+    if not x.ndim:
+        raise ValueError("an Array without dimensions has no parts")
+    return tuple(run(_unstack, x, axis=axis)) if x.shape[axis] else ()
+
+
+def _unstack(x: Any, axis: int) -> tuple[Any, ...]:
+    return tuple(np.moveaxis(x, axis, 0)[n] for n in range(x.shape[axis]))
+
+
+def expand_dims(x: Array, /, axis: Any = 0) -> Array:
+    """`x` with a dimension of size one at a place, or at several."""
+    return x.shaped_as(np.expand_dims(_like(x), axis).shape)
+
+
+def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
+    """`x` without dimensions, which have size one. Raises ValueError where one has not."""
+    return x.shaped_as(np.squeeze(_like(x), axis).shape)
+
+
+def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    """The elements of `x`, in order, in another shape, of which one size may be -1. No values are moved."""
+    return x.shaped_as(np.reshape(_like(x), shape).shape)
+
+
+def _like(x: Array) -> Any:
+    """An array with the shape of `x` and no memory."""
+    return np.broadcast_to(np.empty((), np.bool), x.shape) if x.size else np.empty(x.shape, np.bool)
+
+
+def flip(x: Array, /, *, axis: Axes = None) -> Array:
+    """`x` in reverse order along axes; along all if there are none given."""
+    return run(np.flip, x, axis=axis)
+
+
+def matrix_transpose(x: Array, /) -> Array:
+    """Matrices, the last two dimensions, transposed."""
+    return run(np.matrix_transpose, x)
+
+
+def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
+    """`x` with axes at other places."""
+    return run(np.moveaxis, x, source=source, destination=destination)
+
+
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+    """`x` with its axes in another order."""
+    return run(np.transpose, x, axes=tuple(axes))
+
+
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Each element repeated, along an axis or of the flattened `x`. With an Array of `repeats` NumPy does it."""
+    if isinstance(repeats, Array):
+        return on_host(np.repeat, x, repeats, axis=axis)
+    return run(np.repeat, x, repeats=repeats, axis=axis)
+
+
+def roll(x: Array, /, shift: Any, *, axis: Axes = None) -> Array:
+    """`x` shifted along axes, what leaves at one end entering at the other."""
+    return run(np.roll, x, shift=shift, axis=axis)
+
+
+def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
+    """`x` repeated along its dimensions."""
+    return run(np.tile, x, reps=tuple(repetitions))
+
+
+# -- parts
+
+
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """The parts of `x` at indices along an axis, which a vector need not name. Raises IndexError for those outside."""
+    if axis is None and x.ndim != 1:
+        raise ValueError("take from an Array of several dimensions needs an axis")
+    return run(np.take, x, indices, axis=axis)
+
+
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """Of each vector along an axis the elements at its own indices."""
+    return run(np.take_along_axis, x, indices, axis=axis)
+
+
+def where(condition: Array, x1: Any, x2: Any, /) -> Array:
+    """Elements of `x1` where the condition holds, of `x2` elsewhere; either may be a number."""
+    return run(np.where, condition, x1, x2)
+
+
+def nonzero(x: Array, /) -> tuple[Array, ...]:
+    """The indices of elements that are not zero, of each dimension; NumPy finds them."""
+    if not x.ndim:
+        raise ValueError("an Array without dimensions has no indices")
+    return on_host(np.nonzero, x)
+
+
+def searchsorted(x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None) -> Array:
+    """Where elements of `x2` belong in the sorted vector `x1`, which `sorter` sorts if it is given."""
+    return run(_searchsorted, x1, x2, *([] if sorter is None else [sorter]), side=side)
+
+
+def _searchsorted(x1: Any, x2: Any, *sorter: Any, side: Any) -> Any:
+    return np.searchsorted(x1, x2, side, *sorter)
+
+
+def unique_all(x: Array, /) -> Any:
+    """numpy.unique_all, which NumPy computes."""
+    return on_host(np.unique_all, x)
+
+
+def unique_counts(x: Array, /) -> Any:
+    """numpy.unique_counts, which NumPy computes."""
+    return on_host(np.unique_counts, x)
+
+
+def unique_inverse(x: Array, /) -> Any:
+    """numpy.unique_inverse, which NumPy computes."""
+    return on_host(np.unique_inverse, x)
+
+
+def unique_values(x: Array, /) -> Array:
+    """numpy.unique_values, which NumPy computes."""
+    return on_host(np.unique_values, x)
+
+
+# -- orders
+
+
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """`x` sorted along an axis, which is always stable."""
+    return run(_sort, x, axis=axis, descending=descending)
+
+
+def _sort(x: Any, axis: int, descending: bool) -> Any:
+    return np.flip(np.sort(x, axis), axis) if descending else np.sort(x, axis)
+
+
+def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The indices that sort `x` along an axis; of equal elements those that come first stay first."""
+    return run(_argsort, x, axis=axis, descending=descending)
+
+
+def _argsort(x: Any, axis: int, descending: bool) -> Any:
+    if not descending:
+        return np.argsort(x, axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
+
+
+def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The index of the first of the greatest elements."""
+    return run(np.argmax, x, axis=axis, keepdims=keepdims)
+
+
+def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The index of the first of the least elements."""
+    return run(np.argmin, x, axis=axis, keepdims=keepdims)
+
+
+# -- reductions
+
+
+def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """Whether all elements along axes are true."""
+    return run(np.all, x, axis=axis, keepdims=keepdims)
+
+
+def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """Whether one of the elements along axes is true."""
+    return run(np.any, x, axis=axis, keepdims=keepdims)
+
+
+def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """How many elements along axes are not zero."""
+    return run(_count_nonzero, x, axis=axis, keepdims=keepdims)
+
+
+def _count_nonzero(x: Any, axis: Axes, keepdims: bool) -> Any:
+    return np.sum(x != 0, axis, np.int64, keepdims=keepdims)
+
+
+def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The greatest element along axes."""
+    return run(np.max, x, axis=axis, keepdims=keepdims)
+
+
+def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The least element along axes."""
+    return run(np.min, x, axis=axis, keepdims=keepdims)
+
+
+def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The mean along axes."""
+    return run(np.mean, x, axis=axis, keepdims=keepdims)
+
+
+def std(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The standard deviation along axes, of n - `correction` degrees of freedom."""
+    return run(np.std, x, axis=axis, ddof=correction, keepdims=keepdims)
+
+
+def var(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The variance along axes, of n - `correction` degrees of freedom."""
+    return run(np.var, x, axis=axis, ddof=correction, keepdims=keepdims)
+
+
+def sum(x: Array, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The sum along axes; of integers in at least 64 bits, as NumPy has it."""
+    return run(np.sum, x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def prod(x: Array, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The product along axes; of integers in at least 64 bits, as NumPy has it."""
+    return run(np.prod, x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The sums of the first elements along an axis; with `include_initial` that of none, too."""
+    return run(np.cumulative_sum, x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The products of the first elements along an axis; with `include_initial` that of none, too."""
+    return run(np.cumulative_prod, x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
+    """The differences of neighbours along an axis, `n` times over."""
+    ends = [end for end in (prepend, append) if end is not None]
+    return run(_diff, x, *ends, axis=axis, n=n, before=prepend is not None, after=append is not None)
+
+
+def _diff(x: Any, *ends: Any, axis: int, n: int, before: bool, after: bool) -> Any:
+    parts = [*ends[: int(before)], x, *ends[len(ends) - int(after) :]]
+    return np.diff(np.concatenate(parts, axis) if before or after else x, n, axis)
+
+
+# -- products
+
+
+def matmul(x1: Array, x2: Array, /) -> Array:
+    """The matrix product, as numpy.matmul has it."""
+    return run(np.matmul, x1, x2)
+
+
+def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Array:
+    """The product summed over axes, as numpy.tensordot has it."""
+    return run(np.tensordot, x1, x2, axes=axes)
+
+
+def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """The dot product of vectors along an axis, of which those of `x1` are conjugated."""
+    return run(np.vecdot, x1, x2, axis=axis)
