@@ -1,10 +1,12 @@
 """PyTorch's own samples of its operations (OpInfo), lowered, run and compared with what eager PyTorch gives.
 
-    python -m refxla_conformance.torch_ops [--core] [--samples N] [--device NAME] [--dtype float32] [NAME ...]
+    python -m refxla_conformance.torch_ops [--core] [--gradients] [--samples N] [--device NAME]
+        [--dtype float32] [NAME ...]
 
 For each operation: how many samples ran compiled whole and agree, how many had a part that ran in PyTorch, how many
 could not be traced, and each that disagrees or failed. `--core` takes the operations that PyTorch tags as core ATen;
-`--device reference` runs the lowered programs by the specification's interpreter, which compiles nothing.
+`--device reference` runs the lowered programs by the specification's interpreter, which compiles nothing. `--gradients`
+runs each operation together with its gradients by its floating-point tensors, for random gradients of its results.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 try:
     import expecttest  # noqa: F401  (what PyTorch's samples are written with)
@@ -54,8 +56,35 @@ def coverage() -> Counter:
     return Counter(how(o) for o in core_operations())
 
 
-def outcomes(info, dtype, samples: int, options: Options) -> Iterator[tuple[str, str]]:
-    """(outcome, what went wrong) of each sample of an operation."""
+def with_gradients(function: Callable, tensors: list) -> tuple[Callable, list]:
+    """A function of tensors and of the gradients of its results, which gives the results and its own gradients by those
+    of the tensors that can have any; and its arguments, random gradients after the tensors."""
+    moving = [n for n, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
+
+    def results(*chosen):
+        given = list(tensors)
+        for n, tensor in zip(moving, chosen, strict=True):
+            given[n] = tensor
+        return tuple(t for t in function(*given) if t.is_floating_point() or t.is_complex())
+
+    generator = torch.Generator().manual_seed(0)
+    expected = function(*(t.clone() for t in tensors))
+    seeds = [
+        torch.randn(t.shape, dtype=t.dtype, generator=generator)
+        for t in expected
+        if t.is_floating_point() or t.is_complex()
+    ]
+
+    def both(*given):
+        tensors[:] = given[: len(tensors)]
+        values, pull = torch.func.vjp(results, *(tensors[n] for n in moving))
+        return [*values, *pull(tuple(given[len(tensors) :]))]
+
+    return both, [*tensors, *seeds]
+
+
+def outcomes(info, dtype, samples: int, options: Options, gradients: bool = False) -> Iterator[tuple[str, str]]:
+    """(outcome, what went wrong) of each sample of an operation; with `gradients`, of these, too."""
     for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
         if number == samples:
             return
@@ -71,6 +100,8 @@ def outcomes(info, dtype, samples: int, options: Options) -> Iterator[tuple[str,
 
         tensors = [leaves[n].clone() for n in places]
         try:
+            if gradients:
+                of_tensors, tensors = with_gradients(of_tensors, tensors)
             graph = make_fx(functionalize(of_tensors), decomposition_table=decompositions(), tracing_mode="fake")(
                 *(t.clone() for t in tensors)
             )
@@ -103,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="operations by OpInfo's names; all if there are none")
     parser.add_argument("--core", action="store_true")
+    parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--samples", type=int, default=1000, help="how many samples of each operation at most")
     parser.add_argument("--device", default=None)
     parser.add_argument("--dtype", default="float32")
@@ -116,9 +148,11 @@ def main() -> int:
             continue
         if given.core and not ({info.name.rpartition(".")[2], info.aten_name} & core):
             continue
+        if given.gradients and not (info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")):
+            continue
         if not info.supports_dtype(dtype, "cpu") or info.name in _UNDEFINED or info.name.startswith("sparse."):
             continue
-        found = list(outcomes(info, dtype, given.samples, options))
+        found = list(outcomes(info, dtype, given.samples, options, given.gradients))
         counts = Counter(outcome for outcome, _ in found)
         total += counts
         if set(counts) - {"passed"}:

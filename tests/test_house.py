@@ -65,7 +65,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "compiler": ("compiler",),
     "frontends": ("frontends", "pjrt"),
-    "public": ("", "api", "random", "tensorflow"),  # refxla/__init__.py
+    "public": ("", "api", "array_api", "random", "tensorflow"),  # refxla/__init__.py
     "cli": ("cli", "__main__"),
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS.values()) for name in names}

@@ -208,12 +208,12 @@ cdef class Array:
         """A matrix, transposed."""
         if len(self.shape) != 2:
             raise ValueError(f"T is of matrices, and {described(self)} is none: take mT or permute_dims")
-        return operation("matrix_transpose", self)
+        return _namespace().matrix_transpose(self)
 
     @property
     def mT(self) -> Array:
         """Matrices, the last two dimensions, transposed."""
-        return operation("matrix_transpose", self)
+        return _namespace().matrix_transpose(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> object:
         """The functions of the Array API standard for Arrays. Raises ValueError for a version that it is not of."""
@@ -255,112 +255,112 @@ cdef class Array:
     __hash__ = None
 
     def __eq__(self, other):
-        return operation("equal", self, other)
+        return operation("__eq__", self, other)
 
     def __ne__(self, other):
-        return operation("not_equal", self, other)
+        return operation("__ne__", self, other)
 
     def __lt__(self, other):
-        return operation("less", self, other)
+        return operation("__lt__", self, other)
 
     def __le__(self, other):
-        return operation("less_equal", self, other)
+        return operation("__le__", self, other)
 
     def __gt__(self, other):
-        return operation("greater", self, other)
+        return operation("__gt__", self, other)
 
     def __ge__(self, other):
-        return operation("greater_equal", self, other)
+        return operation("__ge__", self, other)
 
     def __abs__(self):
-        return operation("abs", self)
+        return operation("__abs__", self)
 
     def __neg__(self):
-        return operation("negative", self)
+        return operation("__neg__", self)
 
     def __pos__(self):
-        return operation("positive", self)
+        return operation("__pos__", self)
 
     def __invert__(self):
-        return operation("bitwise_invert", self)
+        return operation("__invert__", self)
 
     def __add__(self, other):
-        return operation("add", self, other)
+        return operation("__add__", self, other)
 
     def __radd__(self, other):
-        return operation("add", other, self)
+        return operation("__add__", other, self)
 
     def __sub__(self, other):
-        return operation("subtract", self, other)
+        return operation("__sub__", self, other)
 
     def __rsub__(self, other):
-        return operation("subtract", other, self)
+        return operation("__sub__", other, self)
 
     def __mul__(self, other):
-        return operation("multiply", self, other)
+        return operation("__mul__", self, other)
 
     def __rmul__(self, other):
-        return operation("multiply", other, self)
+        return operation("__mul__", other, self)
 
     def __truediv__(self, other):
-        return operation("divide", self, other)
+        return operation("__truediv__", self, other)
 
     def __rtruediv__(self, other):
-        return operation("divide", other, self)
+        return operation("__truediv__", other, self)
 
     def __floordiv__(self, other):
-        return operation("floor_divide", self, other)
+        return operation("__floordiv__", self, other)
 
     def __rfloordiv__(self, other):
-        return operation("floor_divide", other, self)
+        return operation("__floordiv__", other, self)
 
     def __mod__(self, other):
-        return operation("remainder", self, other)
+        return operation("__mod__", self, other)
 
     def __rmod__(self, other):
-        return operation("remainder", other, self)
+        return operation("__mod__", other, self)
 
     def __matmul__(self, other):
-        return operation("matmul", self, other)
+        return operation("__matmul__", self, other)
 
     def __rmatmul__(self, other):
-        return operation("matmul", other, self)
+        return operation("__matmul__", other, self)
 
     def __and__(self, other):
-        return operation("bitwise_and", self, other)
+        return operation("__and__", self, other)
 
     def __rand__(self, other):
-        return operation("bitwise_and", other, self)
+        return operation("__and__", other, self)
 
     def __or__(self, other):
-        return operation("bitwise_or", self, other)
+        return operation("__or__", self, other)
 
     def __ror__(self, other):
-        return operation("bitwise_or", other, self)
+        return operation("__or__", other, self)
 
     def __xor__(self, other):
-        return operation("bitwise_xor", self, other)
+        return operation("__xor__", self, other)
 
     def __rxor__(self, other):
-        return operation("bitwise_xor", other, self)
+        return operation("__xor__", other, self)
 
     def __lshift__(self, other):
-        return operation("bitwise_left_shift", self, other)
+        return operation("__lshift__", self, other)
 
     def __rlshift__(self, other):
-        return operation("bitwise_left_shift", other, self)
+        return operation("__lshift__", other, self)
 
     def __rshift__(self, other):
-        return operation("bitwise_right_shift", self, other)
+        return operation("__rshift__", self, other)
 
     def __rrshift__(self, other):
-        return operation("bitwise_right_shift", other, self)
+        return operation("__rshift__", other, self)
 
     def __pow__(self, other, modulus):
-        return operation("pow", self, other) if modulus is None else NotImplemented
+        return operation("__pow__", self, other) if modulus is None else NotImplemented
 
     def __rpow__(self, other, modulus):
-        return operation("pow", other, self) if modulus is None else NotImplemented
+        return operation("__pow__", other, self) if modulus is None else NotImplemented
 
     def __repr__(self):
         name = getattr(self.device, "name", self.device)
@@ -430,8 +430,8 @@ cdef object _modules = None  # what `register_namespace` was given
 
 
 def register_namespace(namespace: object) -> None:
-    """Say who computes with Arrays: a function that gives a module with the names of the Array API standard, and
-    `indexing` with `getitem` and `setitem`. `refxla.api` does, before there are Arrays."""
+    """Say who computes with Arrays: a function that gives a module with the names of the Array API standard, `indexing`
+    with `getitem` and `setitem`, and `operators` with a table OPERATORS. `refxla.api` does, before there are Arrays."""
     global _modules
     _modules = namespace
 
@@ -441,10 +441,11 @@ cdef object _namespace():
 
 
 cdef object operation(str name, object x, object y=_NONE):
-    """A function of the namespace, of one operand or two; NotImplemented for those that are neither arrays nor numbers."""
+    """An operator, by the name of its method, of one operand or two; NotImplemented for those that are neither arrays nor
+    numbers."""
     if not isinstance(x, _OPERANDS) or not (y is _NONE or isinstance(y, _OPERANDS)):
         return NotImplemented
-    function = getattr(_namespace(), name)
+    function = _namespace().operators.OPERATORS[name]
     return function(x) if y is _NONE else function(x, y)
 
 

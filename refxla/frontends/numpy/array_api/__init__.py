@@ -13,6 +13,7 @@ import numpy as _np
 
 from . import fft, linalg
 from . import indexing as indexing
+from . import operators as operators
 from .creation import *  # noqa: F403
 from .creation import __all__ as _of_creation
 from .elementwise import FUNCTIONS as _ELEMENTWISE
