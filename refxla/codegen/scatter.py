@@ -311,11 +311,14 @@ class ScatterWalk:
             if limit < 0:
                 conditions.append("0")
                 continue
-            signed = self.indices.shape.element_type.kind == "signed"
-            if self.indices.shape.element_type.bits > 8 or limit < 127:
-                conditions.append(f"({value} <= {limit})")
-            if signed:
-                conditions.append(f"({value} >= 0)")
+            kind, bits = self.indices.shape.element_type.kind, self.indices.shape.element_type.bits
+            if kind == "signed" and bits >= 32:  # one comparison: a negative number is a large one without its sign
+                conditions.append(f"((u{scalar.register_type(f's{bits}')}){value} <= {limit}u)")
+            else:
+                if bits > 8 or limit < 127:
+                    conditions.append(f"({value} <= {limit})")
+                if kind == "signed":
+                    conditions.append(f"({value} >= 0)")
             name = e.names.fresh("s")
             block.line(f"const int {name} = (int){value};")
             starts[d] = variable(name, 0, limit)
