@@ -79,11 +79,14 @@ def library_call(i: Instruction) -> Routine | None:
 
 _DIRECT = ("potrf", "trsm", "getrf")  # whose expansions do what the routine does, element by element
 _SMALL, _SMALL_OF_BATCH = 8, 4  # rows of a matrix up to which those are faster: of one matrix, and of several
+_BATCHED_IN_LOOP = 64  # matrices from which on a batched routine is faster than they are
 
 
 def pays_in_loop(i: Instruction, call: Routine) -> bool:
     """Whether a library call in the body of a loop is faster than the kernel that its expansion becomes a part of; the
     answer follows from the shapes alone."""
+    if is_batched(i, call) and batch(i) >= _BATCHED_IN_LOOP:
+        return True
     rows = max(i.operands[0].shape.dimensions[-2:])
     return call.routine not in _DIRECT or rows > (_SMALL if batch(i) == 1 else _SMALL_OF_BATCH)
 

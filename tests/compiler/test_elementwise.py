@@ -576,3 +576,22 @@ def test_complex_numbers_move_by_their_parts():
     assert "RX_STORE_PARTS(" in kernel.body and not re.search(r"v\d+ [+-] v\d+|-v\d+[^.]", kernel.body)
     parts = np.random.default_rng(0).integers(-9, 9, (2, 200)).astype(np.float32)  # so that nothing is rounded
     check(text, *parts.view(np.complex64))
+
+
+def test_short_rows_of_costly_functions_are_one_loop():
+    """25 columns are a vector and nine elements more, each of which takes as long as the vector."""
+    from refxla.codegen.loops.elementwise import emit
+    from refxla.device.description import DEFAULT_CPU
+
+    def is_one(opcode, columns):
+        module = parse(f"""HloModule m
+        ENTRY main {{ x = f32[64,{columns}] parameter(0)
+        c = f32[{columns}] parameter(1)
+        b = f32[64,{columns}] broadcast(c), dimensions={{1}}
+        y = f32[64,{columns}] add(x, b)
+        ROOT r = f32[64,{columns}] {opcode}(y) }}""")
+        (kernel,) = emit(fusion_of(module), DEFAULT_CPU)
+        return f"% {columns}u" in kernel.body
+
+    assert is_one("exponential", 25) and is_one("log", 63)
+    assert not any(is_one(*n) for n in (("negate", 25), ("exponential", 32), ("exponential", 33), ("log", 153)))

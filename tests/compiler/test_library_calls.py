@@ -342,7 +342,9 @@ def test_the_smallest_matrices_are_a_part_of_the_kernel_of_their_loop():
     np.testing.assert_allclose(executable(a), interpreter.run(parse(IN_A_LOOP), [a]), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("sizes", "calls"), [((8, 8), 0), ((9, 9), 1), ((3, 4, 4), 0), ((3, 5, 5), 1)])
+@pytest.mark.parametrize(
+    ("sizes", "calls"), [((8, 8), 0), ((9, 9), 1), ((3, 4, 4), 0), ((3, 5, 5), 1), ((64, 3, 3), 1)]
+)
 def test_how_small_matrices_of_a_loop_are_that_kernels_compute(sizes, calls):
     text = IN_A_LOOP.replace("[3,3]", f"[{','.join(map(str, sizes))}]")
     text = text.replace("dimensions={1,0}", f"dimensions={{{'0,2,1' if len(sizes) == 3 else '1,0'}}}")

@@ -575,3 +575,25 @@ def test_short_rows_for_pairs_are_loops_over_both_sides(rows, columns, terms, op
     np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x, y))
     d = (x[:, None] - y).astype(np.float64) ** 2
     np.testing.assert_allclose(got, np.sqrt(d.sum(-1) if opcode == "add" else d.max(-1)), rtol=1e-5)
+
+
+def test_short_rows_for_pairs_are_gone_over_again_without_an_array():
+    """Directions from points to points."""
+    lines = """x = f32[40,3] parameter(0)
+    y = f32[300,3] parameter(1)
+    a = f32[40,300,3] broadcast(x), dimensions={0,2}
+    b = f32[40,300,3] broadcast(y), dimensions={1,2}
+    d = f32[40,300,3] subtract(a, b)
+    s = f32[40,300,3] multiply(d, d)
+    zero = f32[] constant(0)
+    n = f32[40,300] reduce(s, zero), dimensions={2}, to_apply=of
+    w = f32[40,300,3] broadcast(n), dimensions={0,1}
+    ROOT r = f32[40,300,3] divide(d, w)"""
+    text = entry(lines, reducer("of", "add"))
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert kernel.body.count("for (") == 2  # of both sides, and none over the three terms
+    x, y = f32(40, 3), f32(300, 3)
+    got = refxla.compile(text)(x, y)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x, y))
+    d = x[:, None] - y
+    np.testing.assert_allclose(got, d / (d * d).sum(-1, keepdims=True), rtol=1e-5)

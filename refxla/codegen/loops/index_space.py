@@ -17,6 +17,7 @@ from refxla_spec.module import Instruction
 from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, delinearize, linearize, variable
+from ...ir.op_table import ELEMENTWISE, ROWS
 from ...ir.plan import Fusion
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise
@@ -24,7 +25,10 @@ from ..elemental_rules import update_starts
 from ..kernel_arguments import hero_of
 
 NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
+VECTOR = 16  # elements of a vector, about
 MAX_SEGMENTS = 64
+COSTLY_FLOPS = 8  # of an element, from which on a function is costly: dividing is not
+_COSTLY = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= COSTLY_FLOPS)
 
 Indices = tuple[Index, ...]
 
@@ -216,6 +220,11 @@ class IndexSpace:
             if divisions <= best:
                 groups, best = trial, divisions
             at -= 1
-        while len(groups) > 1 and prod(self.segment.sizes[d] for d in groups[-1]) < NARROW:
+        while len(groups) > 1 and self._is_narrow(prod(self.segment.sizes[d] for d in groups[-1])):
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
+
+    def _is_narrow(self, size: int) -> bool:
+        """Whether an innermost loop of that size takes longer than divisions of its indices: where it is no vector, or
+        where the elements that fill none are many and each takes a costly function."""
+        return size < NARROW or size % VECTOR > size // 8 and any(i.opcode in _COSTLY for i in self.fusion.instructions)

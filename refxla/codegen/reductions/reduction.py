@@ -52,10 +52,11 @@ def _emit_units(body: KernelBody, emitter: UnitEmitter) -> None:
         n = s.inner_units
         rows, columns = variable("row", 0, s.units // n - 1), variable("column", 0, n - 1)
         block.line(f"const int first = {body.first_unit}, last = {body.last_unit};")
-        with block.scope(f"for (int row = first / {n}; row * {n} < last; ++row)"):
-            block.line(f"const int begin = first > row * {n} ? first - row * {n} : 0;")
-            block.line(f"const int end = last - row * {n} < {n} ? last - row * {n} : {n};")
-            with block.scope("for (int column = begin; column < end; ++column)"):
+        # Of type long, or clang asks of each row whether its indices overflow.
+        with block.scope(f"for (long row = first / {n}; row * {n} < last; ++row)"):
+            block.line(f"const long begin = first > row * {n} ? first - row * {n} : 0;")
+            block.line(f"const long end = last - row * {n} < {n} ? last - row * {n} : {n};")
+            with block.scope("for (long column = begin; column < end; ++column)"):
                 emitter.emit_unit(rows * n + columns, constant(0))
     else:
         with block.scope(f"for (int unit = {body.first_unit}; unit < {body.last_unit}; ++unit)"):

@@ -144,9 +144,15 @@ class RowReduction(UnitEmitter):
         inner = self.schedule.inner
         if not self.schedule.non_temporal:
             with ExitStack() as scopes:
-                position = dict(at)
-                for n in self.schedule.groups(reduced=True):
+                position, groups = dict(at), self.schedule.groups(reduced=True)
+                for n in groups[:-1]:
                     position[n] = scopes.enter_context(self.body.loop(n))
+                if self.order.lanes == 1 and self.schedule.inner_size < WRITTEN_OUT:
+                    for k in range(self.schedule.inner_size):  # so that what is cached is no array
+                        with self.block.scope():
+                            self.store_second_pass_element({**position, inner: constant(k)})
+                    return
+                position[inner] = scopes.enter_context(self.body.loop(inner))
                 self.store_second_pass_element(position)
             return
 
