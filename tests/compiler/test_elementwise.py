@@ -595,3 +595,27 @@ def test_short_rows_of_costly_functions_are_one_loop():
 
     assert is_one("exponential", 25) and is_one("log", 63)
     assert not any(is_one(*n) for n in (("negate", 25), ("exponential", 32), ("exponential", 33), ("log", 153)))
+
+
+@pytest.mark.parametrize("run", [2, 7, 15])
+def test_short_rows_are_written_out(run):
+    """Moves and sums of rows of a few elements: loops over rows, without a division for each element."""
+    shape, turned, twice = f"s32[40,{run}]", f"s32[{run},40]", f"s32[40,{2 * run}]"
+    programs = [
+        f"a = {shape} parameter(0)\nROOT r = {shape} reverse(a), dimensions={{1}}",
+        f"a = {turned} parameter(0)\nROOT t = {shape} transpose(a), dimensions={{1,0}}",
+        f"a = {shape} parameter(0)\nc = s32[{run}] constant({{{', '.join(map(str, range(run)))}}})\n"
+        f"b = {shape} broadcast(c), dimensions={{1}}\nROOT s = {shape} add(a, b)",
+    ]
+    joined = f"a = {shape} parameter(0)\nn = {shape} negate(a)\nROOT j = {twice} concatenate(a, n), dimensions={{1}}"
+    for program in [*programs, *([joined] if 2 * run < 16 else [])]:
+        (kernel,) = Compiled(fusion_of(parse(entry(program)))).kernels
+        assert "#pragma unroll" in kernel.body and not re.search(r" [/%] ", kernel.body), kernel.body
+        numbers = np.arange(40 * run, dtype=np.int32)
+        check(entry(program), numbers.reshape((run, 40) if "transpose" in program else (40, run)))
+
+
+def test_rows_of_functions_are_not_written_out():
+    """They would be as many copies of a function's code."""
+    text = entry("a = f32[7,40] parameter(0)\nt = f32[40,7] transpose(a), dimensions={1,0}\nROOT s = f32[40,7] sine(t)")
+    assert "#pragma unroll" not in Compiled(fusion_of(parse(text))).kernels[0].body

@@ -25,7 +25,7 @@ from ..elemental_ir_emitter import ElementalIrEmitter, type_name
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import Cut, Range, cut
-from .index_space import Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
+from .index_space import FUNCTIONS, Body, IndexSpace, Indices, Outputs, Segment, segments, update_of
 from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
@@ -40,8 +40,6 @@ ROWS_AHEAD = 12  # of those that are taken from anywhere, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
 MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
-# Operations with constants of their own: functions, and not what the processor has an instruction for.
-FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
@@ -49,7 +47,7 @@ CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be writt
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
     body = Outputs(fusion)
-    return (_kernel(fusion, target, segments(fusion, body.dimensions), body),)
+    return (_kernel(fusion, target, segments(fusion, body.dimensions, target.kind == "cpu"), body),)
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -148,8 +146,8 @@ class _Nest(IndexSpace):
     the elements of all segments."""
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
-        super().__init__(fusion, segment, body, fast_path_math.applies)
         self.target = target
+        super().__init__(fusion, segment, body, fast_path_math.applies, target.kind == "cpu")
         pattern = self.whole_pattern
         self.has_fast_path = bool(pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
@@ -225,7 +223,10 @@ class _Nest(IndexSpace):
                 _, source = self.emit_moved(e, block, (*delinearize(row, outer), constant(0)))
                 append(source, f"{row} == {rows.first}")
             return
-        with non_temporal_stores.joined(e, block, stores, run) as elements_of, rows.loop() as row:
+        with (
+            non_temporal_stores.joined(e, block, stores, run, self.is_written_out) as elements_of,
+            rows.loop() as row,
+        ):
             self._emit_fetch(e, block, row, rows)
             self._emit_fetch_far(e, block, row, rows)
             with elements_of() as name:
@@ -336,6 +337,8 @@ class _Nest(IndexSpace):
         if self.non_temporal and high - low + 1 >= non_temporal_stores.SHORT:
             self._emit_streamed(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
+            if self.is_written_out:
+                block.line("#pragma unroll")
             with strip.loop(within) as inner:
                 body(inner)
         else:
@@ -406,6 +409,8 @@ class _Nest(IndexSpace):
     def _choose_turned(self) -> TiledTranspose | None:
         """The loops that turn blocks, if a read runs across memory in the innermost group and along it in another."""
         inner = len(self.sizes) - 1
+        if self.is_written_out:
+            return None
         for n in reversed(range(inner)):
             if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
                 turned = TiledTranspose(self, n, self.accesses, self.chunk, self.target)

@@ -17,15 +17,18 @@ from refxla_spec.module import Instruction
 from ...analysis import index_maps
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, delinearize, linearize, variable
-from ...ir.op_table import ELEMENTWISE, ROWS
+from ...ir.op_table import ELEMENTWISE, MOVEMENT, ROWS, SOURCE
 from ...ir.plan import Fusion
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, is_elementwise
 from ..elemental_rules import update_starts
 from ..kernel_arguments import hero_of
 
-NARROW = 16  # an innermost loop shorter than this is joined with the next one, at the price of divisions
+NARROW = 16  # an innermost loop shorter than this is written out, or joined with the next one, which takes divisions
 VECTOR = 16  # elements of a vector, about
+WRITTEN_OUT = 256  # instructions of rows that are written out
+# Operations with constants of their own: functions, and not what the processor has an instruction for.
+FUNCTIONS = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops > ROWS["sqrt"].flops)
 MAX_SEGMENTS = 64
 COSTLY_FLOPS = 8  # of an element, from which on a function is costly: dividing is not
 _COSTLY = frozenset(o for o, row in ROWS.items() if row.group == ELEMENTWISE and row.flops >= COSTLY_FLOPS)
@@ -118,13 +121,28 @@ def update_of(fusion: Fusion) -> tuple[Update, Segment] | None:
     return None if any(a.instruction is body.operand for a in read) else (body, segment)
 
 
-def segments(fusion: Fusion, dimensions: tuple[int, ...]) -> list[Segment]:
-    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands."""
+def is_written_out(fusion: Fusion, run: int) -> bool:
+    """Whether an innermost loop over so few elements is written out: where that takes little code. What is left is a
+    loop over rows, which clang makes vectors of; one over elements would divide each element's number."""
+    if run >= NARROW or run * len(fusion.instructions) > WRITTEN_OUT:
+        return False
+    groups = {ROWS[i.opcode].group for i in fusion.instructions if i.opcode in ROWS}
+    types = {i.shape.element_type.name for i in fusion.instructions if i.shape.is_array}
+    dear = any(i.opcode in FUNCTIONS for i in fusion.instructions)
+    dear = dear or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
+    return not dear and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
+
+
+def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = False) -> list[Segment]:
+    """The whole index space, or where an output is elementwise in a concatenate, a segment for each of its operands, if
+    its rows are not written out."""
     whole = Segment((0,) * len(dimensions), dimensions)
     found = _root_concatenate(fusion, dimensions)
     if found is None or len(found.operands) > MAX_SEGMENTS:
         return [whole]
     (axis,) = found.attributes["dimensions"]
+    if write_out and is_written_out(fusion, prod(dimensions[axis:])):
+        return [whole]  # which operand it is, is then known in each place of a row
     segments, offset = [], 0
     for operand in found.operands:
         size = operand.shape.dimensions[axis]
@@ -153,18 +171,24 @@ class IndexSpace:
     """One segment, and the loops over it: `groups` are the dimensions that each loop joins, `sizes` their elements.
 
     `accesses`, `starts` and `iterations` are those of the body at any index (see AccessPattern). `notes` says which
-    operations a pattern notes as calls.
+    operations a pattern notes as calls, `write_out` whether short rows may be written out.
     """
 
     def __init__(
-        self, fusion: Fusion, segment: Segment, body: Body, notes: Callable[[Instruction], bool] = lambda i: False
+        self,
+        fusion: Fusion,
+        segment: Segment,
+        body: Body,
+        notes: Callable[[Instruction], bool] = lambda i: False,
+        write_out: bool = False,
     ) -> None:
-        self.fusion, self.segment, self.body, self._notes = fusion, segment, body, notes
+        self.fusion, self.segment, self.body, self._notes, self._write_out = fusion, segment, body, notes, write_out
         self._patterns: dict[tuple[tuple[int, ...], ...], AccessPattern] = {}
         self.groups = self._choose_groups()
         self.whole_pattern = pattern = self._pattern_of(self.groups)
         self.accesses, self.iterations, self.starts = pattern.accesses, pattern.iterations, pattern.starts
         self.sizes = [prod(segment.sizes[d] for d in g) for g in self.groups]
+        self.is_written_out = write_out and len(self.groups) > 1 and is_written_out(fusion, self.sizes[-1])
 
     def emit_body(self, e: ElementalIrEmitter, block: Block, at: Sequence[Index]) -> None:
         self.body.emit(e, self._indices(self.groups, at), block)
@@ -220,7 +244,9 @@ class IndexSpace:
             if divisions <= best:
                 groups, best = trial, divisions
             at -= 1
-        while len(groups) > 1 and self._is_narrow(prod(self.segment.sizes[d] for d in groups[-1])):
+        while len(groups) > 1 and self._is_narrow(run := prod(self.segment.sizes[d] for d in groups[-1])):
+            if self._write_out and is_written_out(self.fusion, run):
+                break
             groups = groups[:-2] + [groups[-2] + groups[-1]]
         return groups
 

@@ -140,10 +140,11 @@ def pieces(
 
 @contextmanager
 def joined(
-    e: ElementalIrEmitter, block: Block, stores: Sequence[Store], run: int
+    e: ElementalIrEmitter, block: Block, stores: Sequence[Store], run: int, unroll: bool
 ) -> Iterator[Callable[[], AbstractContextManager[str]]]:
     """Around a loop over rows of `run` elements, the first of which is stored by `stores`; gives what is around the
-    statements of a row's element and makes the loop over them: it gives the name of the index."""
+    statements of a row's element and makes the loop over them: it gives the name of the index. With `unroll` that loop
+    is written out."""
     fresh = e.names.fresh
     lines = {s.instruction: (fresh("lines"), fresh("n"), fresh("to")) for s in stores}
     for s in stores:
@@ -158,6 +159,8 @@ def joined(
         name = fresh("i")
         for output, (array, count, _) in lines.items():
             e.gather(output, f"{array}[{count} + {name}]")
+        if unroll:
+            block.line("#pragma unroll")
         with block.scope(f"for (int {name} = 0; {name} < {run}; ++{name})"):
             yield name
         for output, (array, count, to) in lines.items():
