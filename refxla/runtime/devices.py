@@ -137,8 +137,8 @@ def devices() -> tuple[Device, ...]:
 def find(name: str | None = None) -> Device:
     """The device of this name; for None, the one that REFXLA_DEVICE names, or the default.
 
-    A name that is the start of just one device's name will do. Raises DeviceError when there is no such device, or none
-    at all.
+    A kind will do ("gpu", "cpu"), for the first device of it, or a kind and a number ("gpu:1"); so will the start of
+    just one device's name. Raises DeviceError when there is no such device, or none at all.
     """
     return choose(name)[0]
 
@@ -163,9 +163,12 @@ def choose(name: str | None = None) -> tuple[Device, str]:
         elif same > 1:
             reason += ": no GPU is here, and PoCL comes first among CPU devices"
         return replace(device, why=reason), reason
-    matches = [found[name]] if name in found else [d for n, d in found.items() if n.startswith(name)]
-    if name not in found and (named := _named(name, found)) is not None:
+    if name in found:
+        matches = [found[name]]
+    elif (named := _named(name, found) or _of_kind(name, found)) is not None:
         matches = [named]
+    else:
+        matches = [d for n, d in found.items() if n.startswith(name)]
     if len(matches) != 1:
         what = "no device is called" if not matches else f"{len(matches)} devices have names that start with"
         raise DeviceError(f"{what} {name!r} ({origin}); there are: {', '.join(d.name for d in devices())}")
@@ -182,6 +185,15 @@ def _named(name: str, found: dict[str, Device]) -> Device | None:
         return None
     platform = f"{base.platform} as a GPU"
     return EmulatedGpu(name, "cpu", base.label, platform, base.driver, base.compute_units, base.raw, of=base)
+
+
+def _of_kind(name: str, found: dict[str, Device]) -> Device | None:
+    """The device that is asked for as one of a kind: "gpu", the first of them, or "gpu:1", the second."""
+    kind, colon, number = name.partition(":")
+    of_kind = sorted((d for d in found.values() if d.kind == kind), key=_rank)
+    if not of_kind or (colon and not (number.isdecimal() and int(number) < len(of_kind))):
+        return None
+    return of_kind[int(number or 0)]
 
 
 def _rank(device: Device) -> tuple[int, int, str]:

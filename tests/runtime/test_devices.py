@@ -116,6 +116,18 @@ def test_who_decides(only, monkeypatch):
         find("po")
 
 
+def test_devices_by_kind(only):
+    only(*(fake(n, k) for n, k in (("nvidia:1", "gpu"), ("nvidia:0", "gpu"), ("intel", "cpu"), ("pocl", "cpu"))))
+    found = {name: find(name).name for name in ("gpu", "gpu:0", "gpu:1", "cpu", "cpu:1", "nvidia:1")}
+    assert found == {
+        "gpu": "nvidia:0", "gpu:0": "nvidia:0", "gpu:1": "nvidia:1", "cpu": "pocl", "cpu:1": "intel",
+        "nvidia:1": "nvidia:1",
+    }  # fmt: skip
+    for missing in ("gpu:2", "gpu:", "gpu:x", "accelerator"):
+        with pytest.raises(DeviceError, match=f"no device is called '{missing}' .it was asked for.; there are: nv"):
+            find(missing)
+
+
 def test_no_devices(only):
     only()
     with pytest.raises(DeviceError, match="pip install 'pyopencl\\[pocl\\]'"):
