@@ -8,7 +8,7 @@ from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, R
 from .devices import Device
 from .pocl.parallel_build import Ahead
 from .program_build import Binaries, build
-from .result_memory import Memory
+from .result_memory import Memory, check_device_memory
 
 
 class Executable(Executor):
@@ -36,6 +36,7 @@ class Executable(Executor):
         `ahead` is what began to compile the program, `binaries` what a device's compiler has made of it before."""
         self.program = program
         self.device = device
+        check_device_memory(plan, device)
         cores, self._cores_reason = choose_cores(plan, device, operations)
         built = build(device, program, ahead, binaries)
         queue, *others = [device.queue(device.runner) for _ in range(cores)]

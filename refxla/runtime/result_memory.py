@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.buffer_pool import set_limit, trim, usage
-from ..ir.plan import Plan
+from refxla_spec.errors import DeviceError
 
-__all__ = ["Memory", "set_limit", "trim", "usage"]
+from .._core.buffer_pool import set_limit, trim, usage
+from ..analysis.cost_analysis import bytes_text
+from ..ir.plan import Plan
+from .devices import Device
+
+__all__ = ["Memory", "check_device_memory", "set_limit", "trim", "usage"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +44,24 @@ class Memory:
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {getattr(self, name):,} bytes" for name in self.__dataclass_fields__)
+
+
+def check_device_memory(plan: Plan, device: Device) -> None:
+    """Raises DeviceError where a device that arrays are copied to has less memory than the program needs, or allocates
+    less at a time."""
+    if device.access == "host":
+        return
+    memory, raw = Memory.of(plan), device.raw
+    parts = {"the temporary values": memory.arena, "the constants": memory.constants}
+    for what, shapes in (("parameter", plan.parameters), ("result", plan.results)):
+        parts |= {f"{what} {n}": s.bytes for n, s in enumerate(shapes)}
+    largest = max(parts, key=lambda part: parts[part])
+    needed = sum(parts.values()) + memory.workspace - memory.aliases
+    advice = "use smaller arrays, such as a smaller batch, or another device"
+    if parts[largest] > raw.max_mem_alloc_size:
+        most, size = bytes_text(raw.max_mem_alloc_size), bytes_text(parts[largest])
+        raise DeviceError(f"{device.name} allocates {most} at a time, too little for {largest}, {size}; {advice}")
+    if needed > raw.global_mem_size:
+        there = bytes_text(raw.global_mem_size)
+        text = f"{device.name} has {there} of memory, and the program needs {bytes_text(needed)} ({memory})"
+        raise DeviceError(f"{text}; {advice}")

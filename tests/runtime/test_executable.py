@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
+from refxla_spec.errors import DeviceError
 
 from refxla.ir.plan import Loop
 from refxla.runtime.devices import find
 from refxla.runtime.executable import choose_cores
+from refxla.runtime.result_memory import check_device_memory
 
 
 def elementwise(maker, size: int, items: int):
@@ -54,3 +59,18 @@ def test_what_it_tells(maker, executable):
     assert "a2[i] = a0[i] + a1[i];" in run.opencl and "__kernel" in run.opencl
     assert "it was asked for; in the calling thread" in run.device_reason
     assert repr(run) == "<Executable handmade: 1 kernels on pocl>"
+
+
+def test_a_device_with_too_little_memory_is_refused(maker):
+    plan = elementwise(maker, 1 << 20, 64)  # 4 MiB in, 4 MiB out
+
+    def check(all_of_it: int, at_a_time: int, access: str = "buffer") -> None:
+        raw = SimpleNamespace(global_mem_size=all_of_it << 20, max_mem_alloc_size=at_a_time << 20)
+        check_device_memory(plan, SimpleNamespace(name="small:0", access=access, raw=raw))
+
+    check(8, 4)
+    check(1, 1, access="host")  # the arrays are the caller's
+    with pytest.raises(DeviceError, match="small:0 has 7168.0 KiB of memory, and the program needs 8192.0 KiB"):
+        check(7, 4)
+    with pytest.raises(DeviceError, match="small:0 allocates 2048.0 KiB at a time, too little for parameter 0, 4096.0"):
+        check(8, 2)
