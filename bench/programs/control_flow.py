@@ -140,3 +140,41 @@ def conditional_clipping(x):
         return lax.cond(jnp.linalg.norm(x) > 20, lambda x: x / jnp.linalg.norm(x), lambda x: x, x)
 
     return lax.fori_loop(0, 200, turn, x)
+
+
+@program("control flow", lambda n: [np.int32(n)], n=(9, 5))
+def queens(n):
+    """How many ways there are to put n queens on a board: a stack of masks, and a branch in each turn."""
+    full = (1 << n) - 1
+    none = jnp.zeros(16, jnp.int32)
+
+    def turn(state):
+        depth, columns, left, right, free, count = state
+        bit = free[depth] & -free[depth]
+        free = free.at[depth].set(free[depth] & (free[depth] - 1))
+
+        def put(_):
+            own = columns[depth] | bit, (left[depth] | bit) << 1, (right[depth] | bit) >> 1
+            masks = [m.at[depth + 1].set(x) for m, x in zip((columns, left, right), own, strict=True)]
+            rest = full & ~(own[0] | own[1] | own[2])
+            return depth + 1, *masks, free.at[depth + 1].set(rest), count + (own[0] == full)
+
+        return lax.cond(bit == 0, lambda _: (depth - 1, columns, left, right, free, count), put, None)
+
+    start = jnp.int32(0), none, none, none, none.at[0].set(full), jnp.int32(0)
+    return lax.while_loop(lambda state: state[0] >= 0, turn, start)[-1]
+
+
+@program("control flow", lambda side: [uniform(side, side)], side=(50, 5))
+def value_iteration(reward):
+    """The best walk over a board, where steps may slip: until nothing changes."""
+
+    def turn(state):
+        value, _, count = state
+        p = jnp.pad(value, 1, mode="edge")
+        next_to = jnp.stack([p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:]])
+        new = reward + 0.95 * (0.8 * next_to.max(0) + 0.2 * next_to.mean(0))
+        return new, jnp.abs(new - value).max(), count + 1
+
+    start = jnp.zeros_like(reward), jnp.inf, 0
+    return lax.while_loop(lambda state: (state[1] > 1e-3) & (state[2] < 500), turn, start)[0]

@@ -133,3 +133,25 @@ def unscented_filter(observed):
         return (mean + gain.T @ (y - mean), spread - spread @ gain), mean
 
     return lax.scan(turn, (jnp.zeros(size), jnp.eye(size)), observed)[1]
+
+
+@program("filters", matrix, rows=(200, 5), columns=(2, 2), bound=1e-2)
+def smoothed_states(observed):
+    """Rauch, Tung and Striebel's smoother: a Kalman filter, and a recurrence back from its end."""
+    step, seen, noise, error = _motion()
+
+    def forward(state, y):
+        m, p = state
+        m, p = step @ m, step @ p @ step.T + noise
+        gain = jnp.linalg.solve(seen @ p @ seen.T + error, seen @ p).T
+        after = m + gain @ (y - seen @ m), p - gain @ seen @ p
+        return after, (*after, m, p)
+
+    def back(state, given):
+        (m, p), (m_now, p_now, m_next, p_next) = state, given
+        gain = jnp.linalg.solve(p_next, step @ p_now).T
+        m, p = m_now + gain @ (m - m_next), p_now + gain @ (p - p_next) @ gain.T
+        return (m, p), m
+
+    last, (m, p, m_next, p_next) = lax.scan(forward, (jnp.zeros(4), jnp.eye(4)), observed)
+    return lax.scan(back, last, (m[:-1], p[:-1], m_next[1:], p_next[1:]), reverse=True)[1]

@@ -163,3 +163,31 @@ def cell_list_density(x):
     count = jnp.zeros((cells, cells)).at[place[:, 0], place[:, 1]].add(1.0)
     around = lax.reduce_window(count, 0.0, lax.add, (3, 3), (1, 1), "SAME")
     return around[place[:, 0], place[:, 1]]
+
+
+@program(
+    "physics",
+    lambda side: [
+        np.stack(np.meshgrid(*[np.arange(side, dtype=np.float32)] * 2), -1).reshape(-1, 2)
+        + 0.1 * normal(side * side, 2)
+    ],
+    side=(14, 3),
+    bound=1e-2,
+)
+def lennard_jones_fluid(x):
+    """Forces are gradients of an energy of all pairs in a periodic box."""
+    side, others = round(len(x) ** 0.5), 1 - jnp.eye(len(x))
+
+    def energy(x):
+        apart = x[:, None] - x[None]
+        apart = apart - side * jnp.round(apart / side)
+        sixth = jnp.maximum(jnp.sum(apart**2, -1), 0.5) ** -3
+        return 2 * jnp.sum((sixth * sixth - sixth) * others)
+
+    def step(state, _):
+        x, v = state
+        v = v - 5e-4 * jax.grad(energy)(x)
+        x = x + 1e-3 * v
+        return (x, v - 5e-4 * jax.grad(energy)(x)), None
+
+    return lax.scan(step, (x, jnp.zeros_like(x)), None, length=20)[0]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .inputs import grid, integers, matrix, uniform, vector
+from .inputs import grid, integers, matrix, normal, uniform, vector
 from .registry import program
 
 
@@ -102,3 +102,30 @@ def recurrent_gates(x):
         return h, h
 
     return lax.scan(turn, 0.0, x)[1]
+
+
+@program(
+    "scans",
+    lambda batch, steps, classes: [normal(batch, steps, classes), integers(1, classes, batch, steps // 4)],
+    batch=(64, 3),
+    steps=(50, 9),
+    classes=(30, 5),
+)
+def temporal_classification(scores, labels):
+    """Connectionist temporal classification: how probable labels are, with blanks (0) between them."""
+    scores, never = jax.nn.log_softmax(scores), -1e30
+    symbols = jnp.pad(labels[..., None], ((0, 0), (0, 0), (1, 0))).reshape(len(labels), -1)
+    symbols = jnp.pad(symbols, ((0, 0), (0, 1)))
+    found = jnp.take_along_axis(scores, symbols[:, None], 2)
+    skips = (symbols != 0) & (symbols != jnp.roll(symbols, 2, 1)) & (jnp.arange(symbols.shape[1]) > 1)
+
+    def behind(x, count):
+        return jnp.pad(x, ((0, 0), (count, 0)), constant_values=never)[:, :-count]
+
+    def step(state, now):
+        two = jnp.where(skips, behind(state, 2), never)
+        return jnp.logaddexp(jnp.logaddexp(state, behind(state, 1)), two) + now, None
+
+    start = jnp.where(jnp.arange(symbols.shape[1]) < 2, found[:, 0], never)
+    end = lax.scan(step, start, found[:, 1:].swapaxes(0, 1))[0]
+    return jnp.logaddexp(end[:, -1], end[:, -2])

@@ -213,3 +213,34 @@ def multigrid_cycles(f):
     for _ in range(2):
         u = cycle(u, f)
     return u
+
+
+@program("solvers", lambda cells: [1 + 0.1 * uniform(cells)], cells=(10_000, 9))
+def stiff_kinetics(first):
+    """Robertson's three reactions in each cell: implicit steps, each with Newton's iteration on 3 x 3 systems."""
+
+    def rates(y):
+        slow, middle, fast = 0.04 * y[0], 1e4 * y[1] * y[2], 3e7 * y[1] ** 2
+        return jnp.stack([middle - slow, slow - middle - fast, fast])
+
+    def step(y, _):
+        size = 0.01
+
+        def newton(z, _):
+            jacobian = jnp.eye(3) - size * jax.vmap(jax.jacfwd(rates), 1)(z)
+            residual = z - y - size * rates(z)
+            return z - jnp.linalg.solve(jacobian, residual.T[..., None])[..., 0].T, None
+
+        return lax.scan(newton, y, None, length=3)[0], None
+
+    return lax.scan(step, jnp.stack([first, 0 * first, 0 * first]), None, length=10)[0]
+
+
+@program("solvers", matrix, rows=(512, 5), columns=(100, 7))
+def simplex_projections(v):
+    """The nearest point whose numbers are not negative and add up to one, of each row."""
+    sorted_rows = -jnp.sort(-v, -1)
+    excess = jnp.cumsum(sorted_rows, -1) - 1
+    number = jnp.arange(1, v.shape[1] + 1)
+    last = jnp.sum(sorted_rows > excess / number, -1, keepdims=True)
+    return jnp.maximum(v - jnp.take_along_axis(excess, last - 1, 1) / last, 0)

@@ -86,3 +86,33 @@ def rolling_hash(data):
 
     powers = jnp.full(data.shape, 31, jnp.uint32)
     return lax.associative_scan(combine, (powers, data.astype(jnp.uint32)))[1]
+
+
+@program("text", lambda n: [integers(0, 4, n), integers(0, 4, n, seed=1)], n=(400, 9))
+def local_alignment(a, b):
+    """Smith and Waterman's score of two strands, with gaps of cost 1: a row of the table in each step."""
+    number = jnp.arange(len(b))
+
+    def row(above, same):
+        diagonal = jnp.concatenate([jnp.zeros(1), above[:-1]]) + same
+        best = jnp.maximum(jnp.maximum(diagonal, above - 1.0), 0.0)
+        best = lax.cummax(best + number) - number  # gaps along the row
+        return best, best.max()
+
+    return lax.scan(row, jnp.zeros(len(b)), jnp.where(a[:, None] == b, 3.0, -2.0))[1].max()
+
+
+@program("text", text, length=(2000, 20))
+def suffix_ranks(data):
+    """The ranks of all suffixes, by pairs of ranks of twice the length in each step."""
+    n = len(data)
+
+    def double(k, rank):
+        second = jnp.where(jnp.arange(n) + (1 << k) < n, jnp.roll(rank, -(1 << k)), -1)
+        order = jnp.lexsort((second, rank))
+        a, b = rank[order], second[order]
+        differs = (a[1:] != a[:-1]) | (b[1:] != b[:-1])
+        dense = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(differs.astype(jnp.int32))])
+        return jnp.zeros_like(rank).at[order].set(dense)
+
+    return lax.fori_loop(0, max(1, (n - 1).bit_length()), double, data.astype(jnp.int32))
