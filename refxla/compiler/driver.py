@@ -327,8 +327,8 @@ def _built(request: Request) -> Compiled:
             planning = plan_module(source.module, request.target, request.without, builder.add)
             plan = planning[1].plan
             made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
+            compilation_cache.save(request.key(), made)  # while the last parts are compiled
             executable = _executable(request, made, planning, ahead)
-    compilation_cache.save(request.key(), made)
     calibration.later(device)
     return executable
 

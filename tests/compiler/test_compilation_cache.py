@@ -178,6 +178,15 @@ def test_another_build_of_refxla_finds_nothing(planned, monkeypatch):
     assert len(planned) == 2
 
 
+def test_a_compilation_is_kept_while_its_kernels_are_compiled(monkeypatch):
+    """Nobody waits for the disk then."""
+    kept = []
+    original = driver._executable
+    monkeypatch.setattr(driver, "_executable", lambda *a: kept.append(entries(COMPILATION)) or original(*a))
+    refxla.compile(PROGRAM)
+    assert [len(names) for names in kept] == [1]
+
+
 def test_a_process_whose_sources_are_edited_keeps_nothing(planned, monkeypatch):
     versions = iter(["now", "later", "latest"])
     monkeypatch.setattr(compilation_cache, "build", functools.cache(lambda: next(versions)))
