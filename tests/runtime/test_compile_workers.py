@@ -119,6 +119,21 @@ def parts_of(program):
     return parts
 
 
+def test_who_waits_has_taken_a_part_when_its_maker_goes_on(monkeypatch):
+    monkeypatch.setattr(compile_workers, "_HAND_S", 60.0)
+    parts, taken = Parts(), []
+    parts.put(Part("nobody waits", ()))  # and its maker neither
+    thread = threading.Thread(target=lambda: taken.extend(iter(parts.take, None)))
+    thread.start()
+    while not (taken and parts._waiting):
+        time.sleep(0.001)
+    parts.put(Part("one waits", ()))
+    assert not parts._left
+    parts.close()
+    thread.join()
+    assert [part.source for part in taken] == ["nobody waits", "one waits"]
+
+
 @pytest.fixture
 def helper(device):
     found = Helper(*libraries(), pocl_directory())

@@ -21,6 +21,7 @@ from ...codegen.primitives import GET_GLOBAL_ID
 from . import linker
 
 _SCRIPT = Path(__file__).with_name("compile_worker.py")
+_HAND_S = 0.005  # that a part's maker waits at most for a helper to take it
 _REST_S = 1.0  # that a thread needs at most to see that no more parts come
 # To build it makes the compiler ready, while no part may be there yet; two processes build different ones.
 _FIRST = GET_GLOBAL_ID + "\n__kernel void refxla_first_{}(__global int* a) {{ a[get_global_id(0)] = 0; }}\n"
@@ -51,14 +52,18 @@ class Parts:
     def __init__(self) -> None:
         self._left: deque[Part] = deque()
         self._changed = threading.Condition()
+        self._waiting = 0  # threads that have nothing to do
         self._closed = False
         self.done: set[str] = set()  # the sources of those that are compiled
 
     def put(self, part: Part) -> None:
-        """One more."""
+        """One more. A helper that has nothing to do takes it now: its thread would wait for milliseconds while this one
+        goes on in Python."""
         with self._changed:
             self._left.append(part)
-            self._changed.notify()
+            self._changed.notify_all()
+            if self._waiting:
+                self._changed.wait_for(lambda: part not in self._left, _HAND_S)
 
     def close(self) -> None:
         """No more will come."""
@@ -69,9 +74,14 @@ class Parts:
     def take(self) -> Part | None:
         """The one that has waited longest, once there is one; None if none is left and no more will come."""
         with self._changed:
-            while not self._left and not self._closed:
-                self._changed.wait()
-            return self._left.popleft() if self._left else None
+            self._waiting += 1
+            self._changed.wait_for(lambda: self._left or self._closed)
+            self._waiting -= 1
+            if not self._left:
+                return None
+            part = self._left.popleft()
+            self._changed.notify_all()
+            return part
 
     def drop(self) -> None:
         """Leave those that wait, and let no more come."""
