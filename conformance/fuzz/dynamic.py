@@ -39,7 +39,7 @@ def generate_dynamic(seed: int) -> Sample:
     """
     for attempt in range(ATTEMPTS):
         try:
-            return replace(marked(generate(seed * ATTEMPTS + attempt, depth=0)), seed=seed)
+            return replace(marked(generate(seed * ATTEMPTS + attempt, depth=0, weights={"sizes": 4})), seed=seed)
         except Error:
             continue  # what is marked breaks a constraint, or has no value at these sizes
     raise Skip(f"number {seed}: no parameter can be marked")

@@ -184,6 +184,8 @@ class Frame:
         """Random dimensions of a new value."""
         if self.scalar:
             return ()
+        if self.flip(0.1):  # as large along each dimension, so that any takes the place of another
+            return (self.r.choice((2, 3)),) * self.r.choice((2, 3))
         dims = tuple(self.size() for _ in range(self.r.choice((0, 1, 1, 2, 2, 2, 3, 4))))
         return dims if prod(dims) <= LARGEST else dims[:1]
 

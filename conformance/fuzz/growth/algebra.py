@@ -100,7 +100,7 @@ def scan(f: Frame) -> None:
                      is_reverse=f.flip(0.3)))  # fmt: skip
 
 
-@rule(1)
+@rule(1.5)
 def undone(f: Frame) -> None:
     """(x / y) * y, (x * y) / y, (x + y) - y, sqrt(x * x), log(exp(x)), exp(log(x)), roundings of halves, and products
     that are added or subtracted."""
@@ -108,13 +108,13 @@ def undone(f: Frame) -> None:
     x = f.any("float") if f.flip() else fresh(f, t, (f.r.choice((3, 8, 17)),))
     match f.r.randrange(9):
         case 0:
-            y = f.like(x)
+            y = f.like(x) if f.flip() else fresh(f, x.shape.element_type, x.shape.dimensions)
             f.put("multiply", f.put("divide", x, y), y)
         case 1:
-            y = f.like(x)
+            y = f.like(x) if f.flip() else fresh(f, x.shape.element_type, x.shape.dimensions)
             f.put("divide", f.put("multiply", x, y), y)
         case 2:
-            y = f.like(x)
+            y = f.like(x) if f.flip() else fresh(f, x.shape.element_type, x.shape.dimensions)
             f.put("subtract", f.put("add", x, y), y)
         case 3:
             f.put("sqrt", f.put("multiply", x, x))

@@ -36,6 +36,8 @@ def while_(f: Frame) -> None:
     body = Frame(program, f.depth - 1)
     parts = body.elements(body.parameter(tuple_shape))
     body.grow(r.randint(0, 5))
+    if f.depth > 1 and f.flip(0.2):
+        while_(body)
     counter = body.put("add", parts[at], body.number(S32, step))
     roots = []
     for n, s in enumerate(shapes):

@@ -52,8 +52,8 @@ def rounded(f: Frame) -> None:
     """Numbers halfway between two of fewer digits, or next to that, rounded to these."""
     f.other_types()
     source = f.any_type(*WIDE)
-    if source.kind not in ("float", "signed", "unsigned"):
-        raise Skip("no real number")
+    if source.kind not in ("float", "signed", "unsigned") or values.digits_of(source) < 2:
+        raise Skip("no real number of several digits")
     kind = f.r.randrange(4) if source.is_float else 0
     if kind < 2:
         results = [t for t in FLOATS if precision(t)[0] < values.digits_of(source)]

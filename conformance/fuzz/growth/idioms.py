@@ -71,7 +71,8 @@ def back_and_forth(f: Frame) -> None:
         case 4:
             low = [f.r.randint(0, 2) for _ in dims]
             wide = f.put("pad", x, f.of(t, ()), padding=tuple(PaddingDimension(a, f.r.randint(0, 2)) for a in low))
-            f.put("slice", wide, slice=tuple(SliceDimension(a, a + n) for a, n in zip(low, dims, strict=True)))
+            at = low if f.flip() else [f.r.randint(0, w - n) for n, w in zip(dims, wide.shape.dimensions, strict=True)]
+            f.put("slice", wide, slice=tuple(SliceDimension(a, a + n) for a, n in zip(at, dims, strict=True)))
         case 5:
             axis = f.r.randrange(rank)
             both = f.put("concatenate", x, f.like(x), dimensions=(axis,))

@@ -169,6 +169,8 @@ def dot(f: Frame) -> None:
     contracted = f.r.choice((1, 1, 1, 1, 0, 2)) if rank - batches > 1 else f.r.choice((1, 1, 0))
     mine = order[: batches + contracted]
     free = [f.r.choice((1, 2, 3, 5, 8)) for _ in range(f.r.choice((0, 1, 1, 2)))]
+    if rank == 2 and len(set(x.shape.dimensions)) == 1 and f.flip(0.4):
+        free = [x.shape.dimensions[0]] * (2 - len(mine))  # two squares
     dims = [x.shape.dimensions[d] for d in mine] + free
     places = list(range(len(dims)))
     f.r.shuffle(places)  # places[k]: where the k-th of them stands in the other operand
