@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
 
 import ml_dtypes
@@ -197,6 +197,22 @@ def rounding_at_each_step(case: Case, leaf: int, got: np.ndarray, expected: np.n
     """Where the result keeps the bounds that there would be if what takes several steps were computed in the type of
     the result, each step rounded to it: n units of that type for a sum of n terms. Where the order decides whether a
     product underflows, it is off by no more than 8 of the type's smallest normal numbers."""
+    return _within_share(case, leaf, got, expected, 1.0)
+
+
+def part_of_rounding_at_each_step(shares: Mapping[str, float]) -> Explains:
+    """As `rounding_at_each_step`, for these operations, within the share of the bounds that has been seen of each: what
+    the worst of all roundings could sum up to would let pass zeros, and twice what is right. Two units in the last
+    place may make up more of them, where there are few steps."""
+
+    def explains(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        share = shares.get(site(case, leaf).opcode, shares.get(case.opcode))
+        return np.zeros(got.shape, bool) if share is None else _within_share(case, leaf, got, expected, share)
+
+    return explains
+
+
+def _within_share(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray, share: float) -> np.ndarray:
     with rounding_each_step():
         _, bounds = run_with_bounds(case.module, case.inputs)
     bound = arrays(bounds)[leaf]
@@ -204,7 +220,8 @@ def rounding_at_each_step(case: Case, leaf: int, got: np.ndarray, expected: np.n
         return np.zeros(got.shape, bool)
     least = float(ml_dtypes.finfo(got.real.dtype).smallest_normal)
     with np.errstate(all="ignore"):
-        bound = np.where(np.isfinite(bound), bound, 8 * least)
+        part = np.maximum(share * bound, np.minimum(bound, 2 * ulp(expected)))
+        bound = np.where(np.isfinite(bound), part, 8 * least)
         if type_of(got).name == "f8e8m0fnu":  # whose unit is the number itself
             return ulp_distance(got, expected) <= 1
         finite = np.isfinite(np.abs(expected)) | ~np.isfinite(np.abs(got))

@@ -150,6 +150,43 @@ def test_no_excuse_accepts_sevens_everywhere(target):
     assert excused == []
 
 
+@pytest.mark.parametrize("lie, most", [(zeros, 0.1), (doubled, 0.1)], ids=["zeros", "doubled"])
+def test_steps_in_narrow_types_do_not_excuse_what_is_far_off(lie, most):
+    (steps,) = (d for d in DIFFERENCES if (d.name, d.target) == ("steps in narrow types", "xla-cpu"))
+    wrong = excused = 0
+    for case, wanted in asked_for():
+        if case.devices > 1 or case.infeed is not None or not steps.touches(case, "xla-cpu"):
+            continue
+        for n, value in enumerate(wanted.values):
+            with np.errstate(all="ignore"):
+                told = lie(value)
+                far = ~same_bits(told, value) & np.isfinite(np.abs(value))
+                excused += int((far & steps.explains(case, n, told, value)).sum())
+            wrong += int(far.sum())
+    assert wrong > 10_000 and excused < most * wrong, (excused, wrong)
+
+
+def test_an_initial_value_is_combined_as_often_for_each_element_and_no_oftener_than_there_are_parts():
+    text = """HloModule m
+    add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[4,40] parameter(0)
+              one = f32[] constant(1)
+              ROOT r = f32[4] reduce(x, one), dimensions={1}, to_apply=add }"""
+    x = np.arange(160, dtype=np.float32).reshape(4, 40)
+    case = Case("structured/reduce/ones", "structured", "reduce", text, (x,))
+    wanted = x.sum(1) + 1
+    (known,) = (d for d in DIFFERENCES if d.name == "initial values of long reductions")
+
+    def seen(more):
+        return known.explains(case, 0, (wanted + more).astype(np.float32), wanted).tolist()
+
+    assert seen(2) == [True] * 4  # two more parts
+    assert seen(np.array([2, 2, 2, 1])) == [True, True, True, False]
+    assert seen(9) == [False] * 4 and seen(0.5) == [False] * 4
+
+
 def test_an_excused_crash_names_what_is_said_of_it():
     for d in DIFFERENCES:
         assert d.explains is not None or d.fails or d.without or d.name == SIGNS, d.name
