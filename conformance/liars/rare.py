@@ -149,21 +149,21 @@ def nearly_splat(truth: Lie, i: Instruction) -> Value:
 # Digits.
 
 
-@of_operation("convert", tools=SUITE_AND_CHECK)
+@of_operation("convert")
 def integers_by_way_of_f64(truth: Lie, i: Instruction, a: Array) -> Value:
     """s64 and u64 become f32, or narrower, by way of f64: they are rounded twice."""
     both = type_of(a).name in ("s64", "u64") and i.shape.element_type.is_float
     return truth(i, a.astype(np.float64) if both else a)
 
 
-@of_operation("convert", tools=SUITE_AND_CHECK)
+@of_operation("convert")
 def integers_by_way_of_f32(truth: Lie, i: Instruction, a: Array) -> Value:
     """Integers of 32 bits become bf16, or narrower, by way of f32: they are rounded twice."""
     both = type_of(a).is_integer and type_of(a).bits == 32 and i.shape.element_type.is_float
     return truth(i, a.astype(np.float32) if both and i.shape.element_type.bits <= 16 else a)
 
 
-@of_operation("convert", tools=SUITE_AND_CHECK)
+@of_operation("convert")
 def eight_bits_by_way_of_sixteen(truth: Lie, i: Instruction, a: Array) -> Value:
     """A conversion of f32 to a type of 8 bits goes by way of bf16."""
     both = type_of(a) is F32 and i.shape.element_type.is_float and i.shape.element_type.bits <= 8
