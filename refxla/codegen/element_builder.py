@@ -83,7 +83,7 @@ class ElementBuilder:
 
     def apply(self, computation: Computation, args: Sequence[str], block: Block) -> tuple[str, ...]:
         """The results of a scalar computation on C variables, one for each of its parameters."""
-        values: dict[Instruction, str | tuple[str, ...]] = {}
+        values: dict[Instruction, Any] = {}  # a C variable, or a tuple of such values
         for i in computation.instructions:
             operands = [values[o] for o in i.operands]
             if i.opcode == "parameter":
@@ -119,4 +119,4 @@ class ElementBuilder:
 
 def _largest(element_type: str) -> int:
     bits = int(element_type[1:])
-    return 2 ** (bits - 1) - 1 if element_type[0] == "s" else 2**bits - 1
+    return (1 << bits - 1) - 1 if element_type[0] == "s" else (1 << bits) - 1

@@ -65,7 +65,8 @@ class ElementalIrEmitter(ElementBuilder):
         def request() -> Rule:
             return (yield instruction, tuple(indices))
 
-        return self.run(request(), block)
+        element: str = self.run(request(), block)
+        return element
 
     def run(self, rule: Rule, block: Block) -> Any:
         """What a rule returns: it is sent the element for each (instruction, indices) that it yields."""

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from ..device.description import Target
 
@@ -83,11 +85,12 @@ def _library() -> dict[str, str]:
     for path in sorted(_FOLDER.glob("*.cl")):
         for binding, text in _templates(path.read_text(encoding="utf-8")):
             for function in _split(_instantiate(text, binding)):
-                library[_FUNCTION.search(function)[1]] = function
+                (name,) = _FUNCTION.findall(function)[:1]
+                library[name] = function
     return library
 
 
-def _templates(text: str):
+def _templates(text: str) -> Iterator[tuple[dict[str, str], str]]:
     """The (binding, template) pairs of a file; a binding maps template words such as "T" to element type names."""
     parts = re.split(r"^//!(.*)\n", text, flags=re.MULTILINE)
     for header, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -117,8 +120,8 @@ def _instantiate(text: str, binding: dict[str, str]) -> str:
     for word, name in binding.items():
         macros |= _macros(word, name)
 
-    def replace(match: re.Match) -> str:
-        identifier = match[0]
+    def replace(match: re.Match[str]) -> str:
+        identifier: str = match[0]
         if identifier in macros:
             return macros[identifier]
         if identifier.startswith("as_") and identifier[3:] in macros:
@@ -202,8 +205,10 @@ def _eight_bit_macros(word: str, name: str) -> dict[str, str]:
 
 
 @cache
-def _coefficients() -> dict[str, dict[str, list[str] | str]]:
-    return json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
+def _coefficients() -> dict[str, dict[str, Any]]:
+    """For each type and name a number as text, or those of a polynomial."""
+    found: dict[str, dict[str, Any]] = json.loads((_FOLDER / "coefficients.json").read_text(encoding="utf-8"))
+    return found
 
 
 def constant(real: str, name: str) -> str:

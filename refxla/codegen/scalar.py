@@ -106,6 +106,10 @@ def store_in_loop(name: str, place: str, value: str) -> str:
     return f"{place} = {store(name, value)};"
 
 
+Names = tuple[str, ...]  # of HLO's element types, or of C variables: one for each operand
+Attributes = Mapping[str, Any]  # of the instruction
+
+
 def expression(
     opcode: str,
     operand_types: Sequence[str],
@@ -120,37 +124,37 @@ def expression(
     `exponent_bits` and `mantissa_bits` of reduce-precision.
     Raises UnsupportedError, naming opcode and types, if there is no such expression.
     """
-    operand_types, args, attributes = tuple(operand_types), tuple(args), attributes or {}
-    for name in (*operand_types, result_type):
+    types, given = tuple(operand_types), (tuple(args), attributes or {})
+    for name in (*types, result_type):
         _lookup(_STORAGE, name)
-    if opcode == "bitcast-convert" and _BITS[operand_types[0]] != _BITS[result_type]:
+    if opcode == "bitcast-convert" and _BITS[types[0]] != _BITS[result_type]:
         text = None
-    elif any(name in _SMALL for name in (*operand_types, result_type)):
-        text = _small_expression(opcode, operand_types, result_type, args, attributes)
+    elif any(name in _SMALL for name in (*types, result_type)):
+        text = _small_expression(opcode, types, result_type, *given)
     else:
-        text = _expression(opcode, operand_types, result_type, args, attributes)
+        text = _expression(opcode, types, result_type, *given)
     if text is None:
-        types = ", ".join(operand_types)
         raise UnsupportedError(
-            f"{opcode} of ({types}) to {result_type} has no scalar code; convert the operands to a type that has"
+            f"{opcode} of ({', '.join(types)}) to {result_type} has no scalar code; "
+            "convert the operands to a type that has"
         )
     return text
 
 
-def _expression(opcode, operand_types, result_type, args, attributes) -> str | None:
+def _expression(opcode: str, operand_types: Names, result_type: str, args: Names, attributes: Attributes) -> str | None:
     rule = _RULES.get(opcode)
     if rule:
         return rule(operand_types, result_type, args, attributes)
     return _arithmetic(opcode, operand_types[0], args)
 
 
-def _small_expression(opcode, types, result, args, attributes) -> str | None:
+def _small_expression(opcode: str, types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     """An operation that takes or gives integers of fewer than 8 bits, by way of 8."""
     bits = _BITS[result]
     if opcode == "mulhi":
         return _wrapped(result, f"((int){args[0]} * (int){args[1]} >> {bits})")
     if opcode in _ON_BITS:
-        args = [f"({_INTEGER[_SMALL[t]]})({a} & {(1 << _BITS[t]) - 1})" for a, t in zip(args, types, strict=True)]
+        args = tuple(f"({_INTEGER[_SMALL[t]]})({a} & {(1 << _BITS[t]) - 1})" for a, t in zip(args, types, strict=True))
     if opcode == "shift-right-arithmetic":  # what is shifted in is the highest bit, of an unsigned integer too
         args = (f"({_INTEGER[_SMALL[result]]}){_wrapped('s' + result[1:], args[0])}", args[1])
     wide = _SMALL.get(result, result)
@@ -292,21 +296,21 @@ def _complex_arithmetic(opcode: str, name: str, args: Sequence[str]) -> str | No
     return _call(opcode, name, args)
 
 
-def _copy(types, result, args, attributes):
+def _copy(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     return args[0]
 
 
-def _not(types, result, args, attributes):
+def _not(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     if result == "pred":
         return f"({args[0]} ^ 1)"
     return f"({_INTEGER[result]})(~{args[0]})" if result in _INTEGER else None
 
 
-def _select(types, result, args, attributes):
+def _select(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     return f"({args[0]} ? {args[1]} : {args[2]})"
 
 
-def _clamp(types, result, args, attributes):
+def _clamp(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     low, x, high = args
     if result in _COMPLEX:
         return None
@@ -317,7 +321,7 @@ def _clamp(types, result, args, attributes):
     return _call("clamp", "f64" if result == "f64" else "f32", args)
 
 
-def _compare(types, result, args, attributes):
+def _compare(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     (name, _), (a, b) = types, args
     direction = attributes["direction"]
     operator = _COMPARE[direction]
@@ -330,38 +334,38 @@ def _compare(types, result, args, attributes):
     return f"({a} {operator} {b})"
 
 
-def _is_finite(types, result, args, attributes):
+def _is_finite(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     name = types[0]
     return _call("is-finite", "f32" if name in _NARROW else name, args)
 
 
-def _complex(types, result, args, attributes):
+def _complex(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     parts = types == (_PART.get(result),) * 2
     return f"({_COMPLEX[result]})({args[0]}, {args[1]})" if parts else None
 
 
-def _real(types, result, args, attributes):
+def _real(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     return f"{args[0]}.x" if types[0] in _COMPLEX else args[0]
 
 
-def _imag(types, result, args, attributes):
+def _imag(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     zero = float("nan") if result == "f8e8m0fnu" else 0.0  # which has no zero
     return f"{args[0]}.y" if types[0] in _COMPLEX else literal(result, zero)
 
 
-def _abs(types, result, args, attributes):
+def _abs(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     if types[0] in _COMPLEX:
         return _call("abs", types[0], args)
     return _arithmetic("abs", types[0], args)
 
 
-def _reduce_precision(types, result, args, attributes):
+def _reduce_precision(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     # More bits than any format has change nothing; the limits keep the shifts in the code defined.
     bits = str(min(attributes["exponent_bits"], 11)), str(min(attributes["mantissa_bits"], 52))
     return _call("reduce-precision", result, (args[0], *bits))
 
 
-def _convert(types, result, args, attributes):
+def _convert(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     source, a = types[0], args[0]
     if source == result:
         return a
@@ -393,7 +397,7 @@ def _convert(types, result, args, attributes):
     return f"rx_round_{result}((float){a})"
 
 
-def _bitcast_convert(types, result, args, attributes):
+def _bitcast_convert(types: Names, result: str, args: Names, attributes: Attributes) -> str | None:
     source = types[0]
     # A narrow float goes through its bits in memory; the other types are as wide in a register as in memory.
     bits = store(source, args[0]) if source in _NARROW or source == "pred" else args[0]

@@ -107,7 +107,7 @@ def _apart(
 
 
 def _outputs(fusion: Fusion) -> list[Instruction]:
-    hero = fusion.hero
+    hero = hero_of(fusion)
     if not hero.shape.is_tuple:
         return [hero]
     found = {i.index: i for i in fusion.outputs if i.opcode == "get-tuple-element" and i.operands[0] is hero}
@@ -177,7 +177,8 @@ class ScatterWalk:
         owners = target.compute_units
         band = max(SHORTEST, min(BAND, blocks * inside // (4 * owners)))
         self.band = -(-band // inside)
-        return min(owners, -(-blocks // self.band))
+        shares: int = min(owners, -(-blocks // self.band))
+        return shares
 
     def is_single(self) -> bool:
         """Whether blocks have one element where they are indexed, so that two of them are the same or apart."""
@@ -189,7 +190,8 @@ class ScatterWalk:
 
     def _batch_dimension(self, index_dimension: int) -> int:
         """The dimension of updates that runs along a dimension of the indices."""
-        return self.batch[index_dimension - (index_dimension > self.hero.index_vector_dim)]
+        before: bool = index_dimension > self.hero.index_vector_dim
+        return self.batch[index_dimension - before]
 
     def emit(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
         if not self.items:

@@ -33,7 +33,7 @@ def applies(instruction: Instruction) -> bool:
 
 def pieces(calls: Sequence[Call], loop: str) -> list[Call]:
     """The calls that are worth an array in a loop over the variable `loop`: in an order in which they can be made."""
-    found: dict[tuple, Call] = {}
+    found: dict[tuple[Instruction, tuple[Index, ...]], Call] = {}
     for call in calls:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
         if not call.conditional and loop in used:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
+from ...analysis.access_patterns import Access
 from ...analysis.contraction_order import segment_terms
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import Target
@@ -19,7 +20,7 @@ from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
-from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .epilogue import store_outputs
 from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
 from .product import Indices
@@ -44,10 +45,10 @@ class MatrixVector:
     vector: Callable[[Index, Index], Indices]
     result: Callable[[Index, Index], Indices]
 
-    def _matrix_position(self, g: Index, m: Index, k: Index):
+    def _matrix_position(self, g: Index, m: Index, k: Index) -> Access | None:
         return direct_access(self.fusion, self.target, self.matrix_operand, self.matrix(g, m, k), self.name)
 
-    def _vector_position(self, g: Index, k: Index):
+    def _vector_position(self, g: Index, k: Index) -> Access | None:
         return direct_access(self.fusion, self.target, self.vector_operand, self.vector(g, k), self.name)
 
     def applies(self) -> bool:
@@ -83,10 +84,14 @@ class MatrixVector:
         element, lanes = VECTORS[self.name]
         vector = vector_type(self.name)
         g, m, k = (variable(c, 0, n - 1) for c, n in (("g", self.groups), ("m", self.m), ("k", self.k)))
-        matrix, factor, step = self._matrix_position(g, m, k), self._vector_position(g, k), self._step()
+        matrix, factor, step = _found(self._matrix_position(g, m, k)), self._vector_position(g, k), self._step()
         row_step = matrix.position.factor("m")
+        assert row_step is not None
         inputs = set(inputs_of(self.fusion, self.fusion.outputs, self.fusion.hero)) | {matrix.instruction}
-        inputs |= set(inputs_of(self.fusion, [self.vector_operand])) if step is None else {factor.instruction}
+        if step is None or factor is None:
+            inputs |= set(inputs_of(self.fusion, [self.vector_operand]))
+        else:
+            inputs.add(factor.instruction)
         read = [i for i in self.fusion.inputs if i in inputs]
         values = [*read, *self.fusion.outputs]
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
@@ -104,16 +109,16 @@ class MatrixVector:
         block.line(f"typedef {vector} __attribute__((aligned(sizeof({element})))) vector;")
         block.line(f"const int g = item / {parts};")
         block.line(f"const int first = item % {parts} * {per_item};")
-        if step is None:
+        if step is None or factor is None:
             step = self._compute_vector(e, g, element, block)
         else:
-            at = self._vector_position(g, constant(0)).position
+            at = _found(self._vector_position(g, constant(0))).position
             block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({at});")
         for s in range(strips):
             # Rows beyond the last: the strip begins early, and its own rows alone are stored.
             wanted = f"first + {s * lanes}"
             block.line(f"const int m{s} = {wanted} < {self.m - lanes} ? {wanted} : {self.m - lanes};")
-            at = self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0)).position
+            at = _found(self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0))).position
             block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({at});")
             block.line(f"{vector} c{s} = ({vector})(0);")
         segment = segment_terms(self.k, self.name)  # a multiple of a line, of whose terms none begins a segment within
@@ -158,9 +163,14 @@ class MatrixVector:
             shift = shifts[-1]
             for s in reversed(range(strips - 1)):
                 shift = f"(j < {(s + 1) * lanes} ? {shifts[s]} : {shift})"
-            value = from_accumulation(e, type_name(self.fusion.hero), self.name, f"sum[j + {shift}]", block)
+            value = from_accumulation(e, type_name(hero_of(self.fusion)), self.name, f"sum[j + {shift}]", block)
             indices = self.result(g, m)
-            e.bind(self.fusion.hero, indices, value)
+            e.bind(hero_of(self.fusion), indices, value)
             store_outputs(self.fusion, e, indices, block)
         arguments = (*map(input_argument, read), *map(output_argument, self.fusion.outputs))
         return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, registers=True)
+
+
+def _found(access: Access | None) -> Access:
+    assert access is not None, "what is not read where it lies has no such kernel"
+    return access

@@ -27,7 +27,7 @@ def can_prepack(fusion: Fusion, operand: Instruction, name: str) -> bool:
     if not inputs or any(i.opcode != "constant" for i in inputs):
         return False
     stored = sum(i.shape.bytes for i in inputs)
-    if operand.shape.size * ELEMENT_TYPES[name].dtype.itemsize > GROWTH * stored:
+    if operand.shape.size * ELEMENT_TYPES[name].array_dtype.itemsize > GROWTH * stored:
         return False
     return operand in inputs or all(_is_exact(i) for i in _behind(fusion, operand))
 
@@ -56,7 +56,8 @@ def panels_of(matrix: np.ndarray, width: int) -> np.ndarray:
     panels = -(-n // width)
     wide = np.zeros((groups, k, panels * width), matrix.dtype)
     wide[:, :, :n] = matrix
-    return wide.reshape(groups, k, panels, width).transpose(0, 2, 1, 3)
+    made: np.ndarray = wide.reshape(groups, k, panels, width).transpose(0, 2, 1, 3)
+    return made
 
 
 def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
@@ -64,7 +65,8 @@ def strips_of(matrix: np.ndarray, strip: int) -> np.ndarray:
     groups, m, k = matrix.shape
     strips = -(-m // strip)
     rows = np.minimum(np.arange(strips * strip), m - 1)
-    return matrix[:, rows].reshape(groups, strips, strip, k).transpose(0, 1, 3, 2)
+    made: np.ndarray = matrix[:, rows].reshape(groups, strips, strip, k).transpose(0, 1, 3, 2)
+    return made
 
 
 def _behind(fusion: Fusion, operand: Instruction) -> list[Instruction]:

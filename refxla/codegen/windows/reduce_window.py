@@ -28,7 +28,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
-from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
 from .window_lanes import STRIP, Lanes, OpenWindow
 
@@ -48,7 +48,7 @@ RUNNING_TYPES = {
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
-    hero = fusion.hero
+    hero = hero_of(fusion)
     window = hero.attributes.get("window", ())
     if target.kind != "cpu" or not window or min(result_dimensions(hero)) == 0:
         return elementwise.emit(fusion, target)
@@ -66,7 +66,7 @@ class WindowKernel:
     """What both kinds share: arguments, accumulators, and how results are stored."""
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
-        self.fusion, self.target, self.hero = fusion, target, fusion.hero
+        self.fusion, self.target, self.hero = fusion, target, hero_of(fusion)
         count = len(self.hero.operands) // 2
         self.operands, self.inits = self.hero.operands[:count], self.hero.operands[count:]
         self.reducer = self.hero.attributes["to_apply"]
@@ -171,7 +171,9 @@ class Cumulative(WindowKernel):
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
         super().__init__(fusion, target)
-        self.dimension, self.descending = cumulative(self.hero)
+        found = cumulative(self.hero)
+        assert found is not None, "another kind of window"
+        self.dimension, self.descending = found
         self.before, self.after = self.counts[: self.dimension], self.counts[self.dimension + 1 :]
         self.length = self.counts[self.dimension]
 

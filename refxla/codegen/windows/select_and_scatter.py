@@ -25,7 +25,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, combine, rounded, type_name
-from ..kernel_arguments import input_argument, inputs_of, output_argument
+from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise
 from .window_lanes import Lanes, OpenWindow, is_left_alone
 
@@ -34,7 +34,7 @@ LITTLE = 16384  # elements that are not worth a second item
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a select-and-scatter: its source and init_value may be computed in it."""
-    hero = fusion.hero
+    hero = hero_of(fusion)
     if target.kind != "cpu" or fusion.outputs != (hero,) or not hero.attributes.get("window", ()):
         return elementwise.emit(fusion, target)
     kernel = _SelectAndScatter(fusion, target)
@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 class _SelectAndScatter:
     def __init__(self, fusion: Fusion, target: Target) -> None:
-        self.fusion, self.hero = fusion, fusion.hero
+        self.fusion, self.hero = fusion, hero_of(fusion)
         self.operand, self.source, self.init = self.hero.operands
         self.window, self.sizes = self.hero.window, self.hero.shape.dimensions
         self.counts = self.source.shape.dimensions

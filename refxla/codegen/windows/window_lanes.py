@@ -70,7 +70,9 @@ class Lanes:
                        f"{self.length} - {self.begin} : {self.strip};")  # fmt: skip
             self.width = "width"
 
-    def open_lane(self, e: ElementalIrEmitter, block: Block, scopes: ExitStack, bounds: tuple[str, str] | None = None):
+    def open_lane(
+        self, e: ElementalIrEmitter, block: Block, scopes: ExitStack, bounds: tuple[str, str] | None = None
+    ) -> tuple[str, Index]:
         """Opens the loop over the lanes of the strip, or over those within `bounds`: (C name, index of the lane)."""
         low, high = bounds or ("0", self.width)
         u = e.names.fresh("u")
