@@ -148,7 +148,7 @@ if __name__ == "__main__":
         package_data={
             "refxla": ["py.typed"],
             "refxla_spec": ["py.typed"],
-            "refxla._core": ["*.pxd", "*.h"],
+            "refxla._core": ["*.pxd", "*.pyi", "*.h"],
             "refxla_conformance.report": ["page.html"],
             "refxla_conformance.differences": ["*.json"],
             "refxla_conformance.sweep": ["*.json"],

@@ -25,7 +25,9 @@ from refxla_spec.errors import (
 from .version import RELEASE
 
 if _TYPE_CHECKING:
-    from .api import compile, load
+    from . import random
+    from ._core.array import Array
+    from .api import compile, device_put, load
     from .compiler.driver import Compiled, Reference
     from .frontends import parse
     from .frontends.numpy.batching import vmap

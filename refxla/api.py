@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
-from typing import Any, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from refxla_spec.errors import InputError
 from refxla_spec.leniency import reading
@@ -15,11 +15,39 @@ from refxla_spec.module import Module
 from ._core import array
 from .compiler import ahead_of_time, executable_file
 from .compiler.driver import Compiled, Reference, compile_module
+from .compiler.kernel_profile import Profile
 from .compiler.options import Options
 from .frontends import compile_function
 from .frontends import load as load_program
 from .frontends.saved import SavedFunction
 from .runtime.devices import Device, choose
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class CompiledFunction(Protocol[P, R]):
+    """What `compile` makes of a function, for type checkers: it is called as the function is, and has what an
+    executable has (`hlo`, `plan`, `explain`, ...) once it was compiled."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any: ...  # as an attribute of a class: a method
+
+    def compile(self, *args: P.args, **kwargs: P.kwargs) -> None: ...
+
+    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile: ...
+
+    def save(self, path: str | Path) -> None: ...
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+class Exported(Protocol):
+    """A jax.export.Exported."""
+
+    @property
+    def mlir_module_serialized(self) -> bytes: ...
 
 
 def load(
@@ -60,7 +88,22 @@ def compile(
 
 @overload
 def compile(
-    source: object,
+    source: Callable[P, R],
+    *arguments: object,
+    device: str | Device | None = None,
+    without: Collection[str] = (),
+    tune: bool = False,
+    winograd: bool = False,
+    lenient: bool = False,
+    static_argnums: int | Collection[int] = (),
+    static_argnames: str | Collection[str] = (),
+    linear_algebra: str | None = None,
+) -> CompiledFunction[P, R]: ...
+
+
+@overload
+def compile(
+    source: Exported | classmethod[Any, Any, Any] | staticmethod[Any, Any],
     *arguments: object,
     device: str | Device | None = None,
     without: Collection[str] = (),

@@ -90,7 +90,7 @@ def _decode(data: bytes, elided: str | None) -> Module:
     return parse(text, elided=elided)
 
 
-def compile_function(function: Any, arguments: tuple, static: dict[str, Any], options: Options) -> Any:
+def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str, Any], options: Options) -> Any:
     """Compile a function of TensorFlow, JAX or NumPy; `static` has what was given of static_argnums, static_argnames.
 
     It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or the class of one

@@ -7,11 +7,14 @@ results. Where LAPACK does not converge, a matrix' results are NaN, as on JAX's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 
-def _by_matrix(compute: Callable, results: Sequence[tuple[tuple[int, ...], np.dtype]], *operands: np.ndarray) -> list:
+def _by_matrix(
+    compute: Callable[..., Any], results: Sequence[tuple[tuple[int, ...], np.dtype]], *operands: np.ndarray
+) -> list[Any]:
     """compute(matrix of each operand) for all matrices, into arrays of these shapes (without batch) and types; of
     `compute`'s results the last is LAPACK's info."""
     batch = operands[0].shape[:-2]
@@ -23,11 +26,12 @@ def _by_matrix(compute: Callable, results: Sequence[tuple[tuple[int, ...], np.dt
     return made
 
 
-def _routine(name: str, a: np.ndarray) -> Callable:
+def _routine(name: str, a: np.ndarray) -> Callable[..., Any]:
     """LAPACK's routine of a name for the type of an array."""
     from scipy.linalg import lapack  # here, since it takes 0.2 s and hardly a program needs it
 
-    return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + name)
+    routine: Callable[..., Any] = getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + name)
+    return routine
 
 
 def _complex(dtype: np.dtype) -> np.dtype:
@@ -42,7 +46,7 @@ def eig(
     wanted = (True, compute_left_eigenvectors, compute_right_eigenvectors)
     routine = _routine("geev", a)
 
-    def compute(matrix: np.ndarray) -> list:
+    def compute(matrix: np.ndarray) -> list[Any]:
         if n == 0:
             return [v for v, w in zip(([], np.empty((0, 0)), np.empty((0, 0))), wanted, strict=True) if w] + [0]
         finite = np.isfinite(matrix).all()
@@ -86,7 +90,7 @@ def schur(a: np.ndarray, *, compute_schur_vectors: bool, sort_eig_vals: bool, **
     n = a.shape[-1]
     routine = _routine("gees", a)
 
-    def compute(matrix: np.ndarray) -> list:
+    def compute(matrix: np.ndarray) -> list[Any]:
         if n == 0 or not np.isfinite(matrix).all():
             return [np.nan] * (1 + compute_schur_vectors) + [int(n > 0)]
         t, *_, vectors, _work, info = routine(lambda *_: None, matrix, compute_v=compute_schur_vectors)
@@ -117,7 +121,7 @@ def geqp3(a: np.ndarray, jpvt: np.ndarray, **_: object) -> list[np.ndarray]:
     m, n = a.shape[-2:]
     routine = _routine("geqp3", a)
 
-    def compute(matrix: np.ndarray) -> list:
+    def compute(matrix: np.ndarray) -> list[Any]:
         if not matrix.size:
             return [matrix, np.arange(1, n + 1), [], 0]
         packed, pivots, taus, _work, info = routine(matrix)

@@ -45,7 +45,9 @@ _SETTINGS = (
 )
 
 
-def compile_jax(function: Any, arguments: tuple, static: dict[str, Any], options: Options) -> JaxFunction | JaxExported:
+def compile_jax(
+    function: Any, arguments: tuple[Any, ...], static: dict[str, Any], options: Options
+) -> JaxFunction | JaxExported:
     """A JaxFunction, compiled at once if example arguments are given, else at the first call; of a jax.export.Exported
     a JaxExported, compiled at once. `static` has the static arguments of a function that is not jitted yet, as
     `jax.jit` takes them. `options` are those of `refxla.compile`."""
@@ -79,7 +81,7 @@ class JaxFunction(TracedFunction):
 
     value_advice = "jax.jit was told that it is static; leave it out there if it is no size and no switch"
 
-    def _describe(self, args: tuple, kwargs: dict) -> tuple[Any, Sequence[Any]]:
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
         import jax
 
         fixed, args, kwargs = self._split(args, kwargs)
@@ -88,13 +90,13 @@ class JaxFunction(TracedFunction):
         on_device = tuple(isinstance(leaf, Array) for leaf in leaves)  # those may be donated
         return (structure, tuple(map(_kind, leaves)), fixed, settings, on_device), leaves
 
-    def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         numbers, names = self._static
         fixed = {*names, *(self._argument(n + len(args) if n < 0 else n) for n in numbers)}
         is_number = (bool, int, float, complex)  # those that are not static take part by their type
         return [(k, type(v) if k not in fixed and type(v) in is_number else v) for k, v in super()._parts(args, kwargs)]
 
-    def _shortcut(self, args: tuple, found: _JaxLowered) -> Shortcut | None:
+    def _shortcut(self, args: tuple[Any, ...], found: _JaxLowered) -> Shortcut | None:
         import jax
 
         inside = _internals()
@@ -102,7 +104,7 @@ class JaxFunction(TracedFunction):
             return None
         settings, foreign = inside
         leaves, structure = jax.tree.flatten(args)
-        wanted: list[tuple] = []
+        wanted: list[tuple[Any, ...]] = []
         for leaf in leaves:
             kind = _kind(leaf)
             if type(leaf) is Array:
@@ -129,13 +131,15 @@ class JaxFunction(TracedFunction):
         info = getattr(self.function, "_jit_info", None)
         return tuple(getattr(info, "static_argnums", ())), tuple(getattr(info, "static_argnames", ()))
 
-    def _split(self, args: tuple, kwargs: dict) -> tuple[tuple, tuple, dict]:
+    def _split(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
         """The static arguments, each with its place and type, and the other ones."""
         numbers, names = self._static
         if not numbers and not names:
             return (), args, kwargs
         places = {n + len(args) if n < 0 else n for n in numbers}
-        fixed = [(n, type(v), v) for n, v in enumerate(args) if n in places]
+        fixed: list[tuple[int | str, type, Any]] = [(n, type(v), v) for n, v in enumerate(args) if n in places]
         fixed += [(n, type(kwargs[n]), kwargs[n]) for n in sorted(names) if n in kwargs]
         try:
             hash(tuple(fixed))
@@ -144,7 +148,7 @@ class JaxFunction(TracedFunction):
         args = tuple(v for n, v in enumerate(args) if n not in places)
         return tuple(fixed), args, {n: v for n, v in kwargs.items() if n not in names}
 
-    def _lower(self, args: tuple, kwargs: dict) -> _JaxLowered:
+    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _JaxLowered:
         import jax
 
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
@@ -170,7 +174,7 @@ class JaxFunction(TracedFunction):
             )
         return _JaxLowered(lowered, self._build, given, on_device)
 
-    def _structures(self, args: tuple, kwargs: dict) -> _Arguments:
+    def _structures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
         """The structure of each argument, in the order of their leaves; of a static one its value."""
         import jax
 
@@ -259,7 +263,9 @@ _Arguments = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]  # positional a
 
 
 class _JaxLowered(Lowered):
-    def __init__(self, lowered: Any, build: Callable, arguments: _Arguments, on_device: Sequence[bool] = ()) -> None:
+    def __init__(
+        self, lowered: Any, build: Callable[..., Any], arguments: _Arguments, on_device: Sequence[bool] = ()
+    ) -> None:
         """`on_device` says of each leaf of the arguments whether it is a refxla.Array: others are not donated."""
         import jax
 
@@ -289,9 +295,10 @@ class _JaxLowered(Lowered):
         self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
         self.empty = {n: info.shape for n, info in enumerate(results) if info.dtype == jax.dtypes.float0}
         flat = jax.tree.structure((0,) * len(results)) if len(results) > 1 else jax.tree.structure(0)
-        plain = not self.special and self.structure == flat and isinstance(self.program, Compiled)
-        plain = plain and self.program.plan.single == (len(results) == 1)
-        self.finish: Callable | None = None if plain else self._finish  # of a shortcut
+        plain = not self.special and self.structure == flat
+        program = self.program
+        plain = plain and isinstance(program, Compiled) and program.plan.single == (len(results) == 1)
+        self.finish: Callable[..., Any] | None = None if plain else self._finish  # of a shortcut
 
     def sources(self, types: Sequence[Any]) -> list[Any] | None:
         """For each parameter the number of a leaf, or an array, if leaves of these types (None: Python numbers) need no
@@ -469,7 +476,7 @@ def _raw(leaf: Any, wanted: Any) -> Any:
     return leaf
 
 
-def _maker(info: Any) -> Callable | None:
+def _maker(info: Any) -> Callable[..., Any] | None:
     """How a result becomes what the function gives, where the program's array is not yet that."""
     import jax
 

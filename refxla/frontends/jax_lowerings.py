@@ -26,7 +26,7 @@ PLATFORM = "refxla"
 
 _AS_ON_CPU = (linalg.eigh_p, linalg.svd_p)
 _AS_ON_CPU_FOR_LIBRARY = (linalg.lu_p, linalg.tridiagonal_solve_p)  # which are loops otherwise
-_ON_THE_HOST = {
+_ON_THE_HOST: dict[Any, Callable[..., list[np.ndarray]]] = {
     linalg.eig_p: host_linalg.eig,
     linalg.hessenberg_p: host_linalg.hessenberg,
     linalg.schur_p: host_linalg.schur,
@@ -57,33 +57,37 @@ def register() -> None:
     callback.emit_python_callback = _emitter(callback.emit_python_callback)
 
 
-def _library_rule(primitive: Any, otherwise: Callable) -> Callable:
+def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     """A CPU's lowering of a primitive where programs call the library, else another one."""
     library = mlir._platform_specific_lowerings["cpu"][primitive].rule
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
-        return (library if uses_library(Options()) else otherwise)(ctx, *operands, **parameters)
+        chosen = library if uses_library(Options()) else otherwise
+        results: Sequence[Any] = chosen(ctx, *operands, **parameters)
+        return results
 
     return rule
 
 
-def _host_rule(function: Callable) -> Callable:
+def _host_rule(function: Callable[..., Any]) -> Callable[..., Any]:
     """The lowering of a primitive to a call of a host function, which gets the primitive's parameters, too."""
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
         host = HostFunction(partial(function, **parameters))
         ctx.module_context.add_keepalive(host)
-        return _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect=False).results
+        made = _host_call(ctx, host, operands, ctx.avals_in, ctx.avals_out, has_side_effect=False)
+        results: Sequence[Any] = made.results
+        return results
 
     return rule
 
 
-def _emitter(known: Callable) -> Callable:
+def _emitter(known: Callable[..., Any]) -> Callable[..., Any]:
     """JAX's emitter of callbacks, which refuses platforms that it does not know, with one more of them."""
 
     def emit_python_callback(
         ctx: Any,
-        function: Callable,
+        function: Callable[..., Any],
         token: Any,
         operands: Sequence[Any],
         operand_avals: Sequence[Any],
@@ -92,7 +96,8 @@ def _emitter(known: Callable) -> Callable:
         has_side_effect: bool,
         sharding: Any = None,
         **more: Any,
-    ) -> tuple[Sequence[Any], Any, Any]:
+    ) -> Any:
+        """What JAX's own gives: results, token, and what is to be kept alive."""
         if tuple(ctx.module_context.platforms) != (PLATFORM,):
             return known(
                 ctx, function, token, operands, operand_avals, result_avals,
@@ -116,7 +121,7 @@ def _host_call(
     return lower(ctx, *operands, key=np.uint64(host.key))
 
 
-def _checked(function: Callable, result_avals: Sequence[Any]) -> Callable:
+def _checked(function: Callable[..., Any], result_avals: Sequence[Any]) -> Callable[..., Any]:
     """The function, whose results are arrays of the types and shapes that the program was told of."""
 
     def call(*arguments: np.ndarray) -> list[np.ndarray]:

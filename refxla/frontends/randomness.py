@@ -21,8 +21,8 @@ _ADVICE = (
     "make them outside, with a NumPy generator, and pass the array as an argument; or, in a NumPy function, make them "
     "by refxla.random.normal(key, shape) and the like, and pass the key"
 )
-_GLOBAL_STATE = np.random.rand.__self__  # the RandomState of np.random's functions
-_PYTHONS = random.random.__self__
+_GLOBAL_STATE: np.random.RandomState = getattr(np.random.rand, "__self__")  # noqa: B009 - of np.random's functions
+_PYTHONS: random.Random = getattr(random.random, "__self__")  # noqa: B009 - its declared type is a function's
 _lock = threading.RLock()  # one thread at a time replaces functions
 _BESIDE = ("seed", "ranf", "sample")  # functions that use it, too
 
@@ -40,8 +40,8 @@ class Guard:
     def __init__(self, name: str, value: Any) -> None:
         self._name, self._value = name, value
 
-    @property
-    def __class__(self) -> type:
+    @property  # type: ignore[misc]  # only read
+    def __class__(self) -> type:  # isinstance asks it
         return type(self._value)
 
     def __getattr__(self, name: str) -> Any:

@@ -13,11 +13,10 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
 
 from refxla_spec.errors import InputError, InvalidProgramError, ParseError, UnsupportedError
-from refxla_spec.lexer import Position, excerpt
-from refxla_spec.module import Module
+from refxla_spec.lexer import excerpt
+from refxla_spec.module import Module, Position
 
 from ..ir.proto import from_proto, to_proto
 from .stablehlo_child import receive, send
@@ -64,17 +63,18 @@ class Converter:
 
     def __init__(self) -> None:
         self.version = ""  # jaxlib's, once the child is there
-        self._child: subprocess.Popen | None = None
-        self._errors: Any = None
+        self._child: _Child | None = None
         self._lock = threading.Lock()
 
     def __call__(self, source: str | bytes) -> Module:
         """See `from_stablehlo`."""
-        text = isinstance(source, str)
-        kind, answer = self._ask(b"t" if text else b"b", source.encode() if text else bytes(source))
+        if isinstance(source, str):
+            kind, answer = self._ask(b"t", source.encode())
+        else:
+            kind, answer = self._ask(b"b", bytes(source))
         if kind == b"o":
             return from_proto(answer)
-        raise _error(answer.decode(errors="replace"), source if text else None)
+        raise _error(answer.decode(errors="replace"), source if isinstance(source, str) else None)
 
     def back(self, module: Module) -> str:
         """See `to_stablehlo`."""
@@ -86,12 +86,7 @@ class Converter:
     def close(self) -> None:
         """End the child."""
         if self._child is not None:
-            with contextlib.suppress(OSError):  # closing sends what is left in the buffer, to nobody when it has died
-                self._child.stdin.close()
-            self._child.stdout.close()
-            self._child.kill()
-            self._child.wait()
-            self._errors.close()
+            self._child.end()
             self._child = None
 
     def __enter__(self) -> Converter:
@@ -102,11 +97,10 @@ class Converter:
 
     def _ask(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         with self._lock:
-            if self._child is None:
-                self._start()
+            child = self._child or self._start()
             try:
-                send(self._child.stdin, kind, body)
-                answer = receive(self._child.stdout)
+                send(child.requests, kind, body)
+                answer = receive(child.answers)
             except OSError:  # the child is gone
                 answer = None
             except BaseException:  # interrupted: what is under way would be taken for the next answer
@@ -114,24 +108,19 @@ class Converter:
                 raise
             if answer is None:
                 raise UnsupportedError(
-                    f"jaxlib {self.version}, which converts StableHLO, {self._died()} on this program"
+                    f"jaxlib {self.version}, which converts StableHLO, {self._died(child)} on this program"
                 )
             return answer
 
-    def _start(self) -> None:
-        code = f"import runpy, sys; sys.path[:] = {sys.path!r}; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
-        self._errors = tempfile.TemporaryFile()
-        pipe = subprocess.PIPE
-        self._child = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=-1
-        )
+    def _start(self) -> _Child:
+        child = self._child = _Child()
         try:
-            answer = receive(self._child.stdout)
+            answer = receive(child.answers)
         except BaseException:
             self.close()
             raise
         if answer is None:
-            raise InputError(f"jaxlib, which converts StableHLO, {self._died()} when it was loaded")
+            raise InputError(f"jaxlib, which converts StableHLO, {self._died(child)} when it was loaded")
         kind, said = answer
         self.version = said.decode()
         if kind != b"o":
@@ -140,17 +129,43 @@ class Converter:
                 f"this is StableHLO, which jaxlib converts to HLO, and {self.version}: pip install 'refxla[jax]', or "
                 "give HLO (jax.jit(f).lower(x).compiler_ir('hlo') has it)"
             )
+        return child
 
-    def _died(self) -> str:
+    def _died(self, child: _Child) -> str:
         """How the child ended, with its last words; it is closed."""
-        code = self._child.wait()
-        self._errors.seek(0)
-        lines = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        code, lines = child.process.wait(), child.complaints()
         self.close()
         fatal = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
         words = (fatal or lines or [""])[0 if fatal else -1]
         ended = f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
         return f"{ended}{f' ({words[:300]})' if words else ''}"
+
+
+class _Child:
+    """The process, and what it is spoken to by."""
+
+    def __init__(self) -> None:
+        code = f"import runpy, sys; sys.path[:] = {sys.path!r}; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
+        self.errors = tempfile.TemporaryFile()
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=self.errors, bufsize=-1
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None  # which are pipes
+        self.requests, self.answers = self.process.stdin, self.process.stdout
+
+    def complaints(self) -> list[str]:
+        """The lines that it has written where errors go."""
+        self.errors.seek(0)
+        return [line.strip() for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+
+    def end(self) -> None:
+        with contextlib.suppress(OSError):  # closing sends what is left in the buffer, to nobody when it has died
+            self.requests.close()
+        self.answers.close()
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
 
 
 # What jaxlib says is wrong ------------------------------------------------------------------------------------------
@@ -168,7 +183,8 @@ def _error(message: str, text: str | None) -> Exception:
     what, line, column = found["what"].strip(), int(found["line"]), int(found["column"])
     if "requires module with `main`" in what:
         return InvalidProgramError("a StableHLO program begins with its function @main, and this module has none")
-    where, shown, place = "", "", (None, None)
+    where, shown = "", ""
+    place: tuple[int, int] | tuple[None, None] = (None, None)
     if found["file"] != "-":  # a source that the program's locations name
         where = f"{found['file']}:{line}: "
     elif text is not None and line:

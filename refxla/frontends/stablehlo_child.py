@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 
 def converters() -> tuple[str, Any]:
@@ -53,7 +53,8 @@ def to_hlo(mlir: Any, program: str | bytes) -> bytes:
 
 def _convert(mlir: Any, program: str | bytes) -> bytes:
     made = mlir.mlir_module_to_xla_computation(program, use_tuple_args=False, return_tuple=False)
-    return made.as_serialized_hlo_module_proto()
+    proto: bytes = made.as_serialized_hlo_module_proto()
+    return proto
 
 
 def from_hlo(mlir: Any, proto: bytes) -> bytes:
@@ -74,7 +75,9 @@ def from_hlo(mlir: Any, proto: bytes) -> bytes:
     try:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext as dialects
     except ImportError:  # it has moved between versions
-        from jaxlib.mlir._mlir_libs import register_jax_dialects as dialects
+        from jaxlib.mlir._mlir_libs import register_jax_dialects
+
+        dialects = register_jax_dialects
     context, registry = ir.Context(), ir.DialectRegistry()
     dialects.register_dialects(registry)
     context.append_dialect_registry(registry)
@@ -84,7 +87,7 @@ def from_hlo(mlir: Any, proto: bytes) -> bytes:
         return str(ir.Module.parse(made)).encode()
 
 
-def receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
     """One frame, or None at the end of the stream."""
     head = stream.read(9)
     if len(head) < 9:
@@ -94,7 +97,7 @@ def receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
     return (head[:1], body) if len(body) == size else None
 
 
-def send(stream: BinaryIO, kind: bytes, body: bytes) -> None:
+def send(stream: IO[bytes], kind: bytes, body: bytes) -> None:
     """Send one frame."""
     stream.write(kind + len(body).to_bytes(8, "little"))
     stream.write(body)

@@ -63,18 +63,19 @@ class TracedFunction(Caller):
 
     value_advice = "its value is part of the program; pass it as an array"
 
-    def __init__(self, function: Callable, options: Options) -> None:
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
-        self.function, self.options = function, options
+        self.function: Any = function  # which may have more than that it is called: JAX's can be traced
+        self.options = options
         self._compiled: dict[Hashable, Lowered] = {}
         self._lock = threading.RLock()
-        self._last: dict[str, Any] = {}  # the parts of what was compiled last
+        self._last: dict[str, tuple[Hashable, ...]] = {}  # the parts of what was compiled last
         self._changes: Counter[str] = Counter()  # how often each part was the reason to compile
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def call(self, args: tuple, kwargs: dict) -> Any:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that takes no shortcut, after which the next one like it may."""
         key, leaves = self._describe(args, kwargs)
         found = self._compiled.get(key)
@@ -123,7 +124,7 @@ class TracedFunction(Caller):
         except TypeError as problem:
             raise UnsupportedError(f"{self.name} cannot be saved: {problem}") from None
 
-    def _compile(self, args: tuple, kwargs: dict) -> tuple[Lowered, Sequence[Any]]:
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lowered, Sequence[Any]]:
         with self._lock:  # two threads that come with the same arguments compile once
             key, leaves = self._describe(args, kwargs)
             found = self._compiled.get(key)
@@ -134,18 +135,18 @@ class TracedFunction(Caller):
                 self._compiled[key] = found
             return found, leaves
 
-    def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Sequence[Any]]:
         """What decides about the program, and the leaves that are passed to it."""
         raise NotImplementedError
 
-    def _count(self, args: tuple, kwargs: dict) -> None:
+    def _count(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Warn, once for each argument, when it was the reason for several compilations."""
         parts = {name: _described(value) for name, value in self._parts(args, kwargs)}
         changed = [n for n in parts if n in self._last and parts[n] != self._last[n]]
         for name in changed:
             self._changes[name] += 1
             if self._changes[name] == PATIENCE:
-                by_shape = len(parts[name]) == len(self._last[name]) == 2
+                by_shape = len(parts[name]) == len(self._last[name]) == 2  # both are arrays
                 advice = "each shape is a program of its own; pad arrays to a few" if by_shape else self.value_advice
                 warnings.warn(
                     f"{self.name} was compiled {PATIENCE} times anew because {name} changed, the last time from "
@@ -155,7 +156,7 @@ class TracedFunction(Caller):
                 )
         self._last = parts
 
-    def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         """What takes part in the decision whether to compile: names, and values or types."""
         named = [(self._argument(n), value) for n, value in enumerate(args)] + list(kwargs.items())
         return [part for name, value in named for part in _leaves(name, value)]
@@ -168,12 +169,12 @@ class TracedFunction(Caller):
     def _parameters(self) -> tuple[str, ...]:
         return positional(self.function)
 
-    def _shortcut(self, args: tuple, found: Any) -> Shortcut | None:
+    def _shortcut(self, args: tuple[Any, ...], found: Any) -> Shortcut | None:
         """The way of calls with arguments that have the same description as these, for which `found` was compiled;
         None where they cannot be told from others by types, shapes and settings alone."""
         return None
 
-    def _lower(self, args: tuple, kwargs: dict) -> Lowered:
+    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         """Trace the function for arguments like these and compile it."""
         raise NotImplementedError
 
@@ -218,10 +219,10 @@ def static_parameters(function: Any, numbers: Any, names: Any) -> frozenset[int 
     names = (names,) if isinstance(names, str) else tuple(names)
     known = positional(function)
     try:
-        parameters = inspect.signature(function).parameters
+        parameters = dict(inspect.signature(function).parameters)
+        open_ended = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
     except (TypeError, ValueError):
-        parameters = None
-    open_ended = parameters is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+        parameters, open_ended = {}, True
     found: set[int | str] = set()
     for n in numbers:
         place = n + len(known) if n < 0 else n
@@ -246,7 +247,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _described(value: Any) -> Hashable:
+def _described(value: Any) -> tuple[Hashable, ...]:
     """Equal for what does not differ to a program: of an array its type and shape."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return str(value.dtype), str(tuple(value.shape))

@@ -83,4 +83,5 @@ def _view(array: jax.Array) -> np.ndarray:
 def _dlpack_device(self: ArrayImpl) -> tuple[Any, int]:
     if len(self._arrays) == 1 and _is_ours(self):
         return DLDeviceType.kDLCPU, 0
-    return _device_of(self)
+    place: tuple[Any, int] = _device_of(self)
+    return place

@@ -200,9 +200,9 @@ def test_a_converter_that_aborts_is_an_error_and_is_started_again(convert):
 def test_a_converter_that_was_killed_is_an_error_and_is_started_again(seen, convert):
     """While a program is sent, and before: then nobody reads the pipe any more, and what was written stays in it."""
     convert(TEXT)
-    convert._child.kill()
+    convert._child.process.kill()
     if seen:
-        convert._child.wait()
+        convert._child.process.wait()
     with pytest.raises(UnsupportedError, match="died of signal 9"):
         convert(TEXT)
     assert convert(TEXT).name == "two"

@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ from .trees import fields_of, is_dataclass, leaves, rebuild
 _LARGEST = 2**63  # from which on a Python integer is part of the program
 
 
-def compile_numpy(function: Callable, arguments: tuple, options: Options, **static: Any) -> NumpyFunction:
+def compile_numpy(
+    function: Callable[..., Any], arguments: tuple[Any, ...], options: Options, **static: Any
+) -> NumpyFunction:
     """A NumpyFunction; compiled at once if example arguments are given, else at the first call. `static` has what was
     given of static_argnums and static_argnames."""
     made = NumpyFunction(function, options, **static)
@@ -63,7 +66,7 @@ class NumpyFunction(TracedFunction):
     value_advice = "its value is part of the program; pass it as np.float32(x) or as an array, if it is no size"
 
     def __init__(
-        self, function: Callable, options: Options, static_argnums: Any = (), static_argnames: Any = ()
+        self, function: Callable[..., Any], options: Options, static_argnums: Any = (), static_argnames: Any = ()
     ) -> None:
         super().__init__(function, options)
         self._static = static_parameters(function, static_argnums, static_argnames)
@@ -71,12 +74,12 @@ class NumpyFunction(TracedFunction):
         self._objects: dict[Hashable, Captures] = {}
         self._by_value: dict[Hashable, frozenset[int]] = {}  # for each kind: the leaves that are part of the program
 
-    def call(self, args: tuple, kwargs: dict) -> Any:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if running() is not None:  # a part of what is traced
             return self.function(*args, **kwargs)
         return super().call(args, kwargs)
 
-    def _inputs(self, args: tuple, kwargs: dict) -> _Inputs:
+    def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Inputs:
         with _tracing:  # what others trace has other values for a while
             inputs = _Inputs(self, args, kwargs)
             if inputs.objects:
@@ -101,12 +104,12 @@ class NumpyFunction(TracedFunction):
                 pass
         return known
 
-    def _describe(self, args: tuple, kwargs: dict) -> tuple[Hashable, Sequence[Any]]:
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Sequence[Any]]:
         inputs = self._inputs(args, kwargs)
         by_value = self._by_value.get(inputs.kind, ())
         return (inputs.kind, tuple((n, _content(inputs.leaves[n])) for n in by_value)), inputs.leaves
 
-    def _parts(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
         inputs = self._inputs(args, kwargs)
         fixed = self._by_value.get(inputs.kind, ())
         free = {inputs.names[n] for n in range(inputs.of_arguments) if n in inputs.open and n not in fixed}
@@ -115,7 +118,7 @@ class NumpyFunction(TracedFunction):
         parts += [(p.name, p.value) for p in inputs.captures.constants if type(p.value) in (*_NUMBERS, bool, str)]
         return parts + [(p.name, p.value) for p in inputs.captures.arrays]
 
-    def _shortcut(self, args: tuple, found: _NumpyLowered) -> Shortcut | None:
+    def _shortcut(self, args: tuple[Any, ...], found: _NumpyLowered) -> Shortcut | None:
         inputs = self._inputs(args, {})
         captures, by_value = inputs.captures, self._by_value.get(inputs.kind, frozenset())
         if (
@@ -126,7 +129,8 @@ class NumpyFunction(TracedFunction):
             or any(n >= inputs.of_arguments for n in by_value)
         ):
             return None
-        wanted: list[tuple] = []  # of each argument; then of captured arrays, and of parameters that numbers become
+        # Of each argument; then of captured arrays, and of parameters that numbers become.
+        wanted: list[tuple[Any, ...]] = []
         places: list[int] = []  # of each leaf among the arguments
         for n, value in enumerate(args):
             is_leaf = n not in self._static and (type(value) in (np.ndarray, Array) or _is_number(value))
@@ -152,12 +156,13 @@ class NumpyFunction(TracedFunction):
             type(found.structure) is tuple and all(leaf is _RESULT for leaf in found.structure)
         )
         plain = plain and not found.checks
+        assert isinstance(found.program, Compiled)  # the reference has no shortcuts
         finish = None if plain and found.program.plan.single == (found.structure is _RESULT) else found.finish
         if not (arrays or evaluated or captures.constants or captures.sizes):
             return Shortcut(found, found.program, wanted, sources, finish=finish)
         numbers = [(n, wanted[n][0]) for n in places if len(wanted[n]) == 1]
 
-        def flattened(given: tuple) -> tuple[Sequence[Any], bool]:
+        def flattened(given: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
             """The arguments, captured arrays and the parameters that numbers become; whether all else is as it was."""
             if len(given) != count or not captures.unchanged() or any(type(given[n]) is not k for n, k in numbers):
                 return given, False
@@ -173,7 +178,7 @@ class NumpyFunction(TracedFunction):
 
         return Shortcut(found, found.program, wanted, sources, flatten=flattened, structure=True, finish=finish)
 
-    def _lower(self, args: tuple, kwargs: dict) -> Lowered:
+    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         with _tracing:
             inputs = self._inputs(args, kwargs)
             while True:
@@ -321,7 +326,7 @@ class _Inputs:
 
     captures: Captures
 
-    def __init__(self, function: NumpyFunction, args: tuple, kwargs: dict) -> None:
+    def __init__(self, function: NumpyFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.leaves: list[Any] = []
         self.names: list[str] = []
         self.open: set[int] = set()
@@ -375,7 +380,9 @@ def _is_number(value: Any) -> bool:
     return kind in (float, complex) or (kind is int and -_LARGEST <= value < _LARGEST)
 
 
-def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozenset[int]) -> tuple[Module, Any]:
+def _traced(
+    function: Callable[..., Any], tracing: Tracing, inputs: _Inputs, known: frozenset[int]
+) -> tuple[Module, Any]:
     """The module that a function computes of such inputs, those in `known` by their values, and the structure of its
     result.
 
@@ -402,8 +409,8 @@ def _traced(function: Callable, tracing: Tracing, inputs: _Inputs, known: frozen
 
     args, kwargs = inputs.given
     static = inputs.static
-    args = tuple(rebuild(v, lambda leaf, s=n in static: argument(leaf, s)) for n, v in enumerate(args))
-    kwargs = {k: rebuild(v, lambda leaf, s=k in static: argument(leaf, s)) for k, v in kwargs.items()}
+    args = tuple(rebuild(v, partial(argument, static=n in static)) for n, v in enumerate(args))
+    kwargs = {k: rebuild(v, partial(argument, static=k in static)) for k, v in kwargs.items()}
     before = [(o, fields_of(o)) for o in _dataclasses((args, kwargs))]
     captures, first = inputs.captures, inputs.of_arguments
     swaps: list[tuple[Place, Any]] = []

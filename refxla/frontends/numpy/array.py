@@ -112,6 +112,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             elif (known := self.known) is not None:
                 made = constant(self.build, known)
             else:
+                assert isinstance(self.storage.value, Instruction)
                 made = self.storage.value
             self._seen = version, made
         made = self._seen[1]
@@ -181,7 +182,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype:
-        return self._shape.element_type.dtype
+        return self._shape.element_type.array_dtype
 
     @property
     def ndim(self) -> int:
@@ -201,11 +202,13 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Traced:
-        return np.transpose(self)
+        turned: Any = np.transpose(self)  # which NumPy hands over to this package
+        return turned
 
     @property
     def mT(self) -> Traced:
-        return np.matrix_transpose(self)
+        turned: Any = np.matrix_transpose(self)
+        return turned
 
     @property
     def flat(self) -> Any:
@@ -342,7 +345,7 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
             "use functions of NumPy (docs/numpy.md lists them), and begin with a = np.array(a) where you assign",
         )  # fmt: skip
 
-    @property
+    @property  # type: ignore[misc]  # only read
     def __class__(self) -> type:  # isinstance(x, np.ndarray) is what it would be
         return np.ndarray
 

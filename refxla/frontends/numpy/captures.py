@@ -48,6 +48,11 @@ class Place:
         self.name, self.get, self.set, self.value = name, get, set, get()
         self.root = self if root is None else root  # what is written, of an element of a tuple the tuple's place
 
+    def put(self, value: Any) -> None:
+        """Write another value into a place that can be written."""
+        assert self.set is not None, self.name
+        self.set(value)
+
     def renewed(self) -> bool:
         """Take the array that is there now for the value; whether it is like the one before."""
         old, self.value = self.value, self.get()
@@ -203,7 +208,7 @@ class Captures:
         else:
             self._object(value, name)
 
-    def _tuple(self, value: tuple, name: str, place: Place | None) -> None:
+    def _tuple(self, value: tuple[Any, ...], name: str, place: Place | None) -> None:
         self._kind.append((name, type(value), len(value)))
         for n in range(len(value)):
             where = object(), n  # in each place it is another one
@@ -211,14 +216,15 @@ class Captures:
                 self._place(where, f"{name}[{n}]", functools.partial(getitem, value, n), None)
             else:
                 set = _tuple_setter(place, n)
-                self._place(where, f"{name}[{n}]", lambda n=n: place.get()[n], set, place.root)
+                self._place(where, f"{name}[{n}]", functools.partial(_element, place, n), set, place.root)
 
     def _function(self, f: types.FunctionType, name: str) -> None:
         self._kind.append((name, "function", f.__code__))
         if _package(f) in _LIBRARIES:
             return
         for n, cell in enumerate(f.__closure__ or ()):
-            self._place(id(cell), f.__code__.co_freevars[n], lambda c=cell: c.cell_contents, _cell_setter(cell))
+            contents = functools.partial(getattr, cell, "cell_contents")
+            self._place(id(cell), f.__code__.co_freevars[n], contents, _cell_setter(cell))
         names, used_globals = _names_of(f.__code__)
         self._names |= names
         for used in used_globals:
@@ -300,7 +306,7 @@ class _Same:
 class _Uncached:
     """A cached_property that keeps nothing."""
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -323,7 +329,7 @@ class Swapped:
         self.originals = [(root, root.get()) for root in {id(p.root): p.root for p, _ in self.values}.values()]
         try:
             for place, value in self.values:
-                place.set(value)
+                place.put(value)
         except BaseException:
             self._restore()
             raise
@@ -350,7 +356,11 @@ class Swapped:
 
     def _restore(self) -> None:
         for root, value in self.originals:
-            root.set(value)
+            root.put(value)
+
+
+def _element(place: Place, n: int) -> Any:
+    return place.get()[n]
 
 
 def _holds(place: Place, value: Any) -> bool:
@@ -374,7 +384,7 @@ def _tuple_setter(place: Place, n: int) -> Callable[[Any], None]:
     def write(value: Any) -> None:
         old = place.get()
         new = [*old[:n], value, *old[n + 1 :]]
-        place.set(type(old)(*new) if hasattr(old, "_fields") else type(old)(new))
+        place.put(type(old)(*new) if hasattr(old, "_fields") else type(old)(new))
 
     return write
 

@@ -16,19 +16,20 @@ from refxla_spec.types import BY_DTYPE
 from .advice import unsupported
 from .tracing import Tracing
 
-FUNCTIONS: dict[Callable, Callable] = {}  # of NumPy, and what computes them; np.matmul, which is a ufunc, among them
-METHODS: dict[str, Callable] = {}  # of arrays
-UFUNCS: dict[str, Callable] = {}  # "apply": what computes all other ufuncs
+# Functions of NumPy, and what computes them; np.matmul, which is a ufunc, among them.
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}  # of arrays
+UFUNCS: dict[str, Callable[..., Any]] = {}  # "apply": what computes all other ufuncs
 ALIASING: set[Any] = set()  # functions, and names of methods, that change an array or give one that shares its memory
-ARRAYS: dict[str, Callable] = {}  # "of": makes a Traced of an array of NumPy's
+ARRAYS: dict[str, Callable[..., Any]] = {}  # "of": makes a Traced of an array of NumPy's
 
 
-def implements(*functions: Any, aliasing: bool = False) -> Callable:
+def implements(*functions: Any, aliasing: bool = False) -> Callable[..., Any]:
     """Enter a function into the tables, as what computes these functions of NumPy and methods (by their names)."""
 
-    def enter(implementation: Callable) -> Callable:
+    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
-            table: dict[Any, Callable] = METHODS if isinstance(function, str) else FUNCTIONS
+            table: dict[Any, Callable[..., Any]] = METHODS if isinstance(function, str) else FUNCTIONS
             table[function] = implementation
         if aliasing:
             ALIASING.update(functions)
@@ -45,6 +46,11 @@ class Symbol:
     """Stands for a value that is not known when the function is traced."""
 
     build: Tracing
+
+    @property
+    def known(self) -> Any:
+        """Its value, if that is known when the function is traced."""
+        return None
 
     def ask(self) -> bool:
         """Note that the value is needed. Whether it can be had when the function is traced again."""
@@ -64,7 +70,9 @@ class Symbol:
         given = tuple(r if o is None else into(o, r, ufunc.__name__) for o, r in zip(out, results, strict=True))
         return given if isinstance(result, tuple) else given[0]
 
-    def __array_function__(self, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         with Asking(args, kwargs):
             if function not in ALIASING and all_known(args, kwargs):
                 return adopted(function(*values_of(args), **values_of(kwargs)), self.build)
@@ -109,7 +117,7 @@ def symbols(value: Any) -> Iterator[Symbol]:
 
 def all_known(*operands: Any) -> bool:
     """Whether the values of all symbols are known when the function is traced."""
-    return all(getattr(type(s), "known", None) is not None and s.known is not None for s in symbols(operands))
+    return all(s.known is not None for s in symbols(operands))
 
 
 def values_of(value: Any) -> Any:
@@ -138,7 +146,8 @@ def adopted(value: Any, build: Tracing) -> Any:
 
 def into(target: Any, result: Any, what: str) -> Any:
     """What a function gives in place: the target, which has another value from now on."""
-    if not isinstance(target, Symbol):
+    is_traced = isinstance(target, Symbol)
+    if not is_traced:
         raise WriteRefused(
             f"{what} would change an array of NumPy's, which the function did not make itself, in place: write "
             "y = x + z in the place of x += z, or begin with x = np.array(x)"
@@ -146,6 +155,7 @@ def into(target: Any, result: Any, what: str) -> Any:
     if getattr(target, "is_scalar", True):  # s += 1 with one of NumPy's scalars gives another one
         return result
     if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-        raise np._core._exceptions._UFuncOutputCastingError(np.add, "same_kind", result.dtype, target.dtype, 0)
+        error = np._core._exceptions._UFuncOutputCastingError  # type: ignore[attr-defined]  # it has no public name
+        raise error(np.add, "same_kind", result.dtype, target.dtype, 0)
     METHODS["__setitem__"](target, Ellipsis, result)
     return target

@@ -313,7 +313,7 @@ def lexsort(keys: Any, axis: int = -1) -> Traced:
 # -- arrays like others
 
 
-def _like(value: int) -> Callable:
+def _like(value: int) -> Callable[..., Any]:
     def apply(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Traced:
         made = np.full(a.shape if shape is None else shape, value, a.dtype if dtype is None else dtype)
         return known_array(made, a.build)

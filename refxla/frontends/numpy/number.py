@@ -8,6 +8,7 @@ the types and the bits that they have without a compiler.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from refxla_spec.errors import UnsupportedError
@@ -30,7 +31,7 @@ class Number(Symbol):
         self.expression = expression
         self.kind = type(evaluate(build.leaves))
 
-    @property
+    @property  # type: ignore[misc]  # only read
     def __class__(self) -> type:  # isinstance(n, int) is what it would be
         return self.kind
 
@@ -94,7 +95,7 @@ def applied(name: str, *operands: Any) -> Number:
     Number."""
     numbers = [n for n in operands if isinstance(n, Number)]
     function = NUMBER_FUNCTIONS[name]
-    evaluates = [n.evaluate if isinstance(n, Number) else (lambda _, n=n: n) for n in operands]
+    evaluates = [n.evaluate if isinstance(n, Number) else partial(_itself, n) for n in operands]
     origins = frozenset().union(*(n.origins for n in numbers))
     data = Computed(name, tuple(n.expression if isinstance(n, Number) else Fixed(n) for n in operands))
     return Number(
@@ -102,11 +103,15 @@ def applied(name: str, *operands: Any) -> Number:
     )
 
 
-def _unary(name: str) -> Callable:
+def _itself(value: Any, _: Leaves) -> Any:
+    return value
+
+
+def _unary(name: str) -> Callable[..., Any]:
     return lambda self: applied(name, self)
 
 
-def _binary(name: str, reflected: bool = False) -> Callable:
+def _binary(name: str, reflected: bool = False) -> Callable[..., Any]:
     def apply(self: Number, other: Any) -> Any:
         if not (isinstance(other, Number) or type(other) in KINDS):
             return NotImplemented

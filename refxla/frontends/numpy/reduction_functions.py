@@ -114,7 +114,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     return wrap(b, b.make("reduce-window", value, start, window=window, to_apply=_reducer(b, opcode, value)))
 
 
-def _sum_like(ufunc: np.ufunc) -> Callable:
+def _sum_like(ufunc: np.ufunc) -> Callable[..., Any]:
     def apply(
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
         where: Any = True,
@@ -124,7 +124,7 @@ def _sum_like(ufunc: np.ufunc) -> Callable:
     return apply
 
 
-def _extreme(ufunc: np.ufunc) -> Callable:
+def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
     def apply(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
     ) -> Traced:
@@ -139,7 +139,7 @@ implements(np.max, np.amax, "max")(_extreme(np.maximum))
 implements(np.min, np.amin, "min")(_extreme(np.minimum))
 
 
-def _logical(ufunc: np.ufunc) -> Callable:
+def _logical(ufunc: np.ufunc) -> Callable[..., Any]:
     def apply(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Traced:
         return reduce_by(ufunc, a, axis, None, keepdims is True, None, where)
 
@@ -151,7 +151,7 @@ implements(np.all, "all")(_logical(np.logical_and))
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable, a: Any, axes: Any) -> Traced:
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Traced:
     for axis in (axes,) if np.ndim(axes) == 0 else tuple(axes):
         made = func(a, axis)
         a = made if made.ndim == a.ndim else np.expand_dims(made, axis)
@@ -168,7 +168,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Tra
     return np.max(a, axis=axis, keepdims=keepdims is True) - np.min(a, axis=axis, keepdims=keepdims is True)
 
 
-def _accumulating(ufunc: np.ufunc) -> Callable:
+def _accumulating(ufunc: np.ufunc) -> Callable[..., Any]:
     return lambda a, axis=None, dtype=None, out=None: accumulate_by(ufunc, a, axis, dtype)
 
 
@@ -176,7 +176,7 @@ implements(np.cumsum, "cumsum")(_accumulating(np.add))
 implements(np.cumprod, "cumprod")(_accumulating(np.multiply))
 
 
-def _cumulative(ufunc: np.ufunc) -> Callable:
+def _cumulative(ufunc: np.ufunc) -> Callable[..., Any]:
     def apply(
         x: Traced, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
     ) -> Traced:
@@ -270,7 +270,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (result, np.broadcast_to(scale, result.shape)) if returned else result
 
 
-def arg_extreme(opcode: str) -> Callable:
+def arg_extreme(opcode: str) -> Callable[..., Any]:
     """The first place of the extreme value; a NaN is the extreme."""
     direction = "GT" if opcode == "maximum" else "LT"
 

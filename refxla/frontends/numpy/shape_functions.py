@@ -19,7 +19,9 @@ from .values import I, array_of, builder_of, known_value, lift, normal_axes, nor
 # -- views
 
 
-def _moved(a: Any, of_array: Callable, of_instruction: Callable[[I], I], back: Callable[[I], I] | None) -> Traced:
+def _moved(
+    a: Any, of_array: Callable[..., Any], of_instruction: Callable[[I], I], back: Callable[[I], I] | None
+) -> Traced:
     """A view of all elements of an array; `back` makes the array of the view's elements (None: it is read-only)."""
     return a.viewed(of_array, of_instruction, None if back is None else lambda _, part: back(part))
 
@@ -200,14 +202,14 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Traced:
 
 
 @implements(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     b = builder_of(args)
     made = [array_of(b, x) for x in args]
     shape = np.broadcast_shapes(*(x.shape for x in made))
     return tuple(broadcast_to(x, shape) for x in made)
 
 
-def _part(opcode: str) -> Callable:
+def _part(opcode: str) -> Callable[..., Any]:
     def apply(val: Traced) -> Any:
         if val.dtype.kind != "c":
             return val if opcode == "real" else np.zeros_like(val)
@@ -307,7 +309,7 @@ def stack(
     return concatenate([expand_dims(x, axis) for x in wrapped], axis, dtype=dtype)
 
 
-def _at_least(rank: int) -> Callable:
+def _at_least(rank: int) -> Callable[..., Any]:
     def one(x: Any, b: Any) -> Any:
         a = array_of(b, x)
         if a.ndim >= rank:
@@ -334,7 +336,7 @@ for _function, _implementation in (
     implements(_function, aliasing=True)(_implementation)
 
 
-def _each(function: Callable, arrays: Any) -> list:
+def _each(function: Callable[..., Any], arrays: Any) -> list[Any]:
     b = builder_of(arrays)
     return [function(array_of(b, x)) for x in arrays]
 
@@ -386,7 +388,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Traced:
 
 
 @implements(np.array_split, aliasing=True)
-def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list:
+def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     axis = normal_axis(axis, ary.ndim)
     n, known = ary.shape[axis], known_value(indices_or_sections)
     if known is None:
@@ -402,7 +404,7 @@ def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list:
 
 
 @implements(np.split, aliasing=True)
-def split_equally(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list:
+def split_equally(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if np.ndim(indices_or_sections) == 0 and ary.shape[axis] % int(indices_or_sections):
         raise ValueError("array split does not result in an equal division")
     return split(ary, indices_or_sections, axis)
@@ -414,7 +416,7 @@ implements(np.dsplit, aliasing=True)(lambda ary, n: split_equally(ary, n, 2))
 
 
 @implements(np.unstack, aliasing=True)
-def unstack(x: Traced, /, *, axis: int = 0) -> tuple:
+def unstack(x: Traced, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(moveaxis(x, axis, 0))
 
 
@@ -516,7 +518,7 @@ def pad(array: Traced, pad_width: Any, mode: Any = "constant", **options: Any) -
     return copied(array)
 
 
-def _without_odd(options: dict) -> dict:
+def _without_odd(options: dict[str, Any]) -> dict[str, Any]:
     if options.get("reflect_type", "even") == "odd":
         raise UnsupportedError("np.pad with reflect_type='odd' has no compiled form; 'even' has")
     return options

@@ -86,7 +86,7 @@ class Tracing(Build):
         self.top = self.region = Region(name)
         self._homes: dict[Instruction, Region] = {}
         self._is_long = False
-        self._numbers: dict[tuple, Instruction] = {}
+        self._numbers: dict[tuple[Any, ...], Instruction] = {}
 
     # -- instructions and where they are seen
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:

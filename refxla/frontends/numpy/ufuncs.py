@@ -20,7 +20,7 @@ from .reduction_functions import REDUCERS, accumulate_by, is_given, reduce_by
 from .values import I, array_of, is_nan, known_value, lift, normal_axes, spread, truth, weak, wrap
 
 
-def _compare(direction: str) -> Callable:
+def _compare(direction: str) -> Callable[..., Any]:
     return lambda b, x, y: _compared(b, x, y, direction)
 
 
@@ -108,7 +108,9 @@ def _hypot(b: Build, x: I, y: I) -> I:
     return b.select(infinite, b.full(np.inf, x.shape), value)
 
 
-def _log_of_sum(b: Build, x: I, y: I, exponential: Callable, log_plus_one: Callable, log_of_two: float) -> I:
+def _log_of_sum(
+    b: Build, x: I, y: I, exponential: Callable[..., Any], log_plus_one: Callable[..., Any], log_of_two: float
+) -> I:
     high, low = b.maximum(x, y), b.minimum(x, y)
     return b.select(b.compare(x, y, direction="EQ"), b.add(x, log_of_two),
                     b.add(high, log_plus_one(exponential(b.subtract(low, high)))))  # fmt: skip
@@ -121,7 +123,7 @@ def _logaddexp2(b: Build, x: I, y: I) -> I:
     )
 
 
-def _shift(opcode: str) -> Callable:
+def _shift(opcode: str) -> Callable[..., Any]:
     """A shift; by as many bits as there are, or more, it leaves nothing but the sign."""
 
     def apply(b: Build, x: I, y: I) -> I:
@@ -247,7 +249,7 @@ def _sign(b: Build, x: I) -> I:
     return b.complex(*parts)
 
 
-def _ordered(direction: str) -> Callable:
+def _ordered(direction: str) -> Callable[..., Any]:
     """A comparison; complex numbers are in order by their real parts, then by their imaginary ones."""
 
     def apply(b: Build, x: I, y: I) -> I:
@@ -263,7 +265,7 @@ def _ordered(direction: str) -> Callable:
     return apply
 
 
-def _extreme(direction: str, opcode: str) -> Callable:
+def _extreme(direction: str, opcode: str) -> Callable[..., Any]:
     """The larger or smaller of two; a NaN is the result."""
 
     def apply(b: Build, x: I, y: I) -> I:
@@ -289,7 +291,7 @@ def _trunc(b: Build, x: I) -> I:
     return b.select(b.compare(x, 0, direction="LT"), b.ceil(x), b.floor(x))
 
 
-def _ignoring_nan(opcode: str) -> Callable:
+def _ignoring_nan(opcode: str) -> Callable[..., Any]:
     def apply(b: Build, x: I, y: I) -> I:
         t = x.shape.element_type
         larger = _extreme("GT" if opcode == "maximum" else "LT", opcode)(b, x, y)
@@ -300,7 +302,7 @@ def _ignoring_nan(opcode: str) -> Callable:
     return apply
 
 
-def _log_of(base: float) -> Callable:
+def _log_of(base: float) -> Callable[..., Any]:
     factor = float(1 / np.log(base))
 
     def apply(b: Build, x: I) -> I:
@@ -316,7 +318,7 @@ def _logaddexp(b: Build, x: I, y: I) -> I:
     return _log_of_sum(b, x, y, b.exponential, b.log_plus_one, float(np.log(2)))
 
 
-def _rounded(opcode: str) -> Callable:
+def _rounded(opcode: str) -> Callable[..., Any]:
     """A rounding, which leaves integers as they are."""
     return lambda b, x: getattr(b, opcode)(x) if x.shape.element_type.is_float else x
 
@@ -339,7 +341,7 @@ def _is_finite(b: Build, x: I) -> I:
     return b.is_finite(x)
 
 
-def _of_floats(function: Callable, otherwise: bool) -> Callable:
+def _of_floats(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
     """A question to floating-point and complex numbers, whose answer is the same for all integers."""
 
     def apply(b: Build, x: I) -> I:
@@ -350,7 +352,7 @@ def _of_floats(function: Callable, otherwise: bool) -> Callable:
     return apply
 
 
-def _scaled(factor: float) -> Callable:
+def _scaled(factor: float) -> Callable[..., Any]:
     return lambda b, x: b.multiply(x, factor)
 
 
@@ -359,7 +361,7 @@ def _divmod(b: Build, x: I, y: I) -> tuple[I, I]:
 
 
 # Where the operation is HLO's of another name, the name; else a function of the builder and the operands.
-UFUNCS: dict[np.ufunc, str | Callable] = {
+UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
     np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: "divide",
     np.floor_divide: _floor_divide, np.remainder: _modulo, np.fmod: _fmod, np.power: "power",
     np.float_power: "power", np.negative: "negate", np.positive: lambda b, x: x, np.absolute: _abs, np.fabs: "abs",

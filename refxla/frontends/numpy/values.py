@@ -32,7 +32,8 @@ def lift(b: Tracing, x: Any, dtype: Any = None) -> I:
     elif isinstance(x, Number):
         return b.number(x, np.asarray(x.kind()).dtype if dtype is None else np.dtype(dtype))
     elif isinstance(x, (list, tuple)) and builder_of(x) is not None:
-        value = np.stack([wrap(b, lift(b, e)) for e in x]).instruction
+        stacked: Any = np.stack([wrap(b, lift(b, e)) for e in x])  # which NumPy hands over to this package
+        value = stacked.instruction
     else:
         array = np.asarray(x, dtype)
         if array.dtype not in BY_DTYPE:
