@@ -35,6 +35,7 @@ on_device = refxla.device_put(x)
 assert_type(on_device, refxla.Array)
 assert_type(on_device.shape, tuple[int, ...])
 assert_type(on_device.block_until_ready().nbytes, int)
+assert_type(2 * on_device + x, refxla.Array)
 back: np.ndarray = np.asarray(on_device)
 
 for device in refxla.devices():
