@@ -164,6 +164,9 @@ def _parts(tree: Nested, value: Any, where: str) -> list[tuple[str, Any, Any]]:
 
 def _same(wanted: Any, given: Any) -> bool:
     """Whether a value makes the same program: 0.0 and -0.0 do not, nor do 1 and True."""
+    if isinstance(wanted, np.ndarray) and hasattr(given, "shape"):
+        other = np.asarray(given)
+        return (wanted.dtype, wanted.shape) == (other.dtype, other.shape) and wanted.tobytes() == other.tobytes()
     if type(wanted) is not type(given):
         return False
     if isinstance(wanted, tuple):

@@ -1,6 +1,7 @@
 """Functions of TensorFlow: structures in and out, variables, values that decide about shapes, and what is refused."""
 
 import collections
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 import refxla  # noqa: E402
+from refxla import InputError, UnsupportedError  # noqa: E402
 from refxla.frontends.traced import RecompilationWarning  # noqa: E402
 
 A, B = tf.range(8.0), tf.constant(2.0)
@@ -380,3 +382,45 @@ def test_opencl_beside_tensorflow():
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     np.testing.assert_allclose([float(x) for x in ran.stdout.split()], [3.25 * np.sin(1), np.sin(1)], 1e-6)
+
+
+def test_a_keras_model_out_of_a_file_needs_no_tensorflow(tmp_path):
+    model = keras.Sequential(
+        [keras.layers.Input((4,)), keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2)]
+    )
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    compiled = refxla.compile(model)
+    wanted = compiled(x)
+    compiled.save(tmp_path / "model.refxla")
+    model.set_weights([w + 1 for w in model.get_weights()])  # the file has the weights of before
+    text = (
+        "import sys, numpy as np, refxla; f, x = refxla.load(sys.argv[1]), np.load(sys.argv[2]); "
+        "np.save(sys.argv[3], f(x)); assert 'tensorflow' not in sys.modules"
+    )
+    np.save(tmp_path / "x.npy", x)
+    names = [str(tmp_path / name) for name in ("model.refxla", "x.npy", "y.npy")]
+    subprocess.run([sys.executable, "-c", text, *names], check=True)
+    assert np.array_equal(np.load(names[2]), wanted)
+
+
+def test_functions_out_of_files(tmp_path):
+    @tf.function
+    def f(batch, scale, shape, mode):
+        scale = scale if mode == "kind" else -scale
+        return {"y": tf.reshape(batch["x"] * scale, shape), "rest": [batch["n"] + 1, None]}
+
+    x, shape = tf.range(6.0), tf.constant([2, 3])
+    compiled = refxla.compile(f)
+    wanted = compiled({"x": x, "n": tf.constant(3)}, tf.constant(2.0), shape, "kind")
+    compiled.save(tmp_path / "f.refxla")
+    loaded = refxla.load(tmp_path / "f.refxla")
+    found = loaded({"x": x.numpy(), "n": np.int32(3)}, np.float32(2), shape.numpy(), "kind")
+    assert np.array_equal(found["y"], wanted["y"]) and found["rest"][0] == 4 and found["rest"][1] is None
+    with pytest.raises(InputError, match="shape is an array"):
+        loaded({"x": x.numpy(), "n": np.int32(3)}, np.float32(2), np.array([3, 2], np.int32), "kind")
+
+    variable = tf.Variable(1.0)
+    counting = refxla.compile(tf.function(lambda x: variable.assign_add(x)))
+    counting(tf.constant(1.0))
+    with pytest.raises(UnsupportedError, match="assigns 1 variables"):
+        counting.save(tmp_path / "g.refxla")

@@ -27,6 +27,7 @@ from ...compiler.driver import Compiled, Reference
 from ...compiler.options import Options
 from ...ir.trees import ArrayLeaf, CallingConvention, Computed, Fixed, LeafResult, Tree
 from ..randomness import Guard, refused
+from ..saved_trees import argument_trees, tree_of
 from ..shared_memory import check_written
 from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
@@ -35,7 +36,6 @@ from .captures import SOURCES, Captures, Place, Swapped
 from .creation import NumpyModule, replacement
 from .location import line_of
 from .number import Number
-from .saved_trees import argument_trees, tree_of
 from .selection import Selection
 from .tracing import Tracing, running
 from .trees import fields_of, is_dataclass, leaves, rebuild

@@ -10,9 +10,13 @@ import numpy as np
 from refxla_spec.errors import InputError, UnsupportedError
 
 from ...compiler.options import Options
+from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
+from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
-from .arguments import example_of, kind_of, packed, read_variable, replaced, to_tensor
+from .arguments import example_of, is_tensor, kind_of, packed, read_variable, replaced, to_tensor
 from .lowering import ByValue, Lowering, Traced
+
+Arguments = list[tuple[str, Tree]]
 
 
 def compile_tensorflow(function: Any, arguments: tuple[Any, ...], options: Options) -> TensorFlowFunction:
@@ -72,8 +76,21 @@ class TensorFlowFunction(TracedFunction):
 
         of_tensors.__name__ = self.name  # HLO's name is made from it
         traced = Traced(self.name, of_tensors, [example_of(e) for e in examples])
-        lowered, self._by_value[kind] = self._lowered(traced, examples)
+        lowered, by_value = self._lowered(traced, examples)
+        self._by_value[kind] = by_value
+        if isinstance(lowered, _TensorFlowLowered):
+            lowered.given = self._trees(args, kwargs, examples, by_value)
         return lowered
+
+    def _trees(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], examples: Sequence[Any], by_value: ByValue
+    ) -> tuple[Arguments, Arguments]:
+        """The positional arguments and the others as data, for a file."""
+        values = {n: np.array(examples[n]) for n in by_value.arguments}
+        named = [(self._argument(n), False, value) for n, value in enumerate(args)]
+        named += [(name, False, value) for name, value in kwargs.items()]
+        trees = argument_trees(named, values, is_tensor)
+        return trees[: len(args)], trees[len(args) :]
 
     def _lowered(self, traced: Traced, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
         """A traced function, compiled, and whose values are in the program."""
@@ -88,6 +105,8 @@ class TensorFlowFunction(TracedFunction):
 
 
 class _TensorFlowLowered(Lowered):
+    given: tuple[Arguments, Arguments] = ([], [])  # the arguments that it was made for: positional ones, others
+
     def __init__(self, lowering: Lowering, build: Callable[..., Any]) -> None:
         import tensorflow as tf
 
@@ -129,9 +148,39 @@ class _TensorFlowLowered(Lowered):
             tf.raw_ops.AssignVariableOp(resource=captures[n], value=value)
         return packed(self.structure, iter(tensors))
 
+    def calling(self, name: str) -> CallingConvention:
+        """What the function captures, variables among it, has in the file the value that it has now."""
+        if self.assigned:
+            raise UnsupportedError(
+                f"{name} assigns {len(self.assigned)} variables, which a function out of a file has not: save one that "
+                "takes their values and returns the new ones"
+            )
+        import tensorflow as tf
+
+        captured = map(np.array, self.captured_values())
+
+        def leaf(value: Any) -> Tree:
+            return ArrayLeaf() if isinstance(value, tf.Tensor) else Fixed(value)
+
+        positional, keywords = map(tuple, self.given)
+        return CallingConvention(
+            name, positional, keywords, (*self.arguments, *captured), tree_of(_in_order(self.structure), leaf)
+        )
+
     def parameters(self, leaves: Sequence[Any]) -> list[Any]:
-        given = [np.asarray(leaves[n]) for n in self.arguments]
+        return [np.asarray(leaves[n]) for n in self.arguments] + self.captured_values()
+
+    def captured_values(self) -> list[Any]:
+        """What the program takes of what the function captures, as it is now."""
         captures = self.concrete.captured_inputs
-        return given + [
-            np.asarray(captures[n] if t is None else read_variable(captures[n], t)) for n, t in self.captured
-        ]
+        return [np.asarray(captures[n] if t is None else read_variable(captures[n], t)) for n, t in self.captured]
+
+
+def _in_order(structure: Any) -> Any:
+    """The structure of a result with the entries of dicts in the order in which TensorFlow flattens them."""
+    if isinstance(structure, dict):
+        return {key: _in_order(structure[key]) for key in sorted(structure)}
+    if isinstance(structure, (list, tuple)):
+        made = [_in_order(v) for v in structure]
+        return type(structure)(*made) if hasattr(structure, "_fields") else type(structure)(made)
+    return structure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...ir.trees import ArrayLeaf, Fixed, Nested, Tree
+from ..ir.trees import ArrayLeaf, Fixed, Nested, Tree
 
 
 def argument_trees(
