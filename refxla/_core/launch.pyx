@@ -301,8 +301,8 @@ cdef class Executor:
         repeats = assemble(self.plan, self.plan.steps, code, steps, calls, libraries, 0)
         for step in calls:
             parts = [
-                tuple((b, self.plan.buffers[b].shape.element_type.dtype, self.plan.buffers[b].shape.dimensions) for b in part)
-                for part in (step.operands, step.results)
+                tuple((b, s.element_type.dtype, s.dimensions) for b, s in zip(buffers, shapes, strict=True))
+                for buffers, shapes in ((step.operands, step.operand_shapes), (step.results, step.result_shapes))
             ]
             self.host_calls.append((step.key, *parts))
         self.calls_host = bool(calls)

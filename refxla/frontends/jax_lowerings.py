@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from jax._src import callback, debugging, dtypes, ffi, xla_bridge
+from jax._src import callback, core, custom_partitioning, debugging, dtypes, ffi, xla_bridge
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
 
@@ -54,6 +54,7 @@ def register() -> None:
         (debugging.debug_print_p, debugging.debug_print_lowering_rule),
     ):
         mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
+    mlir.register_lowering(custom_partitioning.custom_partitioning_p, _as_one, platform=PLATFORM)
     callback.emit_python_callback = _emitter(callback.emit_python_callback)
 
 
@@ -62,11 +63,17 @@ def _library_rule(primitive: Any, otherwise: Callable[..., Any]) -> Callable[...
     library = mlir._platform_specific_lowerings["cpu"][primitive].rule
 
     def rule(ctx: Any, *operands: Any, **parameters: Any) -> Sequence[Any]:
-        chosen = library if uses_library(Options()) else otherwise
-        results: Sequence[Any] = chosen(ctx, *operands, **parameters)
+        taken = uses_library(Options()) and not any(0 in a.shape for a in ctx.avals_out)
+        results: Sequence[Any] = (library if taken else otherwise)(ctx, *operands, **parameters)
         return results
 
     return rule
+
+
+def _as_one(ctx: Any, *operands: Any, call: Any, **parameters: Any) -> Sequence[Any]:
+    """The lowering of a function that says how it is to be partitioned: virtual devices compute it as one does."""
+    results: Sequence[Any] = mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *operands)
+    return results
 
 
 def _host_rule(function: Callable[..., Any]) -> Callable[..., Any]:

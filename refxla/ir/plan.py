@@ -149,11 +149,16 @@ class Copy:
 
 @dataclass(frozen=True)
 class HostCall:
-    """Wait, then call a function of this process (runtime/host_calls.py) that reads buffers and fills others."""
+    """Wait, then call a function of this process (runtime/host_calls.py) that reads buffers and fills others.
+
+    The shapes are those that the function sees; a buffer may have another one, of as many elements.
+    """
 
     key: int
     operands: tuple[int, ...]
     results: tuple[int, ...]
+    operand_shapes: tuple[Shape, ...]
+    result_shapes: tuple[Shape, ...]
 
 
 @dataclass(frozen=True)
@@ -321,8 +326,10 @@ def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
                 return Launch(kernel, tuple(number[b] for b in used))
             case Copy(source, target):
                 return Copy(number[source], number[target])
-            case HostCall(key, operands, results):
-                return HostCall(key, tuple(number[b] for b in operands), tuple(number[b] for b in results))
+            case HostCall(_, operands, results):
+                return replace(
+                    step, operands=tuple(number[b] for b in operands), results=tuple(number[b] for b in results)
+                )
             case LibraryCall():
                 written = tuple(None if b is None else number[b] for b in step.results)
                 return replace(step, operands=tuple(number[b] for b in step.operands), results=written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refxla_spec.custom_calls import TARGETS
 from refxla_spec.module import Computation, Instruction, Module, post_order
 
 
@@ -41,7 +42,20 @@ def settle(computation: Computation, replaced: dict[Instruction, Instruction]) -
 
 
 def sort(computation: Computation, instructions: list[Instruction] | None = None) -> None:
-    """Put instructions in an order where each follows its operands; dead ones, except parameters, go away."""
-    parameters = [i for i in instructions or computation.instructions if i.opcode == "parameter"]
-    order = post_order(computation.root, parameters)
+    """Put instructions in an order where each follows its operands; dead ones go away, except parameters and calls with
+    side effects, which nothing depends on before their order is a value."""
+    given = instructions or computation.instructions
+    parameters = [i for i in given if i.opcode == "parameter"]
+    acting = [i for i in given if _acts(i)]
+    if acting:
+        order = list(dict.fromkeys([*post_order(acting[0], acting[1:]), *post_order(computation.root)]))
+    else:
+        order = post_order(computation.root)
     computation.instructions = parameters + [i for i in order if i.opcode != "parameter"]
+
+
+def _acts(i: Instruction) -> bool:
+    """Whether it is, or runs, a custom call that does something outside of the program."""
+    if i.opcode == "custom-call":  # other than the marks of the specification
+        return bool(i.attributes.get("custom_call_has_side_effect")) and i.custom_call_target not in TARGETS
+    return bool(i.attributes) and any(_acts(j) for c in i.called for j in c.instructions)

@@ -3,7 +3,9 @@
 A program with partitions states a whole computation: its values are whole, its parameters and results are cut into
 tiles, each device having one, as their shardings say. Only within manual regions (JAX's shard_map) does each device
 have a value of its own. So whole values are computed once, and values of devices once for each of them; a collective is
-what it does to these. Parameters and results of the new program are those of all devices, one device after another.
+what it does to these. A region within another one divides what each device has. Unreduced values are computed as the
+sums that they stand for, and divided into summands of which all but one are zeros. Parameters and results of the new
+program are those of all devices, one device after another.
 
 This is no way to use several machines or GPUs. It lets one device stand for many, as XLA's host platform does.
 """
@@ -18,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from refxla_spec.custom_calls import TARGETS as MEANINGS
 from refxla_spec.custom_calls import identity
-from refxla_spec.custom_calls.sharded import WHOLE, Tiling, mesh_tilings, tiling
+from refxla_spec.custom_calls.sharded import WHOLE, Tiling, check_summed, mesh_tilings, tiling
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.groups import device_pairs, member_groups
 from refxla_spec.module import Computation, Instruction, Module, clone_computation
@@ -32,6 +34,8 @@ from .dce import called_first
 
 TO_TILES = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
 TO_WHOLE = ("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape")
+REGION = "xla.sdy.manual_computation_body"  # how the names of computations begin that are manual regions
+RESULT = "xla.sdy.FuncResultSharding"
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ Value = Instruction | PerDevice  # an instruction alone is a whole value
 def on_one_device(module: Module, count: int) -> Module:
     """A new module that computes on one device what `module` does on `count` partitions.
 
-    Raises UnsupportedError for manual regions within manual regions, collectives that have no equivalent here, and
-    shardings that are no tilings into equal parts.
+    Raises UnsupportedError for collectives that have no equivalent here, and shardings that are no tilings into equal
+    parts.
     """
     return _Rewrite(module, count).module()
 
@@ -82,11 +86,16 @@ def _text(cut: Tiling | None) -> str | None:
     """A tiling in the notation of `sharding`."""
     if cut is WHOLE:
         return None
-    devices = sorted(cut.tiles, key=lambda d: (cut.tiles[d], d))
-    each = len(devices) // max(1, int(np.prod(cut.counts)))
-    counts = (*cut.counts, each) if each > 1 else cut.counts
-    names = (",".join(map(str, numbers)) for numbers in (counts, devices))
-    return "{{devices=[{}]{}{}}}".format(*names, " last_tile_dim_replicate" if each > 1 else "")
+    devices = sorted(cut.tiles, key=lambda d: (cut.tiles[d], cut.summand(d), d))
+    summands = len({cut.summand(d) for d in devices})
+    each = len(devices) // max(1, int(np.prod(cut.counts)) * summands)
+    last = {"unreduced": summands, "replicated": each}
+    kinds = [kind for kind, size in last.items() if size > 1]
+    if summands == len(devices) > 1:
+        return "{unreduced}"
+    names = (",".join(map(str, numbers)) for numbers in ((*cut.counts, *(last[k] for k in kinds)), devices))
+    end = f" last_tile_dims={{{', '.join(kinds)}}}" if summands > 1 else " last_tile_dim_replicate" if kinds else ""
+    return "{{devices=[{}]{}{}}}".format(*names, end)
 
 
 def _propagate(
@@ -121,6 +130,7 @@ class _Rewrite:
         self.source, self.count = module, count
         self.special = _special(module)
         self.order: dict[Instruction, None] = {}  # of the computation that is being made
+        self.depth = 0  # of the manual region that is walked
         self.computations: dict[Computation, Computation] = {}  # those that are taken over as they are
 
     def module(self) -> Module:
@@ -138,7 +148,7 @@ class _Rewrite:
                     value = (
                         value.operands[n] if value.opcode == "tuple" else b.make("get-tuple-element", value, index=n)
                     )
-                cut = WHOLE if isinstance(root, PerDevice) else tiling(sharding, shape.rank, entry.root)
+                cut = WHOLE if isinstance(root, PerDevice) else tiling(sharding, shape.rank, entry.root, self.count)
                 results.append(self._tile(b, value, cut, d))
         whole = self.add(b.make("tuple", *results))
         made = Computation(entry.name, list(self.order), whole)
@@ -149,7 +159,7 @@ class _Rewrite:
 
     def _parameter(self, number: int, p: Instruction, parameters: int) -> Value:
         """The whole value of a parameter, put together of the tiles that devices have."""
-        cut = tiling(p.sharding, p.shape.rank, p)
+        cut = tiling(p.sharding, p.shape.rank, p, self.count)
         plain = p.shape.without_layout()
         counts = (1,) * plain.rank if cut is WHOLE else cut.counts
         if any(size % n for size, n in zip(plain.dimensions, counts, strict=True)):
@@ -177,10 +187,16 @@ class _Rewrite:
             return self.to_tiles(i, operands)
         if target in TO_WHOLE:
             return self.to_whole(i, operands)
+        if target == RESULT:
+            check_summed(i)
         if target in MEANINGS and MEANINGS[target] is identity:
             return operands[0]
         if i.opcode == "call":
-            return self.walk(i.to_apply, operands)
+            region = i.to_apply.name.startswith(REGION)
+            self.depth += region
+            result = self.walk(i.to_apply, operands)
+            self.depth -= region
+            return result
         if i.opcode in ("partition-id", "replica-id"):
             numbers = range(self.count) if i.opcode == "partition-id" else [0] * self.count
             return self.each(lambda d: Build(i.name).scalar(numbers[d], U32))
@@ -306,23 +322,26 @@ class _Rewrite:
         return value.values[device] if isinstance(value, PerDevice) else value
 
     def _tile(self, b: Build, value: Instruction, cut: Tiling | None, device: int) -> Instruction:
-        if cut is WHOLE:
+        if cut is WHOLE or value.shape.element_type.kind == "token":
             return value
         if device not in cut.tiles:
             raise UnsupportedError(f"{value.name}: device {device} has no tile of it")
         if any(size % n for size, n in zip(value.shape.dimensions, cut.counts, strict=True)):
             raise UnsupportedError(f"{value.name}: {value.shape} is not cut into {list(cut.counts)} equal tiles")
         sizes = [size // n for size, n in zip(value.shape.dimensions, cut.counts, strict=True)]
+        if cut.summand(device):
+            tile = value.shape.without_layout().with_dimensions(tuple(sizes))
+            return b.full(tile.element_type.array_dtype.type(0), tile)
         start = tuple(k * size for k, size in zip(cut.tiles[device], sizes, strict=True))
         return b.slice(value, start, tuple(s + size for s, size in zip(start, sizes, strict=True)))
 
-    def _whole(self, b: Build, parts: Sequence[Instruction], cut: Tiling | None) -> Instruction:
-        if cut is WHOLE:
-            return parts[0]
-        owner = {place: d for d, place in sorted(cut.tiles.items(), reverse=True)}
+    def _whole(self, b: Build, parts: Sequence[Instruction], cut: Tiling | None, device: int = 0) -> Instruction:
+        """The value that the devices' parts make up; within another region, for a device of that region."""
+        if cut is WHOLE or parts[device].shape.element_type.kind == "token":
+            return parts[device]
         tiles = np.empty(cut.counts, object)
-        for place in np.ndindex(cut.counts):
-            tiles[place] = parts[owner[place]]
+        for place, owners in cut.owners(device).items():
+            tiles[place] = _folded(b, "add", [parts[d] for d in owners])
         for d in range(len(cut.counts) - 1, -1, -1):
             joined = np.empty(tiles.shape[:-1], object)
             for place in np.ndindex(joined.shape):
@@ -333,27 +352,34 @@ class _Rewrite:
         return self.add(whole)
 
     def to_tiles(self, i: Instruction, operands: list[Value]) -> Value:
-        wholes = [o for o in operands if isinstance(o, Instruction)]
-        if len(wholes) < len(operands):
-            raise UnsupportedError(f"{i.name}: a manual region within another one has no equivalent on one device")
         if i.custom_call_target == TO_TILES[0]:
-            cuts = [tiling(o.sharding, o.shape.rank, i) for o in i.operands]
+            if any(isinstance(o, PerDevice) for o in operands):
+                raise UnsupportedError(f"{i.name}: a manual region within another one, in the notation of GSPMD")
+            cuts = [tiling(o.sharding, o.shape.rank, i, self.count) for o in i.operands]
         else:
             cuts = mesh_tilings(i, "in_shardings", len(operands), self.source)
         b = Build(i.name)
-        tiles = [[self._tile(b, o, c, d) for o, c in zip(wholes, cuts, strict=True)] for d in range(self.count)]
+        tiles = [
+            [self._tile(b, self.part(o, d), c, d) for o, c in zip(operands, cuts, strict=True)]
+            for d in range(self.count)
+        ]
         return self.each(lambda d: b.make("tuple", *tiles[d]) if i.shape.is_tuple else tiles[d][0])
 
     def to_whole(self, i: Instruction, operands: list[Value]) -> Value:
         if i.custom_call_target == TO_WHOLE[0]:
-            cuts = [tiling(i.sharding, i.shape.rank, i)]
+            cuts = [tiling(i.sharding, i.shape.rank, i, self.count)]
         else:
             cuts = mesh_tilings(i, "out_shardings", len(operands), self.source)
         b = Build(i.name)
-        wholes = [
-            self._whole(b, [self.part(o, d) for d in range(self.count)], c) for o, c in zip(operands, cuts, strict=True)
-        ]
-        return self.add(b.make("tuple", *wholes)) if i.shape.is_tuple else wholes[0]
+
+        def whole(device: int) -> Instruction:
+            wholes = [
+                self._whole(b, [self.part(o, d) for d in range(self.count)], c, device)
+                for o, c in zip(operands, cuts, strict=True)
+            ]
+            return self.add(b.make("tuple", *wholes)) if i.shape.is_tuple else wholes[0]
+
+        return self.each(whole) if self.depth else whole(0)
 
 
 class _Differs(Exception):
@@ -404,10 +430,22 @@ def _one(b: Build, parts: list[Instruction]) -> Instruction:
 
 def _combined(b: Build, reducer: Computation, values: list[Instruction]) -> Instruction:
     """Values of several devices combined element by element; narrow sums are computed in f32 and rounded once."""
+    root = _unmarked(reducer.root)
+    alone = set(map(_unmarked, root.operands)) == set(reducer.parameters)
+    return _folded(b, root.opcode if alone else None, values, reducer)
+
+
+def _unmarked(i: Instruction) -> Instruction:
+    """What a mark of a sharding and the like stands on."""
+    while i.opcode == "custom-call" and MEANINGS.get(i.custom_call_target) is identity:
+        i = i.operands[0]
+    return i
+
+
+def _folded(b: Build, opcode: str | None, values: list[Instruction], reducer: Computation | None = None) -> Instruction:
+    """Values combined in order by an operation, or by a computation where no operation does it alone."""
     element_type = values[0].shape.element_type
-    x, y = reducer.parameters
-    opcode = reducer.root.opcode if set(reducer.root.operands) == {x, y} else None
-    wide = opcode in ("add", "multiply") and element_type.is_float and element_type.bits < 32
+    wide = len(values) > 1 and opcode in ("add", "multiply") and element_type.is_float and element_type.bits < 32
     values = [b.convert(v, F32) for v in values] if wide else values
     result = values[0]
     for v in values[1:]:

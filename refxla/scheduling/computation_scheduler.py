@@ -561,12 +561,16 @@ class ComputationScheduler:
         """A function of the host: it reads memory, and fills other memory."""
         builder = self.builder
         results = [builder.block(f"{i.name}.{k}", s) for k, s in enumerate(i.shape.elements)]
-        operands = [builder.number[self.block_of(o)] for o in i.operands]
-        filled = [builder.number[block] for block in results]
-        if i.custom_call_has_side_effect:  # the state is an order, and no value that the function knows
-            operands, filled = operands[:-1], filled[:-1]
-        step = p.HostCall(host_call_threading.key_of(i), tuple(operands), tuple(filled))
-        self.steps.append(step)
+        end = -1 if i.custom_call_has_side_effect else None  # without the state, which is an order
+        self.steps.append(
+            p.HostCall(
+                host_call_threading.key_of(i),
+                operands=tuple(builder.number[self.block_of(o)] for o in i.operands[:end]),
+                results=tuple(builder.number[block] for block in results[:end]),
+                operand_shapes=tuple(o.shape for o in i.operands[:end]),
+                result_shapes=tuple(i.shape.elements[:end]),
+            )
+        )
         self.owned.update(results)
         for k, block in enumerate(results):
             for gte in self.elements(i, k):

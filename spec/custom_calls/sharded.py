@@ -8,29 +8,53 @@ cut into tiles, and which partition has which, stands in one of two notations:
 
 the `sharding` of the whole value, or frontend attributes and the meshes in the module's header. On one device the value
 and its one tile are the same.
+
+Of an *unreduced* value partitions have summands, whose sum is the value ({unreduced}, last_tile_dims={unreduced}, or
+<@mesh, [...], unreduced={"x"}>). Which summands is not said: where such a value is divided, the first is all of it and
+the others are zeros. A region within another one (another shard_map, over other axes) divides what each partition has,
+among those partitions that differ only along its own axes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..accumulate import narrow, wide_type, widen
 from ..devices import Device
 from ..errors import ParseError, UnsupportedError
 from ..groups import iota
 from ..module import Instruction, Module
-from ..types import Array, Shape, Value
+from ..types import BY_DTYPE, Array, Shape, Value
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Into how many tiles each dimension is cut, and the index of each partition's tile (those outside have none)."""
+    """Into how many tiles each dimension is cut, and the index of each partition's tile (those outside have none).
+
+    `summands` has, of an unreduced value, which summand each partition has. `groups` says of a region of the mesh's
+    notation between which partitions it divides values: those of an equal group.
+    """
 
     counts: tuple[int, ...]
     tiles: dict[int, tuple[int, ...]]
+    summands: dict[int, int] = field(default_factory=dict)
+    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def summand(self, partition: int) -> int:
+        """Which summand of its tile a partition has; 0 of a value that is not unreduced."""
+        return self.summands.get(partition, 0)
+
+    def owners(self, partition: int) -> dict[tuple[int, ...], list[int]]:
+        """By tile, the partitions of a partition's group that have its summands, each of them once, in order."""
+        found: dict[tuple[int, ...], dict[int, int]] = {}
+        for p in sorted(self.tiles):
+            if self.groups.get(p) == self.groups.get(partition):
+                found.setdefault(self.tiles[p], {}).setdefault(self.summand(p), p)
+        return {tile: [parts[k] for k in sorted(parts)] for tile, parts in found.items()}
 
 
 WHOLE = None  # the tiling of a value that every partition has as a whole
@@ -42,13 +66,14 @@ def to_tiles(instruction: Instruction, *operands: Array, device: Device) -> Valu
     if device.world.partitions == 1:
         return _unchanged(instruction, operands, shapes)
     if instruction.custom_call_target == "SPMDFullToShardShape":
-        given = [tiling(o.sharding, o.shape.rank, instruction) for o in instruction.operands]
+        given = [tiling(o.sharding, o.shape.rank, instruction, device.world.partitions) for o in instruction.operands]
     else:
         given = mesh_tilings(instruction, "in_shardings", len(operands), device.world.module)
     parts = []
     for value, shape, t in zip(operands, shapes, given, strict=True):
         _check(instruction, value.shape, shape.dimensions, t)
-        parts.append(value if t is WHOLE else value[_slices(t, device.partition, shape.dimensions)])
+        part = value if t is WHOLE else value[_slices(t, device.partition, shape.dimensions)]
+        parts.append(part if t is WHOLE or t.summand(device.partition) == 0 else np.zeros_like(part))
     return tuple(parts) if instruction.shape.is_tuple else parts[0]
 
 
@@ -58,7 +83,7 @@ def to_whole(instruction: Instruction, *operands: Array, device: Device) -> Valu
     if device.world.partitions == 1:
         return _unchanged(instruction, operands, shapes)
     if instruction.custom_call_target == "SPMDShardToFullShape":
-        given = [tiling(instruction.sharding, shapes[0].rank, instruction)]
+        given = [tiling(instruction.sharding, shapes[0].rank, instruction, device.world.partitions)]
     else:
         given = mesh_tilings(instruction, "out_shardings", len(operands), device.world.module)
     first = device.replica * device.world.partitions
@@ -70,8 +95,9 @@ def to_whole(instruction: Instruction, *operands: Array, device: Device) -> Valu
             results.append(operands[n])
             continue
         whole = np.zeros(shape.dimensions, operands[n].dtype)
-        for partition in t.tiles:
-            whole[_slices(t, partition, operands[n].shape)] = met[partition][n]
+        for partitions in t.owners(device.partition).values():
+            tile = _total([met[p][n] for p in partitions])
+            whole[_slices(t, partitions[0], operands[n].shape)] = tile
         results.append(whole)
     return tuple(results) if instruction.shape.is_tuple else results[0]
 
@@ -113,6 +139,16 @@ def _check(instruction: Instruction, whole: tuple[int, ...], tile: tuple[int, ..
         )
 
 
+def _total(summands: Sequence[Array]) -> Array:
+    """Their sum, in order, in a wider type and rounded once."""
+    if len(summands) == 1:
+        return summands[0]
+    element_type = BY_DTYPE[summands[0].dtype]
+    first, *others = (widen(s, wide_type(element_type)) for s in summands)
+    with np.errstate(all="ignore"):
+        return narrow(sum(others, first), element_type)
+
+
 def _slices(t: Tiling, partition: int, sizes: tuple[int, ...]) -> tuple[slice, ...]:
     if partition not in t.tiles:
         raise UnsupportedError(f"partition {partition} has no tile of a value that {len(t.tiles)} partitions share")
@@ -121,14 +157,21 @@ def _slices(t: Tiling, partition: int, sizes: tuple[int, ...]) -> tuple[slice, .
 
 # -- the notation of `sharding`
 
-_TILES = re.compile(r"\{devices=\[([\d,]+)\](?:<=(\[[\d,]+\](?:T\([\d,]+\))?)|([\d,]+))(last_tile_dim.*)?\}")
+_TILES = re.compile(
+    r"\{devices=\[([\d,]+)\](?:<=(\[[\d,]+\](?:T\([\d,]+\))?)|([\d,]+))(?:last_tile_dim_replicate|last_tile_dims=\{([\w,]*)\})?\}"
+)
 
 
-def tiling(sharding: str | None, rank: int, instruction: Instruction) -> Tiling | None:
+def tiling(sharding: str | None, rank: int, instruction: Instruction, partitions: int) -> Tiling | None:
     """The tiling that a text such as {devices=[2,1]<=[2]} stands for. UnsupportedError for others."""
     text = re.sub(r"\s|/\*.*?\*/|metadata=\{.*\}", "", sharding or "{replicated}")
     if text in ("{replicated}", "{manual}"):
         return WHOLE
+    if "unreduced" in text:
+        check_summed(instruction)
+    if text == "{unreduced}":
+        everybody = range(partitions)
+        return Tiling((1,) * rank, dict.fromkeys(everybody, (0,) * rank), {p: p for p in everybody})
     found = _TILES.fullmatch(text)
     if found is None:
         raise UnsupportedError(f"{instruction.name}: {sharding} is not implemented")
@@ -140,8 +183,25 @@ def tiling(sharding: str | None, rank: int, instruction: Instruction) -> Tiling 
         devices = list(_numbers(found[3]))
     if len(devices) != np.prod(counts) or len(counts) < rank:
         raise ParseError(f"{instruction.name}: {sharding} names {len(devices)} devices for {list(counts)} tiles")
-    places = zip(devices, np.ndindex(counts), strict=True)
-    return Tiling(counts[:rank], {device: place[:rank] for device, place in places})
+    places = dict(zip(devices, np.ndindex(counts), strict=True))
+    along = [rank + n for n, kind in enumerate((found[4] or "").split(",")) if kind == "unreduced"]
+    summands = {d: _index([(place[n], counts[n]) for n in along]) for d, place in places.items()} if along else {}
+    return Tiling(counts[:rank], {device: place[:rank] for device, place in places.items()}, summands)
+
+
+def check_summed(instruction: Instruction) -> None:
+    """UnsupportedError where an unreduced value is not the sum of what partitions have but, say, the largest of it."""
+    found = re.search(r"unreduced=(\w+)\{", dict(instruction.frontend_attributes).get("xla.sdy.sharding", ""))
+    if found is not None:
+        raise UnsupportedError(f"{instruction.name}: values that are unreduced for {found[1]} are not implemented")
+
+
+def _index(digits: Sequence[tuple[int, int]]) -> int:
+    """The number that is written with digits (digit, base), the first one the most significant."""
+    number = 0
+    for digit, base in digits:
+        number = number * base + digit
+    return number
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -151,7 +211,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 # -- the notation of meshes
 
 _MESH = re.compile(r'([\w.\-"]+) ?= ?#sdy\.mesh<\[([^\]]*)\](?:, ?device_ids=\[([\d, ]*)\])?>')
-_SHARDING = re.compile(r'<@([\w.\-"]+), ?\[((?:\{[^{}]*\}(?:p\d+)?(?:, ?)?)*)\](?:, ?replicated=\{[^{}]*\})?>')
+_SHARDING = re.compile(
+    r'<@([\w.\-"]+), ?\[((?:\{[^{}]*\}(?:p\d+)?(?:, ?)?)*)\]'  # the mesh, and how each dimension is cut
+    r"(?:, ?replicated=\{[^{}]*\})?(?:, ?unreduced=\{([^{}]*)\})?>"
+)
 _AXIS = re.compile(r'"([^"]+)"(?::\((\d+)\)(\d+))?')
 
 
@@ -168,7 +231,10 @@ def mesh_tilings(instruction: Instruction, attribute: str, count: int, module: M
             f"{instruction.name}: xla.sdy.{attribute}={text} is not implemented for {count} value(s)"
         )
     meshes = _meshes(module)
-    return [_mesh_tiling(instruction, meshes.get(name.strip('"')), dims, manual) for name, dims in shardings]
+    return [
+        _mesh_tiling(instruction, meshes.get(name.strip('"')), dims, unreduced, manual)
+        for name, dims, unreduced in shardings
+    ]
 
 
 def _meshes(module: Module | None) -> dict[str, tuple[dict[str, int], list[int]]]:
@@ -183,7 +249,11 @@ def _meshes(module: Module | None) -> dict[str, tuple[dict[str, int], list[int]]
 
 
 def _mesh_tiling(
-    instruction: Instruction, mesh: tuple[dict[str, int], list[int]] | None, dims: str, manual: set[str]
+    instruction: Instruction,
+    mesh: tuple[dict[str, int], list[int]] | None,
+    dims: str,
+    unreduced: str,
+    manual: set[str],
 ) -> Tiling | None:
     if mesh is None:
         raise UnsupportedError(
@@ -191,17 +261,23 @@ def _mesh_tiling(
         )
     sizes, devices = mesh
     names = list(sizes)
-    along = []  # for each dimension the axes that cut it: number, elements below one step of it, elements
-    for dim in re.findall(r"\{([^{}]*)\}", dims):
-        parts = [(n, int(pre or 1), int(size or sizes[n])) for n, pre, size in _AXIS.findall(dim) if n in manual]
-        along.append([(names.index(n), sizes[n] // (pre * size), size) for n, pre, size in parts])
-    tiles = {}
+
+    def axes(text: str) -> list[tuple[int, int, int]]:
+        """Of each manual axis: its number, elements below one step of it, elements."""
+        parts = [(n, int(pre or 1), int(size or sizes[n])) for n, pre, size in _AXIS.findall(text) if n in manual]
+        return [(names.index(n), sizes[n] // (pre * size), size) for n, pre, size in parts]
+
+    along = [axes(dim) for dim in re.findall(r"\{([^{}]*)\}", dims)]
+    summed = axes(unreduced)
+    tiles, summands, groups = {}, {}, {}
     for device, place in zip(devices, np.ndindex(tuple(sizes.values())), strict=True):
-        index = []
-        for axes in along:
-            k = 0
-            for axis, below, size in axes:
-                k = k * size + place[axis] // below % size
-            index.append(k)
-        tiles[device] = tuple(index)
-    return Tiling(tuple(int(np.prod([size for *_, size in axes])) for axes in along), tiles)
+
+        def index(parts: list[tuple[int, int, int]], place: tuple[int, ...] = place) -> int:
+            return _index([(place[axis] // below % size, size) for axis, below, size in parts])
+
+        tiles[device] = tuple(map(index, along))
+        groups[device] = tuple(k for name, k in zip(names, place, strict=True) if name not in manual)
+        if summed:
+            summands[device] = index(summed)
+    counts = tuple(int(np.prod([size for *_, size in parts])) for parts in along)
+    return Tiling(counts, tiles, summands, groups)

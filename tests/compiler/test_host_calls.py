@@ -53,6 +53,41 @@ def test_effects_are_kept_in_order():
     assert seen == [10, 0, 1, 2, 10] * 2
 
 
+def test_functions_see_the_shapes_that_the_program_says():
+    """Also where an operand is another shape of memory that is there."""
+    seen = []
+    host = HostFunction(lambda x: seen.append(x.shape) or [x.sum(0)])
+    text = (
+        "HloModule m\nENTRY e {\n  x = f32[1,4] parameter(0)\n  t = f32[4,1] transpose(x), dimensions={1,0}\n"
+        "  c = f32[1] custom-call(t), CALL\n  r = f32[2,2] reshape(x)\n  d = f32[2] custom-call(r), CALL\n"
+        "  ROOT both = (f32[1], f32[2]) tuple(c, d)\n}\n"
+    )
+    first, second = refxla.compile(program(text, host.key))(np.arange(4, dtype=np.float32)[None])
+    assert seen == [(4, 1), (2, 2)] and first.tolist() == [6] and second.tolist() == [2, 4]
+
+
+def test_effects_outlive_the_first_rewrites():
+    """Calls and loops that nothing depends on stay where a pass puts the computation in order anew."""
+    seen = []
+    host = HostFunction(lambda n: seen.append(int(n)) or [n])
+    text = program(
+        "HloModule m\n"
+        "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  c = s32[] custom-call(i), CALL\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+        "  ROOT t = (s32[]) tuple(j)\n}\n"
+        "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(2)\n"
+        "  ROOT less = pred[] compare(i, n), direction=LT\n}\n"
+        "ENTRY e {\n  x = f32[2] parameter(0)\n  ten = s32[] constant(10)\n  first = s32[] custom-call(ten), CALL\n"
+        "  p = (f32[2]) tuple(x)\n  g = f32[2] get-tuple-element(p), index=0\n  zero = s32[] constant(0)\n"
+        "  t = (s32[]) tuple(zero)\n  loop = (s32[]) while(t), condition=cond, body=body\n"
+        "  last = s32[] custom-call(ten), CALL\n  ROOT r = f32[2] negate(g)\n}\n",
+        host.key,
+        effect=True,
+    )
+    np.testing.assert_array_equal(refxla.compile(text)(np.ones(2, np.float32)), [-1, -1])
+    assert seen == [10, 0, 1, 10]
+
+
 def test_errors_of_functions():
     def fails(x):
         raise KeyError("mine")

@@ -72,6 +72,78 @@ def test_shard_map():
     )
 
 
+def test_regions_within_regions():
+    """A shard_map within another one, over another axis: collectives of both, a loop, values of each device."""
+    run(
+        MESH
+        + """
+    def inner(x):
+        def f(x):
+            return x * (1 + lax.axis_index("b")) + lax.psum(x, "b")
+        y = jax.shard_map(f, in_specs=P(None, "b"), out_specs=P(None, "b"), axis_names={"b"})(x)
+        return lax.fori_loop(0, 2, lambda _, y: y + lax.psum(y, "a"), y + lax.axis_index("a"))
+    outer = jax.shard_map(inner, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    t = n.reshape(8, 2, 2)
+    y = np.stack([t[:, 0], 2 * t[:, 1]], 1) + t.sum(1, keepdims=True)
+    y = y.reshape(2, 4, 4) + np.arange(2.0)[:, None, None]
+    for _ in range(2):
+        y = y + y.sum(0)
+    same(jax.jit(outer)(x), y.reshape(8, 4))
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
+def test_unreduced_values():
+    """Summands of devices: out of products and regions, into programs and regions, and reduced in the end."""
+    run(
+        MESH
+        + """
+    from jax.sharding import AxisType
+    with jax.set_mesh(jax.make_mesh((2, 2), ("a", "b"), axis_types=(AxisType.Explicit,) * 2)):
+        x, y = jax.device_put(n, P(None, "a")), jax.device_put(n.T, P("a", None))
+        z = jax.jit(lambda x, y: jnp.dot(x, y, out_sharding=P(unreduced={"a"})))(x, y)
+        same(sum(np.asarray(s.data) for s in z.addressable_shards if s.device.id % 2 == 0), n @ n.T)
+        same(jax.jit(lambda z: jax.sharding.reshard(z + z, P()))(z), 2 * n @ n.T)
+        f = jax.shard_map(lambda x, y: lax.pcast(x @ y, "a", to="unreduced"), out_specs=P("b", unreduced={"a"}))
+        z = jax.jit(f)(jax.device_put(n, P("b", "a")), y)
+        same(jax.jit(lambda z: jax.sharding.reshard(z, P("a", "b")))(z), n @ n.T)
+        g = jax.shard_map(lambda z: lax.psum(z, "a"), in_specs=P("b", unreduced={"a"}), out_specs=P("b", None))
+        same(jax.jit(g)(z), n @ n.T)
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
+def test_effects_and_functions_that_partition_themselves():
+    run(
+        MESH
+        + """
+    from jax.experimental import io_callback
+    from jax.experimental.custom_partitioning import custom_partitioning
+    seen = []
+    def f(x):
+        io_callback(lambda x: seen.append(float(x.sum())), None, x)
+        return x
+    whole = NamedSharding(mesh, P())
+    jax.jit(f, in_shardings=NamedSharding(mesh, P("a")), out_shardings=whole)(n)
+    jax.effects_barrier()
+    assert seen == [n.sum()]
+    seen.clear()
+    each = lambda x: (io_callback(lambda x: seen.append(float(x.sum())), None, x, ordered=False), x)[1]
+    jax.jit(jax.shard_map(each, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"), check_vma=False))(x)
+    jax.effects_barrier()
+    assert sorted(seen) == sorted(n.reshape(2, 4, 2, 2).sum((1, 3)).ravel().tolist())
+    twice = custom_partitioning(lambda x: x * 2)
+    twice.def_partition(
+        partition=lambda mesh, args, result: (mesh, lambda x: x * 2, result.sharding, (args[0].sharding,)),
+        infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding, sharding_rule="i j -> i j")
+    same(jax.jit(twice)(x), 2 * n)
+    """,
+        REFXLA_DEVICES="4",
+    )
+
+
 @pytest.mark.parametrize("said", ["x", "0", "1025"])
 def test_a_count_that_is_none_is_one_error(said):
     """JAX says what is wrong, once, and where the platform was not asked for it is not in the way."""

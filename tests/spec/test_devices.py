@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec.compare import bits_equal
+from refxla_spec.custom_calls.sharded import tiling
 from refxla_spec.devices import Host, run_devices
 from refxla_spec.errors import EvaluationError, InputError, InvalidProgramError, ParseError, UnsupportedError
 from refxla_spec.groups import GROUPS, parse_groups
@@ -511,3 +512,41 @@ def test_groups_that_do_not_fit_the_header(header, line, label):
     with pytest.raises(InvalidProgramError) as error:
         program("ROOT r = " + line, header=header)
     assert error.value.constraint == label, str(error.value)
+
+
+def test_unreduced_values_are_summands():
+    """Divided, the value is the first summand and the others are zeros; put together, they are summed."""
+    axes = 'xla.sdy.manual_axes="#sdy<manual_axes{{\\"a\\",\\"b\\"}}>"'
+    cut = '"#sdy.sharding_per_value<[<@mesh, [{{\\"b\\"}}], unreduced={{\\"a\\"}}>]>"'
+    sharded = f"frontend_attributes={{{{xla.sdy.{{}}={cut},{axes}}}}}"
+    cut_in, cut_out = sharded.format("in_shardings"), sharded.format("out_shardings")
+    mesh = 'frontend_attributes={xla.sdy.meshes="{mesh = #sdy.mesh<[\\"a\\"=2, \\"b\\"=2]>}"}'
+    module = program(
+        f't = s32[2] custom-call(x), custom_call_target="xla.sdy.GlobalToLocalShape", {cut_in}',
+        "one = s32[] constant(1)",
+        "ones = s32[2] broadcast(one), dimensions={}",
+        "more = s32[2] add(t, ones)",
+        f'w = s32[4] custom-call(more), custom_call_target="xla.sdy.LocalToGlobalShape", {cut_out}',
+        "ROOT r = (s32[2], s32[4]) tuple(t, w)",
+        header=mesh,
+        before="",
+    )
+    x = np.arange(4, dtype=np.int32)
+    got = run_devices(module, [[x]] * 4, partitions=4)
+    assert [t.tolist() for t, _ in got] == [[0, 1], [2, 3], [0, 0], [0, 0]]
+    assert all(w.tolist() == [2, 3, 4, 5] for _, w in got)
+
+
+@pytest.mark.parametrize(
+    ("text", "tiles", "summands"),
+    [
+        ("{unreduced}", [(0,)] * 4, [0, 1, 2, 3]),
+        ("{devices=[2,2]<=[4] last_tile_dims={unreduced}}", [(0,), (0,), (1,), (1,)], [0, 1, 0, 1]),
+        ("{devices=[1,2,2]<=[4] last_tile_dims={unreduced, replicated}}", [(0,)] * 4, [0, 0, 1, 1]),
+        ("{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", [(0,), (1,), (0,), (1,)], [0] * 4),
+    ],
+)
+def test_notations_of_unreduced_values(text, tiles, summands):
+    module = program("ROOT r = s32[4] negate(x)")
+    cut = tiling(text, 1, module.entry.root, 4)
+    assert [cut.tiles[d] for d in range(4)] == tiles and [cut.summand(d) for d in range(4)] == summands
