@@ -597,3 +597,29 @@ def test_short_rows_for_pairs_are_gone_over_again_without_an_array():
     np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x, y))
     d = x[:, None] - y
     np.testing.assert_allclose(got, d / (d * d).sum(-1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("opcode", ["add", "maximum"])
+def test_a_few_joined_rows_are_reduced_without_asking_which_is_which(opcode):
+    """Neighbours on a board, stacked."""
+    lines = """x = f32[42,52] parameter(0)
+    a = f32[1,40,50] reshape(n)
+    b = f32[1,40,50] reshape(s)
+    c = f32[1,40,50] reshape(w)
+    j = f32[3,40,50] concatenate(a, b, c), dimensions={0}
+    zero = f32[] constant(0)
+    ROOT r = f32[40,50] reduce(j, zero), dimensions={0}, to_apply=of"""
+    slices = """n = f32[40,50] slice(x), slice={[0:40], [1:51]}
+    s = f32[40,50] slice(x), slice={[2:42], [1:51]}
+    w = f32[40,50] slice(x), slice={[1:41], [0:50]}
+    """
+    head, tail = lines.split("\n", 1)
+    text = entry(f"{head}\n{slices}{tail}", reducer("of", opcode))
+    (kernel,) = emit(fusion_of(parse(text), "reduction"), DEFAULT_CPU)
+    assert "if (" not in kernel.body
+    x = f32(42, 52)
+    got = refxla.compile(text)(x)
+    np.testing.assert_array_equal(got, refxla.compile(text, without=("fusion",))(x))
+    parts = np.stack([x[:40, 1:51], x[2:, 1:51], x[1:41, :50]])
+    wanted = parts.sum(0) if opcode == "add" else np.maximum(parts.max(0), 0)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)

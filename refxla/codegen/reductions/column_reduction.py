@@ -23,7 +23,7 @@ from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
 from .partial_reductions import add_partial, combine_partials, declare_partials, sequential_partials
-from .schedule import UNSPECIFIED, CachedOperand, Pass, Position, Vector
+from .schedule import UNSPECIFIED, WRITTEN_OUT, CachedOperand, Pass, Position, Vector
 from .software_prefetch import prefetch
 from .unit_emitter import UnitEmitter
 
@@ -225,7 +225,17 @@ class ColumnReduction(UnitEmitter):
                         self.accumulate_element(step, totals, {**place, inner: column}, offset)
 
             size = self.order.groups[rows].size
-            self.unrolled_loop(self.partial_range(rows, size, partial), size, emit_rows)
+            if self._joins_rows(size):
+                emit_rows(constant(0), size)
+            else:
+                self.unrolled_loop(self.partial_range(rows, size, partial), size, emit_rows)
+
+    def _joins_rows(self, size: int) -> bool:
+        """Whether so few rows are written out in one loop over the columns that it is known of each which operand of a
+        concatenate it comes from."""
+        s, members = self.schedule, self.dataflow.fusion.instructions
+        few = 1 < size < WRITTEN_OUT and s.order.partials == 1 and s.vector_columns == 1
+        return few and any(i.opcode == "concatenate" for i in members) and not self.dataflow.has_expensive_members
 
     def _prefetch(self, step: Pass, places: Sequence[Position]) -> None:
         """Prefetches for rows of the strip that are accumulated together; of whole rows, which follow each other, at
