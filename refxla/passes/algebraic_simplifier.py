@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from refxla_spec.elementwise import is_elementwise
 from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from .._core.shapes import make
 from ..ir.literals import is_splat
 from ..ir.op_table import ELEMENTWISE, ROWS
+from .call_inliner import mapped
 from .dce import settle
 
 Rule = Callable[[Instruction], "Instruction | None"]
@@ -409,6 +411,31 @@ def _reduce_ones(i: Instruction) -> Instruction | None:
     thin = make("reshape", x, name=f"{i.name}.thin", shape=i.shape)
     wide = start if not i.shape.rank else make("broadcast", start, name=f"{i.name}.start", shape=i.shape, dimensions=())
     return make(root.opcode, wide, thin, name=i.name)
+
+
+@rule("get-tuple-element")
+def _reduce_ones_of_several(i: Instruction) -> Instruction | None:
+    """A result of a reduce of several arrays over dimensions of 1 -> the reducer on the starts and the arrays"""
+    reduce = i.operands[0]
+    if reduce.opcode != "reduce" or not reduce.dimensions:
+        return None
+    count, reducer = len(reduce.operands) // 2, reduce.to_apply
+    if any(reduce.operands[0].shape.dimensions[d] != 1 for d in reduce.dimensions):
+        return None
+    inside = {x.opcode for x in reducer.instructions} - {"parameter", "constant"}
+    if reducer.root.opcode != "tuple" or not all(is_elementwise(opcode) for opcode in inside - {"tuple"}):
+        return None
+    shapes = [i.shape.with_element_type(x.shape.element_type) for x in reduce.operands]
+    starts = [
+        make("broadcast", x, name=f"{i.name}.start.{n}", shape=s, dimensions=()) if s.rank else x
+        for n, (x, s) in enumerate(zip(reduce.operands[count:], shapes[count:], strict=True))
+    ]
+    thin = [
+        make("reshape", x, name=f"{i.name}.thin.{n}", shape=s)
+        for n, (x, s) in enumerate(zip(reduce.operands[:count], shapes[:count], strict=True))
+    ]
+    index: int = i.index
+    return mapped(reducer, [*starts, *thin], i, i.name)[index]
 
 
 def constant(value: np.ndarray | np.generic, name: str) -> Instruction:

@@ -15,6 +15,14 @@ from refxla.passes import algebraic_simplifier, call_inliner, constant_folding, 
 from refxla.passes.pipeline import OPTIONAL, PASSES, SCHEDULING, optimize
 
 HEADER = """HloModule m
+lesser { a = f32[] parameter(0)
+  m = f32[] parameter(1)
+  b = f32[] parameter(2)
+  n = f32[] parameter(3)
+  p = pred[] compare(a, b), direction=LT
+  c = f32[] select(p, a, b)
+  k = f32[] select(p, m, n)
+  ROOT t = (f32[], f32[]) tuple(c, k) }
 add { a = f32[] parameter(0)
       b = f32[] parameter(1)
       ROOT c = f32[] add(a, b) }
@@ -231,6 +239,15 @@ RULES = {
             "c = f32[1,3] add(b, a)\nROOT r = f32[3] reshape(c)",
         )
     ],
+    "_reduce_ones_of_several": [
+        (
+            "a = f32[1,3] slice(x), slice={[0:1],[0:3]}\nq = (f32[3], f32[3]) reduce(a, a, s, s), dimensions={0}, "
+            "to_apply=lesser\nROOT r = f32[3] get-tuple-element(q), index=1",
+            "b = f32[3] broadcast(s), dimensions={}\na = f32[1,3] slice(x), slice={[0:1],[0:3]}\n"
+            "c = f32[3] reshape(a)\nd = f32[3] reshape(a)\ne = pred[3] compare(b, c), direction=LT\n"
+            "f = f32[3] broadcast(s), dimensions={}\nROOT r = f32[3] select(e, f, d)",
+        )
+    ],
 }
 CASES = [(name, n) for name, cases in RULES.items() for n in range(len(cases))]
 
@@ -373,7 +390,7 @@ def test_a_splat_is_folded_as_one_element():
 
 def test_dead_code_goes_away_and_parameters_stay():
     module = module_of("a = f32[2,3] add(x, y)\nb = f32[2,3] tanh(a)\nROOT r = f32[2,3] negate(x)")
-    assert dce.run(module) == 2 + 6  # and the two computations that nobody calls
+    assert dce.run(module) == 2 + 14  # and the three computations that nobody calls
     assert [i.opcode for i in module.entry.instructions] == ["parameter"] * 8 + ["negate"]
     assert [c.name for c in module.computations] == ["main"]
 
