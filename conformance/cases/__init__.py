@@ -114,7 +114,7 @@ def collect(
             raise InputError(f"{opcode!r} is not an operation of the specification{hint}")
     for kind in kinds:
         if kind not in KINDS:
-            raise InputError(f"{kind!r} is no kind of case; there are: {', '.join(KINDS)}")
+            raise InputError(f"{kind!r} is not a kind of case; there are: {', '.join(KINDS)}")
     return [
         case
         for generator in generators(kinds)

@@ -89,10 +89,11 @@ cdef class Signature:
 
     def misfit(self, given: object, n: int) -> InputError:
         """The error for argument `n`, which has another type or shape than the parameter."""
-        return InputError(
-            f"{self.parameter_names[n]} is {describe(given)}, and the program takes {plain(self.parameter_shapes[n])}; "
-            "convert or reshape it before the call"
-        )
+        shape = self.parameter_shapes[n]
+        advice = "compile the program for arguments of this shape"
+        if given.size == shape.size:
+            advice = "convert it before the call" if given.shape == shape.dimensions else "reshape it before the call"
+        return InputError(f"{self.parameter_names[n]} is {describe(given)}, and the program takes {plain(shape)}; {advice}")
 
     def wrong_count(self, given: int) -> InputError:
         """The error for a call with `given` arguments."""

@@ -13,7 +13,7 @@ from rich.tree import Tree
 from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
 from ..scheduling.plan_builder import Refusal
 from .commands import planned
-from .console import show, write_bytes
+from .console import show, write, write_bytes
 from .graph_page import page
 
 COLOURS = {
@@ -33,6 +33,8 @@ def explain(options: argparse.Namespace, module: Module) -> int:
         write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
         show(header(explanation, where), "", *(kernel(explanation, n) for n in range(len(explanation.kernels))))
+        if options.html is not None:
+            write(f"{options.html}: the same with each kernel's source, and a picture")
     return 0
 
 

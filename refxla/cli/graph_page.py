@@ -71,10 +71,11 @@ class Edge:
 def page(explanation: Explanation, device: str) -> str:
     """The HTML page, as text."""
     total, plan = cost_of(explanation.plan), explanation.plan
+    fusions, kernels = len(explanation.kernels), len(plan.kernels)
+    shape = f"{fusions} fusion{'s' * (fusions != 1)} in {kernels} kernel{'s' * (kernels != 1)} for {device}"
     summary = (
-        f"{len(explanation.kernels)} fusions in {len(plan.kernels)} kernels for {device}; one call moves "
-        f"{bytes_text(total.bytes_read + total.bytes_written)} and fusion keeps {bytes_text(total.bytes_saved)} out of "
-        f"memory; {bytes_text(plan.arena_bytes)} of temporary memory"
+        f"{shape}; one call moves {bytes_text(total.bytes_read + total.bytes_written)} and fusion keeps "
+        f"{bytes_text(total.bytes_saved)} out of memory; {bytes_text(plan.arena_bytes)} of temporary memory"
     )
     rows = "\n".join(_row(explanation, n) for n in range(len(explanation.kernels)))
     return (

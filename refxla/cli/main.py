@@ -178,6 +178,15 @@ def _silence_stdout() -> None:
         pass
 
 
+def _keep_the_program(options: argparse.Namespace) -> None:
+    """Raises InputError where what a command makes would be written over the program."""
+    for option in ("output", "html", "trace"):
+        name = getattr(options, option, None)
+        if name not in (None, "-") and options.file != "-" and os.path.exists(name) and os.path.exists(options.file):
+            if os.path.samefile(name, options.file):
+                raise InputError(f"--{option} {name} would overwrite the program; name another file")
+
+
 def _dispatch(options: argparse.Namespace) -> int:
     from . import commands
 
@@ -193,6 +202,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         return commands.devices(options)
     if options.command == "cache":
         return commands.cache(options)
+    _keep_the_program(options)
     module, options.saved = commands.load(options.file, options.lenient, options.elided)
     if options.command == "run":
         from .run_command import run

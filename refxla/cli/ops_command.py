@@ -39,7 +39,7 @@ def ops(options: argparse.Namespace) -> int:
     known = sorted(operations())
     for name in options.names:
         if not _matching([name], known):
-            raise InputError(f"{name!r} is no operation of HLO{suggestion(name, known)}")
+            raise InputError(f"{name!r} is not an operation of HLO{suggestion(name, known)}")
     chosen = _matching(options.names, known)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("operation", "compiled as", "element types of operands"):

@@ -43,9 +43,10 @@ def run(options: argparse.Namespace, module: Module) -> int:
         arguments = None  # made when it is sure that the program runs
     elif names(module):
         listed = ", ".join(f"{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
-        more = ", ..." if len(names(module)) > 6 else ""
+        many = len(names(module))
+        more = ", ..." if many > 6 else ""
         raise InputError(
-            f"the program takes {len(names(module))} array(s): {listed}{more}; give --inputs FILE or --random SEED"
+            f"the program takes {many} array{'s' * (many != 1)}: {listed}{more}; give --inputs FILE or --random SEED"
         )
     else:
         arguments = []
@@ -234,6 +235,5 @@ def _sentence(report: Report) -> Text:
             f"({undecided / total:.2%}), which rounding may change by as much as they are.",
             "yellow" if undecided * 100 > total else "green",
         )
-    return Text(
-        "All results keep the numeric contract." if len(report.results) != 1 else "It keeps the contract.", "green"
-    )
+    what = "The result keeps" if len(report.results) == 1 else "All results keep"
+    return Text(f"{what} the numeric contract.", "green")

@@ -87,7 +87,7 @@ def _arguments(options: argparse.Namespace, module: Module, count: int) -> list[
     if names(module):
         listed = ", ".join(f"dev0.{a} ({b}) {s.without_layout()}" for a, b, s in names(module)[:6])
         raise InputError(
-            f"each of {count} devices takes {len(names(module))} array(s): {listed}; give --inputs FILE (where arg0 is "
+            f"each of {count} devices takes {len(names(module))} arrays: {listed}; give --inputs FILE (where arg0 is "
             "for every device that has no devN.arg0) or --random SEED (device n gets what the seed SEED + n gives)"
         )
     return [[] for _ in range(count)]

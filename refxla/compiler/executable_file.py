@@ -103,8 +103,12 @@ def unpack(data: bytes, name: str) -> SavedExecutable:
     whole, or of another format."""
     if not is_executable(data):
         changed = data.lstrip(MARK[:1]).startswith(MARK[1:7])
-        reason = "was changed on its way, as a text is" if changed else "is no executable of refxla's"
-        raise InputError(f"{name} {reason}; `refxla build PROGRAM -o {name}` or executable.save(...) makes one")
+        if changed:
+            raise InputError(f"{name} was changed on its way, as a text is; copy or build it again")
+        raise InputError(
+            f"{name} is not an executable of refxla's, as `refxla build PROGRAM -o OUT` or executable.save(...) makes "
+            "one; a program is compiled by refxla.compile(path)"
+        )
     if len(data) < _HEAD:
         raise InputError(f"{name} is cut off after {len(data)} bytes; copy or build it again")
     place = len(MARK)
@@ -127,5 +131,5 @@ def unpack(data: bytes, name: str) -> SavedExecutable:
             f"{name} cannot be read by refxla {RELEASE}: {problem}; build it again with this version"
         ) from None
     if not isinstance(found, SavedExecutable):
-        raise InputError(f"{name} is no executable of refxla's; build it again")
+        raise InputError(f"{name} is not an executable of refxla's; build it again")
     return found

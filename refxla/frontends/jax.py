@@ -226,8 +226,8 @@ def _library_rules() -> dict[str, Any]:
 
 
 _WITHIN_TRACE = (
-    "a compiled function is no operation of JAX: inside of jax.jit, jax.grad or jax.vmap call the function itself, and "
-    "compile the outermost one"
+    "a compiled function is not an operation of JAX: inside of jax.jit, jax.grad or jax.vmap call the function itself, "
+    "and compile the outermost one"
 )
 
 

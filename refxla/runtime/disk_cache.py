@@ -13,6 +13,7 @@ REFXLA_CACHE_DIR.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import tempfile
@@ -149,6 +150,8 @@ class Cache:
         else:
             reason = f"cannot be {what} ({error.strerror or error})"
             mend = "set REFXLA_CACHE_DIR to a directory that can be written"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                mend = "free some space (refxla cache --clear), or set REFXLA_CACHE_DIR to a directory that has some"
         text = f"the cache {self.directory} {reason}; programs are compiled anew in each process; {mend}"
         warnings.warn(text, CacheWarning, stacklevel=4)
 

@@ -60,7 +60,8 @@ class Executable(Executor):
         return "; ".join(reason for reason in (self.device.why, self._cores_reason) if reason)
 
     def __repr__(self) -> str:
-        return f"<Executable {self.plan.name}: {len(self.plan.kernels)} kernels on {self.device.name}>"
+        kernels = len(self.plan.kernels)
+        return f"<Executable {self.plan.name}: {kernels} kernel{'s' * (kernels != 1)} on {self.device.name}>"
 
 
 # What a launch costs and what a core does, as measured on two cores with PoCL 3.0.

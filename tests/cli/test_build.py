@@ -67,3 +67,17 @@ def test_passes_are_left_out(refxla, program, tmp_path):
     assert "cannot be left out; those that can are" in refxla("run", program(), "--random", 0, "--without", "dce").error
     path = tmp_path / "apart.refxla"
     assert refxla("build", program(), "-o", path, "--without", "fusion").status == 0
+
+
+def test_the_program_is_not_overwritten(refxla, tmp_path):
+    program = tmp_path / "p.hlo"
+    program.write_text("HloModule m\nENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] negate(x) }\n")
+    for command in (
+        ("build", "p.hlo", "-o"),
+        ("explain", "p.hlo", "--html"),
+        ("run", "p.hlo", "--random", "0", "--output"),
+    ):
+        words = [str(program) if word == "p.hlo" else word for word in command]
+        done = refxla(*words, str(program))
+        assert done.status == 2 and "would overwrite the program; name another file" in done.error
+    assert program.read_text().startswith("HloModule m")

@@ -54,7 +54,7 @@ def test_names_and_patterns(refxla):
     assert set(re.findall(r"^ (\S+)  +\S", out, re.M)) - {"operation"} == {
         o for o in operations() if o.startswith("reduce") or o == "dot"
     }
-    assert "'convlution' is no operation of HLO; did you mean 'convolution'?" in refxla("ops", "convlution").error
+    assert "'convlution' is not an operation of HLO; did you mean 'convolution'?" in refxla("ops", "convlution").error
     assert "there is no element type 'f23'; did you mean 'f32'" in refxla("ops", "--type", "f23").error
 
 

@@ -190,9 +190,9 @@ def test_an_example(tmp_path):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda d: b"", "is no executable of refxla's"),
-        (lambda d: b"HloModule m", "is no executable of refxla's.*refxla build"),
-        (lambda d: b"\x7fELF" + d, "is no executable of refxla's"),
+        (lambda d: b"", "is not an executable of refxla's"),
+        (lambda d: b"HloModule m", "is not an executable of refxla's, as `refxla build"),
+        (lambda d: b"\x7fELF" + d, "is not an executable of refxla's"),
         (lambda d: d.replace(b"\r\n", b"\n"), "was changed on its way, as a text is"),
         (lambda d: d[:20], "is cut off after 20 bytes"),
         (lambda d: d[:-1], "is cut off: .* instead of"),
@@ -224,7 +224,7 @@ def test_another_value_in_a_whole_file_is_refused(file, monkeypatch):
     monkeypatch.setattr(serialization, "dumps", lambda value, dumps=serialization.dumps: dumps((1, 2)))
     content = pack(None)
     monkeypatch.undo()
-    with pytest.raises(InputError, match="is no executable of refxla's; build it again"):
+    with pytest.raises(InputError, match="is not an executable of refxla's; build it again"):
         unpack(content, "x")
 
 

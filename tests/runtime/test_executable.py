@@ -58,7 +58,7 @@ def test_what_it_tells(maker, executable):
     assert "constants 128 bytes" in str(run.memory)
     assert "a2[i] = a0[i] + a1[i];" in run.opencl and "__kernel" in run.opencl
     assert "it was asked for; in the calling thread" in run.device_reason
-    assert repr(run) == "<Executable handmade: 1 kernels on pocl>"
+    assert repr(run) == "<Executable handmade: 1 kernel on pocl>"
 
 
 def test_a_device_with_too_little_memory_is_refused(maker):

@@ -57,8 +57,9 @@ def name_of(function: Callable[..., Any]) -> str:
 def unsupported(function: Callable[..., Any], detail: str = "") -> UnsupportedError:
     """The error for a function of NumPy that has no compiled form, or for what it was asked for (`detail`)."""
     name = name_of(function)
+    prefix = "np." if not isinstance(function, np.ufunc) or hasattr(np, name) else ""  # others have ufuncs, too
     kind = " (its arguments are arrays of the compiled function)" if not hasattr(np, name.partition(".")[0]) else ""
     advice = ADVICE.get(name) or (
         "docs/numpy.md lists those that have; jax.numpy may have it, too: compile jax.jit(f), written with it"
     )
-    return UnsupportedError(f"np.{name}{detail} has no compiled form{kind}: {advice}")
+    return UnsupportedError(f"{prefix}{name}{detail} has no compiled form{kind}: {advice}")

@@ -20,8 +20,8 @@ def kind_of(value: Any, tensors: list[Any]) -> Any:
     if is_tensor(value):
         if isinstance(value, tf.Tensor) and tf.is_symbolic_tensor(value):
             raise InputError(
-                "a compiled function is no operation of TensorFlow: inside of a tf.function or of a functional Keras "
-                "model call the function itself, and compile the outermost one"
+                "a compiled function is not an operation of TensorFlow: inside of a tf.function or of a functional "
+                "Keras model call the function itself, and compile the outermost one"
             )
         tensors.append(value)
         return tf.TensorShape(value.shape), tf.as_dtype(value.dtype)
