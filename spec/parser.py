@@ -249,6 +249,8 @@ class Parser(Values):
             head = s.match(_HEAD)
             if not head:
                 what = "an instruction, such as %name = f32[] negate(%x)"
+                if scope.single and not names:
+                    what = f"HLO, which begins with HloModule NAME, or with {what}"
                 raise s.expected(what + (f", or {end!r}" if end else ""))
             if scope.missing is not None:  # what one line may leave out, several may not
                 raise scope.missing

@@ -6,12 +6,14 @@ from libc.string cimport memcpy, strlen
 
 from refxla._core.pjrt_interface cimport (
     CANCELLED,
+    FAILED_PRECONDITION,
     INTERNAL,
     INVALID_ARGUMENT,
     RESOURCE_EXHAUSTED,
     UNIMPLEMENTED,
 )
 
+from refxla_spec import errors
 from refxla_spec.errors import DeviceError, InputError, InvalidProgramError, ParseError, UnsupportedError
 
 
@@ -44,14 +46,15 @@ cdef Error* python_error(object error) noexcept:
         code = UNIMPLEMENTED
     elif isinstance(error, (InputError, InvalidProgramError, ParseError)):
         code = INVALID_ARGUMENT
+    elif isinstance(error, DeviceError):
+        code = FAILED_PRECONDITION
     elif isinstance(error, MemoryError):
         code = RESOURCE_EXHAUSTED
     elif isinstance(error, KeyboardInterrupt):
         code = CANCELLED
     try:
         text = str(error) or type(error).__name__
-        known = code == UNIMPLEMENTED or code == INVALID_ARGUMENT
-        message = (text if known else f"{type(error).__name__}: {text}").encode(errors="replace")
+        message = (text if isinstance(error, errors.Error) else f"{type(error).__name__}: {text}").encode(errors="replace")
         return new_error(code, message, len(message))
     except BaseException:  # a signal handler's, or that of an error without a text
         return plain_error(code, "an error whose text could not be read")

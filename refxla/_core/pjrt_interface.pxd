@@ -148,6 +148,7 @@ cdef enum Code:  # of errors
     UNKNOWN = 2
     INVALID_ARGUMENT = 3
     RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
     UNIMPLEMENTED = 12
     INTERNAL = 13
 

@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"refxla {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(name: str, text: str, file: bool = True) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -136,7 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter
     warnings.showwarning = lambda message, *_, **__: complain("warning", str(message))
     try:
-        status = _dispatch(parser().parse_args(arguments))
+        options = parser().parse_args(arguments)
+        if options.command is None:
+            return _fail("name a command; `refxla --help` lists them: run, show, explain, ...")
+        status = _dispatch(options)
         sys.stdout.flush()
         return status
     except Error as problem:

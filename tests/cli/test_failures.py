@@ -18,7 +18,7 @@ STEP = EXAMPLES / "mlp" / "step.hlo"
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ([], ["COMMAND"]),
+        ([], ["name a command", "refxla --help"]),
         (["frobnicate"], ["frobnicate", "'run'"]),
         (["show"], ["FILE", "refxla show --help"]),
         (["show", "{file}", "--plan", "--opencl"], ["not allowed with"]),
