@@ -54,6 +54,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_core.calls",
         "_core.errors",
         "_core.storage",
+        "_core.releases",
         "_core.dlpack",
         "_core.execution",
         "_core.array",

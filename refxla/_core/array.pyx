@@ -7,7 +7,7 @@ itself, read-only, for a call in the queue may still read it. Memory is never wr
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
@@ -26,6 +26,7 @@ from refxla._core.execution cimport (
     wait_for,
 )
 from refxla._core.launch cimport Executor
+from refxla._core.releases cimport Release, release_all, release_later
 from refxla._core.storage cimport (
     Completion,
     Storage,
@@ -34,10 +35,8 @@ from refxla._core.storage cimport (
     failure_of,
     hold,
     is_written,
-    lock,
     new_storage,
     storage_at,
-    unlock,
 )
 
 import numpy
@@ -451,43 +450,16 @@ cdef object operation(str name, object x, object y=_NONE):
 
 # Calls ---------------------------------------------------------------------------------------------------------------
 
-# Executors of calls that have ended in another thread, where references of Python's cannot be given back.
-cdef struct Ended:
-    void* executor
-    Ended* next
-
-cdef Ended* _ended = NULL
-cdef unsigned char _ended_lock = 0
-
-
-cdef void note_end(void* owner) noexcept nogil:
-    global _ended
-    cdef Ended* ended = <Ended*> owner
-    lock(&_ended_lock)
-    ended.next = _ended
-    _ended = ended
-    unlock(&_ended_lock)
-
-
-cdef void release_ended() noexcept:
-    global _ended
-    cdef Ended* ended
-    cdef Ended* following
-    lock(&_ended_lock)
-    ended, _ended = _ended, NULL
-    unlock(&_ended_lock)
-    while ended != NULL:
-        following = ended.next
-        Py_DECREF(<object> ended.executor)
-        free(ended)
-        ended = following
+cdef void note_end(void* release) noexcept nogil:
+    """A call has ended in another thread, which gives its reference to the executor back."""
+    release_later(<Release*> release)
 
 
 cdef list call_with_arrays(Executor executor, object arguments):
     cdef int n, count = executor.signature.parameter_count
     cdef Call* call
     cdef Error* error
-    cdef Ended* ended
+    cdef Release* release
     cdef Completion* completion
     cdef Array array
     cdef ndarray other
@@ -496,8 +468,7 @@ cdef list call_with_arrays(Executor executor, object arguments):
     cdef list keep = []
     if len(arguments) != count:
         raise executor.signature.wrong_count(len(arguments))
-    if _ended != NULL:
-        release_ended()
+    release_all()
     call = new_call(<void*> executor, count, executor.signature.result_count)
     donated = <unsigned char*> calloc(count + 1, 1)
     try:
@@ -531,12 +502,12 @@ cdef list call_with_arrays(Executor executor, object arguments):
             shape = executor.signature.result_shapes[n].dimensions
             results.append(array_of(call.results[n], executor.signature.result_types[n], tuple(shape), device))
         if is_deferred(call) and copy_lent(call, keep):
-            ended = <Ended*> malloc(sizeof(Ended))
-            if ended == NULL:
+            release = <Release*> malloc(sizeof(Release))
+            if release == NULL:
                 raise MemoryError("no memory for a call")
             Py_INCREF(executor)
-            ended.executor = <void*> executor
-            call.ended, call.owner = note_end, ended
+            release.owner = <void*> executor
+            call.ended, call.owner = note_end, release
             with nogil:
                 completion = run_later(call)
             if completion != NULL:

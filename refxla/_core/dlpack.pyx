@@ -13,7 +13,7 @@ from libc.stdlib cimport free, malloc
 cimport numpy as np
 from numpy cimport ndarray
 
-from refxla._core.storage cimport lock, unlock
+from refxla._core.releases cimport Release, release_all, release_later
 
 from refxla_spec.errors import InputError, UnsupportedError
 from refxla_spec.types import ELEMENT_TYPES
@@ -99,7 +99,7 @@ def capsule_of(view: ndarray, max_version: object = None, copied: bool = False) 
     key = _CODES.get(view.dtype)
     if key is None:
         raise BufferError(f"DLPack has no type for {view.dtype}: convert the array, or take numpy.asarray of it")
-    release_ended()
+    release_all()
     memory = malloc((sizeof(VersionedTensor) if versioned else sizeof(ManagedTensor)) + 2 * rank * sizeof(int64_t))
     if memory == NULL:
         raise MemoryError("no memory for a tensor")
@@ -142,14 +142,6 @@ cdef void end_capsule(object capsule) noexcept:
 
 # Consumers free tensors in any thread, also while Python ends: where one does not have the GIL, it is not asked for. The
 # owner is then put on a list, and the main thread releases it when it comes by.
-cdef struct Ended:
-    void* owner
-    Ended* next
-
-cdef Ended* _ended = NULL
-cdef unsigned char _ended_lock = 0
-
-
 cdef void delete_versioned(VersionedTensor* tensor) noexcept nogil:
     release_owner(tensor.context)
     free(tensor)
@@ -161,40 +153,22 @@ cdef void delete_managed(ManagedTensor* tensor) noexcept nogil:
 
 
 cdef void release_owner(void* owner) noexcept nogil:
-    global _ended
-    cdef Ended* ended
+    cdef Release* release
     if PyGILState_Check():
         with gil:
             Py_DECREF(<object> owner)
         return
-    ended = <Ended*> malloc(sizeof(Ended))
-    if ended == NULL:
+    release = <Release*> malloc(sizeof(Release))
+    if release == NULL:
         return  # its memory is lost
-    ended.owner = owner
-    lock(&_ended_lock)
-    ended.next = _ended
-    _ended = ended
-    unlock(&_ended_lock)
-    Py_AddPendingCall(release_later, NULL)
+    release.owner = owner
+    release_later(release)
+    Py_AddPendingCall(release_pending, NULL)
 
 
-cdef int release_later(void* nothing) except -1 with gil:
-    release_ended()
+cdef int release_pending(void* nothing) except -1 with gil:
+    release_all()
     return 0
-
-
-cdef void release_ended() noexcept:
-    global _ended
-    cdef Ended* ended
-    cdef Ended* following
-    lock(&_ended_lock)
-    ended, _ended = _ended, NULL
-    unlock(&_ended_lock)
-    while ended != NULL:
-        following = ended.next
-        Py_DECREF(<object> ended.owner)
-        free(ended)
-        ended = following
 
 
 # In ------------------------------------------------------------------------------------------------------------------
@@ -224,7 +198,7 @@ def array_of(capsule: object) -> ndarray:
     cdef np.npy_intp strides[64]
     cdef int n
     cdef ndarray array
-    release_ended()
+    release_all()
     if PyCapsule_IsValid(capsule, "dltensor_versioned"):
         new = <VersionedTensor*> PyCapsule_GetPointer(capsule, "dltensor_versioned")
         if new.major != 1:
