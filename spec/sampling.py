@@ -93,11 +93,11 @@ class Ensemble:
         In tuples as the values. inf where a member is NaN, infinite or of another size and the reference is not, and
         for integers and booleans where one differs.
         """
-        return _combined(values[: self.members + 1], lambda squares: np.sqrt(np.sum(squares, 0) / self.members))
+        return _combined(values[: self.members + 1], lambda distances: np.hypot.reduce(distances) / sqrt(self.members))
 
     def jumps(self, values: Members) -> Any:
         """How far the farthest of the deciders lies from the reference; as `spread`."""
-        return _combined([values[0], *values[self.members + 1 :]], lambda squares: np.sqrt(np.max(squares, 0)))
+        return _combined([values[0], *values[self.members + 1 :]], lambda distances: np.max(distances, 0))
 
     def run(self, computation: Computation, arguments: Sequence[Members]) -> Members:
         """The values of a computation on arguments that fit its parameters, all shared or each member's own."""
@@ -257,17 +257,17 @@ def _as_center(value: Value, center: Value) -> Value:
 
 
 def _combined(values: Members, combine: Callable[[list[Array]], Array]) -> Any:
-    """What `combine` makes of the squared distances of all values from the first one."""
+    """What `combine` makes of the distances of all values from the first one. (Squares of small ones would vanish.)"""
     center, *others = values
     if isinstance(center, tuple):
         return tuple(_combined([v[k] for v in values], combine) for k in range(len(center)))
     if center is None or all(v is center for v in others):
         return np.zeros(np.shape(center))
-    return combine([_squared_distance(v, center) for v in others if v is not center])
+    return combine([_distance(v, center) for v in others if v is not center])
 
 
-def _squared_distance(value: Array, center: Array) -> Array:
-    return distance(value, center) ** 2 if value.shape == center.shape else np.full(center.shape, np.inf)
+def _distance(value: Array, center: Array) -> Array:
+    return distance(value, center) if value.shape == center.shape else np.full(center.shape, np.inf)
 
 
 class Noise:

@@ -14,9 +14,10 @@ from search import examples
 
 import refxla
 from refxla.analysis import contraction_order
+from refxla.codegen import opencl_program
 from refxla.codegen.products import blocking, complex_dot, dot, gemm, matrix_rows
 from refxla.compiler.driver import Request, compile_request
-from refxla.device.description import DEFAULT_CPU, Target
+from refxla.device.description import DEFAULT_CPU
 from refxla.ir.fingerprint import Source
 from refxla.runtime.devices import find
 
@@ -223,8 +224,8 @@ def test_lanes_where_clang_is_not_told_of_the_processor(type_, monkeypatch):
 
     values = [random(type_, dims, seed) for seed, dims in enumerate(((19, 70), (70, 45)))]
     want = compiled("told")(*values)
-    primitives = Target.primitives
-    monkeypatch.setattr(Target, "primitives", lambda self: "#undef __FMA__\n" + primitives(self))
+    primitives = opencl_program.primitives
+    monkeypatch.setattr(opencl_program, "primitives", lambda target: "#undef __FMA__\n" + primitives(target))
     untold = compiled("untold")
     assert untold.opencl.startswith("#undef __FMA__") and "rx_multiply_add_vector" in untold.opencl
     same_bits(untold(*values), want)

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from refxla_conformance.cases.structured.calls import CALLS
 from refxla_conformance.cases import Case, collect
 from refxla_conformance.cases.values import ties
 from refxla_conformance.check import Outcome, asked, check, expectation
@@ -202,7 +203,7 @@ def test_an_infinite_sum_of_f64_is_decided():
 
 @pytest.mark.parametrize("known_by", [rare.KnownByFirst, rare.KnownBySum])
 def test_a_result_is_not_that_of_other_arguments(known_by):
-    again = [c for c in _all() if c.before]
+    again = [c for c in _all() if len(c.before) > CALLS]  # which have changes in part, too
     assert len(again) > 5
     for case in again:
         if case.opcode not in ("rng", "conditional"):  # which look at a scalar, or at one of several arrays

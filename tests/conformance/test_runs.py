@@ -154,7 +154,7 @@ def test_an_interrupted_run_leaves_what_there_is(how, faulty):
     "arguments, complaint",
     [
         (["added"], "'added' is not an operation.*did you mean 'add'"),
-        (["--kind", "examples"], "no kind of case"),
+        (["--kind", "examples"], "not a kind of case"),
         (["--name", "nothing/*"], "no case fits"),
         (["--target", "refrence"], "no target is called 'refrence'; did you mean 'reference'"),
         (["--target", "absent_module:Class"], "absent_module"),

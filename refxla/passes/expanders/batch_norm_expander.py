@@ -4,7 +4,8 @@ The statistics need one pass over the operand. With x0 the first value of each f
 
     mean = x0 + sum d / n,    variance = sum d^2 / n - (sum d / n)^2
 
-The shift by x0 avoids cancellation where the mean is large compared with the spread (Chan, Golub and LeVeque, 1983).
+The shift by x0 avoids cancellation where the mean is large compared with the spread (Chan, Golub and LeVeque, 1983); an
+x0 that is infinite or no number is taken as 0, since the mean may be infinite.
 f16 and bf16 are computed in f32 and rounded once, as the specification says.
 """
 
@@ -52,6 +53,7 @@ def training(i: Instruction) -> Instruction:
         low = (*start[: s.feature], 0, *start[s.feature :])
         high = tuple(count if d == s.feature else 1 for d in range(s.result.rank))
         first = b.reshape(b.slice(s.x, low, high), (count,))
+        first = b.make("select", b.is_finite(first), first, b.full(0, first.shape))
     else:
         first = b.full(0, scale.shape)
     d = b.subtract(s.x, s.along(first))
