@@ -89,7 +89,9 @@ def test_dlpack():
         place = x.unsafe_buffer_pointer()
         view = np.from_dlpack(x)
         assert view.ctypes.data == place and not view.flags.writeable and x.__dlpack_device__() == (1, 0)
-        assert "dltensor_versioned" in repr(x.__dlpack__(max_version=(1, 0))) and '"dltensor"' in repr(x.__dlpack__())
+        versioned = "dltensor_versioned" in repr(x.__dlpack__(max_version=(1, 0)))
+        assert versioned or jax.__version_info__ < (0, 12)  # which does not hand the version on
+        assert '"dltensor"' in repr(x.__dlpack__())
         for taken in (jax.dlpack.from_dlpack(x), jnp.from_dlpack(Given(x))):
             assert taken.unsafe_buffer_pointer() == place and taken.devices() == {here}
         double = jax.jit(lambda x: x * 2, donate_argnums=0)
