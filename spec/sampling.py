@@ -93,7 +93,7 @@ class Ensemble:
         In tuples as the values. inf where a member is NaN, infinite or of another size and the reference is not, and
         for integers and booleans where one differs.
         """
-        return _combined(values[: self.members + 1], lambda distances: np.hypot.reduce(distances) / sqrt(self.members))
+        return _combined(values[: self.members + 1], lambda distances: _norm(distances) / sqrt(self.members))
 
     def jumps(self, values: Members) -> Any:
         """How far the farthest of the deciders lies from the reference; as `spread`."""
@@ -257,13 +257,20 @@ def _as_center(value: Value, center: Value) -> Value:
 
 
 def _combined(values: Members, combine: Callable[[list[Array]], Array]) -> Any:
-    """What `combine` makes of the distances of all values from the first one. (Squares of small ones would vanish.)"""
+    """What `combine` makes of the distances of all values from the first one."""
     center, *others = values
     if isinstance(center, tuple):
         return tuple(_combined([v[k] for v in values], combine) for k in range(len(center)))
     if center is None or all(v is center for v in others):
         return np.zeros(np.shape(center))
     return combine([_distance(v, center) for v in others if v is not center])
+
+
+def _norm(distances: list[Array]) -> Array:
+    """The root of the sum of squares, of numbers whose squares vanish, too."""
+    largest = np.max(distances, 0)
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    return unit * np.sqrt(np.sum([(d / unit) ** 2 for d in distances], 0))
 
 
 def _distance(value: Array, center: Array) -> Array:
