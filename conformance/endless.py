@@ -1,4 +1,4 @@
-"""Loops that may have no end: the reference with a bound on how often a loop may go round."""
+"""Loops that may have no end: the reference with a bound on the iterations of a loop."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from refxla_spec.types import Value
 
 
 class EndlessLoop(EvaluationError):
-    """A loop has gone round as often as it may."""
+    """A loop has made as many iterations as it may."""
 
 
 @contextmanager
-def bounded_loops(turns: int) -> Iterator[None]:
-    """For a while no loop of the reference goes round more often: EndlessLoop is raised instead."""
+def bounded_loops(iterations: int) -> Iterator[None]:
+    """For a while no loop of the reference makes more iterations: EndlessLoop is raised instead."""
     known = operations()
-    with patch.dict(known, {"while": replace(known["while"], evaluate=bounded_while(turns))}):
+    with patch.dict(known, {"while": replace(known["while"], evaluate=bounded_while(iterations))}):
         yield
 
 
-def bounded_while(turns: int) -> Callable[..., Value]:
+def bounded_while(iterations: int) -> Callable[..., Value]:
     """The meaning of `while`, with that bound."""
 
     def evaluate(instruction: Instruction, value: Value, *, run: Callable[..., Value]) -> Value:
-        for _ in range(turns):
+        for _ in range(iterations):
             if not run(instruction.condition, value):
                 return value
             value = run(instruction.body, value)
-        raise EndlessLoop(f"{instruction.name} has made {turns} turns")
+        raise EndlessLoop(f"{instruction.name} has made {iterations} iterations")
 
     return evaluate

@@ -31,7 +31,7 @@ from .generate import Sample
 from .runs import Expected, Kernels, different_bits, expected, interpreted, nested, simulated
 from .single import Single
 
-TURNS = 3  # executions of a computation whose kernels are tried
+ITERATIONS = 3  # executions of a computation whose kernels are tried
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _executions(fusion: p.Fusion, values: dict[Instruction, list[Value]]) -> Ite
     if any(i not in values for i in fusion.inputs):
         return  # of a branch that is not taken
     count = min([len(values[i]) for i in fusion.inputs] or [1])
-    for turn in range(min(count, TURNS)):
+    for turn in range(min(count, ITERATIONS)):
         yield {i: values[i][turn] for i in fusion.inputs}
 
 

@@ -29,7 +29,7 @@ MOVES = frozenset(
     "bitcast broadcast concatenate constant copy dynamic-slice dynamic-update-slice gather get-tuple-element "
     "opt-barrier pad parameter reshape reverse select slice transpose tuple".split()
 )
-TURNS = 3  # executions of an instruction that are looked at
+ITERATIONS = 3  # executions of an instruction that are looked at
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def steps(sample: Sample) -> Iterator[Step]:
 
     def trace(i: Instruction, value: Value) -> None:
         latest[i] = value
-        if i not in owner or i.opcode in WHOLE or count[i] == TURNS:
+        if i not in owner or i.opcode in WHOLE or count[i] == ITERATIONS:
             return
         count[i] += 1
         found.append(Step(i, owner[i], tuple(latest[o] for o in i.operands)))

@@ -62,7 +62,7 @@ class Liar:
         return not self.opcodes or not set(self.opcodes).isdisjoint(opcodes)
 
 
-TURNS = 3000  # of a loop in a program that is lied about; programs of the suite and the fuzzer make fewer
+ITERATIONS = 3000  # of a loop in a program that is lied about; programs of the suite and the fuzzer make fewer
 LIARS: dict[str, Liar] = {}
 
 
@@ -141,7 +141,7 @@ def redefined(opcodes: Sequence[str], lie: Lie) -> Iterator[None]:
 
         return evaluate
 
-    truths = {opcode: known[opcode].evaluate for opcode in opcodes} | {"while": bounded_while(TURNS)}
+    truths = {opcode: known[opcode].evaluate for opcode in opcodes} | {"while": bounded_while(ITERATIONS)}
     changed = {o: replace(known[o], evaluate=bent(truth) if o in opcodes else truth) for o, truth in truths.items()}
     with patch.dict(known, changed):
         yield

@@ -48,7 +48,7 @@ OUTCOMES = (*PLAIN, *TO_JUDGE)
 
 ELEMENTS = 1 << 19  # of all arrays of a program that is run
 WORK = 1 << 28  # products of a dot or convolution, or elements of windows, of a program that is run
-TURNS = 10_000  # of a loop, after which it is taken to have no end for its arguments
+ITERATIONS = 10_000  # of a loop, after which it is taken to have no end for its arguments
 DRAWN = 3  # arguments that a program with a loop is tried with until it ends; the last ones are zeros
 TOLD = "the command was told not to run anything"
 HOST = ("infeed", "outfeed", "send", "recv")
@@ -242,7 +242,7 @@ def _arguments(module: Module, key: str) -> tuple[np.ndarray, ...]:
         return arguments
     for attempt in range(1, DRAWN + 1):
         try:
-            with bounded_loops(TURNS):
+            with bounded_loops(ITERATIONS):
                 interpreter.run(module, nested(module, arguments))
             break
         except EndlessLoop:

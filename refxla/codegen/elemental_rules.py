@@ -92,7 +92,7 @@ def _iota(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> 
     index, name = indices[i.attributes["iota_dimension"]], type_name(i)
     source = "s32" if index.fits_int else "s64"
     number = e.assign(source, str(index), block)
-    return e.assign(name, scalar.expression("convert", (source,), name, (number,)), block) if name != source else number
+    return converted(e, number, source, name, block)
     yield
 
 
@@ -244,10 +244,11 @@ def rounded(e: ElementBuilder, computation: Computation, values: Sequence[str], 
     root = computation.root
     results = root.operands if root.opcode == "tuple" else [root]
     pairs = zip(values, results, accumulator_types(computation), strict=True)
-    return tuple(_converted(e, value, have, type_name(r), block) for value, r, have in pairs)
+    return tuple(converted(e, value, have, type_name(r), block) for value, r, have in pairs)
 
 
-def _converted(e: ElementBuilder, value: str, source: str, result: str, block: Block) -> str:
+def converted(e: ElementBuilder, value: str, source: str, result: str, block: Block) -> str:
+    """The C variable with a value of type `source` as one of type `result`."""
     if source == result:
         return value
     return e.assign(result, scalar.expression("convert", (source,), result, (value,)), block)
@@ -312,10 +313,10 @@ def _dot(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> R
             scopes.enter_context(scope)
             terms.append(k)
         left, right = index_maps.dot_operands(i, indices, terms)
-        a = _converted(e, (yield lhs, left), type_name(lhs), name, block)
-        b = _converted(e, (yield rhs, right), type_name(rhs), name, block)
+        a = converted(e, (yield lhs, left), type_name(lhs), name, block)
+        b = converted(e, (yield rhs, right), type_name(rhs), name, block)
         total.add(linearize(terms, sizes), a, b, block)
-    return _converted(e, total.value(block), name, type_name(i), block)
+    return converted(e, total.value(block), name, type_name(i), block)
 
 
 @_enter
@@ -332,10 +333,10 @@ def _convolution(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
         k, scope = e.loop(counts[-1], block)
         scopes.enter_context(scope)
         left, right = index_maps.convolution_operands(i, indices, elements, positions, k)
-        a = _converted(e, (yield lhs, left), type_name(lhs), name, block)
-        b = _converted(e, (yield rhs, right), type_name(rhs), name, block)
+        a = converted(e, (yield lhs, left), type_name(lhs), name, block)
+        b = converted(e, (yield rhs, right), type_name(rhs), name, block)
         total.add(linearize([*elements, k], counts), a, b, block)
-    return _converted(e, total.value(block), name, type_name(i), block)
+    return converted(e, total.value(block), name, type_name(i), block)
 
 
 def _enter_window(
@@ -380,7 +381,7 @@ def _reduce_window(e: ElementBuilder, i: Instruction, indices: Indices, block: B
     types = accumulator_types(reducer)
     totals = []
     for init, name in zip(inits, types, strict=True):
-        value = _converted(e, (yield init, ()), type_name(init), name, block)
+        value = converted(e, (yield init, ()), type_name(init), name, block)
         totals.append(e.assign(name, value, block, changes=True))
     running = cumulative(i)
     with ExitStack() as scopes:
@@ -401,7 +402,7 @@ def _select_and_scatter(e: ElementBuilder, i: Instruction, indices: Indices, blo
     window, sizes = i.window, operand.shape.dimensions
     scatter = i.attributes["scatter"]
     (name,) = accumulator_types(scatter)
-    total = e.assign(name, _converted(e, (yield init, ()), type_name(init), name, block), block, changes=True)
+    total = e.assign(name, converted(e, (yield init, ()), type_name(init), name, block), block, changes=True)
     here = linearize(indices, sizes)
     with ExitStack() as scopes:
         placing = []

@@ -46,7 +46,7 @@ NEAR = 1 << 18  # bytes of an operand that is in the cache anyway
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a scatter. UnsupportedError where one of several results is not asked for."""
-    return kernels(fusion, target, _kernel)
+    return kernels(fusion, target, combining_kernel)
 
 
 # From what writes the kernels that combine updates: (the fusion, the target, the walk, the arguments that are written).
@@ -76,7 +76,9 @@ def inputs_of(fusion: Fusion, values: Iterable[Instruction]) -> list[Instruction
     return [i for i in fusion.inputs if i in accessed]
 
 
-def _kernel(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
+def combining_kernel(
+    fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]
+) -> tuple[Kernel, ...]:
     """The kernel that combines the updates into the memory of the arguments `written`."""
     inputs = inputs_of(fusion, (walk.indices, *walk.updates))
     elements, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()

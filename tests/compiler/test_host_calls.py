@@ -29,17 +29,23 @@ def test_a_function_is_called(device):
     assert f"host function {host.key}" in str(exe.plan)
 
 
+def calling_loop(trip_count: int) -> str:
+    """The computations of a loop that calls with the number of each iteration."""
+    return (
+        "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  c = s32[] custom-call(i), CALL\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+        "  ROOT t = (s32[]) tuple(j)\n}\n"
+        "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        f"  n = s32[] constant({trip_count})\n  ROOT less = pred[] compare(i, n), direction=LT\n}}\n"
+    )
+
+
 def test_effects_are_kept_in_order():
     """Nobody reads the results, and the loop that calls leaves nothing behind: the calls happen all the same."""
     seen = []
     host = HostFunction(lambda n: seen.append(int(n)) or [n])
     text = program(
-        "HloModule m\n"
-        "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
-        "  c = s32[] custom-call(i), CALL\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
-        "  ROOT t = (s32[]) tuple(j)\n}\n"
-        "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(3)\n"
-        "  ROOT less = pred[] compare(i, n), direction=LT\n}\n"
+        f"HloModule m\n{calling_loop(3)}"
         "ENTRY e {\n  x = f32[2] parameter(0)\n  zero = s32[] constant(0)\n  ten = s32[] constant(10)\n"
         "  first = s32[] custom-call(ten), CALL\n  t = (s32[]) tuple(zero)\n"
         "  loop = (s32[]) while(t), condition=cond, body=body\n  last = s32[] custom-call(ten), CALL\n"
@@ -71,12 +77,7 @@ def test_effects_outlive_the_first_rewrites():
     seen = []
     host = HostFunction(lambda n: seen.append(int(n)) or [n])
     text = program(
-        "HloModule m\n"
-        "body {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
-        "  c = s32[] custom-call(i), CALL\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
-        "  ROOT t = (s32[]) tuple(j)\n}\n"
-        "cond {\n  s = (s32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(2)\n"
-        "  ROOT less = pred[] compare(i, n), direction=LT\n}\n"
+        f"HloModule m\n{calling_loop(2)}"
         "ENTRY e {\n  x = f32[2] parameter(0)\n  ten = s32[] constant(10)\n  first = s32[] custom-call(ten), CALL\n"
         "  p = (f32[2]) tuple(x)\n  g = f32[2] get-tuple-element(p), index=0\n  zero = s32[] constant(0)\n"
         "  t = (s32[]) tuple(zero)\n  loop = (s32[]) while(t), condition=cond, body=body\n"

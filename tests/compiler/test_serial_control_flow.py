@@ -159,7 +159,7 @@ SWITCH = """HloModule m
         ROOT r = (s32[], f32[]) tuple(next, y) }
     test { s = (s32[], f32[]) parameter(0)
         i = s32[] get-tuple-element(s), index=0
-        n = s32[] constant(TURNS)
+        n = s32[] constant(ITERATIONS)
         ROOT p = pred[] compare(i, n), direction=LT }
     ENTRY e { i = s32[] parameter(0)
         x = f32[] parameter(1)
@@ -172,7 +172,7 @@ def steps_of(executable) -> list[type]:
 
 
 def test_a_switch_in_a_loop_is_code():
-    executable = refxla.compile(SWITCH.replace("TURNS", "300000"))
+    executable = refxla.compile(SWITCH.replace("ITERATIONS", "300000"))
     assert steps_of(executable)[-1] is p.Loop and set(steps_of(executable)[:-1]) <= {p.Launch}
     assert not executable.plan.steps[-1].body
     i, x = executable(np.array(-1, np.int32), np.array(3, np.float32))
@@ -196,7 +196,7 @@ def test_a_small_conditional_is_a_launch():
 
 def test_a_loop_that_was_left_by_an_interrupt_begins_anew(monkeypatch):
     """What a kernel noted for its next launch is of no account in the next call."""
-    executable = refxla.compile(SWITCH.replace("TURNS", "2000000000"))
+    executable = refxla.compile(SWITCH.replace("ITERATIONS", "2000000000"))
     arguments = np.array(0, np.int32), np.array(3, np.float32)
 
     def stop(*_):

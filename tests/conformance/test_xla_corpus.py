@@ -124,7 +124,7 @@ def test_the_table_names_outcomes_and_reasons():
 
 
 def test_a_loop_is_given_arguments_for_which_it_ends(monkeypatch):
-    monkeypatch.setattr(worker, "TURNS", 100)
+    monkeypatch.setattr(worker, "ITERATIONS", 100)
     text = """HloModule m
     c { x = f32[] parameter(0)
         zero = f32[] constant(0)
@@ -137,4 +137,4 @@ def test_a_loop_is_given_arguments_for_which_it_ends(monkeypatch):
     assert some["outcome"] == "agreed" and "compiled" in some["ran"]
     assert none["outcome"] == "agreed"  # what is drawn is no zero
     (never,) = run_texts([("f", "", "never", text.replace("compare(x, zero)", "compare(x, x)") % "EQ")])
-    assert never["outcome"] == "not run" and "100 turns" in never["reason"]
+    assert never["outcome"] == "not run" and "100 iterations" in never["reason"]

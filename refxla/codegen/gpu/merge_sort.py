@@ -42,17 +42,17 @@ class MergeSort:
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, to be launched in order; the last one has the name of the sort."""
-        made = [self._blocks()]
-        width = self.group
-        while width < self.length:
-            made.append(self._merge(width, len(made)))
-            width *= 2
-        return tuple(made)
+        return (self._blocks(), *(self._merge(number) for number in range(1, self._merges + 1)))
 
     @property
     def results(self) -> tuple[Argument, ...]:
         """The arguments by which other kernels read the keys in order and, last, the numbers of the elements."""
-        return self._scratch(max(0, -(-self.length // self.group) - 1).bit_length())
+        return self._scratch(self._merges)
+
+    @property
+    def _merges(self) -> int:
+        """How often runs are merged two by two until there is one, blocks being the first runs."""
+        return max(0, -(-self.length // self.group) - 1).bit_length()
 
     # -- blocks of a work-group's size ---------------------------------------------------------------------------------
 
@@ -104,10 +104,11 @@ class MergeSort:
 
     # -- longer runs ---------------------------------------------------------------------------------------------------
 
-    def _merge(self, width: int, number: int) -> Kernel:
-        """The kernel, which comes after `number` others, that merges runs of a width: a function that all such kernels
-        call, but for one that uses the result."""
-        block, use = Block(), self.use if 2 * width >= self.length else None
+    def _merge(self, number: int) -> Kernel:
+        """The kernel that merges runs for the `number`-th time: a function that all such kernels call, but for one that
+        uses the result."""
+        block, width = Block(), self.group << (number - 1)
+        use = self.use if number == self._merges else None
         last = use is not None
         given, source, target = self.arguments if last else (), self._scratch(number - 1), self._scratch(number)
         first = len(given)

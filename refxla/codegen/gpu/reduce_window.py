@@ -15,7 +15,7 @@ from ...analysis.index_expression import Index, variable
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from .. import scalar
-from ..elemental_rules import combine, cumulative, type_name
+from ..elemental_rules import combine, cumulative
 from ..kernel_arguments import hero_of
 from ..windows.reduce_window import Cumulative, result_dimensions
 from . import elementwise
@@ -72,10 +72,7 @@ class _Cumulative(Cumulative):
             at = self._enter_tile(group, tile_rows, scopes := ExitStack())
             with scopes:
                 for k, (operand, name) in enumerate(zip(self.operands, self.types, strict=True)):
-                    value, own = self.e.value(operand, at, block), type_name(operand)
-                    if own != name:
-                        value = self.e.assign(name, scalar.expression("convert", (own,), name, (value,)), block)
-                    block.line(f"{tiles[k]}[place] = {value};")
+                    block.line(f"{tiles[k]}[place] = {self.accumulable(operand, at, name)};")
             block.line(BARRIER)
             with block.scope(f"if (item < {tile_rows} && mine < {rows})"):
                 block.line(f"const int left = {self.length} - begin, count = left < {COLUMNS} ? left : {COLUMNS};")

@@ -19,7 +19,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from .. import scatter
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..kernel_arguments import hero_of, input_argument
+from ..kernel_arguments import input_argument
 from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
 from .work_groups import group_size
@@ -31,15 +31,14 @@ _MOST_BLOCKS = 1 << 31
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a scatter. UnsupportedError where one of several results is not asked for."""
-    walk = ScatterWalk(hero_of(fusion), target)
+    return scatter.kernels(fusion, target, _combining)
+
+
+def _combining(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
+    """The kernels that sort the numbers of the updates, and the one that combines the updates."""
     blocks = prod(_block_sizes(walk))
     if not walk.items or walk.is_unique() or not walk.is_single() or _count(walk) <= FEW or blocks >= _MOST_BLOCKS:
-        return scatter.emit(fusion, target)
-    return scatter.kernels(fusion, target, _sorted)
-
-
-def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
-    """The kernels that sort the numbers of the updates, and the one that combines the updates."""
+        return scatter.combining_kernel(fusion, target, walk, written)
     group, count = group_size(target), _count(walk)
     inputs = scatter.inputs_of(fusion, [walk.indices])
     order = MergeSort(

@@ -128,9 +128,9 @@ def is_written_out(fusion: Fusion, run: int) -> bool:
         return False
     groups = {ROWS[i.opcode].group for i in fusion.instructions if i.opcode in ROWS}
     types = {i.shape.element_type.name for i in fusion.instructions if i.shape.is_array}
-    dear = any(i.opcode in FUNCTIONS for i in fusion.instructions)
-    dear = dear or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
-    return not dear and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
+    costly = any(i.opcode in FUNCTIONS for i in fusion.instructions)
+    costly = costly or ELEMENTWISE in groups and not types.isdisjoint(("c64", "c128"))
+    return not costly and groups <= {ELEMENTWISE, MOVEMENT, SOURCE}
 
 
 def segments(fusion: Fusion, dimensions: tuple[int, ...], write_out: bool = False) -> list[Segment]:

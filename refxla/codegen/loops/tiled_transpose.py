@@ -113,12 +113,13 @@ class TiledTranspose:
         parts = -(-self.columns // max(panel, self.width))
         self.panel = -(-self.columns // (parts * self.width)) * self.width
         self.panels = -(-self.columns // self.panel)
+        panels = size // (self.rows * self.columns) * self.panels
         parts = max(1, self.rows * min(self.panel, self.columns) // chunk)
         self.span = -(-self.rows // (parts * self.height)) * self.height
         if self.non_temporal:
-            self.span = self._even_span(size // (self.rows * self.columns) * self.panels)
+            self.span = self._even_span(panels)
         self.spans = -(-self.rows // self.span)
-        self.units = size // (self.rows * self.columns) * self.panels * self.spans
+        self.units = panels * self.spans
         self.per_item = 1 if self.non_temporal else -(-self.units // max(1, size // chunk))
         self.items = -(-self.units // self.per_item)
         self.straight = self.moved and (self.non_temporal or self._is_apart(pattern.stores[0], f"g{columns}"))
@@ -128,7 +129,8 @@ class TiledTranspose:
         as with any number."""
         cores, spans = self.target.compute_units, range(self.span, 0, -self.height)
         makespan = {span: -(-panels * -(-self.rows // span) // cores) * span for span in spans}
-        return next(span for span in spans if makespan[span] <= EVEN * min(makespan.values()))
+        most = EVEN * min(makespan.values())
+        return next(span for span in spans if makespan[span] <= most)
 
     def _is_apart(self, store: Store, column: str) -> bool:
         """Whether what is moved can go straight into a result: no columns before the last panel's would be moved again,

@@ -27,7 +27,7 @@ from ...ir.plan import Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import accumulator_types, binary_opcode, combine, cumulative, rounded, type_name
+from ..elemental_rules import accumulator_types, binary_opcode, combine, converted, cumulative, rounded, type_name
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
 from .window_lanes import STRIP, Lanes, OpenWindow
@@ -81,13 +81,12 @@ class WindowKernel:
 
     def start(self) -> list[str]:
         """The initial values, in the accumulators' types."""
-        values = []
-        for init, name in zip(self.inits, self.types, strict=True):
-            value, own = self.e.value(init, (), self.block), type_name(init)
-            if own != name:
-                value = self.e.assign(name, scalar.expression("convert", (own,), name, (value,)), self.block)
-            values.append(value)
-        return values
+        return [self.accumulable(init, (), name) for init, name in zip(self.inits, self.types, strict=True)]
+
+    def accumulable(self, instruction: Instruction, indices: Sequence[Index], name: str) -> str:
+        """An element of an operand or initial value, in the type of its accumulator."""
+        value = self.e.value(instruction, indices, self.block)
+        return converted(self.e, value, type_name(instruction), name, self.block)
 
     def declare(self, starts: list[str], width: int) -> list[str]:
         """Declares an array of accumulators for each operand, filled with the initial values."""
@@ -301,9 +300,7 @@ class Cumulative(WindowKernel):
                 block.line(f"const int count = {self.length} - n < {BLOCK} ? {self.length} - n : {BLOCK};")
                 if address == source:
                     with self._each(rows, first) as place:
-                        value = e.value(self.operands[0], self.placing(at, row, constant(0)), block)
-                        if (own := type_name(self.operands[0])) != name:
-                            value = e.assign(name, scalar.expression("convert", (own,), name, (value,)), block)
+                        value = self.accumulable(self.operands[0], self.placing(at, row, constant(0)), name)
                         block.line(f"{source}[{place}] = {value};")
                 product = int(binary_opcode(self.reducer) == "multiply")
                 kind, cast = RUNNING_TYPES[name]

@@ -24,7 +24,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
-from ..elemental_rules import accumulator_types, combine, rounded, type_name
+from ..elemental_rules import accumulator_types, combine, converted, rounded, type_name
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise
 from .window_lanes import Lanes, OpenWindow, is_left_alone
@@ -110,9 +110,8 @@ class _SelectAndScatter:
         return scalar.store(self.type, value)
 
     def _fill(self, at: dict[int, Index]) -> None:
-        init, own = self.e.value(self.init, (), self.block), type_name(self.init)
-        if own != self.type:
-            init = self.e.assign(self.type, scalar.expression("convert", (own,), self.type, (init,)), self.block)
+        value = self.e.value(self.init, (), self.block)
+        init = converted(self.e, value, type_name(self.init), self.type, self.block)
         with ExitStack() as scopes:
             spot = self._spot(self._own(at, scopes))
             self.block.line(f"{spot} = {self._write(init)};")

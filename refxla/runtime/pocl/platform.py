@@ -32,8 +32,8 @@ def prepare() -> None:
     directory of this process."""
     global _directory
     os.environ.setdefault("POCL_DEVICES", "pthread basic")
-    if cores().limit:
-        os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(cores().count))
+    if (here := cores()).limit:
+        os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(here.count))
     if "POCL_CACHE_DIR" not in os.environ and not is_loaded():
         _directory = scratch() / "pocl"
         os.environ["POCL_CACHE_DIR"] = str(_directory)
