@@ -52,8 +52,10 @@ def check_mode(instruction: Instruction, label: str) -> None:
     """MODE_RULE."""
     channel = instruction.attributes.get("channel_id") is not None  # the text may say that it is 0
     fits = not instruction.use_global_device_ids or (channel and instruction.replica_groups.groups)
-    groups = f"channel_id is {instruction.channel_id}, replica_groups is {instruction.replica_groups}"
-    require(bool(fits), label, f"use_global_device_ids is true, {groups}")
+    stated = f"channel_id is {instruction.channel_id}" if channel else "there is no channel_id"
+    require(
+        bool(fits), label, f"use_global_device_ids is true, {stated}, replica_groups is {instruction.replica_groups}"
+    )
 
 
 def check_all_named(instruction: Instruction, replicas: Count, partitions: Count, label: str) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from .errors import EvaluationError, InputError, InvalidProgramError
+from .errors import EvaluationError, InputError, InvalidProgramError, in_file
 from .groups import described, device_pairs, member_groups, mode
 from .module import Instruction, Module
 from .operation import Violation, operations
@@ -59,7 +59,8 @@ def device_counts(module: Module) -> tuple[int, int]:
     for name in ("replica_count", "num_partitions"):
         given = str(module.attributes.get(name, 1))
         if not re.fullmatch(r"0*[1-9]\d{0,8}", given):
-            raise InvalidProgramError(f"the header of {module.name} says {name}={given[:40]}: there is at least one")
+            said = f"the header of {module.name} says {name}={given[:40]!r}, and takes a whole number from 1 on"
+            raise in_file(InvalidProgramError(said), module.file)
         counts.append(int(given))
     return counts[0], counts[1]
 

@@ -35,6 +35,21 @@ class WindowDimension:
 Window = tuple[WindowDimension, ...]
 
 
+def window_text(window: Window) -> str:
+    """A window as texts have it, `{size=3x3 stride=2x2 pad=1_1x0_0 ...}`; fields that have their default in all
+    dimensions are left out."""
+    columns = (
+        ("size", [str(d.size) for d in window], None),
+        ("stride", [str(d.stride) for d in window], "1"),
+        ("pad", [f"{d.padding_low}_{d.padding_high}" for d in window], "0_0"),
+        ("lhs_dilate", [str(d.base_dilation) for d in window], "1"),
+        ("rhs_dilate", [str(d.window_dilation) for d in window], "1"),
+        ("rhs_reversal", [str(int(d.reversal)) for d in window], "0"),
+    )
+    shown = (f"{name}={'x'.join(v)}" for name, v, default in columns if any(t != default for t in v))
+    return "{" + " ".join(shown) + "}"
+
+
 @dataclass(frozen=True)
 class ConvolutionDimensions:
     """Which dimension of each array of a convolution is what; in text `dim_labels=b01f_01io->b01f`."""
@@ -48,6 +63,15 @@ class ConvolutionDimensions:
     output_batch: int
     output_feature: int
     output_spatial: tuple[int, ...]
+
+    def __str__(self) -> str:
+        def labels(first: str, at_first: int, second: str, at_second: int, spatial: tuple[int, ...]) -> str:
+            where = {at_first: first, at_second: second} | {d: str(n) for n, d in enumerate(spatial)}
+            return "".join(where.get(d, "?") for d in range(max(where) + 1))
+
+        lhs = labels("b", self.input_batch, "f", self.input_feature, self.input_spatial)
+        rhs = labels("i", self.kernel_input_feature, "o", self.kernel_output_feature, self.kernel_spatial)
+        return f"{lhs}_{rhs}->{labels('b', self.output_batch, 'f', self.output_feature, self.output_spatial)}"
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from .lexer import escape
 from .literals import format_value
 from .module import (
     Computation,
-    ConvolutionDimensions,
     Instruction,
     Metadata,
     Module,
     PaddingDimension,
     SliceDimension,
     StackFrames,
-    WindowDimension,
+    window_text,
 )
 from .names import KEYWORDS, Names, as_printed, legal
 from .operation import operations
@@ -98,32 +97,6 @@ def format_instruction(
     return ", ".join(parts)
 
 
-def format_window(window: tuple[WindowDimension, ...]) -> str:
-    """`{size=3x3 stride=2x2 pad=1_1x0_0 ...}`; fields that have their default in all dimensions are left out."""
-    columns = (
-        ("size", [str(d.size) for d in window], None),
-        ("stride", [str(d.stride) for d in window], "1"),
-        ("pad", [f"{d.padding_low}_{d.padding_high}" for d in window], "0_0"),
-        ("lhs_dilate", [str(d.base_dilation) for d in window], "1"),
-        ("rhs_dilate", [str(d.window_dilation) for d in window], "1"),
-        ("rhs_reversal", [str(int(d.reversal)) for d in window], "0"),
-    )
-    shown = (f"{name}={'x'.join(v)}" for name, v, default in columns if any(t != default for t in v))
-    return "{" + " ".join(shown) + "}"
-
-
-def format_dim_labels(dims: ConvolutionDimensions) -> str:
-    """`b01f_01io->b01f`."""
-
-    def labels(first: str, at_first: int, second: str, at_second: int, spatial: tuple[int, ...]) -> str:
-        where = {at_first: first, at_second: second} | {d: str(n) for n, d in enumerate(spatial)}
-        return "".join(where.get(d, "?") for d in range(max(where) + 1))
-
-    lhs = labels("b", dims.input_batch, "f", dims.input_feature, dims.input_spatial)
-    rhs = labels("i", dims.kernel_input_feature, "o", dims.kernel_output_feature, dims.kernel_spatial)
-    return f"{lhs}_{rhs}->{labels('b', dims.output_batch, 'f', dims.output_feature, dims.output_spatial)}"
-
-
 def _slice(s: SliceDimension) -> str:
     return f"[{s.start}:{s.limit}" + (f":{s.stride}]" if s.stride != 1 else "]")
 
@@ -156,8 +129,8 @@ _FORMATS: dict[str | None, Callable[[Any], str]] = {
     kinds.INT_LISTS: lambda v: "{" + ",".join("{" + ",".join(map(str, part)) + "}" for part in v) + "}",
     kinds.SHAPE: str,
     kinds.SHAPES: lambda v: "{" + ", ".join(map(str, v)) + "}",
-    kinds.WINDOW: format_window,
-    kinds.CONVOLUTION: format_dim_labels,
+    kinds.WINDOW: window_text,
+    kinds.CONVOLUTION: str,
     kinds.SLICES: lambda v: "{" + ", ".join(map(_slice, v)) + "}",
     kinds.PADDING: _padding,
     kinds.LITERAL: _literal,

@@ -42,10 +42,7 @@ class _Verifier:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.operations = operations()
-        try:
-            self.counts = tuple(n if n > 1 else None for n in device_counts(module))
-        except InvalidProgramError as problem:
-            raise in_file(problem, module.file) from None
+        self.counts = tuple(n if n > 1 else None for n in device_counts(module))
 
     def fail(
         self, message: str, where: Position | None, label: str | None, kind: type[Error] = InvalidProgramError

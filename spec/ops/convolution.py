@@ -25,7 +25,7 @@ from ..accumulate import contraction_type, narrow, widen
 from ..attributes import CONVOLUTION, ENUM, ENUMS, INT, REQUIRED, VERBATIM, WINDOW, Attribute
 from ..dynamic import marked, meet_dimensions
 from ..indexing import placing_slices, window_count, window_slices
-from ..module import Instruction, Window
+from ..module import Instruction, Window, window_text
 from ..operation import Example, require
 from ..types import Array, Shape
 from .dot import result_type
@@ -67,9 +67,11 @@ def infer(instruction: Instruction, lhs: Shape, rhs: Shape) -> Shape:
     ):
         require(sorted(dims) == list(range(rank)), "C1", f"dim_labels is {n}; the operands are {lhs} and {rhs}")
     sizes = tuple(rhs.dimensions[d] for d in n.kernel_spatial)
-    require(tuple(w.size for w in window) == sizes, "C2", f"window is {window}; rhs has spatial sizes {sizes}")
-    for w in window:
-        require(min(w.stride, w.window_dilation, w.base_dilation) >= 1, "C3", f"window dimension {w}")
+    require(
+        tuple(w.size for w in window) == sizes, "C2", f"window is {window_text(window)}; rhs has spatial sizes {sizes}"
+    )
+    plain = all(min(w.stride, w.window_dilation, w.base_dilation) >= 1 for w in window)
+    require(plain, "C3", f"window is {window_text(window)}")
     groups_fit = min(feature_groups, batch_groups) == 1
     require(groups_fit, "C4", f"feature_group_count is {feature_groups}, batch_group_count is {batch_groups}")
     features, batch = lhs.dimensions[n.input_feature], lhs.dimensions[n.input_batch]

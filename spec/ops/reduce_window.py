@@ -19,7 +19,7 @@ from ..accumulate import narrow, wide_type, widen
 from ..attributes import COMPUTATION, REQUIRED, WINDOW, Attribute
 from ..dynamic import meet
 from ..indexing import window_count, window_slices
-from ..module import Instruction
+from ..module import Instruction, window_text
 from ..numerics import type_of
 from ..operation import Example, require
 from ..types import Array, Shape, Value
@@ -46,7 +46,7 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     window = instruction.window
     fits = len(window) == operands[0].rank
     fits = fits and all(min(w.size, w.stride, w.base_dilation, w.window_dilation) >= 1 for w in window)
-    require(fits, "C3", f"the window is {window}, the operands have dimensions {operands[0].dimensions}")
+    require(fits, "C3", f"the window is {window_text(window)}, the operands have dimensions {operands[0].dimensions}")
     counts = tuple(window_count(s, w) for s, w in zip(operands[0].dimensions, window, strict=True))
     return reduced_shape(instruction.to_apply, counts, operands[0].marks)
 

@@ -91,7 +91,8 @@ def infer(instruction: Instruction, *shapes: Shape) -> Shape:
     fits = len(taken) == 2 * n and all(t.compatible(s) for t, s in zip(taken, scalars * 2, strict=True))
     results = root.elements or (root,)
     fits = fits and len(results) == n and all(r.compatible(s) for r, s in zip(results, scalars, strict=True))
-    require(fits, "C8", f"{i.to_apply.name} takes {taken} and gives {root}; the operands are ({given})")
+    said = f"{i.to_apply.name} takes ({', '.join(map(str, taken))}) and gives {root}"
+    require(fits, "C8", f"{said}; the operands are ({given})")
     results = tuple(marked(o.element_type, o.dimensions, o.marks) for o in operands)
     return Shape.tuple_of(*results) if n > 1 or root.is_tuple else results[0]
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..attributes import COMPUTATION, REQUIRED, WINDOW, Attribute
 from ..dynamic import marked
 from ..indexing import window_count, window_slices
-from ..module import Instruction
+from ..module import Instruction, window_text
 from ..operation import Example, require
 from ..scattering import combine_at
 from ..types import PRED, Array, Shape
@@ -49,7 +49,7 @@ def infer(instruction: Instruction, operand: Shape, source: Shape, init_value: S
     fits = operand.rank == source.rank == len(window)
     require(fits, "C1", f"operand is {operand}, source is {source}, the window has {len(window)} dimensions")
     plain = all(min(w.size, w.stride) >= 1 and w.base_dilation == w.window_dilation == 1 for w in window)
-    require(plain, "C5", f"the window is {window}")
+    require(plain, "C5", f"the window is {window_text(window)}")
     counts = tuple(window_count(s, w) for s, w in zip(operand.dimensions, window, strict=True))
     require(source.dimensions == counts, "C2", f"source is {source}, the window has placings {counts}")
     element, value = (Shape(s.element_type) for s in (operand, source))
@@ -59,7 +59,8 @@ def infer(instruction: Instruction, operand: Shape, source: Shape, init_value: S
     ):
         shapes = [p.shape for p in called.parameters]
         fits = len(shapes) == 2 and all(s.compatible(taken) for s in shapes) and called.root.shape.compatible(given)
-        require(fits, label, f"{called.name} takes {shapes} and gives {called.root.shape}; it must take two {taken}")
+        said = f"{called.name} takes ({', '.join(map(str, shapes))}) and gives {called.root.shape}"
+        require(fits, label, f"{said}; it must take two {taken}")
     require(init_value.compatible(value), "C4", f"init_value is {init_value}, source is {source}")
     return marked(source.element_type, operand.dimensions, operand.marks)
 

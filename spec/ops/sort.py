@@ -44,7 +44,8 @@ def infer(instruction: Instruction, *operands: Shape) -> Shape:
     pairs = [Shape(o.element_type) for o in operands for _ in range(2)]
     fits = len(taken) == len(pairs) and all(t.compatible(p) for t, p in zip(taken, pairs, strict=True))
     fits = fits and result.compatible(Shape(PRED))
-    require(fits, "C3", f"{instruction.to_apply.name} takes {taken} and gives {result}; the operands are ({given})")
+    said = f"{instruction.to_apply.name} takes ({', '.join(map(str, taken))}) and gives {result}"
+    require(fits, "C3", f"{said}; the operands are ({given})")
     results = tuple(marked(o.element_type, o.dimensions, o.marks) for o in operands)
     return results[0] if len(results) == 1 else Shape.tuple_of(*results)
 

@@ -1,5 +1,7 @@
 """Every constraint of every operation has a counterexample: a program that breaks it and no rule before it."""
 
+import re
+
 import pytest
 from refxla_spec.errors import InvalidProgramError
 from refxla_spec.operation import operations
@@ -20,6 +22,8 @@ def test_the_counterexample_breaks_this_constraint(opcode, label):
     with pytest.raises(InvalidProgramError) as error:
         verify(parse(texts[label]))
     assert error.value.constraint == f"{opcode.replace('-', '_')}_{label.lower()}", str(error.value)
+    of_python = re.search(r"[A-Z]\w+\(\w+=|\bNone\b|<\w+ object|\barray\(", str(error.value))
+    assert not of_python, f"the message has {of_python[0]!r}, which is Python's and not HLO's: {error.value}"
 
 
 @pytest.mark.parametrize("opcode", operations())
