@@ -55,6 +55,11 @@ class Target:
         return 32 if "avx512vl" in self.features else 16
 
     @property
+    def has_vnni(self) -> bool:
+        """Whether a kernel with `Kernel.registers` may multiply bytes and add products four at a time."""
+        return "avx512vnni" in self.features
+
+    @property
     def widest(self) -> int:
         """The bytes of a vector register in a kernel with `Kernel.registers`."""
         return 64 if "avx512f" in self.features else 32

@@ -470,7 +470,37 @@ def _processor_has(features: str) -> bool:
         flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         return True
-    return flags is None or set(features.split(",")) <= set(flags[1].split())
+    return flags is None or set(features.split(",")) <= set(flags[1].replace("avx512_", "avx512").split())
+
+
+def _vnni(bench: Bench, wide: str) -> bool:
+    """Whether functions with the `target` that is named in `wide` may multiply bytes and add products by fours."""
+    import numpy as np
+
+    features = f"{wide},avx512vnni"
+    if not _processor_has(features):
+        return False
+    source = f"""
+    typedef int vector __attribute__((vector_size(64)));
+    typedef int16 __attribute__((aligned(4))) words;
+    __attribute__((noinline, target("{features}")))
+    static void quads(__global const int* a, __global const int* b, __global int* c) {{
+        const vector x = __builtin_astype(*(__global const words*)a, vector);
+        const vector y = __builtin_astype(*(__global const words*)b, vector);
+        const vector z = __builtin_astype(*(__global const words*)c, vector);
+        *(__global words*)c = __builtin_astype(__builtin_ia32_vpdpbusd512(z, x, y), int16);
+    }}
+    __kernel void f(__global const int* a, __global const int* b, __global int* c) {{ quads(a, b, c); }}
+    """
+    a, b = (np.arange(64) * 37 % 256).astype(np.uint8), (np.arange(64) * 91 % 256).astype(np.uint8)
+    a[:4], b[:4] = 255, 128  # as far as products go
+    sums = np.arange(16, dtype=np.int32)
+    want = sums + (a.astype(np.int32) * b.view(np.int8)).reshape(16, 4).sum(1)
+    try:
+        bench.run(bench.build_bare(source), "f", [a, b, sums])
+    except DeviceError:
+        return False
+    return bool((sums == want).all())
 
 
 def _avx512(bench: Bench) -> dict[str, Any]:
@@ -505,7 +535,9 @@ def _avx512(bench: Bench) -> dict[str, Any]:
     except DeviceError:
         return {}
     want = [i + sum(a[16 * k : 16 * k + 16] * a[i + k] for k in range(64)) for i in sums]
-    return {"features": AVX512} if np.array_equal(b, np.concatenate(want)) else {}
+    if not np.array_equal(b, np.concatenate(want)):
+        return {}
+    return {"features": f"{AVX512},avx512vnni" if _vnni(bench, AVX512) else AVX512}
 
 
 _TEAM = """

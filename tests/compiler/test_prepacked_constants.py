@@ -10,7 +10,7 @@ import refxla
 from refxla.codegen.products.prepacked_constants import panels_of, strips_of
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
-          "s8": np.int8, "s32": np.int32, "s64": np.int64}  # fmt: skip
+          "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64}  # fmt: skip
 
 
 def random(name: str, dims: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -76,8 +76,15 @@ def test_a_constant_left_side_that_lies_along_its_rows():
 
 
 def test_a_right_side_that_packing_would_make_much_larger_stays_what_it_is():
-    program = check(dot_text("40,70", "45,70", "40,45", "1 1", "s8", "s32"), {1})
+    program = check(dot_text("40,70", "45,70", "40,45", "1 1", "s8", "s64"), {1})
     assert program.memory.constants <= 45 * 70 + 64
+
+
+@pytest.mark.parametrize("name", ["s8", "s16"])
+def test_words_of_narrow_integers_take_no_more_than_16_bits_an_element(name):
+    program = check(dot_text("40,70", "45,70", "40,45", "1 1", name, "s32"), {1})
+    assert program.memory.constants <= 64 * 72 * 2
+    assert "rx_multiply_add" not in program.opencl
 
 
 def test_several_batches():

@@ -77,6 +77,46 @@ static inline RX_WIDE ulong8 rx_multiply_add_wide_T(ulong8 a, ulong8 b, ulong8 t
     return total + a * b;
 }
 
+// Words of several terms (codegen/products/words.py): total + a * b, where a and b have two signed halves in each lane, or
+// unsigned and signed bytes, whose products are added.
+
+//! T = u32
+
+static inline uint8 rx_multiply_pairs_vector_T(uint8 a, uint8 b, uint8 total) {
+#if defined(__clang__) && defined(__AVX2__)
+    typedef short vector __attribute__((vector_size(32)));
+    return total + __builtin_astype(__builtin_ia32_pmaddwd256(__builtin_astype(a, vector),
+                                                              __builtin_astype(b, vector)), uint8);
+#else
+    const uint8 low = as_uint8((as_int8(a << 16u) >> 16) * (as_int8(b << 16u) >> 16));
+    return total + low + as_uint8((as_int8(a) >> 16) * (as_int8(b) >> 16));
+#endif
+}
+
+static inline RX_WIDE uint16 rx_multiply_pairs_wide_T(uint16 a, uint16 b, uint16 total) {
+#ifdef RX_VNNI
+    typedef int vector __attribute__((vector_size(64)));
+    return __builtin_astype(__builtin_ia32_vpdpwssd512(__builtin_astype(total, vector), __builtin_astype(a, vector),
+                                                       __builtin_astype(b, vector)), uint16);
+#else
+    typedef short vector __attribute__((vector_size(64)));
+    return total + __builtin_astype(__builtin_ia32_pmaddwd512(__builtin_astype(a, vector),
+                                                              __builtin_astype(b, vector)), uint16);
+#endif
+}
+
+static inline RX_WIDE uint8 rx_multiply_quads_vector_T(uint8 a, uint8 b, uint8 total) {
+    typedef int vector __attribute__((vector_size(32)));
+    return __builtin_astype(__builtin_ia32_vpdpbusd256(__builtin_astype(total, vector), __builtin_astype(a, vector),
+                                                       __builtin_astype(b, vector)), uint8);
+}
+
+static inline RX_WIDE uint16 rx_multiply_quads_wide_T(uint16 a, uint16 b, uint16 total) {
+    typedef int vector __attribute__((vector_size(64)));
+    return __builtin_astype(__builtin_ia32_vpdpbusd512(__builtin_astype(total, vector), __builtin_astype(a, vector),
+                                                       __builtin_astype(b, vector)), uint16);
+}
+
 // Blocks of a matrix, transposed in registers. Before, r[i] holds a few elements of row i in its lower half and those of
 // row i + n in its upper half, where n is the number of vectors and of elements in a half; after it, r[i] is column i.
 // (Halves that come from memory by themselves cost less than vectors of whole rows, whose halves have to change places.)

@@ -16,7 +16,7 @@ from ...device.tile_configurations import configuration_for
 from ..elemental_ir_emitter import Access
 from .packing import VECTORS
 from .product import Product
-from .tile import Tile
+from .tile import Tile, Words
 
 ITEM_WORK = 1 << 20  # multiply-adds that an item should have at least: some 10 us
 PERSISTENT_WORK = 1 << 18  # where items are shared out within a launch
@@ -51,7 +51,7 @@ TILES = {16: ((6, 2), (4, 3), (3, 4), (2, 4), (1, 8)), 32: ((6, 4), (8, 3), (6, 
 NARROW = 1.1  # the time of products in vectors of 32 bytes over that in vectors of 64
 
 
-def choose_tile(m: int, n: int, name: str, target: Target, strip: int = 1) -> Tile:
+def choose_tile(m: int, n: int, name: str, target: Target, strip: int = 1, words: Words | None = None) -> Tile:
     """The tile for a result of m x n: of the shapes in TILES, cut to the result, the one that computes least beyond it;
     of those that are alike, the first. Where `strip` rows of the left side lie side by side, a tile may be those."""
 
@@ -65,7 +65,7 @@ def choose_tile(m: int, n: int, name: str, target: Target, strip: int = 1) -> Ti
         lanes = VECTORS[name][1] * bytes // 32
         shapes = TILES[target.registers] if n > lanes else ((12, 1),)
         shapes += ((strip, 2),) if strip > 1 and n > lanes and target.registers == 32 else ()
-        tiles += [Tile(min(m, rows), min(vectors, -(-n // lanes)), name, bytes) for rows, vectors in shapes]
+        tiles += [Tile(min(m, rows), min(vectors, -(-n // lanes)), name, bytes, words) for rows, vectors in shapes]
     return min(tiles, key=waste)
 
 
@@ -83,10 +83,10 @@ def choose_blocking(p: Product) -> Blocking:
     """The blocks for a product: those that cost least by the model, or as the target's configurations say."""
     configuration = configuration_for(p.fusion, p.target.tile_configurations)
     access = p.right_access()
-    tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1)
+    tile = choose_tile(p.m, p.n, p.name, p.target, p.rows.step if p.rows.local else 1, p.words)
     if configuration.tile is not None:
         rows, vectors = configuration.tile
-        tile = Tile(min(p.m, rows), min(vectors, -(-p.n // tile.lanes)), p.name, tile.bytes)
+        tile = replace(tile, rows=min(p.m, rows), vectors=min(vectors, -(-p.n // tile.lanes)))
     direct = reads_as_vectors(access) and p.n >= tile.columns
     if direct and p.m <= STREAMED_ROWS and configuration.panels is None and not p.right_prepacked:
         share = max(-(-p.n // (2 * p.target.compute_units)), min(ROW_PIECE, -(-p.n // p.target.compute_units)))

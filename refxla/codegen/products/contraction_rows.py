@@ -44,6 +44,9 @@ class ContractionRows(ABC):
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
         """The statements that copy what strip or row number `s` has of term k of the operand to pointer `to`."""
 
+    def end_copy(self, block: Block, s: Index, to: str) -> None:  # noqa: B027
+        """The statements that complete strip or row number `s` of the copy: none, unless a class has some."""
+
     def pointer(self) -> Instruction | Argument:
         """The input that has the rows, or the argument that their copy is."""
         return self.copy() if self.access is None else self.access.instruction
@@ -54,9 +57,10 @@ class ContractionRows(ABC):
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{j}" for j, i in enumerate(inputs)})
         block, k = Block(), self.numbers.k
         with block.scope(f"for (int s = item * {per_item}; s < {per_item} * (item + 1) && s < {count}; ++s)"):
+            s = variable("s", 0, count - 1)
             with block.scope(f"for (int k = 0; k < {k}; ++k)"):
-                s = variable("s", 0, count - 1)
                 self.emit_copy(e, block, s, variable("k", 0, k - 1), f"a{len(inputs)}")
+            self.end_copy(block, s, f"a{len(inputs)}")
         arguments = (*map(input_argument, inputs), self.copy())
         return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-count // per_item))
 

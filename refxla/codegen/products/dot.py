@@ -22,6 +22,8 @@ from .matrix_rows import MatrixRows
 from .packing import accumulation_type
 from .prepacked_constants import can_prepack
 from .product import Product
+from .words import product as product_of_words
+from .words import words_of
 
 TINY = 2048  # multiply-adds up to which plain loops are as quick,
 CHAIN = 32  # if each sum has no more terms than this: a processor computes several sums at once then,
@@ -43,6 +45,9 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         return elementwise.emit(fusion, target)
     if whole in complex_dot.PARTS:
         return kernels(complex_dot.product(fusion, target, numbers))
+    words = words_of(fusion, target, name)
+    if words is not None:
+        return kernels(product_of_words(fusion, target, numbers, words))
     for matvec in _matrix_vector(fusion, target, numbers, name):
         if matvec.applies():
             return (matvec.kernel(),)

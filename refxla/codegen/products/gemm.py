@@ -294,9 +294,10 @@ class _Main:
         panel = f"j * {self.b.rows * tile.vectors} + " if p.rows.blocks > 1 else ""
         self.closes = p.segment > 0
         places = tile.places("open" if self.closes else "sums", f"{panel}i * {tile.vectors}")
+        tile.open_offsets(block, self._right_vector("{v}"), runs.terms)
         for c, place in places.items():
             start = f"part == 0 ? ({tile.vector})(0) : {place}" if p.rows.blocks > 1 else f"({tile.vector})(0)"
-            block.line(f"{tile.vector} {c} = {place if self.closes else start};")
+            block.line(tile.start(c, place if self.closes else start))
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
         p.rows.open_tile(block, self.left, first, tile.rows)
         self._run(runs.pointers, runs.terms)
@@ -339,14 +340,18 @@ class _Main:
                 block.line(f"{space}const {self.p.rows.element}* const p{i} = {pointer};")
             with block.scope(f"for (int k = 0; k < {terms}; ++k)"):
                 for v in range(tile.vectors):
-                    place = f"b + {self._along('k', self.right_step)} + {v * tile.lanes}"
-                    block.line(f"const {tile.vector} b{v} = *({self.space}const vector*)({place});")
+                    block.line(f"const {tile.vector} b{v} = {self._right_vector(str(v))};")
                 for i in range(tile.rows):
                     index = self._along("k", step)
                     block.line(f"const {tile.vector} x{i} = ({tile.vector})(({element})p{i}[{index}]);")
                     for v in range(tile.vectors):
                         c = f"c{i}_{v}"
                         block.line(f"{c} = {tile.multiply_add(f'x{i}', f'b{v}', c)};")
+
+    def _right_vector(self, vector: str) -> str:
+        """The C lvalue of a vector of the panel's row at term k."""
+        place = f"b + {self._along('k', self.right_step)} + {vector} * {self.tile.lanes}"
+        return f"*({self.space}const vector*)({place})"
 
     def _along(self, terms: str, step: int) -> str:
         """The number of elements from one term to the one that comes `terms` later, if terms are `step` apart."""

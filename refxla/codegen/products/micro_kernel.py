@@ -8,6 +8,7 @@ the next, are then compiled once, whatever the sizes of the products are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ...device.description import LINE
@@ -49,7 +50,7 @@ class Loop:
         steps = f"{'far' if self.far else self.steps[0]}_{self.steps[1]}".replace("-", "m")
         spaces = "".join("g" if s else "p" for s in self.spaces) + ("_fetches" if self.fetches else "")
         spaces += "_segmented" if self.segmented else ""
-        return f"tile_{t.name}_{t.rows}_{t.vectors}_{t.bytes}_{self.left.replace(' ', '_')}_{steps}_{spaces}"
+        return f"tile_{t.label}_{t.rows}_{t.vectors}_{t.bytes}_{self.left.replace(' ', '_')}_{steps}_{spaces}"
 
     @property
     def far(self) -> bool:
@@ -101,12 +102,17 @@ class Loop:
             if self.segmented:
                 self.add_segments(block, places, t.places("open"))
             else:
+                t.open_offsets(block, self.right("{v}"), "terms")
                 for c, place in places.items():
-                    block.line(f"{t.vector} {c} = {place};")
+                    block.line(t.start(c, place))
                 self.add(block, "0")
                 for c, place in places.items():
                     block.line(f"{place} = {c};")
         return block.text()
+
+    def right(self, vector: str) -> str:
+        """The C lvalue of a vector of the right side at term k."""
+        return f"*({self.spaces[1]}const vector*)(q + (long)k * {self.steps[1]} + {vector} * {self.tile.lanes})"
 
     def add_segments(self, block: Block, sums: dict[str, str], open_sums: dict[str, str]) -> None:
         """Declares the variables c0_0, c0_1, ... and adds all terms of a run to them, segment by segment; C text of
@@ -142,8 +148,7 @@ class Loop:
                 place = f"(((first_line + k) & ((1 << lines) - 1)) * ({LINE} / (int)sizeof({self.element})))"
                 block.line(f"RX_PREFETCH(ahead + (long)((first_line + k) >> lines) * apart + {place});")
             for v in range(t.vectors):
-                place = f"q + (long)k * {self.steps[1]} + {v * t.lanes}"
-                block.line(f"const {t.vector} b{v} = *({self.spaces[1]}const vector*)({place});")
+                block.line(f"const {t.vector} b{v} = {self.right(str(v))};")
             for i in range(t.rows):
                 term = f"({self.element})p{i}[(long)k * {'step' if self.far else self.steps[0]}]"
                 block.line(f"const {t.vector} x{i} = ({t.vector})({term});")
@@ -192,16 +197,17 @@ class Tiles:
         if loop.fetches:
             names += [f"__global const {loop.element}* const ahead", "const int apart", "const int lines"]
             names += ["const int start", "const int most", "const int fetched"]
-        with (
-            block.scope(f"void {self.function}({', '.join(names)})"),
-            block.scope(f"for (int i = 0; i < rows; i += {t.rows})"),
-        ):
+        scopes = ExitStack()
+        with scopes:
+            scopes.enter_context(block.scope(f"void {self.function}({', '.join(names)})"))
             block.line(f"typedef {t.vector} __attribute__((aligned(sizeof({loop.element})))) vector;")
+            t.open_offsets(block, loop.right("{v}"), "terms")
+            scopes.enter_context(block.scope(f"for (int i = 0; i < rows; i += {t.rows})"))
             block.line(f"{t.vector}* const tile = sums + i * {t.vectors};")
             places = t.places("tile")
             if not loop.segmented:
                 for c, place in places.items():
-                    block.line(f"{t.vector} {c} = fresh ? ({t.vector})(0) : {place};")
+                    block.line(t.start(c, f"fresh ? ({t.vector})(0) : {place}"))
             for i in range(t.rows):
                 at = f"(i + {i} < rows ? i + {i} : rows - 1)"
                 place = f"{at} * row"

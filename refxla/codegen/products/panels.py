@@ -20,6 +20,7 @@ from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
 from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, Copy, RowsToPanels
 from .product import Product
+from .tile import Words
 
 PACK_ELEMENTS = 16384  # elements that an item of the stage copies
 SPAN = 64  # terms of k that a transposing copy takes at a time
@@ -85,7 +86,7 @@ class Panels:
             # In the order of memory: a row of several panels, then the next term.
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
             stride = 1
-            if not p.whole:
+            if not (p.whole or p.words):
                 stride = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
             if stride == 1 and (made := self._rows(block)):
                 return made
@@ -119,6 +120,8 @@ class Panels:
         p = self.p
         if p.whole:
             return False, None, 0
+        if p.words:
+            return self._words_along_k(p.words)
         inner, lanes = p.terms[-1] if p.terms else 1, VECTORS[p.name][1] * self.packed
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         k = variable("q", 0, p.k // inner - 1) * inner + variable("r", 0, inner - 1)
@@ -133,17 +136,30 @@ class Panels:
             return True, step, p.k
         return self.packed == 1 and inner % lanes == 0, step, inner
 
+    def _words_along_k(self, words: Words) -> tuple[bool, int | None, int]:
+        """What `_along_k` says of words: those that lie in memory as they are, with nothing behind the last term, can
+        be transposed."""
+        p, own = self.p, type_name(self.p.right_operand)
+        g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.elements - 1), variable("n", 0, p.n - 1)
+        access = self._access(g, k, n)
+        if access is None or access.position.factor("k") != 1 or access.position.factor("n") == 1:
+            return False, None, 0
+        step = access.position.factor("n")
+        if own != words.right or p.elements % words.count or step is None or step % words.count:
+            step = None
+        return True, step, p.k
+
     @property
     def packed(self) -> int:
         """The number of elements of the right side in a word of the width of an accumulator, where there is a function
         that unpacks such words; else 1."""
-        return WORDS.get((type_name(self.p.right_operand), self.p.name), (1, ""))[0]
+        return 1 if self.p.words else WORDS.get((type_name(self.p.right_operand), self.p.name), (1, ""))[0]
 
     def _access(self, g: Index, k: Index, n: Index) -> Access | None:
         """The Access of an element of the right side, if it is a plain load, or one that is converted while words are
         unpacked; else None."""
         p = self.p
-        name = p.name if self.packed == 1 else type_name(p.right_operand)
+        name = p.name if self.packed == 1 and not p.words else type_name(p.right_operand)
         return direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
@@ -168,6 +184,9 @@ class Panels:
         block.line(f"const int {k} = {first + variable('t', 0, most - 1)};")
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         term, pointer, position = variable(k, 0, p.k - 1), *self._place()
+        if p.words:
+            block.line(f"{pointer}[{position} + u] = {self._word(p.words, term, block)};")
+            return
         if p.whole:
             both = to_accumulation(self.e, p.right_operand, p.right(g, term // 2, n // 2), p.whole, block)
             b = self.e.assign(p.whole, both, block)
@@ -176,11 +195,27 @@ class Panels:
             value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
         block.line(f"{pointer}[{position} + u] = {value};")
 
+    def _word(self, words: Words, word: Index, block: Block) -> str:
+        """The C expression of the word of column n that has the terms of k from `count * word` on: zeros behind the
+        last."""
+        p, parts = self.p, []
+        g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
+        for number in range(words.count):
+            k, there = word * words.count + number, ""
+            if k.high >= p.elements:
+                there = f"{k} < {p.elements}"
+                name = self.e.names.fresh("k")
+                block.line(f"const int {name} = {there} ? {k} : {p.elements - 1};")
+                k = variable(name, 0, p.elements - 1)
+            value = words.term(to_accumulation(self.e, p.right_operand, p.right(g, k, n), p.name, block), number)
+            parts.append(f"({there} ? {value} : 0)" if there else f"({value})")
+        return " | ".join(parts)
+
     def _rows(self, block: Block) -> tuple[str, ...]:
         """Emits a call of the function that copies rows, which products share, and returns its text. Where the rows of
         the right side are not contiguous in memory, emits nothing and returns ()."""
         p = self.p
-        if p.whole:
+        if p.whole or p.words:
             return ()
         (panel, columns, most), (first, terms, most_terms) = self.panels, self.terms
         g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.k - 1), variable("n", 0, p.n - 1)
@@ -207,7 +242,9 @@ class Panels:
         p = self.p
         first, terms, most = self.terms
         g, t = variable("g", 0, p.groups - 1), variable("t", 0, most - 1)
-        copy = ColumnsToPanel(p.name, self.width, self._place()[0] != "panels", type_name(p.right_operand))
+        source_type = p.name if p.words else type_name(p.right_operand)
+        copy = ColumnsToPanel(p.name, self.width, self._place()[0] != "panels", source_type)
+        elements = p.words.count if p.words else 1  # of a term
         with block.scope(f"for (int t = 0, some = 0; t < {terms}; t += some)" if inner < p.k else ""):
             if inner == p.k:
                 t = constant(0)
@@ -216,11 +253,11 @@ class Panels:
             if inner < p.k:
                 rest = f"{inner} - k % {inner}"
                 block.line(f"some = {terms} - t < {rest} ? {terms} - t : {rest};")
-            access = self._access(g, variable("k", 0, p.k - 1), variable("n", 0, p.n - 1))
+            access = self._access(g, variable("k", 0, p.k - 1) * elements, variable("n", 0, p.n - 1))
             assert access is not None  # as in _along_k
             pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
             to, source = f"{pointer} + ({position})", self._address(access, copy)
-            block.line(copy.call(source, step // self.packed, to, "some" if inner < p.k else terms))
+            block.line(copy.call(source, step // (self.packed * elements), to, "some" if inner < p.k else terms))
         if self.packed > 1 and (p.k % copy.block_terms or most % copy.block_terms):
             begin = f"({terms}) / {copy.block_terms} * {copy.block_terms}"
             with block.scope(f"for (int t = {begin}; t < {terms}; ++t)"):

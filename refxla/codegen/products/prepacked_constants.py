@@ -20,14 +20,14 @@ from ..kernel_arguments import input_argument, inputs_of
 GROWTH = 2  # bytes that packing may make of one: f32 of bf16, not u32 of s8
 
 
-def can_prepack(fusion: Fusion, operand: Instruction, name: str) -> bool:
-    """Whether an operand follows exactly from constants in memory, and as elements of accumulation type `name` takes
-    little more of it than they do."""
+def can_prepack(fusion: Fusion, operand: Instruction, name: str, terms: int = 1) -> bool:
+    """Whether an operand follows exactly from constants in memory, and as elements of accumulation type `name`, of
+    which each has `terms` of the operand's, takes little more of it than they do."""
     inputs = inputs_of(fusion, [operand])
     if not inputs or any(i.opcode != "constant" for i in inputs):
         return False
     stored = sum(i.shape.bytes for i in inputs)
-    if operand.shape.size * ELEMENT_TYPES[name].array_dtype.itemsize > GROWTH * stored:
+    if operand.shape.size * ELEMENT_TYPES[name].array_dtype.itemsize > GROWTH * stored * terms:
         return False
     return operand in inputs or all(_is_exact(i) for i in _behind(fusion, operand))
 

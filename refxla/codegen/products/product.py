@@ -21,6 +21,7 @@ from ..kernel_arguments import inputs_of
 from .micro_kernel import Loop
 from .packing import direct_access
 from .prepacked_constants import can_prepack
+from .tile import Words
 
 Indices = tuple[Index, ...]
 
@@ -140,6 +141,8 @@ class Product:
     shared: int = 1  # so many neighbouring groups have one right side
     whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
     lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie behind pointer `source`
+    words: Words | None = None  # in which several terms are (words.py): k counts words,
+    elements: int = 0  # and this many elements are in them
 
     @property
     def right_is_invariant(self) -> bool:
@@ -152,7 +155,8 @@ class Product:
     @cached_property
     def right_prepacked(self) -> bool:
         """Whether the right side is a constant, whose panels are part of the plan."""
-        return not self.whole and can_prepack(self.fusion, self.right_operand, self.name)
+        terms = self.words.count if self.words else 1
+        return not self.whole and can_prepack(self.fusion, self.right_operand, self.name, terms)
 
     @property
     def segment(self) -> int:
@@ -167,7 +171,7 @@ class Product:
 
     def right_access(self) -> Access | None:
         """The Access of the right side as plain loads, in variables g, k and n, or None."""
-        if self.whole:
+        if self.whole or self.words:
             return None
         g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
         return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)

@@ -4,7 +4,66 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..c_block import Block
 from .packing import VECTORS, vector_type
+
+OFFSET = 0x80  # what is added to signed bytes, so that they are unsigned
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a word of an accumulator's width has instead of one term: `count` neighbouring terms, of types `left` and
+    `right` (see words.py)."""
+
+    count: int
+    left: str
+    right: str
+
+    @property
+    def label(self) -> str:
+        """What tells functions of such words from others."""
+        return "pairs" if self.count == 2 else f"quads_{self.left}_{self.right}"
+
+    @property
+    def storage(self) -> str:
+        """The C type that terms lie in."""
+        return "ushort" if self.count == 2 else "uchar"
+
+    @property
+    def bits(self) -> int:
+        return 32 // self.count
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether terms of the left side have an offset."""
+        return self.count == 4 and self.left == self.right == "s8"
+
+    def offset_left(self, value: str) -> str:
+        """The C expression of a term of the left side, as words have it, in its low bits."""
+        return f"({value}) ^ {OFFSET}" if self.is_offset else value
+
+    def term(self, value: str, number: int) -> str:
+        """The C expression of a word that has a term of type uint at place `number` and zeros elsewhere."""
+        mask = f"({value} & {(1 << self.bits) - 1}u)"
+        return f"{mask} << {number * self.bits}" if number else mask
+
+    def multiply_add(self, a: str, b: str, total: str, width: str) -> str:
+        """The C expression of total + a * b, vectors all: "vector" or "wide" says of which width."""
+        if self.count == 2:
+            return f"rx_multiply_pairs_{width}_u32({a}, {b}, {total})"
+        unsigned, signed = (b, a) if (self.left, self.right) == ("s8", "u8") else (a, b)
+        return f"rx_multiply_quads_{width}_u32({unsigned}, {signed}, {total})"
+
+    def of_matrix(self, matrix: np.ndarray) -> np.ndarray:
+        """[group, word, n] of a right side's accumulators, [group, k, n]."""
+        groups, k, n = matrix.shape
+        whole = np.zeros((groups, -(-k // self.count), self.count, n), np.uint32)
+        whole.reshape(groups, -1, n)[:, :k] = matrix & np.uint32((1 << self.bits) - 1)
+        shifts = np.arange(self.count, dtype=np.uint32)[:, None] * np.uint32(self.bits)
+        made: np.ndarray = (whole << shifts).sum(axis=2, dtype=np.uint32)
+        return made
 
 
 @dataclass(frozen=True)
@@ -16,6 +75,12 @@ class Tile:
     vectors: int
     name: str
     bytes: int = 32
+    words: Words | None = None
+
+    @property
+    def label(self) -> str:
+        """What tells functions of tiles apart, beside their sizes."""
+        return self.words.label if self.words else self.name
 
     @property
     def lanes(self) -> int:
@@ -31,7 +96,33 @@ class Tile:
 
     def multiply_add(self, a: str, b: str, total: str) -> str:
         """The C expression of total + a * b, vectors all."""
-        return f"rx_multiply_add_{'wide' if self.bytes == 64 else 'vector'}_{self.name}({a}, {b}, {total})"
+        width = "wide" if self.bytes == 64 else "vector"
+        if self.words:
+            return self.words.multiply_add(a, b, total, width)
+        return f"rx_multiply_add_{width}_{self.name}({a}, {b}, {total})"
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether sums have to be rid of what an offset of the left side adds to them."""
+        return self.words is not None and self.words.is_offset
+
+    def open_offsets(self, block: Block, right: str, terms: str) -> None:
+        """Declares what the offset of the left side, where there is one, adds to the sums of each vector over `terms`
+        terms; `right` is the C lvalue of vector {v} of the right side at term k."""
+        if self.words is None or not self.words.is_offset:
+            return
+        for v in range(self.vectors):
+            block.line(f"{self.vector} offset{v} = ({self.vector})(0);")
+        with block.scope(f"for (int k = 0; k < {terms}; ++k)"):
+            for v in range(self.vectors):
+                ones = f"({self.vector})({OFFSET * 0x01010101:#x}u)"
+                block.line(f"offset{v} = {self.multiply_add(ones, right.format(v=v), f'offset{v}')};")
+
+    def start(self, c: str, value: str) -> str:
+        """The statement that declares the sum c{row}_{vector}, which begins as `value`, without what offsets add."""
+        if self.words is None or not self.words.is_offset:
+            return f"{self.vector} {c} = {value};"
+        return f"{self.vector} {c} = ({value}) - offset{c.split('_')[1]};"
 
     def places(self, sums: str, first: str = "") -> dict[str, str]:
         """The C variable of each sum, row after row, and its place in an array of them, from number `first` on."""
