@@ -111,16 +111,20 @@ class _Writer:
     def _call(self, call: KernelCall, item: str = "") -> None:
         """A call for one work item, or for all items of the called kernel in order."""
         kernel, name = self.kernel.calls[call.kernel], self.functions[call.kernel]
-        offsets = dict(call.offsets)
-        pointers, moved = [], next((self.private[n] for n in call.arguments if n in self.private), None)
+        offsets, moved, pointers = dict(call.offsets), None, []
+        if isinstance(kernel.body, CopyBody):
+            moved = next((self.private[n] for n in call.arguments if n in self.private), None)
         for n, (number, argument) in enumerate(zip(call.arguments, kernel.arguments, strict=True)):
+            const = "const " if argument.role == "input" else ""
             address = f"a{number}"
             if n in offsets:
-                const = "const " if argument.role == "input" else ""
-                address = f"((__global {const}uchar*)a{number} + {_bytes(offsets[n])})"
-            pointers.append(f"({self._pointer(number, _qualified(argument))}){address}")
-        if isinstance(kernel.body, CopyBody) and moved is not None:
-            self._copy_private(call, kernel.arguments[0].bytes, moved)
+                address = f"(({self._pointer(number, f'{const}uchar')})a{number} + {_bytes(offsets[n])})"
+            ctype = argument.ctype if moved is None else f"{ANY}{moved}"
+            pointers.append(f"({self._pointer(number, f'{const}{ctype}')}){address}")
+        if moved is not None:  # element by element: the copy's function is for global memory
+            source, target = pointers
+            count = f"{kernel.arguments[0].bytes} / sizeof({moved})"
+            self._line(f"for (int i = 0; i < (int)({count}); ++i) ({target})[i] = ({source})[i];")
             return
         if kernel.persistent:
             self._line(f"{name}(item, workers, phase, {', '.join(pointers)});")
@@ -128,11 +132,6 @@ class _Writer:
         loop = f"for (int i = 0; i < {kernel.items}; ++i) " if not item and kernel.items > 1 else ""
         item = item or ("i" if loop else "0")
         self._line(f"{loop}{name}({item}, {', '.join(pointers)});")
-
-    def _copy_private(self, call: KernelCall, size: int, ctype: str) -> None:
-        """A copy of so many bytes to or from private memory, element by element."""
-        source, target = (f"(({self._pointer(n, f'{ANY}{ctype}')})a{n})" for n in call.arguments)
-        self._line(f"for (int i = 0; i < (int)({size} / sizeof({ctype})); ++i) {target}[i] = {source}[i];")
 
     def _pointer(self, number: int, ctype: str) -> str:
         """The C type of a pointer into an argument."""

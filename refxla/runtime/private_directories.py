@@ -54,9 +54,10 @@ def check(path: Path, last: int = 1) -> None:
 
 def opened(path: Path, last: int = 1, make: bool = False) -> int:
     """A descriptor of the private directory at `path` (see `check`), which is made, with what is above it, where it is
-    missing and `make` says so. Raises as `check` does, and OSError for one that cannot be made."""
+    missing and `make` says so; nothing is made in one that is not private. Raises as `check` does, and OSError for one
+    that cannot be made."""
     if make and path.is_absolute():
-        _make(path)
+        _make(path, last)
     check(path, last)
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -81,12 +82,14 @@ def _is_ours(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid())
 
 
-def _make(path: Path) -> None:
-    """Make a directory and those above it that are missing, for this user alone."""
-    if not path.is_dir():
-        if path.parent != path:
-            _make(path.parent)
-        try:
-            path.mkdir(mode=0o700)
-        except FileExistsError:  # another process was quicker, or something else is there, which `check` says
-            pass
+def _make(path: Path, last: int) -> None:
+    """Make a directory and those above it that are missing, for this user alone. Raises as `check` does."""
+    if path.is_dir():
+        return
+    if path.parent != path:
+        _make(path.parent, max(0, last - 1))
+    check(path.parent, max(0, last - 1))
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:  # another process was quicker, or something else is there, which `check` says
+        pass

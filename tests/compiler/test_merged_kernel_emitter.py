@@ -90,6 +90,17 @@ def test_a_call_with_private_memory_says_where_it_lies():
     assert "f(0, (__global const float*)a0, (__private float*)a1);" in lines
     assert (
         "for (int i = 0; i < (int)(12 / sizeof(float)); ++i) "
-        "((__global any_float*)a2)[i] = ((__private any_float*)a1)[i];" in lines
+        "((__global any_float*)a2)[i] = ((__private const any_float*)a1)[i];" in lines
     )
     assert "if (!*(__private const uchar*)a3) break;" in lines
+
+
+def test_a_copy_to_private_memory_takes_the_part_of_its_iteration():
+    copy = Kernel("copy", m.CopyBody(1, 16384), (Argument("input", "uint", bytes=4), Argument("output", "uint")), 1)
+    call = m.KernelCall(0, (0, 1), ((0, m.IterationOffset(4)),))
+    kernel = Kernel("merged", m.MergedBody((m.SectionBody(1, (call,), True),), 3), (INPUT, OUTPUT), 1, (copy,))
+    assert (
+        "for (int i = 0; i < (int)(4 / sizeof(int)); ++i) ((__private any_int*)a1)[i] = "
+        "((__global const any_int*)((__global const uchar*)a0 + iteration * 4))[i];"
+        in body_text(kernel, [""], {1: "int"})
+    )

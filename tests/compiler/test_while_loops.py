@@ -1,5 +1,7 @@
 """Loops whose turns are known before they run."""
 
+import random
+
 import numpy as np
 import pytest
 from refxla_spec import interpreter
@@ -241,3 +243,42 @@ def test_all_kernels_of_an_operation_run_in_every_iteration(name):
         x = np.fft.rfftn(random.standard_normal((3, 4, 8))).astype(np.complex64)
     wanted = interpreter.run(parse(text), [x])
     np.testing.assert_allclose(refxla.compile(text)(x), wanted, rtol=0, atol=1e-4 * (name == "fft"))
+
+
+def shifted(seed):
+    """A loop whose state is handed on: each next value is the counter, its successor, a value of the state (its own or
+    another's), or one with a row replaced where another value says."""
+    draw = random.Random(seed)
+    names = [f"v{n}" for n in range(draw.randint(2, 4))]
+    types = ["s32[]", *(draw.choice(("s32[]", "s32[]", "s32[3]")) for _ in names)]
+    state = f"({', '.join(types)})"
+    body = [f"p = {state} parameter(0)"]
+    body += [
+        f"{v} = {t} get-tuple-element(p), index={n}" for n, (v, t) in enumerate(zip(["i", *names], types, strict=True))
+    ]
+    body += ["one = s32[] constant(1)", "next = s32[] add(i, one)"]
+    scalars, roots = ["i", "next"] + [v for v, t in zip(names, types[1:], strict=True) if t == "s32[]"], ["next"]
+    for n, type in enumerate(types[1:]):
+        if type == "s32[]":
+            roots.append(draw.choice(scalars))
+            continue
+        row, at = (draw.choice(scalars) for _ in range(2))
+        body += [f"r{n} = s32[1] reshape({row})", f"u{n} = s32[3] dynamic-update-slice({names[n]}, r{n}, {at})"]
+        roots.append(f"u{n}")
+    body.append(f"ROOT r = {state} tuple({', '.join(roots)})")
+    entry = [f"a{n} = {t} parameter({n})" for n, t in enumerate(types[1:])] + ["zero = s32[] constant(0)"]
+    entry.append(f"s = {state} tuple(zero, {', '.join(f'a{n}' for n in range(len(names)))})")
+    entry.append(f"ROOT w = {state} while(s), condition=test, body=body")
+    test = [f"p = {state} parameter(0)", "i = s32[] get-tuple-element(p), index=0"]
+    test += [f"n = s32[] constant({draw.randint(2, 5)})", "ROOT c = pred[] compare(i, n), direction=LT"]
+    parts = {"body": body, "test": test, "ENTRY e": entry}
+    text = "HloModule m\n" + "\n".join(f"{k} {{\n  " + "\n  ".join(v) + "\n}" for k, v in parts.items())
+    return text, [np.int32(50 + n) if t == "s32[]" else np.arange(3, dtype=np.int32) for n, t in enumerate(types[1:])]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_that_a_loop_hands_on(seed):
+    text, given = shifted(seed)
+    expected = interpreter.run(parse(text), given)
+    for got, value in zip(refxla.compile(text)(*given), expected, strict=True):
+        assert np.array_equal(got, value), text

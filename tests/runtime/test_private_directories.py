@@ -60,6 +60,15 @@ def test_a_directory_that_others_may_write_to(tmp_path, which, mode):
     assert store.get(KEY) == b"content"
 
 
+def test_nothing_is_made_in_a_directory_that_others_may_write_to(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    for directory in (shared, shared / "cache"):
+        refused(Cache(directory), f"chmod go-w {shared}")
+    assert list(shared.iterdir()) == []
+
+
 def test_a_sticky_directory_protects_what_is_in_it_and_not_itself(tmp_path):
     store = Cache(tmp_path / "cache")
     tmp_path.chmod(0o1777)
