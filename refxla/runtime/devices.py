@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
+from typing import Any
 
 from refxla_spec.errors import DeviceError
 
@@ -58,10 +59,9 @@ class Device(OpenClDevice):
         )
         if self.kind != "gpu":
             return made
-        widths = (getattr(self.raw, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))
         return replace(
             made,
-            sub_group=next(filter(None, widths), made.sub_group),
+            sub_group=_sub_group(self.raw) or made.sub_group,
             group_size=self.raw.max_work_group_size,
             local_bytes=self.raw.local_mem_size,
         )
@@ -81,6 +81,20 @@ class Device(OpenClDevice):
     def is_present(self) -> bool:
         """Whether programs can run on it."""
         return True
+
+
+def _sub_group(raw: Any) -> int:
+    """How many work items of a GPU run in step, which each vendor has a query of its own for; 0: its driver has none,
+    and answers the others' with an error."""
+    import pyopencl as cl
+
+    for query in ("warp_size_nv", "wavefront_width_amd"):
+        try:
+            width: int = getattr(raw, query)
+        except (AttributeError, cl.Error):
+            continue
+        return width
+    return 0
 
 
 @dataclass(frozen=True)

@@ -174,3 +174,22 @@ def test_a_device_that_computes_wrongly_has_no_target(device, monkeypatch):
     monkeypatch.setattr(device_probe, "properties", lambda _: device_probe.Properties(works=False, problem="it gave 3"))
     with pytest.raises(DeviceError, match="does not run a small program correctly: it gave 3"):
         _ = broken.target
+
+
+def test_the_query_of_another_vendor_is_no_error(device):
+    """A driver answers what it does not know with an error: the width of an AMD GPU is found, and none is none."""
+    from types import SimpleNamespace
+
+    import pyopencl as cl
+
+    from refxla.runtime.devices import _sub_group
+
+    class Amd:
+        wavefront_width_amd = 64
+        warp_size_nv = property(lambda self: device.raw.warp_size_nv)  # PoCL has no such query
+
+    with pytest.raises(cl.Error):
+        _ = Amd().warp_size_nv
+    assert _sub_group(Amd()) == 64
+    assert _sub_group(SimpleNamespace(warp_size_nv=32)) == 32
+    assert _sub_group(device.raw) == 0
