@@ -1,11 +1,11 @@
 """Symbolic indices: integers that the generated code computes, simplified by what is known of their ranges.
 
-An Index is a sum  c0 + c1 * a1 + c2 * a2 + ...  of atoms with integer factors. An atom is a C variable with a range, or
+An Index is a sum  c0 + c1 * a1 + c2 * a2 + ...  of atoms with integer factors. An atom is a variable with a range, or
 the quotient or remainder of an index by a positive constant. Equal indices compare equal, so that an element that two
-consumers ask for is computed once; `str(index)` is C.
+consumers ask for is computed once. codegen/index_printer.py writes indices as C.
 
     i, j = variable("i", 0, 3), variable("j", 0, 4)
-    str(linearize((i, j), (4, 5)))          "5 * i + j"
+    linearize((i, j), (4, 5))               5 * i + j
     delinearize(i * 5 + j, (2, 10))         the indices of the same element in another shape
     (i * 5 + j) // 5                        i, since j < 5
 """
@@ -17,12 +17,12 @@ from functools import cached_property
 from math import gcd, prod
 from typing import cast
 
-_INT_LIMIT = 2**31  # below it, in every partial sum, C's int is enough
-_SYMBOL = "$"  # begins the names of symbols, which are no C variables
+_INT_LIMIT = 2**31  # below it, in every partial sum, 32 bits with a sign are enough
+SYMBOL = "$"  # begins the names of symbols, which are no variables of the generated code
 
 
 class Atom:
-    """A C variable (`operation` ""), or `index` "/" or "%" the positive constant `divisor`; low <= value <= high."""
+    """A variable (`operation` ""), or `index` "/" or "%" the positive constant `divisor`; low <= value <= high."""
 
     __slots__ = ("operation", "name", "index", "divisor", "low", "high", "_hash")
 
@@ -45,15 +45,8 @@ class Atom:
             and self.index == other.index
         )
 
-    def __str__(self) -> str:
-        if not self.operation:
-            if self.name.startswith(_SYMBOL):
-                raise AssertionError(f"{self.name} stands for a value of which no C was written")
-            return self.name
-        unsigned, suffix = ("uint", "u") if self.index.fits_int else ("ulong", "ul")
-        own = "int" if self.index.fits_int else "long"
-        # No dividend is negative, and unsigned division by a constant is the cheaper one.
-        return f"({own})(({unsigned})({self.index}) {self.operation} {self.divisor}{suffix})"
+    def __repr__(self) -> str:
+        return f"({self.index.formula}) {self.operation} {self.divisor}" if self.operation else self.name
 
 
 class Index:
@@ -88,7 +81,17 @@ class Index:
         )
 
     def __repr__(self) -> str:
-        return f"<index {self} in {self.low}..{self.high}>"
+        return f"<index {self.formula} in {self.low}..{self.high}>"
+
+    def __str__(self) -> str:
+        # In a text of C, what `repr` gives would be an error of the device's compiler, far from here.
+        raise TypeError(f"{self!r} has no text of its own: codegen/index_printer.py writes it as C")
+
+    @property
+    def formula(self) -> str:
+        """The sum as a person reads it."""
+        terms = [(f"{c} * " if c != 1 else "") + (f"({a!r})" if a.operation else a.name) for a, c in self.terms]
+        return " + ".join([*terms, str(self.constant)] if self.constant or not terms else terms)
 
     @property
     def is_constant(self) -> bool:
@@ -96,18 +99,18 @@ class Index:
 
     @cached_property
     def fits_int(self) -> bool:
-        """Whether C's int holds the value and every partial sum."""
+        """Whether an integer of 32 bits holds the value and every partial sum."""
         size = abs(self.constant) + sum(abs(c) * max(abs(a.low), abs(a.high)) for a, c in self.terms)
         return size < _INT_LIMIT
 
     @cached_property
     def divisions(self) -> int:
-        """How many divisions the C text holds."""
+        """How many quotients and remainders are in it."""
         return sum([1 + a.index.divisions for a, _ in self.terms if a.operation])
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """The names of the C variables in it."""
+        """The names of the variables in it."""
         names: set[str] = set()
         for atom, _ in self.terms:
             names |= atom.index.variables if atom.operation else {atom.name}
@@ -140,18 +143,8 @@ class Index:
     def stride(self, name: str) -> int:
         """The factor of a variable in which the index is linear."""
         factor = self.factor(name)
-        assert factor is not None, f"{self} is not linear in {name}"
+        assert factor is not None, f"{self!r} is not linear in {name}"
         return factor
-
-    def __str__(self) -> str:
-        cast = "" if self.fits_int else "(long)"
-        text = ""
-        for atom, c in self.terms:
-            size = f"{cast}{atom}" if abs(c) == 1 else f"{abs(c)} * {cast}{atom}"
-            text += (" - " if c < 0 else " + ") + size
-        if self.constant or not text:
-            text += f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}{'' if self.fits_int else 'l'}"
-        return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
@@ -244,16 +237,16 @@ def constant(value: int) -> Index:
 
 
 def variable(name: str, low: int, high: int) -> Index:
-    """The C variable `name` of type int, known to lie in low..high."""
+    """The variable `name` of the generated code, an int known to lie in low..high."""
     if low == high:
         return constant(low)
     return Index(((Atom("", name, None, 0, low, high), 1),), 0)
 
 
 def symbol(name: str, low: int, high: int) -> Index:
-    """A value in low..high that is no C variable, such as an index that a program computes, in an analysis: it can be
-    computed with and compared, and printing it is an error."""
-    return variable(_SYMBOL + name, low, high)
+    """A value in low..high that is no variable of the generated code, such as an index that a program computes, in an
+    analysis: it can be computed with and compared, and writing it as C is an error."""
+    return variable(SYMBOL + name, low, high)
 
 
 def _sum(factors: dict[Atom, int], number: int) -> Index:
@@ -372,18 +365,6 @@ def delinearize(position: Index, dimensions: Sequence[int]) -> tuple[Index, ...]
     return tuple(reversed(result))
 
 
-def at_least(index: Index, bound: int) -> bool | str:
-    """Whether index >= bound: True, False, or the C condition."""
-    found = decide(index, bound)
-    return found if isinstance(found, bool) else f"{found[0]} >= {found[1]}"
-
-
-def below(index: Index, bound: int) -> bool | str:
-    """Whether index < bound: True, False, or the C condition."""
-    found = decide(index, bound)
-    return not found if isinstance(found, bool) else f"{found[0]} < {found[1]}"
-
-
 def decide(index: Index, bound: int) -> bool | tuple[Index, int]:
     """Whether index >= bound: True, False, or the simplest (x, b) such that it is where x >= b."""
     if index.low >= bound:
@@ -400,11 +381,3 @@ def _dividend(index: Index, bound: int) -> tuple[Index, int] | None:
         return None
     ((atom, c),) = index.terms
     return atom.index, -((index.constant - bound) // c) * atom.divisor
-
-
-def all_of(*conditions: bool | str) -> bool | str:
-    """The conjunction of conditions, each True, False or C."""
-    if any(c is False for c in conditions):
-        return False
-    texts = list(dict.fromkeys(c for c in conditions if c is not True))
-    return " & ".join(f"({t})" for t in texts) if len(texts) > 1 else texts[0] if texts else True

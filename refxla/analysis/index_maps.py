@@ -15,7 +15,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction, WindowDimension
 
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS
-from .index_expression import Index, all_of, constant, decide, delinearize, linearize
+from .index_expression import Index, constant, decide, delinearize, linearize
 
 Indices = tuple[Index, ...]
 
@@ -42,14 +42,6 @@ class Condition:
         found = decide(self.index, self.bound)
         return not found if isinstance(found, bool) and self.relation == "<" else found
 
-    @property
-    def text(self) -> bool | str:
-        """True, False, or the C condition."""
-        found = self.simplified
-        if isinstance(found, bool):
-            return found
-        return f"({found[0]}) == {found[1]}" if self.relation == "==" else f"{found[0]} {self.relation} {found[1]}"
-
 
 @dataclass(frozen=True)
 class Start:
@@ -67,11 +59,6 @@ class Piece:
     operand: Instruction
     indices: Indices
     end: int
-
-
-def all_hold(conditions: Sequence[Condition]) -> bool | str:
-    """The conjunction: True, False, or the C condition."""
-    return all_of(*(c.text for c in conditions))
 
 
 def has_elements(i: Instruction) -> bool:

@@ -25,6 +25,7 @@ from ..ir.plan import Fusion
 from . import elemental_rules, prelude, scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
+from .index_printer import c_of
 
 __all__ = ["MAX_LITERALS", "Access", "ElementalIrEmitter", "Store", "is_elementwise", "type_name"]
 
@@ -106,7 +107,7 @@ class ElementalIrEmitter(ElementBuilder):
         self.stores.append(Store(instruction, position, value))
         if not self._writes:
             return
-        place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{position}]"
+        place = self._gathered.get(instruction) or f"{self._outputs[instruction]}[{c_of(position)}]"
         block.line(scalar.store_in_loop(type_name(instruction), place, value))
 
     def gather(self, instruction: Instruction, place: str | None) -> None:
@@ -169,7 +170,7 @@ class ElementalIrEmitter(ElementBuilder):
         """Where in memory that element is, as C; None where it is computed."""
         if instruction not in self._inputs:
             return None
-        return f"{self._inputs[instruction]} + ({linearize(indices, instruction.shape.dimensions)})"
+        return f"{self._inputs[instruction]} + ({c_of(linearize(indices, instruction.shape.dimensions))})"
 
     def _known(self, request: tuple[Instruction, Indices], block: Block) -> str | tuple[str, ...] | None:
         bound = self._bound.get(request)
@@ -191,9 +192,11 @@ class ElementalIrEmitter(ElementBuilder):
         position = linearize(indices, instruction.shape.dimensions)
         name = type_name(instruction)
         if self.lines_ahead and position.variables & self.starts:
-            block.line(f"rx_prefetch((ulong)({self._inputs[instruction]} + ({position})), 64, {self.lines_ahead});")
+            block.line(
+                f"rx_prefetch((ulong)({self._inputs[instruction]} + ({c_of(position)})), 64, {self.lines_ahead});"
+            )
             return self.assign(name, scalar.literal(name, 0), block)
-        loaded = self.assign(name, scalar.load_in_loop(name, f"{self._inputs[instruction]}[{position}]"), block)
+        loaded = self.assign(name, scalar.load_in_loop(name, f"{self._inputs[instruction]}[{c_of(position)}]"), block)
         conditional = block.is_conditional or not self._counters.isdisjoint(position.variables)
         self.accesses.append(Access(instruction, indices, position, conditional, loaded))
         return loaded

@@ -21,11 +21,12 @@ from ..analysis.accumulation import accumulator_types, binary_opcode, contractio
 from ..analysis.contraction_order import segment_terms
 from ..analysis.element_rules import Rule
 from ..analysis.index_expression import Index, linearize, variable
-from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Start, all_hold, cumulative
+from ..analysis.index_maps import MAX_LITERALS, Condition, Indices, Start, cumulative
 from ..ir.literals import is_splat
 from . import scalar
 from .c_block import Block
 from .element_builder import ElementBuilder, type_name
+from .index_printer import c_of, c_of_condition, c_of_conditions
 
 __all__ = ["accumulator_types", "binary_opcode", "combine", "cumulative", "rounded", "rule", "type_name"]
 
@@ -78,11 +79,11 @@ def _constant(e: ElementBuilder, i: Instruction, indices: Indices, block: Block)
         return e.literal(name, flat[position.low], block)
     if values.dtype.kind in "iu" and (steps := set(np.diff(flat.astype(object)))) and len(steps) == 1:
         number = position * int(steps.pop()) + int(flat[0])
-        return e.assign(name, f"({scalar.register_type(name)})({number})", block)
+        return e.assign(name, f"({scalar.register_type(name)})({c_of(number)})", block)
     literals = [e.literal(name, v, block) for v in flat]
     text = literals[-1]
     for n in range(len(literals) - 2, -1, -1):
-        text = f"{position} == {n} ? {literals[n]} : ({text})"
+        text = f"{c_of(position)} == {n} ? {literals[n]} : ({text})"
     return e.assign(name, text, block)
     yield
 
@@ -91,7 +92,7 @@ def _constant(e: ElementBuilder, i: Instruction, indices: Indices, block: Block)
 def _iota(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     index, name = indices[i.attributes["iota_dimension"]], type_name(i)
     source = "s32" if index.fits_int else "s64"
-    number = e.assign(source, str(index), block)
+    number = e.assign(source, c_of(index), block)
     return converted(e, number, source, name, block)
     yield
 
@@ -100,7 +101,7 @@ def _iota(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> 
 def _pad(e: ElementBuilder, i: Instruction, indices: Indices, block: Block) -> Rule:
     operand, padding = i.operands
     conditions, source = index_maps.pad(i, indices)
-    inside = all_hold(conditions)
+    inside = c_of_conditions(conditions)
     if inside is True:
         return (yield operand, source)
     outside = yield padding, ()
@@ -121,7 +122,7 @@ def _concatenate(e: ElementBuilder, i: Instruction, indices: Indices, block: Blo
     (axis,) = i.attributes["dimensions"]
     result = e.declare(type_name(i), block)
     for n, piece in enumerate(pieces):
-        condition = Condition(indices[axis], "<", piece.end).text
+        condition = c_of_condition(Condition(indices[axis], "<", piece.end))
         head = "else" if n == len(pieces) - 1 else f"{'else ' if n else ''}if ({condition})"
         with block.scope(head):
             value = yield piece.operand, piece.indices
@@ -153,7 +154,7 @@ def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, b
     operand, update = i.operands[:2]
     starts = yield from update_starts(e, i, block)
     conditions, source = index_maps.updated(i, indices, starts)
-    inside = all_hold(conditions)
+    inside = c_of_conditions(conditions)
     if inside is True:
         return (yield update, source)
     if inside is False:
@@ -164,7 +165,7 @@ def _dynamic_update_slice(e: ElementBuilder, i: Instruction, indices: Indices, b
         for x, n in zip(source, update.shape.dimensions, strict=True):
             if x.low < 0 or x.high >= n:  # a variable whose range says that it lies inside
                 name = e.names.fresh("d")
-                block.line(f"const int {name} = {x};")
+                block.line(f"const int {name} = {c_of(x)};")
                 x = variable(name, 0, n - 1)
             known.append(x)
         value = yield update, tuple(known)
@@ -212,7 +213,7 @@ def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block:
         return e.scalar(i, values, block)
     if max(from_bits, to_bits) > 64:  # between c128 and c64, whose parts are the real and the imaginary one
         if from_bits > to_bits:
-            text = f"as_float2({indices[-1]} == 0 ? {values[0]}.x : {values[0]}.y)"
+            text = f"as_float2({c_of(indices[-1])} == 0 ? {values[0]}.x : {values[0]}.y)"
         else:
             text = f"(double2)({', '.join(f'as_double({v})' for v in values)})"
         return e.assign(result, text, block)
@@ -221,7 +222,7 @@ def _bitcast_convert(e: ElementBuilder, i: Instruction, indices: Indices, block:
     if from_bits > to_bits:  # the new minor dimension counts the parts, the least significant first
         part = indices[-1] * to_bits
         stored = scalar.store(source, values[0])
-        block.line(f"const {narrow} {raw} = ({narrow})(as_{wide}({stored}) >> ({part}));")
+        block.line(f"const {narrow} {raw} = ({narrow})(as_{wide}({stored}) >> ({c_of(part)}));")
     else:
         parts = []
         for n, value in enumerate(values):
@@ -284,7 +285,7 @@ class _Sum:
     def add(self, k: Index, a: str, b: str, block: Block) -> None:
         """Emits what adds a * b, which is term number k."""
         if self.segment:
-            number = f"(({k}) >> {self.segment.bit_length() - 1})"
+            number = f"(({c_of(k)}) >> {self.segment.bit_length() - 1})"
             with block.scope(f"if ({number} != {self.open})"):
                 block.line(f"{self.total} = {self._whole()};")
                 block.line(f"{self.chain} = {scalar.literal(self.name, 0)};")
@@ -368,7 +369,7 @@ def _enter_window(
 
 def _enter_if(conditions: Sequence[Condition], block: Block, scopes: ExitStack) -> None:
     """Opens an if around what follows, unless the conditions hold anyway."""
-    condition = all_hold(conditions)
+    condition = c_of_conditions(conditions)
     if condition is not True:
         scopes.enter_context(block.scope(f"if ({condition if condition else 0})"))
 
@@ -423,8 +424,8 @@ def _select_and_scatter(e: ElementBuilder, i: Instruction, indices: Indices, blo
             # Selections instead of branches: a loop along a dimension that the window leaves alone stays a vector's.
             take = e.assign("pred", f"({place} < 0) | !{keep}", block)
             block.line(f"{selected} = {take} ? {value} : {selected};")
-            block.line(f"{place} = {take} ? {linearize(positions, sizes)} : {place};")
+            block.line(f"{place} = {take} ? {c_of(linearize(positions, sizes))} : {place};")
         value = yield source, tuple(placing)
         (result,) = combine(e, scatter, (total, value), block)
-        block.line(f"{total} = {place} == {here} ? {result} : {total};")
+        block.line(f"{total} = {place} == {c_of(here)} ? {result} : {total};")
     return rounded(e, scatter, (total,), block)[0]

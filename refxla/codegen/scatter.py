@@ -29,6 +29,7 @@ from .c_block import Block
 from .elemental_ir_emitter import ElementalIrEmitter, type_name
 from .elemental_rules import accumulator_types
 from .elemental_rules import combine as combine_in_f32
+from .index_printer import c_of
 from .kernel_arguments import hero_of, input_argument, output_argument
 
 LITTLE = 16384  # updates that are not worth a second item
@@ -251,7 +252,7 @@ class ScatterWalk:
         if d is None or self.sizes[d] < LOOKED_AT or not self.inner or self.operands[0].shape.bytes <= NEAR:
             return
         k, last = e.names.fresh("k"), self.sizes[d] - 1
-        block.line(f"const int {k} = {at[d]} < {last - AHEAD} ? {at[d] + AHEAD} : {last};")
+        block.line(f"const int {k} = {c_of(at[d])} < {last - AHEAD} ? {c_of(at[d] + AHEAD)} : {last};")
         ahead = {**at, d: variable(k, 0, last)}
         starts, conditions = self.starts(e, block, ahead)
         with block.scope(f"if ({' & '.join(conditions)})" if conditions else ""):
@@ -274,7 +275,7 @@ class ScatterWalk:
         at = {**at, **dict(zip(self.shared, delinearize(variable(i, 0, self.width - 1), sizes), strict=True))}
         place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
         position = linearize(place, self.operands[0].shape.dimensions)
-        places = [f"{p} + ({position})" for p in pointers]
+        places = [f"{p} + ({c_of(position)})" for p in pointers]
         places += filter(None, (e.address(u, [at[d] for d in range(len(self.sizes))]) for u in updates))
         end = f"{begin} + {min(self.part, FETCHED)}" if begin != "0" else str(min(self.part, FETCHED))
         fetches = " ".join(f"__builtin_prefetch({p});" for p in places)
@@ -334,7 +335,7 @@ class ScatterWalk:
         update_indices = [at[d] for d in range(len(self.sizes))]
         place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
         position = linearize(place, self.operands[0].shape.dimensions)
-        spots = [f"{p}[{position}]" for p in pointers]
+        spots = [f"{p}[{c_of(position)}]" for p in pointers]
         types = self.types
         new = [e.value(u, update_indices, block) for u in self.updates]
         old = [e.assign(t, scalar.load(t, spot), block) for t, spot in zip(types, spots, strict=True)]

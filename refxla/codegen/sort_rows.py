@@ -14,6 +14,7 @@ from ..ir.plan import Argument, Fusion
 from . import scalar
 from .c_block import Block
 from .elemental_ir_emitter import ElementalIrEmitter, type_name
+from .index_printer import c_of
 from .kernel_arguments import input_argument, output_argument
 
 PER_ITEM = 4096  # elements that one item sorts, of short rows
@@ -73,7 +74,7 @@ class SortRows:
         """Where element i of a row lies in the arrays."""
         outer = list(delinearize(variable(row, 0, max(0, self.rows - 1)), self.others))
         inside = variable(i, 0, self.length - 1)
-        return str(linearize((*outer[: self.dimension], inside, *outer[self.dimension :]), self.sizes))
+        return c_of(linearize((*outer[: self.dimension], inside, *outer[self.dimension :]), self.sizes))
 
     def operand(self, k: int, row: str, i: str) -> str:
         """The C lvalue of element i of a row of operand k."""

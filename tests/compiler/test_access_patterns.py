@@ -8,6 +8,7 @@ from refxla.analysis.access_patterns import AccessPattern
 from refxla.analysis.index_expression import Index, symbol, variable
 from refxla.codegen.c_block import Block
 from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
+from refxla.codegen.index_printer import c_of
 from refxla.device.description import DEFAULT_CPU
 
 X = "x = f32[6,8] parameter(0)\n"
@@ -59,4 +60,4 @@ def test_an_analysis_finds_what_code_does(name):
 
 def test_a_symbol_cannot_be_printed():
     with pytest.raises(AssertionError, match="no C was written"):
-        str(variable("i", 0, 3) * 2 + symbol("start", 0, 5))
+        c_of(variable("i", 0, 3) * 2 + symbol("start", 0, 5))

@@ -3,11 +3,14 @@
 import re
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from search import examples
 
-from refxla.analysis.index_expression import all_of, at_least, below, constant, delinearize, linearize, variable
+from refxla.analysis.index_expression import constant, delinearize, linearize, variable
+from refxla.analysis.index_maps import Condition
+from refxla.codegen.index_printer import c_of, c_of_condition, c_of_conditions
 
 RANGES = {"i": (0, 5), "j": (0, 3), "k": (2, 4), "m": (-3, 2)}
 VARIABLES = {n: variable(n, *r) for n, r in RANGES.items()}
@@ -76,7 +79,7 @@ def grow(child):
 @given(st.recursive(leaf, grow, max_leaves=12))
 def test_value_and_range(pair):
     index, meaning = pair
-    text = str(index)
+    text = c_of(index)
     for point in POINTS:
         want = meaning(point)
         assert evaluate(text, point) == want
@@ -105,20 +108,28 @@ def test_linearize_undoes_delinearize():
 
 def test_conditions_known_from_ranges():
     i = variable("i", 0, 9)
-    assert below(i, 10) is True
-    assert below(i, 0) is False
-    assert below(i, 5) == "i < 5"
-    assert at_least(i - 3, 0) == "i - 3 >= 0"
-    assert all_of(True, True) is True
-    assert all_of("a", False) is False
-    assert all_of("a", True, "b", "a") == "(a) & (b)"
+    always, never, sometimes = (Condition(i, "<", bound) for bound in (10, 0, 5))
+    assert [c_of_condition(c) for c in (always, never, sometimes)] == [True, False, "i < 5"]
+    assert c_of_condition(Condition(i - 3, ">=", 0)) == "i - 3 >= 0"
+    assert c_of_conditions([always, always]) is True
+    assert c_of_conditions([sometimes, never]) is False
+    odd = Condition(i % 2, "==", 1)
+    assert c_of_conditions([sometimes, always, odd, sometimes]) == "(i < 5) & (((int)((uint)(i) % 2u)) == 1)"
+
+
+def test_an_index_has_no_text_of_its_own():
+    index = variable("i", 0, 9) // 4 * 3 + 1
+    with pytest.raises(TypeError, match="index_printer"):
+        f"{index}"
+    assert repr(index) == "<index 3 * ((i) / 4) + 1 in 1..7>"
 
 
 @examples(200)
 @given(st.recursive(leaf, grow, max_leaves=12), st.integers(-30, 30))
 def test_conditions_hold_where_they_say(pair, bound):
     index, meaning = pair
-    for condition, answer in ((at_least(index, bound), True), (below(index, bound), False)):
+    for relation, answer in ((">=", True), ("<", False)):
+        condition = c_of_condition(Condition(index, relation, bound))
         for point in POINTS:
             held = condition if isinstance(condition, bool) else evaluate_condition(condition, point)
             assert held == ((meaning(point) >= bound) is answer)
@@ -126,15 +137,15 @@ def test_conditions_hold_where_they_say(pair, bound):
 
 def test_a_quotient_is_compared_without_a_division():
     i = variable("i", 0, 99)
-    assert at_least(i // 10 - 1, 2) == "i >= 30"
-    assert below(3 * (i // 10) + 1, 5) == "i < 20"
+    assert c_of_condition(Condition(i // 10 - 1, ">=", 2)) == "i >= 30"
+    assert c_of_condition(Condition(3 * (i // 10) + 1, "<", 5)) == "i < 20"
 
 
 def test_long_where_an_int_overflows():
     i, j = variable("i", 0, 99_999), variable("j", 0, 99_999)
-    assert str(i * 100_000 + j) == "100000 * (long)i + (long)j"
-    assert str(i * 10_000 + j) == "10000 * i + j"
-    assert str((i * 100_000 + j) // 7) == "(long)((ulong)(100000 * (long)i + (long)j) / 7ul)"
+    assert c_of(i * 100_000 + j) == "100000 * (long)i + (long)j"
+    assert c_of(i * 10_000 + j) == "10000 * i + j"
+    assert c_of((i * 100_000 + j) // 7) == "(long)((ulong)(100000 * (long)i + (long)j) / 7ul)"
 
 
 def test_factor_and_divisions():

@@ -14,6 +14,7 @@ from refxla.analysis.access_patterns import AccessPattern
 from refxla.analysis.index_expression import delinearize, linearize, variable
 from refxla.codegen.c_block import Block
 from refxla.codegen.elemental_ir_emitter import ElementalIrEmitter
+from refxla.codegen.index_printer import c_of
 from refxla.codegen.loops import elementwise, interleaved_row_copy, non_temporal_stores, tiled_transpose
 from refxla.codegen.products import dot
 from refxla.device.description import DEFAULT_CPU
@@ -205,7 +206,7 @@ def test_an_index_of_an_analysis_is_read_again_where_it_is_printed():
     pattern.value(module.entry.root, delinearize(at, (30, 50)))
     found = pattern.accesses[-1]
     with pytest.raises(AssertionError, match="no C was written"):
-        str(found.position)
+        c_of(found.position)
     adopted = e.adopt(found, pattern, block)
     assert adopted.indices == (at // 50 + variable("s1", 0, 10), at % 50)
     assert adopted.position == linearize(adopted.indices, (40, 50)) == at + variable("s1", 0, 10) * 50

@@ -25,6 +25,7 @@ from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import multiply_add, type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..products.epilogue import store_outputs
 from ..products.packing import VECTORS, from_accumulation
@@ -107,7 +108,8 @@ class _Gemm:
         p, tile, block, local = self.p, self.tile, self.block, LocalMemory()
         counts = (p.groups, self.row_tiles, self.column_tiles)
         g, row, column = delinearize(variable("group", 0, self.tiles - 1), counts)
-        block.line(f"const int g = {g}, first_row = {row * tile.rows}, first_column = {column * tile.columns};")
+        starts = f"first_row = {c_of(row * tile.rows)}, first_column = {c_of(column * tile.columns)}"
+        block.line(f"const int g = {c_of(g)}, {starts};")
         across = tile.columns // tile.item_columns
         block.line(f"const int x = item % {across} * {self.column_quad}, y = item / {across} * {self.row_quad};")
         for copy in (self.left, self.right):

@@ -23,6 +23,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..element_builder import type_name
+from ..index_printer import c_of
 from ..reductions.accumulators import Accumulators, combine_into, declare, types
 from ..reductions.kernel_body import KernelBody
 from ..reductions.schedule import CachedOperand, Pass, Position
@@ -73,7 +74,7 @@ class LaneReduction(UnitEmitter):
         number = variable("number", 0, self.numbers - 1)
         columns = 1 if self.order.is_row else self.schedule.inner_size
         if self.parts > 1:
-            self.block.line(f"const int partial = {number // columns % self.parts};")
+            self.block.line(f"const int partial = {c_of(number // columns % self.parts)};")
         unit = number // columns // self.parts * columns + number % columns
         self.emit_unit(unit, variable("partial", 0, self.parts - 1))
 
@@ -97,7 +98,7 @@ class LaneReduction(UnitEmitter):
         """(They are bound once for all elements.)"""
 
     def cached_place(self, cached: CachedOperand, at: Position) -> str:
-        return f"{self._cache_arrays[cached.instruction]}[{at[self.schedule.inner] // self.lanes}]"
+        return f"{self._cache_arrays[cached.instruction]}[{c_of(at[self.schedule.inner] // self.lanes)}]"
 
     # Passes over the operand.
 
@@ -132,7 +133,7 @@ class LaneReduction(UnitEmitter):
             if tail:
                 condition = f"lane < {tail}"
                 if self.parts > 1 and self.order.split_group == inner:
-                    condition += f" && {partial} == {self.parts - 1}"
+                    condition += f" && {c_of(partial)} == {self.parts - 1}"
                 with self.block.scope(f"if ({condition})"):
                     emit({**position, inner: variable("lane", 0, tail - 1) + chunks * self.lanes})
 

@@ -16,10 +16,11 @@ from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import AccessPattern
 from ...analysis.index_expression import Index, variable
-from ...analysis.index_maps import Condition, all_hold
+from ...analysis.index_maps import Condition
 from ...ir.plan import Fusion
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of_conditions
 from ..products.packing import VECTORS, to_accumulation
 from .tiles import PAD
 from .vector_access import ACCESS_BYTES, VectorAccesses
@@ -161,7 +162,7 @@ class OperandCopy:
                 base = variable(quad, 0, along[1] // self.width - 1) * self.width + element
             other = variable(i, 0, self.size - 1) if self.along_terms else variable(k, 0, self.k - 1)
             at = (other, base) if self.along_terms else (base, other)
-            indices, condition = self.element(*at), all_hold(self.exists(*at))
+            indices, condition = self.element(*at), c_of_conditions(self.exists(*at))
             if condition is not True:
                 block.line(f"{staged} = {self.padding};")
                 scopes.enter_context(block.scope(f"if ({condition or 0})"))

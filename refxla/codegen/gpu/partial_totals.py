@@ -16,6 +16,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, variable
 from ...ir.plan import Argument
 from .. import scalar
+from ..index_printer import c_of
 from ..reductions.accumulators import combine_into, declare, types
 from ..reductions.kernel_body import KernelBody
 from ..reductions.schedule import CachedOperand, Position, Schedule
@@ -97,7 +98,7 @@ class PartialTotals(UnitEmitter):
         columns, parts = self.schedule.inner_size, self.order.partials
         unit = variable("unit", 0, self.results - 1)
         first = unit // columns * (parts * columns) + unit % columns
-        self.block.line(f"const {'int' if first.fits_int else 'long'} first = {first};")
+        self.block.line(f"const {'int' if first.fits_int else 'long'} first = {c_of(first)};")
 
         def place(array: str) -> Callable[[str], str]:
             return lambda partial: f"{array}[first + {partial} * {columns}]"

@@ -19,6 +19,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from .. import scatter
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
@@ -70,7 +71,9 @@ def _keys(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: str, i: s
     """The number of the block that update i is of, as C."""
     starts, conditions = walk.starts(e, block, _update(walk, i))
     place = linearize([starts[d] for d in _block_dimensions(walk)], _block_sizes(walk))
-    return [f"{' & '.join(conditions)} ? (uint)({place}) : {_OUTSIDE}" if conditions else f"(uint)({place})"]
+    return [
+        f"{' & '.join(conditions)} ? (uint)({c_of(place)}) : {_OUTSIDE}" if conditions else f"(uint)({c_of(place)})"
+    ]
 
 
 def _count(walk: ScatterWalk) -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.index_expression import variable
-from ...analysis.index_maps import all_hold
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of_conditions
 from .operand_copy import OperandCopy
 
 
@@ -29,7 +29,7 @@ class TermMasks:
         line, number = variable("i", 0, copy.size - 1), variable("t", 0, max(copy.k // copy.terms, 1) - 1)
         term = number * copy.terms + variable("j", 0, copy.terms - 1)
         conditions = copy.exists(line, term)
-        if all_hold(conditions) is True:
+        if c_of_conditions(conditions) is True:
             return None
         alike = copy.k % copy.terms == 0 and not any("j" in c.index.variables for c in conditions)
         return TermMasks(copy, 1 if alike else copy.terms)
@@ -54,6 +54,6 @@ class TermMasks:
             block.line(f"const int {i} = {at_line};")
             inside = f" + {n} / {copy.lines}" if self.terms > 1 else ""
             block.line(f"const int {k} = {number} * {copy.terms}{inside};")
-            held = all_hold(copy.exists(variable(i, 0, copy.size - 1), variable(k, 0, copy.k - 1)))
+            held = c_of_conditions(copy.exists(variable(i, 0, copy.size - 1), variable(k, 0, copy.k - 1)))
             beyond = f"{k} < {copy.k} && " if copy.k % copy.terms else ""
             block.line(f"({local})[{n}] = {beyond}({'1' if held is True else held or '0'});")

@@ -20,6 +20,7 @@ from ...device.description import Target
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..index_printer import c_of
 from ..loops.index_space import IndexSpace
 from ..loops.tiled_transpose import across
 from .vector_access import size_of
@@ -68,7 +69,7 @@ class TiledTranspose:
         block.line(f"const int {tile} = {group}, {x} = item % {TILE}, {y} = item / {TILE};")
         at = list(delinearize(variable(tile, 0, self.groups - 1), self._counts))
         row, column = fresh("r"), fresh("c")
-        block.line(f"const int {row} = {at[inner] * TILE}, {column} = {at[self.column] * TILE};")
+        block.line(f"const int {row} = {c_of(at[inner] * TILE)}, {column} = {c_of(at[self.column] * TILE)};")
         tiles = [
             local.declare(block, fresh("tile"), scalar.storage_type(type_name(i)), size_of(i), TILE * (TILE + 1))
             for i in (a.instruction for a in self._across(at, "r", "c"))
@@ -79,7 +80,7 @@ class TiledTranspose:
             pattern = self.space.pattern(self._placed(at, r, c))
             for name, found in zip(tiles, self._across(at, r, c), strict=True):
                 a = e.adopt(found, pattern, block)
-                block.line(f"{name}[{down} * {TILE + 1} + {x}] = {e.input(a.instruction)}[{a.position}];")
+                block.line(f"{name}[{down} * {TILE + 1} + {x}] = {e.input(a.instruction)}[{c_of(a.position)}];")
         block.line(BARRIER)
         # Neighbours along memory of what is written.
         down, r, c = fresh("i"), fresh("r"), fresh("c")

@@ -18,6 +18,7 @@ from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..index_printer import c_of
 
 ACCESS_BYTES = 16  # of the widest load or store of an item
 
@@ -65,7 +66,7 @@ class VectorAccesses:
         loads = [(e.adopt(a, pattern, block), e.names.fresh("w")) for a in self.loads]
         stores = [(e.adopt(s, pattern, block), e.names.fresh("o")) for s in self.stores]
         for access, name in loads:
-            place = f"{e.input(access.instruction)} + ({self._first(access.position)})"
+            place = f"{e.input(access.instruction)} + ({c_of(self._first(access.position))})"
             block.line(
                 f"const {self._type(access.instruction)} {name} = {self._memory(access.instruction, place, True)};"
             )
@@ -86,7 +87,7 @@ class VectorAccesses:
             yield variable(self.element, 0, self.width - 1)
         for store, name in stores:
             e.gather(store.instruction, None)
-            place = f"{e.output(store.instruction)} + ({self._first(store.position)})"
+            place = f"{e.output(store.instruction)} + ({c_of(self._first(store.position))})"
             block.line(f"{self._memory(store.instruction, place, False)} = {name};")
 
     def _first(self, position: Index) -> Index:

@@ -22,6 +22,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..index_printer import c_of
 from ..kernel_arguments import input_argument
 from . import fast_path_math, interleaved_row_copy, non_temporal_stores
 from .index_set_splitting import Cut, Range, cut
@@ -221,7 +222,7 @@ class _Nest(IndexSpace):
                 self._emit_fetch(e, block, row, rows)
                 self._emit_fetch_far(e, block, row, rows)
                 _, source = self.emit_moved(e, block, (*delinearize(row, outer), constant(0)))
-                append(source, f"{row} == {rows.first}")
+                append(source, f"{c_of(row)} == {rows.first}")
             return
         with (
             non_temporal_stores.joined(e, block, stores, run, self.is_written_out) as elements_of,
@@ -238,7 +239,7 @@ class _Nest(IndexSpace):
             self.emit_body(e, block, at)
         store = e.stores[-1]
         access = next(a for a in reversed(e.accesses) if a.name == store.value)
-        return non_temporal_stores.place(e, store), f"{e.input(access.instruction)} + ({access.position})"
+        return non_temporal_stores.place(e, store), f"{e.input(access.instruction)} + ({c_of(access.position)})"
 
     def _joins(self, written: int) -> tuple[bool, bool]:
         """Whether rows follow each other past the caches as they lie, or are gathered until they are worth it."""
@@ -283,18 +284,20 @@ class _Nest(IndexSpace):
         far = [
             n for n, a in enumerate(here)
             if not a.conditional and a.instruction.shape.bytes >= FAR_BYTES
-            and a.position.variables == row.variables and a.position.factor(str(row)) is None
+            and a.position.variables == row.variables and a.position.factor(c_of(row)) is None
         ]  # fmt: skip
         if far:
             read = accesses(self._later(e, block, row))
             for a in (read[n] for n in far):
                 lines = run * non_temporal_stores.size_of(a.instruction) // LINE + 1
-                block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({a.position})), {LINE}, {lines});")
+                block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({c_of(a.position)})), {LINE}, {lines});")
 
     def _later(self, e: ElementalIrEmitter, block: Block, row: Index) -> Index:
         """Declares the row that is read ahead in the turn of this one, be it the next item's."""
         later, count = e.names.fresh("n"), prod(self.sizes[:-1])
-        block.line(f"const int {later} = {row} + {ROWS_AHEAD} < {count} ? {row} + {ROWS_AHEAD} : {row};")
+        block.line(
+            f"const int {later} = {c_of(row)} + {ROWS_AHEAD} < {count} ? {c_of(row)} + {ROWS_AHEAD} : {c_of(row)};"
+        )
         return variable(later, 0, max(2, count) - 1)
 
     def _emit_strip(
@@ -307,10 +310,10 @@ class _Nest(IndexSpace):
             for low, high, _ in cut.parts:
                 self._emit_innermost(e, block, outer, strip, (low, high))
         else:
-            name, n = str(outer[cut.loop]), cut.loop
+            name, n = c_of(outer[cut.loop]), cut.loop
             if not name.isidentifier():
                 name = e.names.fresh("n")
-                block.line(f"const int {name} = {outer[n]};")
+                block.line(f"const int {name} = {c_of(outer[n])};")
             for at, (low, high, inside) in enumerate(cut.parts):
                 head = f"if ({name} <= {high})" if at < len(cut.parts) - 1 else ""
                 with block.scope(f"{'else ' if at else ''}{head}".rstrip()):
@@ -325,7 +328,7 @@ class _Nest(IndexSpace):
 
         def calls(at: Index, adopted: bool = True) -> list[Call]:
             pattern = self.pattern((*outer, at))
-            found = fast_path_math.pieces(pattern.calls, str(at))
+            found = fast_path_math.pieces(pattern.calls, c_of(at))
             return [e.adopt(call, pattern, block) for call in found] if adopted else found
 
         def index(name: str) -> Index:
@@ -373,7 +376,7 @@ class _Nest(IndexSpace):
     def _fetch_row(self, e: ElementalIrEmitter, block: Block, at: Indices, piece: int) -> None:
         """Where elements come from anywhere in a row, as columns of a gather do, or are reversed, has the next row read
         ahead: with each piece as large a part of it, so that memory is read from one end to the other."""
-        *outer, inner = map(str, at)
+        *outer, inner = map(c_of, at)
         pattern, seen = self.pattern(at), set()
         for a in pattern.accesses if outer and outer[-1].isidentifier() else ():
             step = a.position.factor(outer[-1])
@@ -386,7 +389,7 @@ class _Nest(IndexSpace):
                 seen.add(a.instruction)
                 size = non_temporal_stores.size_of(a.instruction)
                 others = e.adopt_index(others, pattern, block)
-                begin = f"{others + anywhere.low + step} + (long){inner} * {span} / {self.sizes[-1]}"
+                begin = f"{c_of(others + anywhere.low + step)} + (long){inner} * {span} / {self.sizes[-1]}"
                 lines = -(-piece * span * size // self.sizes[-1] // LINE)
                 place = f"{e.input(a.instruction)} + ({begin})"
                 block.line(f"rx_prefetch((ulong)({place}), {LINE}, {lines});")

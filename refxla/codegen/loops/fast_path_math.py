@@ -20,6 +20,7 @@ from ...analysis.index_expression import Index
 from .. import prelude, scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
 FROM = 32  # elements of a loop from which on it goes in pieces
@@ -83,7 +84,7 @@ def emit_pieces(
 
     def bind(done: int, at: Index) -> None:
         for call, array in list(zip(calls(at), arrays, strict=True))[:done]:
-            e.bind(call.instruction, call.indices, f"{array}[{at} - {start}]")
+            e.bind(call.instruction, call.indices, f"{array}[{c_of(at)} - {start}]")
 
     for function, array in zip(functions, arrays, strict=True):
         block.line(f"{scalar.register_type(type_name(function))} {array}[{PIECE}] __attribute__((aligned(64)));")

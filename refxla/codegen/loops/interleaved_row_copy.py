@@ -19,6 +19,7 @@ from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 from . import non_temporal_stores
 from .strip_mining import StripMinedLoop
 
@@ -66,27 +67,29 @@ class InterleavedRowCopy:
             to, source = self.nest.emit_moved(e, block, at)
             fetched = f"{source} + {AHEAD * self.step}l"
             block.line(f"rx_prefetch((ulong)({fetched}), {LINE}, {self.bytes // LINE + 1});")
-            line = f"{lines} + ({row} - {rows.first}) * {3 * LINE}"
+            line = f"{lines} + ({c_of(row)} - {rows.first}) * {3 * LINE}"
             block.line(
-                non_temporal_stores.append(f"(ulong)({to})", source, self.bytes, line, f"{at[-2]} == {along.first}")
+                non_temporal_stores.append(
+                    f"(ulong)({to})", source, self.bytes, line, f"{c_of(at[-2])} == {along.first}"
+                )
             )
         block.line(f"const int {last} = {along.last} - 1;")
         at[-2] = variable(last, 0, sizes[-2] - 1)
         with rows.loop() as row:
             at[self.beside] = row
             to, _ = self.nest.emit_moved(e, block, at)
-            line = f"{lines} + ({row} - {rows.first}) * {3 * LINE}"
+            line = f"{lines} + ({c_of(row)} - {rows.first}) * {3 * LINE}"
             block.line(non_temporal_stores.append_rest(f"(ulong)({to}) + {self.bytes}", line))
 
 
 def choose(nest: Nest, target: Target) -> InterleavedRowCopy | None:
     """These loops for rows that are only moved, if they lie so, and farther apart by the group that they follow by."""
     groups, run = [variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)], nest.sizes[-1]
-    access = non_temporal_stores.moved(nest.pattern(groups), str(groups[-1]))
+    access = non_temporal_stores.moved(nest.pattern(groups), c_of(groups[-1]))
     if access is None or access.instruction.shape.bytes < FAR_BYTES or len(groups) < 3:
         return None
-    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(str(groups[-2]))
+    size, step = non_temporal_stores.size_of(access.instruction), access.position.factor(c_of(groups[-2]))
     if step is None or abs(step) <= run or nest.sizes[-2] * run * size < LEAST:
         return None
-    near = [n for n in range(len(groups) - 2) if access.position.factor(str(groups[n])) == run]
+    near = [n for n in range(len(groups) - 2) if access.position.factor(c_of(groups[n])) == run]
     return InterleavedRowCopy(nest, near[0], step, size, target) if near else None

@@ -28,6 +28,7 @@ from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..index_printer import c_of
 
 NON_TEMPORAL_BYTES = 1 << 25  # bytes of results from which on they are written past the caches
 PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next one is read already
@@ -227,4 +228,4 @@ def lines_of(
 
 def place(e: ElementalIrEmitter, store: Store) -> str:
     """Where in memory it goes, as C."""
-    return f"{e.output(store.instruction)} + ({store.position})"
+    return f"{e.output(store.instruction)} + ({c_of(store.position)})"

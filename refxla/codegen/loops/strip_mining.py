@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from ...analysis.index_expression import Index, variable
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 from .index_set_splitting import Range
 
 
@@ -23,7 +24,7 @@ class StripMinedLoop:
         if self.whole:
             return
         self.first, self.last = e.names.fresh("b"), e.names.fresh("e")
-        block.line(f"const {self.c_type} {self.first} = {part * size};")
+        block.line(f"const {self.c_type} {self.first} = {c_of(part * size)};")
         if not self.single:
             end = f"{self.first} + {size}"
             if limit % size:

@@ -32,6 +32,7 @@ from ...device.description import LINE, Target
 from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter, type_name
+from ..index_printer import c_of
 from .non_temporal_stores import is_moved, lines_of, size_of, storage
 from .strip_mining import StripMinedLoop
 
@@ -180,7 +181,7 @@ class TiledTranspose:
         end = f"{first} + {size}"
         if limit % size:
             end = f"{end} < {limit} ? {end} : {limit}"
-        block.line(f"const int {first} = {part * size};")
+        block.line(f"const int {first} = {c_of(part * size)};")
         block.line(f"const int {last} = {end};")
         return first, last
 
@@ -197,7 +198,7 @@ class TiledTranspose:
         if self.straight:
             store = stores[0]
             step = store.position.stride(b.column)
-            to = f"{e.output(store.instruction)} + ({store.position})"
+            to = f"{e.output(store.instruction)} + ({c_of(store.position)})"
             if self.non_temporal:
                 step = self._gathered(store.instruction)
                 to = self._strip(store.instruction, lines)
@@ -215,7 +216,7 @@ class TiledTranspose:
                     self._emit_strip(e, block, b, accesses, turned, lines, None)
         for store in stores if lines else ():
             output, (name, left) = store.instruction, lines[store.instruction]
-            to = f"{e.output(output)} + ({store.position})"
+            to = f"{e.output(output)} + ({c_of(store.position)})"
             kept = f"{left} + ({b.column} - {b.first_column}) * {LINE // size_of(output)}"
             own = f"{name} + {_spare(output) * self._gathered(output)}"
             first = f"{b.row} == {b.first_row}"

@@ -18,6 +18,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS
 from .contraction_rows import ContractionRows
@@ -68,7 +69,7 @@ class ComplexRows(ContractionRows):
         value = to_accumulation(e, self.operand, self.numbers.left(s // m, s % m, k), self.whole, block)
         name = e.assign(self.whole, value, block)
         for offset, part in enumerate("xy"):
-            block.line(f"{to}[{s * self.terms + k * 2 + offset}] = {name}.{part};")
+            block.line(f"{to}[{c_of(s * self.terms + k * 2 + offset)}] = {name}.{part};")
 
     def position(self, g: Index, m: Index) -> Index:
         n = self.numbers

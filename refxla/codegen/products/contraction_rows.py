@@ -12,6 +12,7 @@ from ...device.description import Target
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of
 from .micro_kernel import Loop
 from .packing import VECTORS, declare_block
@@ -85,9 +86,9 @@ class ContractionRows(ABC):
         cast = f"(__global const {self.element}*)" if self.access is not None else ""
         for i in range(rows):
             row = first + i
-            block.line(f"const int m{i} = {row} < {n.m} ? {row} : {n.m - 1};")
+            block.line(f"const int m{i} = {c_of(row)} < {n.m} ? {c_of(row)} : {n.m - 1};")
             position = self.position(g, variable(f"m{i}", 0, n.m - 1))
-            block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({position});")
+            block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({c_of(position)});")
 
     def runs(self, loop: Loop) -> OneRun:
         """The terms of a block, which are one run."""

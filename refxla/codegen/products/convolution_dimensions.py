@@ -9,7 +9,9 @@ from typing import TypeVar
 import numpy as np
 from refxla_spec.module import Instruction
 
-from ...analysis.index_expression import Index, all_of, below, constant, delinearize
+from ...analysis.index_expression import Index, constant, delinearize
+from ...analysis.index_maps import Condition
+from ..index_printer import c_of_conditions
 from .product import Indices
 
 T = TypeVar("T", Index, np.ndarray)
@@ -131,5 +133,5 @@ class ConvolutionDimensions:
             self.dims.output_spatial, placing, self.phase(g), self.periods, self.counts, strict=True
         ):
             indices[d] = place * period + phase
-            exists.append(below(indices[d], count))
-        return tuple(indices), all_of(*exists)
+            exists.append(Condition(indices[d], "<", count))
+        return tuple(indices), c_of_conditions(exists)

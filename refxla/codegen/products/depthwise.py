@@ -19,6 +19,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .convolution_dimensions import ConvolutionDimensions
 from .epilogue import store_outputs
@@ -88,7 +89,7 @@ class _Depthwise:
                 *elements, feature = delinearize(variable("k", 0, n.k - 1), (*n.elements, n.features))
                 c = variable("c", 0, n.groups - 1)
                 value = to_accumulation(e, self.right, self._right(elements, feature, c), self.name, block)
-                block.line(f"a{len(inputs)}[{variable('k', 0, n.k - 1) * n.groups + c}] = {value};")
+                block.line(f"a{len(inputs)}[{c_of(variable('k', 0, n.k - 1) * n.groups + c)}] = {value};")
         arguments = (*map(input_argument, inputs), self._copy())
         return Kernel(f"{self.fusion.name}.right", block.text(), arguments, -(-n.k // per_item))
 
@@ -125,7 +126,7 @@ class _Depthwise:
         block.line(f"typedef {vector_type(self.name)} __attribute__((aligned(sizeof({self.element})))) vector;")
         with block.scope(f"for (int p = item * {per_item}; p < {per_item} * (item + 1) && p < {pairs}; ++p)"):
             pair = variable("p", 0, pairs - 1)
-            block.line(f"const int strip = {pair % strips} * {self.width};")
+            block.line(f"const int strip = {c_of(pair % strips)} * {self.width};")
             parts = dict(zip(n.order, delinearize(pair // strips, order), strict=True))
             self._sums(block, left, right, parts)
             block.line(f"{self.element} sum[{self.width}];")
@@ -156,7 +157,9 @@ class _Depthwise:
             position = position + parts[None] * strides[n.dims.input_batch]
         for d in range(len(n.window)):
             block.line(
-                f"const int o{d} = {parts[d]} * {n.window[d].stride} - {n.window[d].padding_low};".replace("- -", "+ ")
+                f"const int o{d} = {c_of(parts[d])} * {n.window[d].stride} - {n.window[d].padding_low};".replace(
+                    "- -", "+ "
+                )
             )
         with ExitStack() as scopes:
             for d, w in enumerate(n.window):
@@ -172,13 +175,13 @@ class _Depthwise:
                 scopes.enter_context(block.scope(f"for (int f0 = 0, f1; f0 < {n.features}; f0 = f1)"))
                 first = first + variable("f0", 0, n.features - 1)
             if segment:
-                with block.scope(f"if ({first // segment} != segment)"):
+                with block.scope(f"if ({c_of(first // segment)} != segment)"):
                     for v in range(self.vectors):
                         block.line(f"t{v} = t{v} + c{v};")
                         block.line(f"c{v} = ({vector})(0);")
-                    block.line(f"segment = {first // segment};")
+                    block.line(f"segment = {c_of(first // segment)};")
             if segment and n.features > 1:
-                block.line(f"const int rest = (segment + 1) * {segment} - ({first});")
+                block.line(f"const int rest = (segment + 1) * {segment} - ({c_of(first)});")
                 block.line(f"f1 = rest < {n.features} - f0 ? f0 + rest : {n.features};")
                 scopes.enter_context(block.scope("for (int f = f0; f < f1; ++f)"))
             elif n.features > 1:
@@ -193,8 +196,8 @@ class _Depthwise:
                 where = direct.position
             else:
                 where = linearize((*self.elements, self.feature, strip), (*n.elements, n.features, n.groups))
-            block.line(f"__global const {self.element}* const x = {left} + ({position});")
-            block.line(f"__global const {self.element}* const y = {right} + ({where});")
+            block.line(f"__global const {self.element}* const x = {left} + ({c_of(position)});")
+            block.line(f"__global const {self.element}* const y = {right} + ({c_of(where)});")
             for v in range(self.vectors):
                 a, b = (f"*(__global const vector*)({p} + {v * self.lanes})" for p in "xy")
                 block.line(f"c{v} = rx_multiply_add_vector_{self.name}({a}, {b}, c{v});")

@@ -31,6 +31,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors
 from .epilogue import store_outputs
@@ -197,7 +198,7 @@ class _Main:
         if not p.opens:
             block.line("const int before = 0, ends = 1;")
             return
-        block.line(f"const int before = ({first}) & {rest}, end_term = {first} + {terms};")
+        block.line(f"const int before = ({c_of(first)}) & {rest}, end_term = {c_of(first)} + {terms};")
         block.line(f"const int ends = end_term == {p.k} || (end_term & {rest}) == 0;")
 
     def _pack_local(self, first: Index, terms: str, most: int) -> None:
@@ -228,13 +229,13 @@ class _Main:
         """Declares `ahead`, the start of the next block of the right side, and `fetched`, its number of cache lines."""
         p, block = self.p, self.block
         following = f"part + 1 < {p.rows.blocks}"
-        block.line(f"const int next_term = {following} ? {first} + {terms} : {first};")
+        block.line(f"const int next_term = {following} ? {c_of(first)} + {terms} : {c_of(first)};")
         at = p.right(self.g, variable("next_term", 0, p.k - 1), variable("first_column", 0, p.n - 1))
         access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
         assert access is not None  # or rows would not be prefetched
         element, _ = VECTORS[p.name]
         pointer = f"(__global const {element}*){self.pointers[access.instruction]}"
-        block.line(f"__global const {element}* const ahead = {pointer} + ({access.position});")
+        block.line(f"__global const {element}* const ahead = {pointer} + ({c_of(access.position)});")
         block.line(f"const int fetched = {following} ? ({terms}) << {self._lines()} : 0;")
 
     def _declare_panel(self, first: Index, local_terms: int) -> None:
@@ -245,13 +246,13 @@ class _Main:
         self.right_step = tile.columns
         if self.b.panels == "local":
             self.space = ""
-            block.line(f"const {element}* const b = panels + {j * (local_terms * tile.columns)};")
+            block.line(f"const {element}* const b = panels + {c_of(j * (local_terms * tile.columns))};")
             return
         self.space = "__global "
         if self.b.panels == "packed":
             panel = variable("first_column", 0, p.n - 1) // tile.columns + j
             position = ((self.g // p.shared * self.panels + panel) * p.k + first) * tile.columns
-            block.line(f"__global const {element}* const b = {self.right} + {position};")
+            block.line(f"__global const {element}* const b = {self.right} + {c_of(position)};")
             return
         # The last panel begins early enough to end with the rows.
         block.line(f"const int n = {_least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
@@ -260,7 +261,7 @@ class _Main:
         step = None if self.access is None else self.access.position.factor("k")
         assert access is not None and step is not None  # what is direct lies evenly
         self.right_step = step
-        pointer = f"(__global const {element}*){self.right} + ({access.position})"
+        pointer = f"(__global const {element}*){self.right} + ({c_of(access.position)})"
         block.line(f"__global const {element}* const b = {pointer};")
 
     def _loop(self) -> Loop:
@@ -410,7 +411,7 @@ class _Main:
         if condition is not True or step is None or everywhere.factor("n") != 1:
             return False
         at, _ = p.result(self.g, variable("first_row", 0, p.m - 1), variable("column", 0, p.n - 1))
-        to = f"{e.output(hero)} + ({linearize(at, hero.shape.dimensions)})"
+        to = f"{e.output(hero)} + ({c_of(linearize(at, hero.shape.dimensions))})"
         copy = SumsToRows(p.name, self.tile.columns, to_global=True)
         self.helpers += (copy.text(),)
         self.block.line(copy.call("sum", to, step, "rows", "width"))

@@ -20,6 +20,7 @@ from ...ir.plan import Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .epilogue import store_outputs
 from .packing import VECTORS, direct_access, from_accumulation, open_columns, vector_type
@@ -76,7 +77,7 @@ class MatrixVector:
         block.line(f"{element} y[{self.k}];")
         k, scope = e.loop(self.k, block)
         with scope:
-            block.line(f"y[{k}] = {e.value(self.vector_operand, self.vector(g, k), block)};")
+            block.line(f"y[{c_of(k)}] = {e.value(self.vector_operand, self.vector(g, k), block)};")
         return 1
 
     def kernel(self) -> Kernel:
@@ -113,13 +114,13 @@ class MatrixVector:
             step = self._compute_vector(e, g, element, block)
         else:
             at = _found(self._vector_position(g, constant(0))).position
-            block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({at});")
+            block.line(f"__global const {element}* const y = a{values.index(factor.instruction)} + ({c_of(at)});")
         for s in range(strips):
             # Rows beyond the last: the strip begins early, and its own rows alone are stored.
             wanted = f"first + {s * lanes}"
             block.line(f"const int m{s} = {wanted} < {self.m - lanes} ? {wanted} : {self.m - lanes};")
             at = _found(self._matrix_position(g, variable(f"m{s}", 0, self.m - 1), constant(0))).position
-            block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({at});")
+            block.line(f"__global const {element}* const x{s} = a{values.index(matrix.instruction)} + ({c_of(at)});")
             block.line(f"{vector} c{s} = ({vector})(0);")
         segment = segment_terms(self.k, self.name)  # a multiple of a line, of whose terms none begins a segment within
         if segment:

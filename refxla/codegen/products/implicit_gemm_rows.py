@@ -23,6 +23,7 @@ from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS
 from .convolution_dimensions import ConvolutionDimensions
@@ -109,7 +110,7 @@ class WindowRows:
                 for d, index in zip(self.layout, (*delinearize(s, outer), u), strict=True):
                     indices[d] = index
                 value = to_accumulation(e, self.operand, indices, self.name, block)
-                block.line(f"a{len(inputs)}[{s * inner + u}] = {value};")
+                block.line(f"a{len(inputs)}[{c_of(s * inner + u)}] = {value};")
         arguments = (*map(input_argument, inputs), self.copy())
         return Kernel(f"{self.fusion.name}.left", block.text(), arguments, -(-rows // per_item))
 
@@ -142,7 +143,7 @@ class WindowRows:
         block.line(f"const int first_element = {number} % {self.parts} * {self.length};")
         outer = delinearize(variable(number, 0, self.blocks - 1) // self.parts, n.elements[: self.cut])
         for d, index in enumerate(outer):
-            block.line(f"const int outer{d} = {index};")
+            block.line(f"const int outer{d} = {c_of(index)};")
         rest = f"{n.elements[self.cut]} - first_element"
         block.line(f"const int elements = {self.length} < {rest} ? {self.length} : {rest};")
         place = [variable(f"outer{d}", 0, n.elements[d] - 1) for d in range(self.cut)]
@@ -179,9 +180,9 @@ class WindowRows:
             # lhs, it is `rest` further on.
             at = phase[d] * w.stride - w.padding_low
             start = at // w.base_dilation
-            block.line(f"const int start{d} = {start};")
+            block.line(f"const int start{d} = {c_of(start)};")
             if w.base_dilation > 1:
-                block.line(f"const int rest{d} = {at % w.base_dilation};")
+                block.line(f"const int rest{d} = {c_of(at % w.base_dilation)};")
             offsets.append(variable(f"start{d}", start.low, start.high))
         # A loop over the rows: unrolled, these statements would be most of the text of a convolution.
         block.line(f"long at[{rows}];")
@@ -191,7 +192,7 @@ class WindowRows:
             block.line("#pragma clang loop unroll(disable)")
         with block.scope(f"for (int r = 0; r < {rows}; ++r)"):
             row = first + variable("r", 0, rows - 1)
-            block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
+            block.line(f"const int m = {c_of(row)} < {n.m} ? {c_of(row)} : {n.m - 1};")
             batch, placing = n.row(variable("m", 0, n.m - 1))
             if n.batch_groups > 1:
                 batch = n.group(g) * n.batch + batch
@@ -200,10 +201,10 @@ class WindowRows:
                 at = at + n.group(g) * (n.features * self.strides[n.dims.input_feature])
             for d, w in enumerate(n.window):
                 origin = placing[d] * (n.periods[d] * w.stride // w.base_dilation) + offsets[d]
-                block.line(f"const int origin{d} = {origin};")
+                block.line(f"const int origin{d} = {c_of(origin)};")
                 block.line(f"o{d}[r] = origin{d};")
                 at = at + variable(f"origin{d}", origin.low, origin.high) * self.strides[n.dims.input_spatial[d]]
-            block.line(f"at[r] = {at};")
+            block.line(f"at[r] = {c_of(at)};")
 
     # The runs
 

@@ -12,6 +12,7 @@ from ...device.tile_configurations import configuration_for
 from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS, STREAMED_ROWS, STREAMED_TERMS, is_deep, reads_as_vectors
 from .contraction_rows import ContractionRows
@@ -112,7 +113,7 @@ class MatrixRows(ContractionRows):
         term = self.first + variable("t", 0, self.most_terms - 1)
         if self.strip == 1:
             with block.scope("for (int r = 0; r < rows; ++r)"), open_terms(block, 1, terms):
-                block.line(f"const int k = {term};")
+                block.line(f"const int k = {c_of(term)};")
                 self._copy(block, e, "first_row + r", f"r * {self._pitch} + t")
             return ()
         strips = -(-most // self.strip)
@@ -126,12 +127,12 @@ class MatrixRows(ContractionRows):
                 self._copy_strips(block, e, copy, (self.first, terms, apart), "strips", strips)
                 return (copy.text(),)
             with open_terms(block, stride, terms):
-                block.line(f"const int k = {term};")
+                block.line(f"const int k = {c_of(term)};")
                 each = variable("k", 0, n.k - 1), "1", 0
                 self._copy_strips(block, e, copy, each, f"strips + t * {self.strip}", strips)
             return (copy.text(),)
         with open_terms(block, stride, terms):
-            block.line(f"const int k = {term};")
+            block.line(f"const int k = {c_of(term)};")
             with block.scope(f"if (first_row + {strips * self.strip} <= {n.m})"):
                 for s in range(strips):
                     with block.scope(f"for (int u = 0; u < {self.strip}; ++u)"):
@@ -186,10 +187,10 @@ class MatrixRows(ContractionRows):
             u = variable("u", 0, strip - 1)
             row = s % self.strips * strip + u
             if row.high >= n.m:  # the last strip repeats the last row
-                block.line(f"const int m = {row} < {n.m} ? {row} : {n.m - 1};")
+                block.line(f"const int m = {c_of(row)} < {n.m} ? {c_of(row)} : {n.m - 1};")
                 row = variable("m", 0, n.m - 1)
             value = to_accumulation(e, self.operand, n.left(s // self.strips, row, k), self.name, block)
-            block.line(f"{to}[{(s * n.k + k) * strip + u}] = {value};")
+            block.line(f"{to}[{c_of((s * n.k + k) * strip + u)}] = {value};")
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         """As in ContractionRows; where the item has copied its rows, to its copy."""
@@ -217,11 +218,11 @@ class MatrixRows(ContractionRows):
         if self.access is None:
             if self.strip > 1:
                 begin = (g * (self.strips * n.k) + self.first) * self.strip
-                return Lines(f"{source} + ({begin})", n.k * self.strip, self.strip, "first_row")
-            return Lines(f"{source} + ({(g * self.strips + m) * n.k + self.first})", n.k)
+                return Lines(f"{source} + ({c_of(begin)})", n.k * self.strip, self.strip, "first_row")
+            return Lines(f"{source} + ({c_of((g * self.strips + m) * n.k + self.first)})", n.k)
         row = self.access.position.factor("m")
         if row is None:
             return None
         at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, self.first), self.name)
         assert at is not None  # as `access` is not
-        return Lines(f"(__global const {self.element}*){source} + ({at.position})", row)
+        return Lines(f"(__global const {self.element}*){source} + ({c_of(at.position)})", row)

@@ -16,6 +16,7 @@ from ...ir.plan import Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import Access, ElementalIrEmitter
 from ..elemental_rules import type_name
+from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
 from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, Copy, RowsToPanels
@@ -94,14 +95,14 @@ class Panels:
                 with open_terms(block, stride, terms):
                     with block.scope(f"for (int j = j0; j < j0 + {PANELS_AT_ONCE} && j < {count}; ++j)"):
                         if p.n % width:
-                            with block.scope(f"if ({column} + {width} > {p.n})"):
+                            with block.scope(f"if ({c_of(column)} + {width} > {p.n})"):
                                 self._row(block, column, short=True)
                                 block.line("continue;")
                         self._row(block, column, short=False)
             return ()
         with block.scope(f"for (int j = 0; j < {count}; ++j)"):
             if p.n % width:
-                with block.scope(f"if ({column} + {width} > {p.n})"):
+                with block.scope(f"if ({c_of(column)} + {width} > {p.n})"):
                     with block.scope(f"for (int t = 0; t < {terms}; ++t)"):
                         self._row(block, column, short=True)
                     block.line("continue;")
@@ -110,7 +111,7 @@ class Panels:
             with block.scope(f"for (int t0 = 0; t0 < {terms}; t0 += {SPAN})"):
                 with block.scope(f"for (int u = 0; u < {width}; ++u)"):
                     with block.scope(f"for (int t = t0; t < t0 + {SPAN} && t < {terms}; ++t)"):
-                        block.line(f"const int n = {column} + u;")
+                        block.line(f"const int n = {c_of(column)} + u;")
                         self._element(block)
         return ()
 
@@ -165,7 +166,7 @@ class Panels:
     def _row(self, block: Block, column: Index, short: bool) -> None:
         """Emits the copy of row t of panel j; `short`: with zeros beyond the last column."""
         with block.scope(f"for (int u = 0; u < {self.width}; ++u)"):
-            block.line(f"const int n = {column} + u;")
+            block.line(f"const int n = {c_of(column)} + u;")
             if not short:
                 self._element(block)
                 return
@@ -173,7 +174,7 @@ class Panels:
                 self._element(block)
             with block.scope("else"):
                 pointer, position = self._place()
-                block.line(f"{pointer}[{position} + u] = 0;")
+                block.line(f"{pointer}[{c_of(position)} + u] = 0;")
 
     def _place(self) -> tuple[str, Index]:
         return self.place(variable("j", 0, self.panels[2] - 1), variable("t", 0, self.terms[2] - 1))
@@ -181,11 +182,11 @@ class Panels:
     def _element(self, block: Block) -> None:
         p, k = self.p, self.e.names.fresh("k")
         first, _, most = self.terms
-        block.line(f"const int {k} = {first + variable('t', 0, most - 1)};")
+        block.line(f"const int {k} = {c_of(first + variable('t', 0, most - 1))};")
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
         term, pointer, position = variable(k, 0, p.k - 1), *self._place()
         if p.words:
-            block.line(f"{pointer}[{position} + u] = {self._word(p.words, term, block)};")
+            block.line(f"{pointer}[{c_of(position)} + u] = {self._word(p.words, term, block)};")
             return
         if p.whole:
             both = to_accumulation(self.e, p.right_operand, p.right(g, term // 2, n // 2), p.whole, block)
@@ -193,7 +194,7 @@ class Panels:
             value = f"{k} % 2 == 0 ? (n % 2 == 0 ? {b}.x : {b}.y) : (n % 2 == 0 ? -{b}.y : {b}.x)"
         else:
             value = to_accumulation(self.e, p.right_operand, p.right(g, term, n), p.name, block)
-        block.line(f"{pointer}[{position} + u] = {value};")
+        block.line(f"{pointer}[{c_of(position)} + u] = {value};")
 
     def _word(self, words: Words, word: Index, block: Block) -> str:
         """The C expression of the word of column n that has the terms of k from `count * word` on: zeros behind the
@@ -203,9 +204,9 @@ class Panels:
         for number in range(words.count):
             k, there = word * words.count + number, ""
             if k.high >= p.elements:
-                there = f"{k} < {p.elements}"
+                there = f"{c_of(k)} < {p.elements}"
                 name = self.e.names.fresh("k")
-                block.line(f"const int {name} = {there} ? {k} : {p.elements - 1};")
+                block.line(f"const int {name} = {there} ? {c_of(k)} : {p.elements - 1};")
                 k = variable(name, 0, p.elements - 1)
             value = words.term(to_accumulation(self.e, p.right_operand, p.right(g, k, n), p.name, block), number)
             parts.append(f"({there} ? {value} : 0)" if there else f"({value})")
@@ -229,12 +230,12 @@ class Panels:
         _, start = self.place(constant(0), constant(0))
         copy = RowsToPanels(name, self.width, pointer != "panels")
         source = self._address(begin, copy)
-        block.line(copy.call(source, step, f"{pointer} + ({start})", position.stride("j"), terms, columns))
+        block.line(copy.call(source, step, f"{pointer} + ({c_of(start)})", position.stride("j"), terms, columns))
         return (copy.text(),)
 
     def _address(self, access: Access, copy: Copy) -> str:
         """The address of an element, as a C pointer of the type that `copy` reads."""
-        return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({access.position}))"
+        return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({c_of(access.position)}))"
 
     def _transposed(self, block: Block, column: Index, step: int, inner: int) -> tuple[str, ...]:
         """Emits the copy of panel j from columns that are contiguous along k for `inner` terms at a time and `step`
@@ -248,15 +249,15 @@ class Panels:
         with block.scope(f"for (int t = 0, some = 0; t < {terms}; t += some)" if inner < p.k else ""):
             if inner == p.k:
                 t = constant(0)
-            block.line(f"const int n = {column};")
-            block.line(f"const int k = {first + t};")
+            block.line(f"const int n = {c_of(column)};")
+            block.line(f"const int k = {c_of(first + t)};")
             if inner < p.k:
                 rest = f"{inner} - k % {inner}"
                 block.line(f"some = {terms} - t < {rest} ? {terms} - t : {rest};")
             access = self._access(g, variable("k", 0, p.k - 1) * elements, variable("n", 0, p.n - 1))
             assert access is not None  # as in _along_k
             pointer, position = self.place(variable("j", 0, self.panels[2] - 1), t)
-            to, source = f"{pointer} + ({position})", self._address(access, copy)
+            to, source = f"{pointer} + ({c_of(position)})", self._address(access, copy)
             block.line(copy.call(source, step // (self.packed * elements), to, "some" if inner < p.k else terms))
         if self.packed > 1 and (p.k % copy.block_terms or most % copy.block_terms):
             begin = f"({terms}) / {copy.block_terms} * {copy.block_terms}"

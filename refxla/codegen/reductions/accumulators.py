@@ -10,6 +10,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index
 from .. import scalar
 from ..elemental_rules import accumulator_types, binary_opcode, combine, rounded
+from ..index_printer import c_of
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
 
@@ -30,7 +31,8 @@ class Accumulators:
 
     def at(self, index: Index | str) -> list[str]:
         """The accumulators of a lane or column."""
-        return list(self.names) if self.count == 1 else [f"{name}[{index}]" for name in self.names]
+        place = c_of(index) if isinstance(index, Index) else index
+        return list(self.names) if self.count == 1 else [f"{name}[{place}]" for name in self.names]
 
 
 def types(reduce: Instruction) -> tuple[str, ...]:

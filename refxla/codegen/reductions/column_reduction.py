@@ -19,6 +19,7 @@ from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index, constant, variable
 from ...device.description import LINE
+from ..index_printer import c_of
 from .accumulators import Accumulators, declare, finished, initial_values
 from .kernel_body import KernelBody
 from .output_buffers import OutputBuffers
@@ -49,7 +50,7 @@ class _Strip:
 
     def offset(self, column: Index) -> str:
         """The number of a column in the strip, as C."""
-        return str(column) if self.first == "0" else f"{column} - {self.first}"
+        return c_of(column) if self.first == "0" else f"{c_of(column)} - {self.first}"
 
 
 class ColumnReduction(UnitEmitter):
@@ -106,7 +107,7 @@ class ColumnReduction(UnitEmitter):
     def _declare_strip(self, number: Index, strips: int) -> None:
         """Declares where the strip with that number of a row begins and ends."""
         size, strip = self.schedule.inner_size, self.order.strip
-        self.block.line(f"int begin = {number * strip};")
+        self.block.line(f"int begin = {c_of(number * strip)};")
         end = f"begin + {strip}"
         if self.schedule.non_temporal:  # the last strip overlaps the one before, so that no strip has fewer columns
             self.block.line(f"begin = begin < {size - strip} ? begin : {size - strip};")
@@ -117,9 +118,11 @@ class ColumnReduction(UnitEmitter):
         if self.schedule.non_temporal:
             # Whether the item has written no strip directly before this one in the same rows, and writes none after it.
             cut = size % strip > 0
-            overlaps = f" || {number} == {strips - 1}" if cut else ""
-            self.block.line(f"const int starts = unit == {self.body.first_unit} || {number} == 0{overlaps};")
-            self.block.line(f"const int ends = unit + 1 == {self.body.last_unit} || {number} >= {strips - 1 - cut};")
+            overlaps = f" || {c_of(number)} == {strips - 1}" if cut else ""
+            self.block.line(f"const int starts = unit == {self.body.first_unit} || {c_of(number)} == 0{overlaps};")
+            self.block.line(
+                f"const int ends = unit + 1 == {self.body.last_unit} || {c_of(number)} >= {strips - 1 - cut};"
+            )
 
     def _each_column(self) -> AbstractContextManager[Index]:
         """A loop over the columns of the strip; gives the index of one."""
@@ -137,10 +140,10 @@ class ColumnReduction(UnitEmitter):
         with self.body.padded_lanes(self.order.strip, vector) as lane:
             padded = s.accumulators > self.order.strip
             if strip.first == "0":
-                yield lane, lane, f"{lane} < {self.order.strip}" if padded else ""
+                yield lane, lane, f"{c_of(lane)} < {self.order.strip}" if padded else ""
                 return
             name = self.body.fresh("column")
-            self.block.line(f"const long {name} = {strip.first} + {lane};")
+            self.block.line(f"const long {name} = {strip.first} + {c_of(lane)};")
             short = strip.size % self.order.strip and not s.non_temporal
             yield lane, variable(name, 0, strip.size - 1), f"{name} < {strip.end}" if short or padded else ""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from ...analysis.index_expression import Index, constant, variable
+from ..index_printer import c_of
 from .accumulators import Accumulators, declare
 from .row_reduction import RowReduction
 from .schedule import Pass
@@ -24,7 +25,7 @@ class InterleavedRowReduction(RowReduction):
         units = -(-rows // count)
         outside = s.kept_position(unit // units, kept[:-1])
         first, limit = self.body.fresh("first"), str(count)
-        self.block.line(f"const int {first} = {(unit % units) * count};")
+        self.block.line(f"const int {first} = {c_of((unit % units) * count)};")
         if rows % count:
             limit = self.body.fresh("count")
             self.block.line(f"const int {limit} = {rows} - {first} < {count} ? {rows} - {first} : {count};")
@@ -71,5 +72,5 @@ class InterleavedRowReduction(RowReduction):
         for accumulators, array in zip(own, saved, strict=True):
             for n in range(len(accumulators.names)):
                 with self.body.lanes(lanes, step.vector) as lane:
-                    here, there = accumulators.at(lane)[n], array.at(f"{k} * {lanes} + {lane}")[n]
+                    here, there = accumulators.at(lane)[n], array.at(f"{k} * {lanes} + {c_of(lane)}")[n]
                     self.block.line(f"{there} = {here};" if save else f"{here} = {there};")

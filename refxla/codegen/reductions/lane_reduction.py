@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .. import scalar
 from ..elemental_rules import binary_opcode
+from ..index_printer import c_of
 from .accumulators import Accumulators, combine_into, types
 from .kernel_body import KernelBody
 from .schedule import Vector
@@ -42,10 +43,10 @@ def combine_lanes(body: KernelBody, accumulators: Accumulators, vector: Vector) 
         if half <= 2 and width > 0:  # too short for a vector: a loop would keep all accumulators in memory
             for k in range(half):
                 with body.lanes(1) as lane:
-                    _combine_halves(body, accumulators, str(lane + k), str(lane + k + half))
+                    _combine_halves(body, accumulators, c_of(lane + k), c_of(lane + k + half))
         else:
             with body.lanes(half, Vector(width, half // max(width, 1))) as lane:
-                _combine_halves(body, accumulators, str(lane), str(lane + half))
+                _combine_halves(body, accumulators, c_of(lane), c_of(lane + half))
         half //= 2
 
 

@@ -12,6 +12,7 @@ from refxla_spec.module import Instruction
 from ...analysis.access_patterns import Store
 from ...analysis.index_expression import Index
 from ...device.description import LINE
+from ..index_printer import c_of
 from ..loops import non_temporal_stores
 from .kernel_body import KernelBody
 from .schedule import buffer_pitch
@@ -39,7 +40,7 @@ class OutputBuffers:
     def place(self, output: Instruction, row: Index, column: Index) -> str:
         """The C lvalue of an element, in a row and column of the unit."""
         line = LINE // non_temporal_stores.size_of(output)
-        return f"{self._names[output]}[{row * buffer_pitch(self._body.schedule.order, output) + column + line}]"
+        return f"{self._names[output]}[{c_of(row * buffer_pitch(self._body.schedule.order, output) + column + line)}]"
 
     def redirect(self, row: Index, column: Index) -> None:
         """From now on the outputs are stored to the buffers, at that row and column."""
@@ -57,7 +58,7 @@ class OutputBuffers:
         output, schedule = store.instruction, self._body.schedule
         pitch, name = buffer_pitch(schedule.order, output), self._names[output]
         next_row = row if schedule.order.has_strips else row + 1
-        lines, rest = (f"(ulong)({name} + {x * pitch})" for x in (row, next_row))
+        lines, rest = (f"(ulong)({name} + {c_of(x * pitch)})" for x in (row, next_row))
         count, bits = non_temporal_stores.words(output, str(schedule.order.strip))
         to = f"(ulong)({non_temporal_stores.place(self._body.elements, store)})"
         self._body.block.line(f"rx_store_strip_u{bits}({to}, {lines}, {rest}, {count}, {starts}, {ends});")

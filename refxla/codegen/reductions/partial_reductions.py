@@ -10,6 +10,7 @@ from refxla_spec.module import Instruction
 
 from ...analysis.index_expression import Index
 from .. import scalar
+from ..index_printer import c_of
 from .accumulators import Accumulators, combine_into, types
 from .kernel_body import KernelBody
 from .schedule import Schedule
@@ -57,7 +58,7 @@ def combine_partials(
     if not in_workspace:
         with each_total() as index:  # one loop for all reduces: clang takes milliseconds for each
             for name, partial in _pairs(totals, partials, index):
-                block.line(f"{partial}[partial * {order.strip} + {index}] = {name};")
+                block.line(f"{partial}[partial * {order.strip} + {c_of(index)}] = {name};")
     counter = f"((volatile __global int*){body.workspace} + unit)"
     block.line(f"if (RX_ARRIVE({counter}) != {order.partials - 1}) return;")
     block.line(f"*{counter} = 0;")
@@ -66,10 +67,10 @@ def combine_partials(
     else:
         with each_total() as index:
             for name, partial in _pairs(totals, partials, index):
-                block.line(f"{name} = {partial}[{index}];")
+                block.line(f"{name} = {partial}[{c_of(index)}];")
     with block.scope(f"for (int partial = 1; partial < {order.partials}; ++partial)"), each_total() as index:
         for t in totals:
-            other = [f"{p}[partial * {order.strip} + {index}]" for p in partials[t.reduce]]
+            other = [f"{p}[partial * {order.strip} + {c_of(index)}]" for p in partials[t.reduce]]
             values = [body.elements.assign(name, o, block) for name, o in zip(types(t.reduce), other, strict=True)]
             combine_into(body, t.reduce, t.at(index), values)
     return list(totals)

@@ -20,6 +20,7 @@ from refxla_spec.module import Instruction
 from ...analysis.index_expression import Index, constant, variable
 from .. import scalar
 from ..element_builder import type_name
+from ..index_printer import c_of
 from ..loops import non_temporal_stores
 from .accumulators import Accumulators, declare
 from .kernel_body import KernelBody
@@ -62,7 +63,7 @@ class RowReduction(UnitEmitter):
 
     def cached_place(self, cached: CachedOperand, at: Position) -> str:
         if cached.output is None:
-            return f"{self._cache_arrays[cached.instruction]}[{at[self.schedule.inner]}]"
+            return f"{self._cache_arrays[cached.instruction]}[{c_of(at[self.schedule.inner])}]"
         return self.memory_place(cached.output, at)
 
     # Passes over a row.
@@ -133,11 +134,11 @@ class RowReduction(UnitEmitter):
             return
         with ExitStack() as scopes:
             if self.order.partials > 1 and self.order.split_group == inner:
-                scopes.enter_context(self.block.scope(f"if ({partial} == {self.order.partials - 1})"))
+                scopes.enter_context(self.block.scope(f"if ({c_of(partial)} == {self.order.partials - 1})"))
             masked = tail > 1 and step.masked_tail
             loop = self.body.padded_lanes(tail, step.vector) if masked else self.body.lanes(tail)
             lane = scopes.enter_context(loop)
-            mask = f"{lane} < {tail}" if masked else ""
+            mask = f"{c_of(lane)} < {tail}" if masked else ""
             self.accumulate_element(step, totals, {**at, inner: lane + chunks * lanes}, lane, mask)
 
     def _emit_second_pass(self, at: Position) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...analysis.index_expression import linearize
 from ...device.description import LINE
+from ..index_printer import c_of
 from .kernel_body import KernelBody
 from .schedule import Pass, Position
 
@@ -20,4 +21,4 @@ def prefetch(body: KernelBody, step: Pass, at: Position, count: int) -> None:
         if body.schedule.order.has_strips:  # otherwise the next prefetch begins where the last line ends
             offsets.append(count - 1)
         for n in offsets:
-            body.block.line(f"{function}({body.pointers[p.instruction]} + ({position + p.distance + n}));")
+            body.block.line(f"{function}({body.pointers[p.instruction]} + ({c_of(position + p.distance + n)}));")

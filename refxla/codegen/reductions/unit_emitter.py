@@ -10,6 +10,7 @@ from refxla_spec.module import Instruction
 
 from ...analysis.access_patterns import Store
 from ...analysis.index_expression import Index, constant, delinearize, linearize, variable
+from ..index_printer import c_of
 from .accumulators import Accumulators, combine_into, finished, initial_values, starts_neutral, types
 from .dataflow import inputs_and_initial_values
 from .kernel_body import KernelBody
@@ -140,7 +141,7 @@ class UnitEmitter(ABC):
     def memory_place(self, output: Instruction, at: Position) -> str:
         """The C lvalue of an output's element in memory."""
         position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
-        return f"{self.body.pointers[output]}[{position}]"
+        return f"{self.body.pointers[output]}[{c_of(position)}]"
 
     def _bind_cached(self, number: int, at: Position) -> None:
         """Binds what passes before that number have cached."""
@@ -168,8 +169,8 @@ class UnitEmitter(ABC):
             return "0", str(count)
         wide = "(long)" if count * order.partials >= 2**31 else ""
         cast = "(int)" if wide else ""
-        first = f"{cast}({wide}{partial} * {count} / {order.partials})"
-        return first, f"{cast}(({wide}{partial} + 1) * {count} / {order.partials})"
+        first = f"{cast}({wide}{c_of(partial)} * {count} / {order.partials})"
+        return first, f"{cast}(({wide}{c_of(partial)} + 1) * {count} / {order.partials})"
 
     def unrolled_loop(self, bounds: tuple[str, str], count: int, emit: Callable[[Index, int], None]) -> None:
         """A loop over the range `bounds` of `count` iterations; `emit(index, k)` writes k of them at once."""

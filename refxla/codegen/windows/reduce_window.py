@@ -28,6 +28,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, binary_opcode, combine, converted, cumulative, rounded, type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
 from .window_lanes import STRIP, Lanes, OpenWindow
@@ -208,23 +209,23 @@ class Cumulative(WindowKernel):
         streams = inside and self._streams(placing("i"), "i", width)
         with scopes:
             begin = unit % strips * width
-            end = str(begin + width)
+            end = c_of(begin + width)
             if lanes % width:
-                block.line(f"const int end = {begin} + {width} < {lanes} ? {begin} + {width} : {lanes};")
+                block.line(f"const int end = {c_of(begin)} + {width} < {lanes} ? {c_of(begin)} + {width} : {lanes};")
                 end = "end"
             accumulators = self.declare(starts, width)
             with block.scope(f"for (int n = 0; n < {self.length}; ++n)"), ExitStack() as inner:
                 name = "lane"
                 if streams:
                     loop = non_temporal_stores.pieces(
-                        self.e, block, ("int", str(begin), end), self.fusion.outputs,
+                        self.e, block, ("int", c_of(begin), end), self.fusion.outputs,
                         lambda x: self._stores(placing(x)),
                         lambda x, piece: self._fetch(placing(x), x, piece),
                     )  # fmt: skip
                     name = inner.enter_context(loop)
                 else:
-                    inner.enter_context(block.scope(f"for (int lane = {begin}; lane < {end}; ++lane)"))
-                spots = [f"{a}[{name} - ({begin})]" for a in accumulators]
+                    inner.enter_context(block.scope(f"for (int lane = {c_of(begin)}; lane < {end}; ++lane)"))
+                spots = [f"{a}[{name} - ({c_of(begin)})]" for a in accumulators]
                 self.take(spots, placing(name))
                 self.store(spots, placing(name))
             if streams:
@@ -248,7 +249,7 @@ class Cumulative(WindowKernel):
             step, size = a.position.factor("n"), non_temporal_stores.size_of(a.instruction)
             if step and a.position.factor(lane) == 1:
                 here = self.e.adopt(a, pattern, self.block)
-                place = f"{self.pointers[here.instruction]} + ({here.position}) + {STEPS_AHEAD * step}l"
+                place = f"{self.pointers[here.instruction]} + ({c_of(here.position)}) + {STEPS_AHEAD * step}l"
                 self.block.line(f"rx_prefetch((ulong)({place}), {LINE}, {count * size // LINE});")
 
     def _stores(self, placing: list[Index]) -> list[Store]:
@@ -280,7 +281,7 @@ class Cumulative(WindowKernel):
             rows = str(ROWS)
             if lanes % ROWS:
                 rows = "rows"
-                block.line(f"const int rows = {lanes} - ({first}) < {ROWS} ? {lanes} - ({first}) : {ROWS};")
+                block.line(f"const int rows = {lanes} - ({c_of(first)}) < {ROWS} ? {lanes} - ({c_of(first)}) : {ROWS};")
             (totals,) = self.declare([start], ROWS)
             c_type, lines = scalar.register_type(name), self._lines(here)
             source, result = e.names.fresh("x"), e.names.fresh("y")
@@ -315,7 +316,7 @@ class Cumulative(WindowKernel):
                             e.gather(o, None)
                 if lines:
                     with block.scope(f"for (int u = 0; u < {rows}; ++u)"):
-                        block.line(f"const int lane = {first} + u;")
+                        block.line(f"const int lane = {c_of(first)} + u;")
                         for s in self._stores(self.placing(n, row, constant(0))):
                             o, to = s.instruction, non_temporal_stores.place(e, s)
                             array, wide, left = lines[o]
@@ -336,7 +337,7 @@ class Cumulative(WindowKernel):
     def _each(self, rows: str, first: Index) -> Iterator[str]:
         """The loops over the elements of a block; gives their place in an array."""
         with self.block.scope(f"for (int u = 0; u < {rows}; ++u)"):
-            self.block.line(f"const int lane = {first} + u;")
+            self.block.line(f"const int lane = {c_of(first)} + u;")
             with self.block.scope("for (int k = 0; k < count; ++k)"):
                 self.block.line("const int at = n + k;")
                 yield f"{BLOCK} * u + k"

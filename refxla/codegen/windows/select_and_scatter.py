@@ -25,6 +25,7 @@ from .. import scalar
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import accumulator_types, combine, converted, rounded, type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise
 from .window_lanes import Lanes, OpenWindow, is_left_alone
@@ -104,7 +105,7 @@ class _SelectAndScatter:
         return [*outer, *delinearize(lane, [self.sizes[d] for d in self.lanes.dims])]
 
     def _spot(self, indices: list[Index]) -> str:
-        return f"{self.result}[{linearize(indices, self.sizes)}]"
+        return f"{self.result}[{c_of(linearize(indices, self.sizes))}]"
 
     def _write(self, value: str) -> str:
         return scalar.store(self.type, value)
@@ -161,7 +162,7 @@ class _SelectAndScatter:
             taken = e.names.fresh("taken")
             block.line(f"const int {taken} = (place[{u}] < 0) | !{keep};")
             block.line(f"held[{u}] = {taken} ? {value} : {held};")
-            block.line(f"place[{u}] = {taken} ? ({self.bits})({window.number}) : place[{u}];")
+            block.line(f"place[{u}] = {taken} ? ({self.bits})({c_of(window.number)}) : place[{u}];")
 
     def _add(self, at: dict[int, Index]) -> None:
         """Combines each lane's value of source into the element of the result that its window selects."""
@@ -172,4 +173,4 @@ class _SelectAndScatter:
             spot = self._spot(window.position(lane))
             old = e.assign(self.type, scalar.load(self.type, spot), block)
             (new,) = combine(e, self.scatter, (old, f"source[{u}]"), block)
-            block.line(f"{spot} = {self._write(f'(place[{u}] == {window.number} ? {new} : {old})')};")
+            block.line(f"{spot} = {self._write(f'(place[{u}] == {c_of(window.number)} ? {new} : {old})')};")

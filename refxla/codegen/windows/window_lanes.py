@@ -17,6 +17,7 @@ from refxla_spec.module import Window, WindowDimension
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
+from ..index_printer import c_of
 
 STRIP = 512  # lanes whose accumulators are held at a time
 
@@ -63,11 +64,11 @@ class Lanes:
         self.begin: Index = begin
         self.width = str(self.strip)
         if not begin.is_constant:
-            block.line(f"const int begin = {begin};")
+            block.line(f"const int begin = {c_of(begin)};")
             self.begin = variable("begin", begin.low, begin.high)
         if self.length % self.strip:
-            block.line(f"const int width = {self.length} - {self.begin} < {self.strip} ? "
-                       f"{self.length} - {self.begin} : {self.strip};")  # fmt: skip
+            block.line(f"const int width = {self.length} - {c_of(self.begin)} < {self.strip} ? "
+                       f"{self.length} - {c_of(self.begin)} : {self.strip};")  # fmt: skip
             self.width = "width"
 
     def open_lane(
@@ -82,7 +83,7 @@ class Lanes:
         lane = self.begin + variable(u, 0, self.strip - 1)
         if lane.high >= self.length:  # the last strip is shorter
             name = e.names.fresh("j")
-            block.line(f"const int {name} = {lane};")
+            block.line(f"const int {name} = {c_of(lane)};")
             lane = variable(name, 0, self.length - 1)
         return u, lane
 
@@ -118,11 +119,11 @@ class OpenWindow:
             x = outer[d] * w.stride + k * w.window_dilation - w.padding_low
             if x.low < 0 or x.high > (size - 1) * w.base_dilation or w.base_dilation > 1:
                 name = e.names.fresh("x")
-                block.line(f"const int {name} = {x};")
+                block.line(f"const int {name} = {c_of(x)};")
                 block.line(f"if ({name} < 0 | {name} > {(size - 1) * w.base_dilation}) continue;")
                 x = variable(name, 0, max(0, (size - 1) * w.base_dilation))
                 if w.base_dilation > 1:
-                    block.line(f"if ({x % w.base_dilation} != 0) continue;")
+                    block.line(f"if ({c_of(x % w.base_dilation)} != 0) continue;")
                     x = x // w.base_dilation
             self.at[d] = x
         if lanes.slides is not None:
@@ -147,12 +148,12 @@ class OpenWindow:
             return
         low, high = self.e.names.fresh("low"), self.e.names.fresh("high")
         shift = self.e.names.fresh("s")
-        block.line(f"const int {shift} = {self.shift};")
+        block.line(f"const int {shift} = {c_of(self.shift)};")
         # The first lane with lane * stride >= -shift and the first with lane * stride >= size - shift, in the strip.
         for name, bound in ((low, f"-{shift}"), (high, f"{size} - {shift}")):
             block.line(f"int {name} = {bound} > 0 ? ({bound} + {w.stride - 1}) / {w.stride} : 0;")
             if lanes.begin != constant(0):
-                block.line(f"{name} = {name} - {lanes.begin} > 0 ? {name} - {lanes.begin} : 0;")
+                block.line(f"{name} = {name} - {c_of(lanes.begin)} > 0 ? {name} - {c_of(lanes.begin)} : 0;")
             block.line(f"{name} = {name} < {lanes.width} ? {name} : {lanes.width};")
         self.shift = variable(shift, self.shift.low, self.shift.high)
         self.bounds = low, high
@@ -166,6 +167,6 @@ class OpenWindow:
         x = lane * lanes.window[lanes.slides].stride + self.shift
         if x.low < 0 or x.high >= lanes.sizes[lanes.slides]:
             name = self.e.names.fresh("x")
-            self.block.line(f"const int {name} = {x};")
+            self.block.line(f"const int {name} = {c_of(x)};")
             x = variable(name, 0, max(0, lanes.sizes[lanes.slides] - 1))
         return [*result, x, *(constant(0) for _ in lanes.dims[1:])]

@@ -1,0 +1,56 @@
+"""Index expressions and conditions on them, written as OpenCL C.
+
+c_of(linearize((i, j), (4, 5)))                     "5 * i + j"
+c_of((i * 5 + j) // 3)                              "(int)((uint)(5 * i + j) / 3u)"
+c_of_condition(Condition(i, "<", 3))                "i < 3"; True or False where the range of i decides
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.index_expression import SYMBOL, Atom, Index
+from ..analysis.index_maps import Condition
+
+
+def c_of(index: Index) -> str:
+    """The value of an index, of C's type int where `index.fits_int`, else long."""
+    cast = "" if index.fits_int else "(long)"
+    text = ""
+    for atom, c in index.terms:
+        size = f"{cast}{_atom(atom)}" if abs(c) == 1 else f"{abs(c)} * {cast}{_atom(atom)}"
+        text += (" - " if c < 0 else " + ") + size
+    if index.constant or not text:
+        text += f" {'-' if index.constant < 0 else '+'} {abs(index.constant)}{'' if index.fits_int else 'l'}"
+    return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def _atom(atom: Atom) -> str:
+    if not atom.operation:
+        if atom.name.startswith(SYMBOL):
+            raise AssertionError(f"{atom.name} stands for a value of which no C was written")
+        return atom.name
+    unsigned, suffix = ("uint", "u") if atom.index.fits_int else ("ulong", "ul")
+    own = "int" if atom.index.fits_int else "long"
+    # No dividend is negative, and unsigned division by a constant is the cheaper one.
+    return f"({own})(({unsigned})({c_of(atom.index)}) {atom.operation} {atom.divisor}{suffix})"
+
+
+def c_of_condition(condition: Condition) -> bool | str:
+    """True or False where the range of the index decides, else the condition."""
+    found = condition.simplified
+    if isinstance(found, bool):
+        return found
+    index, bound = found
+    return (
+        f"({c_of(index)}) == {bound}" if condition.relation == "==" else f"{c_of(index)} {condition.relation} {bound}"
+    )
+
+
+def c_of_conditions(conditions: Sequence[Condition]) -> bool | str:
+    """The conjunction: True, False, or C that evaluates all that have to be tested."""
+    texts = [c_of_condition(c) for c in conditions]
+    if False in texts:
+        return False
+    tested = list(dict.fromkeys(t for t in texts if isinstance(t, str)))
+    return " & ".join(f"({t})" for t in tested) if len(tested) > 1 else tested[0] if tested else True
