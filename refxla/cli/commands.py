@@ -16,15 +16,12 @@ from rich.text import Text
 from .. import frontends
 from ..codegen.opencl_program import program
 from ..compiler.ahead_of_time import module_of
-from ..compiler.driver import Compiled, compile_module, plan_module, plan_tuned, target_of
+from ..compiler.driver import Compiled, compile_module, optimized_module, plan_program
 from ..compiler.executable_file import SavedExecutable, is_executable, pack, unpack
 from ..compiler.explanation import bytes_text
 from ..compiler.options import REFERENCE, Options
 from ..frontends.stablehlo import to_stablehlo
 from ..ir import proto
-from ..ir.library_calls import is_asked_for
-from ..passes.pipeline import optimize
-from ..passes.winograd_convolution import rewritten
 from ..progress import waiting
 from ..runtime import calibration
 from ..runtime import devices as found
@@ -47,52 +44,44 @@ def load(name: str, lenient: bool = False, elided: str | None = None) -> tuple[M
     return frontends.named(where, lambda: frontends.load(data, lenient, elided=elided)), None
 
 
-def build(options: argparse.Namespace, module: Module) -> int:
+def build(flags: argparse.Namespace, module: Module) -> int:
     """`refxla build`: a program compiled into a file."""
+    options = compiler_options(flags)
     if options.device == REFERENCE:
         raise InputError("the reference has no kernels to save; name an OpenCL device")
-    asked = {"winograd": options.winograd, "linear_algebra": options.linear_algebra}
     with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
-        made = compile_module(module, Options(options.device, without_of(options), options.tune, **asked))
+        made = compile_module(module, options)
     assert isinstance(made, Compiled)
     data = pack(made.saved())
-    write_bytes(options.output, data)
-    if options.output != "-":
+    write_bytes(flags.output, data)
+    if flags.output != "-":
         kernels = len(made.plan.kernels)
-        write(f"{options.output}: {kernels} kernel{'s' * (kernels != 1)} for {made.device}, {bytes_text(len(data))}")
+        write(f"{flags.output}: {kernels} kernel{'s' * (kernels != 1)} for {made.device}, {bytes_text(len(data))}")
     return 0
 
 
-def without_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """The passes that --without names, which may be given several times, and several in one, by commas."""
-    return tuple(name.strip() for text in options.without or () for name in text.split(",") if name.strip())
+def compiler_options(flags: argparse.Namespace) -> Options:
+    """What a command's flags ask of the compiler. --without may be given several times, and several in one, by
+    commas."""
+    without = tuple(name.strip() for text in flags.without or () for name in text.split(",") if name.strip())
+    return Options.of(flags.device, without, flags.tune, flags.winograd, flags.lenient, flags.linear_algebra)
 
 
-def planned(module: Module, options: argparse.Namespace) -> tuple[Module, PlanningResult, found.Device]:
-    """The optimized module, its plan, and the device it is planned for, with the command's options. Raises Error."""
-    if options.device == REFERENCE:
-        raise InputError("the reference has no plan and no kernels; name an OpenCL device")
-    check_rules(module)
-    chosen, _ = found.choose(options.device)
-    target = target_of(chosen, Options(winograd=options.winograd, linear_algebra=options.linear_algebra))
-    without = without_of(options)
-    if options.tune:  # with a progress bar of its own
-        return *plan_tuned(module, chosen, without, target), chosen
-    with waiting(f"compiling {module.name}"):
-        return *plan_module(module, target, without), chosen
+def planned(module: Module, options: Options) -> tuple[Module, PlanningResult, found.Device]:
+    """driver.plan_program, with a line for who waits; tuning has a progress bar of its own."""
+    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
+        return plan_program(module, options)
 
 
-def show(options: argparse.Namespace, module: Module) -> int:
+def show(flags: argparse.Namespace, module: Module) -> int:
     """`refxla show`: the program in one of its forms."""
-    if options.opencl or options.plan:
+    options = compiler_options(flags)
+    if flags.opencl or flags.plan:
         _, made, device = planned(module, options)
-        text = program(made.plan.kernels, device.target).source if options.opencl else str(made.plan)
-    elif options.optimized or options.after:
-        check_rules(module)
+        text = program(made.plan.kernels, device.target).source if flags.opencl else str(made.plan)
+    elif flags.optimized or flags.after:
         with waiting(f"optimizing {module.name}"):
-            tiled = rewritten(module)[0] if options.winograd else module
-            library = is_asked_for(options.linear_algebra)
-            text = str(optimize(tiled, without_of(options), after=options.after, library_calls=library))
+            text = str(optimized_module(module, options, flags.after))
     else:
         text = str(module)
     write(text)

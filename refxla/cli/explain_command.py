@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
 from ..scheduling.plan_builder import Refusal
-from .commands import planned
+from .commands import compiler_options, planned
 from .console import show, write, write_bytes
 from .graph_page import page
 
@@ -27,7 +27,7 @@ COLOURS = {
 
 def explain(options: argparse.Namespace, module: Module) -> int:
     """The command. Raises Error."""
-    _, made, device = planned(module, options)
+    _, made, device = planned(module, compiler_options(options))
     explanation, where = Explanation(made), f"{device.name} ({device.label})"
     if options.html is not None:
         write_bytes(options.html, page(explanation, where).encode())

@@ -18,12 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..compiler import ahead_of_time, driver
-from ..compiler.options import REFERENCE, Options
+from ..compiler.options import REFERENCE
 from ..passes.winograd_convolution import rewritten
 from ..progress import waiting
 from . import feeds, run_on_devices
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
-from .commands import without_of
+from .commands import compiler_options
 from .console import read_bytes, show, write_bytes
 from .results_table import duration, results_table
 
@@ -82,18 +82,18 @@ def compiled(options: argparse.Namespace, module: Module) -> driver.Compiled | d
         return executable_of(options, module)
 
 
-def executable_of(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
+def executable_of(flags: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
     """The program compiled with the command's options, or as it is in the file."""
-    asked = {"tune": options.tune, "winograd": options.winograd, "linear_algebra": options.linear_algebra}
-    without = without_of(options)
-    saved = options.saved if options.device != REFERENCE else None
+    options = compiler_options(flags)
+    saved = flags.saved if options.device != REFERENCE else None
     if saved is None:
-        return driver.compile_module(module, Options(options.device, without, **asked))
-    given = [f"--{name.replace('_', '-')}" for name, value in {**asked, "without": without}.items() if value]
+        return driver.compile_module(module, options)
+    given = [name for name in ("tune", "winograd", "linear_algebra", "without") if getattr(options, name)]
     if given:
-        raise InputError(f"{options.file} is compiled already: give {given[0]} to `refxla build`, which made it")
-    where = "standard input" if options.file == "-" else options.file
-    machine_code = not getattr(options, "no_machine_code", False)
+        flag = given[0].replace("_", "-")
+        raise InputError(f"{flags.file} is compiled already: give --{flag} to `refxla build`, which made it")
+    where = "standard input" if flags.file == "-" else flags.file
+    machine_code = not getattr(flags, "no_machine_code", False)
     return ahead_of_time.executable(saved, where, device=options.device, machine_code=machine_code)
 
 

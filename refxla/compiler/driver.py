@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.devices import device_counts
-from refxla_spec.errors import DeviceError, UnsupportedError
+from refxla_spec.errors import DeviceError, InputError, UnsupportedError
 from refxla_spec.groups import described
 from refxla_spec.leniency import reading
 from refxla_spec.module import Module
@@ -29,7 +29,8 @@ from ..ir.library_calls import is_asked_for
 from ..ir.plan import HostCall, all_steps
 from ..ir.proto import to_proto
 from ..ir.trees import CallingConvention
-from ..passes.pipeline import LAUNCH_MERGING
+from ..passes.pipeline import LAUNCH_MERGING, optimize
+from ..passes.winograd_convolution import rewritten
 from ..progress import waiting
 from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
@@ -361,16 +362,29 @@ def opened(request: Request, made: Compilation, known: Binaries) -> Compiled:
     return _executable(request, made, known=known)
 
 
-def plan_tuned(
-    module: Module, device: Device, without: Collection[str] = (), target: Target | None = None
-) -> tuple[Module, PlanningResult]:
-    """The same, with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
-    target = target or device.target
-    optimized, planned = plan_module(module, target, without)
-    configurations = autotuner.tune(planned.plan.fusions, device)
-    if not configurations:
-        return optimized, planned
-    return plan_module(module, replace(target, tile_configurations=configurations), without)
+def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, PlanningResult, Device]:
+    """What `compile_module` would build, and does not: the optimized module, its plan, and the device that it is for,
+    which need not be present. Raises as `refxla.compile` does, and InputError for the reference, which has no plan."""
+    if options.device == REFERENCE:
+        raise InputError("the reference has no plan and no kernels; name an OpenCL device")
+    with reading(options.lenient):
+        verify(module)
+        device, _ = choose(options.device)
+        target = target_of(device, options)
+        planning = plan_module(module, target, options.without)
+        if options.tune and (configurations := autotuner.tune(planning[1].plan.fusions, device)):
+            planning = plan_module(module, replace(target, tile_configurations=configurations), options.without)
+        return *planning, device
+
+
+def optimized_module(module: Module, options: Options = _DEFAULTS, after: str | None = None) -> Module:
+    """The module as all passes leave it, or those up to `after`. It is the same for all devices but one: linear algebra
+    stays whole where the options ask for a library, though a GPU calls none. Raises as `refxla.compile` does."""
+    with reading(options.lenient):
+        verify(module)
+        tiled = rewritten(module)[0] if options.winograd else module
+        library = is_asked_for(options.linear_algebra)
+        return optimize(tiled, options.without, after=after, library_calls=library)
 
 
 def flatten(value: Value) -> list[Any]:
@@ -400,4 +414,4 @@ def _as_array(value: Any, shape: Shape) -> Value:
     return np.asarray(value) if shape.is_array else value
 
 
-__all__ = ["Compiled", "Reference", "compile_module", "flatten", "plan_module", "plan_tuned"]
+__all__ = ["Compiled", "Reference", "compile_module", "flatten", "optimized_module", "plan_module", "plan_program"]
