@@ -16,6 +16,8 @@ from refxla_spec.types import BY_DTYPE
 from .advice import unsupported
 from .tracing import Tracing
 
+xp: Any = np  # NumPy for traced arrays, of which its functions give traced arrays: NumPy's types do not know that
+
 # Functions of NumPy, and what computes them; np.matmul, which is a ufunc, among them.
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}  # of arrays

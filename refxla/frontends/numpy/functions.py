@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from refxla_spec.module import Computation, Instruction, post_order
@@ -13,7 +13,7 @@ from refxla_spec.types import BY_DTYPE, S64, Shape
 from ...ir.builder import Build
 from .advice import unsupported
 from .array import Traced
-from .dispatch import FUNCTIONS, implements
+from .dispatch import FUNCTIONS, implements, xp
 from .indexing import places_of
 from .number import Number
 from .shape_functions import broadcast_to
@@ -31,6 +31,9 @@ from .values import (  # fmt: skip
     truth,
     wrap,
 )
+
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+
 
 # -- products
 
@@ -92,14 +95,14 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Traced:
         raise ValueError(
             f"vecdot: the operands have a mismatch in their core dimension, of sizes {sizes[0]} and {sizes[1]}"
         )
-    return np.sum(np.conjugate(np.moveaxis(x1, axis, -1)) * np.moveaxis(x2, axis, -1), axis=-1, dtype=promoted(x1, x2))
+    return xp.sum(xp.conjugate(xp.moveaxis(x1, axis, -1)) * xp.moveaxis(x2, axis, -1), axis=-1, dtype=promoted(x1, x2))
 
 
 @implements(np.dot, "dot")
 def dot(a: Any, b: Any, out: Any = None) -> Traced:
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         build = builder_of(a, b)
-        return np.multiply(array_of(build, a), array_of(build, b))
+        return xp.multiply(array_of(build, a), array_of(build, b))
     if np.ndim(b) > 2:
         return tensordot(a, b, ((np.ndim(a) - 1,), (np.ndim(b) - 2,)))
     return matmul(a, b)
@@ -137,15 +140,15 @@ def vdot(a: Any, b: Any) -> Traced:
 
 @implements(np.outer, np.linalg.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Traced:
-    return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
+    return xp.reshape(a, (-1, 1)) * xp.reshape(b, (1, -1))
 
 
 @implements(np.kron)
 def kron(a: Any, b: Any) -> Traced:
     rank = max(np.ndim(a), np.ndim(b))
     left, right = (1,) * (rank - np.ndim(a)) + np.shape(a), (1,) * (rank - np.ndim(b)) + np.shape(b)
-    x = np.reshape(a, tuple(n for m in left for n in (m, 1)))
-    y = np.reshape(b, tuple(n for m in right for n in (1, m)))
+    x = xp.reshape(a, tuple(n for m in left for n in (m, 1)))
+    y = xp.reshape(b, tuple(n for m in right for n in (1, m)))
     return (x * y).reshape(tuple(m * n for m, n in zip(left, right, strict=True)))
 
 
@@ -154,12 +157,12 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if axis is not None:
         axisa = axisb = axisc = axis
     build = builder_of(a, b)
-    x, y = np.moveaxis(array_of(build, a), axisa, -1), np.moveaxis(array_of(build, b), axisb, -1)
+    x, y = xp.moveaxis(array_of(build, a), axisa, -1), xp.moveaxis(array_of(build, b), axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {x.shape[-1]} and "
                          f"{y.shape[-1]} dimensional instead.")  # fmt: skip
     (x0, x1, x2), (y0, y1, y2) = ([v[..., n] for n in range(3)] for v in (x, y))
-    return np.moveaxis(np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1), -1, axisc)
+    return xp.moveaxis(xp.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1), -1, axisc)
 
 
 FUNCTIONS[np.linalg.cross] = lambda x1, x2, /, *, axis=-1: cross(x1, x2, axis=axis)
@@ -198,7 +201,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Traced:
     dtype = promoted(*choicelist, default)
     value = array_of(b, default, dtype)
     for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
-        value = np.where(condition, array_of(b, choice, dtype), value)
+        value = xp.where(condition, array_of(b, choice, dtype), value)
     return value
 
 
@@ -251,7 +254,7 @@ def sorted_by(a: Traced, axis: int, *others: I) -> tuple[I, ...]:
 
 
 def _flat(a: Traced, axis: int | None) -> tuple[Traced, int]:
-    return (np.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
+    return (xp.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
 
 
 @implements(np.sort)
@@ -276,7 +279,7 @@ def argsort(a: Traced, axis: int | None = -1, kind: Any = None, order: Any = Non
 
 @implements(np.partition)
 def partition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Traced:
-    return np.sort(a, axis=axis)
+    return xp.sort(a, axis=axis)
 
 
 @implements("partition", aliasing=True)
@@ -286,12 +289,12 @@ def partition_in_place(a: Traced, kth: Any, axis: int = -1, **options: Any) -> N
 
 @implements(np.argpartition, "argpartition")
 def argpartition(a: Traced, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Traced:
-    return np.argsort(a, axis=axis)
+    return xp.argsort(a, axis=axis)
 
 
 @implements(np.sort_complex)
 def sort_complex(a: Traced) -> Traced:
-    made = np.sort(a)
+    made = xp.sort(a)
     return made if made.dtype.kind == "c" else made.astype(np.result_type(made.dtype, np.complex64))
 
 
@@ -302,10 +305,10 @@ def lexsort(keys: Any, axis: int = -1) -> Traced:
     order = None
     for key in arrays:  # the last one counts most
         if order is None:
-            order = np.argsort(key, axis=axis, kind="stable")
+            order = xp.argsort(key, axis=axis, kind="stable")
         else:
-            again = np.argsort(np.take_along_axis(key, order, axis=axis), axis=axis, kind="stable")
-            order = np.take_along_axis(order, again, axis=axis)
+            again = xp.argsort(xp.take_along_axis(key, order, axis=axis), axis=axis, kind="stable")
+            order = xp.take_along_axis(order, again, axis=axis)
     assert order is not None
     return order
 
@@ -348,7 +351,7 @@ def filled(shape: Any, fill_value: Any, dtype: Any, b: Any) -> Traced:
 
 @implements("astype")
 def astype_method(
-    a: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    a: Traced, dtype: Any, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
 ) -> Traced:
     if not np.can_cast(a.dtype, dtype, casting):
         raise TypeError(
@@ -374,27 +377,27 @@ def round_(a: Traced, decimals: int = 0, out: Any = None) -> Traced:
             return a.copy() if a.dtype != bool else a.astype(np.float16)
         power = 10**-decimals
         if power > np.iinfo(a.dtype).max:
-            return np.zeros_like(a)
+            return xp.zeros_like(a)
         return (np.rint(a / power) * power).astype(a.dtype)
     if not decimals:
-        return np.rint(a)
+        return xp.rint(a)
     power = a.dtype.type(10.0 ** abs(decimals))
     return np.rint(a * power) / power if decimals > 0 else np.rint(a / power) * power
 
 
 @implements(np.fix)
 def fix(x: Traced, out: Any = None) -> Traced:
-    return np.trunc(x)
+    return xp.trunc(x)
 
 
 @implements("conj", "conjugate")
 def conjugate(a: Traced) -> Traced:
-    return np.conjugate(a)
+    return xp.conjugate(a)
 
 
 @implements(np.angle)
 def angle(z: Traced, deg: bool = False) -> Traced:
-    made = np.arctan2(np.imag(z), np.real(z)) if z.dtype.kind == "c" else np.arctan2(np.zeros_like(z), z)
+    made = xp.arctan2(xp.imag(z), xp.real(z)) if z.dtype.kind == "c" else xp.arctan2(xp.zeros_like(z), z)
     return made * (180 / np.pi) if deg else made
 
 
@@ -417,7 +420,7 @@ implements(np.result_type)(promoted)
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
     return np.can_cast(from_.dtype if isinstance(from_, Traced) else from_, to, casting)
 
 
@@ -463,7 +466,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 @implements(np.allclose)
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Traced:
-    return np.all(isclose(a, b, rtol, atol, equal_nan))
+    return xp.all(isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)

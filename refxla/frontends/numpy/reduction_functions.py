@@ -13,10 +13,11 @@ from refxla_spec.types import BY_DTYPE, S64, Shape
 from ...ir.builder import Build
 from .advice import unsupported
 from .array import Traced
-from .dispatch import implements
+from .dispatch import implements, xp
+from .tracing import Tracing
 from .values import I, array_of, is_nan, lift, normal_axes, normal_axis, spread, truth, wrap
 
-REDUCERS = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",
+REDUCERS: dict[np.ufunc, str] = {np.add: "add", np.multiply: "multiply", np.maximum: "maximum", np.minimum: "minimum",
             np.logical_and: "and", np.logical_or: "or", np.bitwise_and: "and", np.bitwise_or: "or",
             np.bitwise_xor: "xor"}  # fmt: skip
 
@@ -44,7 +45,7 @@ def identity_of(opcode: str, dtype: np.dtype) -> Any:
     return np.array(np.iinfo(dtype).min if low else np.iinfo(dtype).max, dtype)
 
 
-def with_kept(b: Build, value: I, x: Traced, axes: tuple[int, ...], keepdims: bool) -> Traced:
+def with_kept(b: Tracing, value: I, x: Traced, axes: tuple[int, ...], keepdims: bool) -> Traced:
     if keepdims:
         value = b.reshape(value, tuple(1 if d in axes else n for d, n in enumerate(x.shape)))
     return wrap(b, value)
@@ -63,7 +64,7 @@ def reduce_by(
     b, opcode, axes = x.build, REDUCERS[ufunc], normal_axes(axis, x.ndim)
     logical = ufunc in (np.logical_and, np.logical_or)
     value = truth(b, x.instruction) if logical else x.instruction
-    own = value.shape.element_type.dtype
+    own = value.shape.element_type.array_dtype
     if own.kind == "c" and opcode in ("maximum", "minimum"):
         raise unsupported(np.max if opcode == "maximum" else np.min, " of complex numbers")
     if dtype is None and ufunc in (np.add, np.multiply) and own.kind in "biu":
@@ -79,7 +80,7 @@ def reduce_by(
             )
         if 0 in (x.shape[d] for d in axes):
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    own = value.shape.element_type.dtype
+    own = value.shape.element_type.array_dtype
     if opcode in ("add", "multiply") and own.kind == "b":  # on booleans they are or, and
         opcode = "or" if opcode == "add" else "and"
     identity = lift(b, identity_of(opcode, own))
@@ -110,7 +111,7 @@ def accumulate_by(ufunc: np.ufunc, x: Traced, axis: Any = 0, dtype: Any = None, 
     window = tuple(
         WindowDimension(n, padding_low=n - 1) if d == axis else WindowDimension(1) for d in range(value.shape.rank)
     )
-    start = lift(b, identity_of(opcode, value.shape.element_type.dtype), value.shape.element_type.dtype)
+    start = lift(b, identity_of(opcode, value.shape.element_type.array_dtype), value.shape.element_type.array_dtype)
     return wrap(b, b.make("reduce-window", value, start, window=window, to_apply=_reducer(b, opcode, value)))
 
 
@@ -160,12 +161,12 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Traced:
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
-    return np.sum(a != 0, axis=axis, keepdims=keepdims)
+    return xp.sum(a != 0, axis=axis, keepdims=keepdims)
 
 
 @implements(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Traced:
-    return np.max(a, axis=axis, keepdims=keepdims is True) - np.min(a, axis=axis, keepdims=keepdims is True)
+    return xp.max(a, axis=axis, keepdims=keepdims is True) - xp.min(a, axis=axis, keepdims=keepdims is True)
 
 
 def _accumulating(ufunc: np.ufunc) -> Callable[..., Any]:
@@ -189,7 +190,7 @@ def _cumulative(ufunc: np.ufunc) -> Callable[..., Any]:
             return made
         axis = normal_axis(axis, x.ndim)
         shape = tuple(1 if d == axis else n for d, n in enumerate(made.shape))
-        return np.concatenate([np.full(shape, ufunc.identity, made.dtype), made], axis=axis)
+        return xp.concatenate([np.full(shape, ufunc.identity, made.dtype), made], axis=axis)
 
     return apply
 
@@ -202,7 +203,7 @@ def _count(a: Traced, axis: Any, where: Any, keepdims: bool) -> Any:
     """How many elements each result is made of."""
     if where is True or not is_given(where):
         return prod(a.shape[d] for d in normal_axes(axis, a.ndim))
-    return np.sum(np.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
+    return xp.sum(xp.broadcast_to(where, a.shape), axis=axis, keepdims=keepdims)
 
 
 def _divided(total: Traced, count: Any) -> Traced:
@@ -253,7 +254,7 @@ def std(*args: Any, **options: Any) -> Traced:
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     keep = {"keepdims": True} if keepdims is True else {}
     if weights is None:
-        result = np.mean(a, axis=axis, **keep)
+        result = xp.mean(a, axis=axis, **keep)
         count = np.full(result.shape, a.size / max(1, result.size), result.dtype)
         return (result, count) if returned else result
     b = (a if isinstance(a, Traced) else weights).build
@@ -264,9 +265,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
             raise TypeError("Axis must be specified when shapes of a and weights differ.")
         axes = normal_axes(axis, a.ndim)
         w = w.reshape(tuple(a.shape[d] if d in axes else 1 for d in range(a.ndim)))
-    w = np.broadcast_to(w, a.shape)
-    scale = np.sum(w, axis=axis, dtype=dtype, **keep)
-    result = np.sum(np.multiply(a, w, dtype=dtype), axis=axis, **keep) / scale
+    w = xp.broadcast_to(w, a.shape)
+    scale = xp.sum(w, axis=axis, dtype=dtype, **keep)
+    result = xp.sum(xp.multiply(a, w, dtype=dtype), axis=axis, **keep) / scale
     return (result, np.broadcast_to(scale, result.shape)) if returned else result
 
 

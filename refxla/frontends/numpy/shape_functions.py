@@ -12,7 +12,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.types import BY_DTYPE, Shape
 
 from .array import Traced
-from .dispatch import FUNCTIONS, implements
+from .dispatch import FUNCTIONS, implements, xp
 from .number import Number
 from .values import I, array_of, builder_of, known_value, lift, normal_axes, normal_axis, promoted, spread, wrap
 
@@ -247,7 +247,7 @@ FUNCTIONS[np.linalg.diagonal] = lambda x, offset=0: diagonal(x, offset, -2, -1)
 
 @implements(np.trace, "trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Traced:
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return xp.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 FUNCTIONS[np.linalg.trace] = lambda x, offset=0, dtype=None: trace(x, offset, -2, -1, dtype)
@@ -268,7 +268,7 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
     if new == old:
         return a[...]
     if old.kind == "c" and new == np.zeros((), old).real.dtype and a.ndim:
-        return np.stack([a.real, a.imag], axis=-1).reshape(*a.shape[:-1], 2 * a.shape[-1])
+        return xp.stack([a.real, a.imag], axis=-1).reshape(*a.shape[:-1], 2 * a.shape[-1])
     if new.kind == "c" and old == np.zeros((), new).real.dtype and a.ndim and a.shape[-1] % 2 == 0:
         return wrap(b, b.complex(a[..., ::2].instruction, a[..., 1::2].instruction))
     raise UnsupportedError(
@@ -282,7 +282,7 @@ def view_as(a: Traced, dtype: Any = None, type: Any = None) -> Traced:
 @implements(np.concatenate, np.concat)
 def concatenate(
     arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
-):
+) -> Traced:
     b = builder_of(arrays)
     arrays = list(arrays)
     own = promoted(*arrays) if dtype is None else np.dtype(dtype)
@@ -400,7 +400,8 @@ def split(ary: Traced, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     else:
         bounds = [0, *known.tolist(), n]
     before = (slice(None),) * axis
-    return [ary[(*before, slice(low, high))] for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [(*before, slice(low, high)) for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [ary[part] for part in parts]
 
 
 @implements(np.split, aliasing=True)
@@ -437,7 +438,8 @@ def roll(a: Traced, shift: Any, axis: Any = None) -> Traced:
             continue
         cut = int(-np.broadcast_to(shifts, len(axes))[n]) % max(1, size)
         before = (slice(None),) * d
-        a = concatenate([a[(*before, slice(cut, None))], a[(*before, slice(0, cut))]], d) if cut else a
+        high, low = (*before, slice(cut, None)), (*before, slice(0, cut))
+        a = concatenate([a[high], a[low]], d) if cut else a
     return copied(a)
 
 
@@ -474,7 +476,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Traced:
         b = a.build
         dims = tuple(d if d <= axis else d + 1 for d in range(a.ndim))
         return wrap(b, b.reshape(b.spread(a.instruction, Shape(a.instruction.shape.element_type, wide), dims), shape))
-    return np.take(a, np.repeat(np.arange(n), counts), axis=axis)
+    return xp.take(a, xp.repeat(np.arange(n), counts), axis=axis)
 
 
 @implements(np.resize)
@@ -482,7 +484,7 @@ def resize(a: Traced, new_shape: Any) -> Traced:
     shape = (int(new_shape),) if np.ndim(new_shape) == 0 else tuple(int(n) for n in new_shape)
     size = prod(shape)
     if not a.size or not size:
-        return np.zeros_like(a, shape=shape)
+        return xp.zeros_like(a, shape=shape)
     flat = reshape_value(a, (a.size,))
     return reshape_value(tile(flat, -(-size // a.size))[:size], shape)
 
@@ -513,8 +515,7 @@ def pad(array: Traced, pad_width: Any, mode: Any = "constant", **options: Any) -
     for d, (low, high) in enumerate(widths):
         if low or high:
             places = np.pad(np.arange(array.shape[d]), (int(low), int(high)), mode, **_without_odd(options))
-            taken = np.take(array, places, axis=d)
-            array = taken
+            array = xp.take(array, places, axis=d)
     return copied(array)
 
 
@@ -536,7 +537,7 @@ def _constant(array: Traced, d: int, width: int, value: Any) -> Traced | None:
     if not width:
         return None
     shape = tuple(int(width) if k == d else n for k, n in enumerate(array.shape))
-    return np.full_like(array, value, shape=shape)
+    return xp.full_like(array, value, shape=shape)
 
 
 def _joined(array: Traced, d: int, low: Any, high: Any) -> Traced:
@@ -549,28 +550,27 @@ def _padded_by_values(array: Traced, widths: np.ndarray, mode: Any, **options: A
         raise UnsupportedError("np.pad with a function has no compiled form; the modes that have a name have")
     rank = array.ndim
     for d, (low, high) in enumerate(widths):
-        ends = []
+        ends: list[Traced | None] = []
         for which, width in enumerate((int(low), int(high))):
             if not width:
                 ends.append(None)
                 continue
-            edge = np.take(array, [0 if which == 0 else array.shape[d] - 1], axis=d)
+            edge = xp.take(array, [0 if which == 0 else array.shape[d] - 1], axis=d)
             if mode == "linear_ramp":
                 end = _ends(options.get("end_values", 0), d, rank)[which]
                 steps = np.arange(width)[:: 1 if which == 0 else -1] / width
                 steps = steps.reshape(tuple(width if k == d else 1 for k in range(rank)))
                 ramp = end + (edge.astype(np.float64) - end) * steps
-                ends.append((np.trunc(ramp) if array.dtype.kind in "iu" else ramp).astype(array.dtype))
+                ends.append((xp.trunc(ramp) if array.dtype.kind in "iu" else ramp).astype(array.dtype))
                 continue
             length = options.get("stat_length")
             count = array.shape[d] if length is None else int(np.broadcast_to(length, (rank, 2))[d][which])
             count = min(count, array.shape[d])
             span = slice(0, count) if which == 0 else slice(array.shape[d] - count, None)
             part = array[(slice(None),) * d + (span,)]
-            function = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode]
-            value = function(part, axis=d, keepdims=True)
+            value = getattr(xp, {"maximum": "max", "minimum": "min"}.get(mode, mode))(part, axis=d, keepdims=True)
             if array.dtype.kind in "iu":
-                value = np.rint(value)
-            ends.append(np.repeat(value.astype(array.dtype), width, axis=d))
+                value = xp.rint(value)
+            ends.append(xp.repeat(value.astype(array.dtype), width, axis=d))
         array = _joined(array, d, *ends)
     return copied(array)

@@ -16,7 +16,9 @@ from ...ir.builder import Build, reducer
 from . import dispatch
 from .advice import unsupported
 from .array import Traced
+from .dispatch import xp
 from .reduction_functions import REDUCERS, accumulate_by, is_given, reduce_by
+from .tracing import Tracing
 from .values import I, array_of, is_nan, known_value, lift, normal_axes, spread, truth, weak, wrap
 
 
@@ -182,7 +184,8 @@ def _nextafter(b: Build, x: I, y: I) -> I:
     away = b.compare(up, b.compare(x, 0, direction="GT"), direction="EQ")
     moved = b.select(away, b.add(bits, 1), b.subtract(bits, 1))
     moved = b.make("bitcast-convert", moved, shape=x.shape)
-    tiny = b.full(np.nextafter(t.dtype.type(0), t.dtype.type(1)), x.shape)
+    number = t.array_dtype.type
+    tiny = b.full(np.nextafter(number(0), number(1)), x.shape)
     moved = b.select(zero, b.select(up, tiny, b.negate(tiny)), moved)
     value = b.select(b.compare(x, y, direction="EQ"), y, moved)
     return b.select(b.or_(is_nan(b, x), is_nan(b, y)), b.full(np.nan, x.shape), value)
@@ -397,7 +400,7 @@ UFUNCS: dict[np.ufunc, str | Callable[..., Any]] = {
 
 
 def apply_ufunc(
-    b: Build, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any = None
+    b: Tracing, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any = None
 ) -> Any:
     """A ufunc called, reduced, accumulated or applied to all pairs."""
     dtype = options.pop("dtype", None)
@@ -409,9 +412,9 @@ def apply_ufunc(
     if method == "reduce" and ufunc is np.logaddexp:
         return _log_sum_exp(array_of(b, inputs[0]), **options)
     if method == "accumulate" and ufunc in REDUCERS:
-        return accumulate_by(ufunc, array_of(b, inputs[0]), *inputs[1:], dtype=dtype, **options)
+        return accumulate_by(ufunc, array_of(b, inputs[0]), dtype=dtype, **options)
     if method == "reduceat" and ufunc in REDUCERS:
-        return _reduce_at(ufunc, array_of(b, inputs[0]), *inputs[1:], dtype=dtype, **options)
+        return _reduce_at(ufunc, array_of(b, inputs[0]), inputs[1], dtype=dtype, **options)
     if method == "outer":
         x, y = (array_of(b, v) for v in inputs)
         return ufunc(x.reshape(x.shape + (1,) * y.ndim), y)
@@ -438,7 +441,7 @@ def apply_ufunc(
     if where is not True:
         kept = out if out is not None else (None,) * len(arrays)
         arrays = [
-            np.where(where, a, np.zeros_like(a) if o is None else o.astype(a.dtype))
+            xp.where(where, a, xp.zeros_like(a) if o is None else o.astype(a.dtype))
             for a, o in zip(arrays, kept, strict=True)
         ]
     return tuple(arrays) if isinstance(made, tuple) else arrays[0]
@@ -455,11 +458,9 @@ def _reduce_at(ufunc: np.ufunc, x: Traced, indices: Any, axis: int = 0, dtype: A
         raise unsupported(ufunc, ".reduceat with places that are not known, or do not ascend,")
     bounds = [*starts.tolist(), x.shape[axis]]
     before = (slice(None),) * (axis % x.ndim)
-    parts = [
-        reduce_by(ufunc, x[(*before, slice(low, high))], axis, dtype, True)
-        for low, high in zip(bounds, bounds[1:], strict=False)
-    ]
-    return np.concatenate(parts, axis=axis)
+    spans = [(*before, slice(low, high)) for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [reduce_by(ufunc, x[span], axis, dtype, True) for span in spans]
+    return xp.concatenate(parts, axis=axis)
 
 
 def _log_sum_exp(x: Traced, axis: Any = 0, keepdims: bool = False, **_: Any) -> Traced:

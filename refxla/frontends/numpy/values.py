@@ -10,6 +10,7 @@ from refxla_spec.errors import InputError
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
+from ...ir.builder import Build
 from .array import Traced, constant
 from .dispatch import ARRAYS, adopted, symbols
 from .number import Number
@@ -85,7 +86,7 @@ def known_value(x: Any) -> np.ndarray | None:
     return np.asarray(x)
 
 
-def spread(b: Tracing, x: I, dimensions: Sequence[int]) -> I:
+def spread(b: Build, x: I, dimensions: Sequence[int]) -> I:
     """NumPy's broadcasting: the last dimensions are aligned, those of size 1 repeat."""
     own, dimensions = x.shape.dimensions, tuple(dimensions)
     if own == dimensions:
@@ -124,11 +125,11 @@ def inexact(*values: Any) -> np.dtype:
     return np.dtype(np.float64) if dtype.kind in "biu" else dtype
 
 
-def truth(b: Tracing, x: I) -> I:
+def truth(b: Build, x: I) -> I:
     return x if x.shape.element_type.kind == "pred" else b.compare(x, 0, direction="NE")
 
 
-def is_nan(b: Tracing, x: I) -> I:
+def is_nan(b: Build, x: I) -> I:
     if x.shape.element_type.is_complex:
         re, im = b.real(x), b.imag(x)
         return b.or_(b.compare(re, re, direction="NE"), b.compare(im, im, direction="NE"))
