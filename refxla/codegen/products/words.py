@@ -20,6 +20,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..elemental_rules import type_name
+from ..index_printer import c_of
 from ..kernel_arguments import hero_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS
 from .contraction_rows import ContractionRows
@@ -100,14 +101,14 @@ class WordRows(ContractionRows):
     def emit_copy(self, e: ElementalIrEmitter, block: Block, s: Index, k: Index, to: str) -> None:
         n, count = self.numbers, self.words.count
         value = to_accumulation(e, self.operand, n.left(s // n.m, s % n.m, k), NAME, block)
-        place = f"((__global {self.words.storage}*){to})[{s * (self.terms * count) + k}]"
+        place = f"((__global {self.words.storage}*){to})[{c_of(s * (self.terms * count) + k)}]"
         block.line(f"{place} = ({self.words.storage})({self.words.offset_left(value)});")
 
     def end_copy(self, block: Block, s: Index, to: str) -> None:
         """Zeros behind the last term of a row."""
         count = self.words.count
         for k in range(self.numbers.k, self.terms * count):
-            block.line(f"((__global {self.words.storage}*){to})[{s * (self.terms * count) + k}] = 0;")
+            block.line(f"((__global {self.words.storage}*){to})[{c_of(s * (self.terms * count) + k)}] = 0;")
 
     def position(self, g: Index, m: Index) -> Index:
         return (g * self.numbers.m + m) * self.terms + self.first
@@ -116,4 +117,4 @@ class WordRows(ContractionRows):
         """How the rows of the block that is open lie behind pointer `source`."""
         n = self.numbers
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
-        return Lines(f"{source} + ({self.position(g, m)})", self.terms)
+        return Lines(f"{source} + ({c_of(self.position(g, m))})", self.terms)
