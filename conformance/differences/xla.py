@@ -53,6 +53,7 @@ from .xla_relations import (
     _saturated,
     _spread_in_the_matrix,
     _subnormal_terms,
+    _sums_by_way_of_f16,
     _tied,
     _without_the_smallest,
     case_of_one,
@@ -77,6 +78,15 @@ DIFFERENCES = (
         lambda case: case.opcode in ELEMENTWISE and case.kind in ("edge", "example", "step"),
         to_the_next,
         "computes types of 8 bits and fewer in f16, and rounds twice: off by one unit in the last place",
+    ),
+    Difference(
+        "convolutions of 8-bit floats",
+        XLA,
+        "reference",
+        "the numeric contract: what is below f32 is computed in f32 and rounded once.",
+        lambda case: case.opcode == "convolution" and case.element_type.startswith("f8"),
+        _sums_by_way_of_f16,
+        "rounds the sums to f16 first, and then again",
     ),
     Difference(
         "subnormal operands of functions that take the exponent apart",

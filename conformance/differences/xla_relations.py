@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import ml_dtypes
@@ -11,7 +12,7 @@ from refxla_spec.compare import distance, same_bits, ulp
 from refxla_spec.indexing import window_slices
 from refxla_spec.numerics import round_to, type_of
 from refxla_spec.operation import operation
-from refxla_spec.types import F32
+from refxla_spec.types import ELEMENT_TYPES, F32
 
 from ..cases import Case
 from .predicates import (
@@ -192,6 +193,15 @@ def _by_way_of_f32(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray)
     if x is None or type_of(x).name != "f64" or not type_of(expected).is_float:
         return np.zeros(got.shape, bool)
     return same_bits(got, round_to(round_to(x, F32), type_of(expected)))
+
+
+def _sums_by_way_of_f16(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are what sums in f32 give when they are rounded to f16 first."""
+    i = site(case, leaf)
+    wide = replace(i, shape=replace(i.shape, element_type=F32))
+    with np.errstate(all="ignore"):
+        sums = np.asarray(operation(i.opcode).evaluate(wide, *operands(case, leaf)))
+    return same_bits(got, round_to(round_to(sums, ELEMENT_TYPES["f16"]), type_of(got)))
 
 
 def _integers_by_way_of_f32(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -39,6 +39,7 @@ from ..differences import CONSTANTS, DIFFERENCES, Difference
 from ..differences.programs import SIGNS
 from ..sweep.table import KEPT, read
 from ..targets.base import Target
+from ..targets.sized import ImpossibleSizeError
 from .differ import Divergence
 from .generate import Sample
 from .prepared import divides, guarded, lifted, prepared
@@ -90,6 +91,8 @@ def check(sample: Sample, wanted: Expected | None = None) -> Answer:
         return Answer("unsupported", (str(error),), died)
     except ChildError as error:
         return Answer("refused", (str(error),), died)
+    except ImpossibleSizeError as error:
+        return Answer("diverged", (), died, Divergence(sample.seed, NAME, str(error)))
     except ChildDied as error:
         got, wrong, what, died = None, set(range(len(wanted.values))), str(error), True
     left = wrong
@@ -144,7 +147,7 @@ def _rewritten(
         asked = lifted(sample) if len(flags) < len(differences) else sample
         try:
             return _wrong(wanted, _run(asked, flags))[0] & wrong
-        except (UnsupportedError, ChildError, ChildDied):
+        except (UnsupportedError, ChildError, ImpossibleSizeError, ChildDied):
             return wrong
 
     least = left(known)

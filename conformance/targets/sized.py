@@ -91,14 +91,18 @@ def filler(shape: Shape) -> np.ndarray:
     return np.full(shape.dimensions, value).astype(shape.element_type.dtype)
 
 
+class ImpossibleSizeError(Exception):
+    """A result has a size below zero, or above the bound that its shape states."""
+
+
 def at_their_sizes(module: Module, results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of the static form, each at the size that it has. ValueError for a size that no array can have."""
+    """The results of the static form, each at the size that it has. Raises ImpossibleSizeError."""
     stated = leaves(module.entry.root.shape)
     sizes = iter(results[len(stated) :])
     cut = []
     for r, s in zip(results, stated, strict=False):
         dims = tuple(int(next(sizes)) if mark else n for n, mark in zip(s.dimensions, s.marks, strict=True))
         if any(not 0 <= n <= bound for n, bound in zip(dims, s.dimensions, strict=True)):
-            raise ValueError(f"a result of shape {s.without_layout()} has the sizes {list(dims)}")
+            raise ImpossibleSizeError(f"a result of shape {s.without_layout()} has the sizes {list(dims)}")
         cut.append(r.reshape(-1)[: prod(dims)].reshape(dims) if s.is_dynamic else r)
     return cut

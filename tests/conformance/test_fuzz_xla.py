@@ -1,5 +1,6 @@
 """Random programs on XLA:CPU: what is known of it excuses those results alone that depend on it."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from refxla_conformance.fuzz import steps, xla
@@ -8,6 +9,7 @@ from refxla_conformance.fuzz.prepared import divides, guarded, lifted, prepared
 from refxla_conformance.fuzz.runs import different_bits, interpreted
 from refxla_conformance.targets import Target
 from refxla_conformance.targets.child import ChildDied
+from refxla_conformance.targets.sized import at_their_sizes
 from refxla_spec.compare import bits_equal
 from refxla_spec.interpreter import Interpreter, run
 from refxla_spec.text import parse
@@ -172,3 +174,38 @@ def test_xla_agrees_and_a_crash_costs_a_program_nothing():
         assert died.outcome == "excused" and died.why == (xla.QUOTIENTS,)
     else:
         assert died.outcome == "agreed"
+
+
+SUM_OF_F8 = """
+  x = f8e4m3fn[1,3,1] parameter(0)
+  w = f8e4m3fn[3,1,1] constant({{{1}}, {{1}}, {{1}}})
+  ROOT y = f8e4m3fn[1,1,1] convolution(x, w), window={size=3}, dim_labels=b0f_0io->b0f"""
+TERMS = np.array([8, 0.5, 2**-9]).astype(ml_dtypes.float8_e4m3fn).reshape(1, 3, 1)  # 8.5 in f16, from which 8 comes
+
+
+@pytest.mark.parametrize("told, outcome", [(8, "excused"), (9, "agreed"), (10, "diverged"), (7, "diverged")])
+def test_a_sum_of_8_bit_floats_may_be_rounded_by_way_of_f16(monkeypatch, told, outcome):
+    class Told(Target):
+        name = "xla-cpu"
+
+        def run(self, module, arguments):
+            return [np.full((1, 1, 1), told, ml_dtypes.float8_e4m3fn)]
+
+    monkeypatch.setattr(xla, "target", lambda without=(): Told())
+    answer = xla.check(sample(SUM_OF_F8, TERMS))
+    assert answer.outcome == outcome and answer.why == (("convolutions of 8-bit floats",) if told == 8 else ())
+
+
+def test_a_size_that_no_array_has_is_a_divergence(monkeypatch):
+    class Sized(Target):
+        name = "xla-cpu"
+
+        def run(self, module, arguments):
+            return at_their_sizes(module, [np.arange(4, dtype=np.int32), np.int32(-1)])
+
+    monkeypatch.setattr(xla, "target", lambda without=(): Sized())
+    body = """  x = s32[4] parameter(0)
+  n = s32[] constant(-1)
+  ROOT y = s32[<=4] set-dimension-size(x, n), dimensions={0}"""
+    answer = xla.check(sample(body, np.arange(4, dtype=np.int32)))
+    assert answer.outcome == "diverged" and "s32[<=4] has the sizes [-1]" in answer.divergence.what
