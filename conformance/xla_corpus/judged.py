@@ -3,25 +3,27 @@
 `judged.json` holds {"judgements": [...]}, each with
 
     name      a short word
-    outcome   which outcome it judges (worker.OUTCOMES)
+    outcome   which outcome it judges (worker.TO_JUDGE)
     reason    a regular expression that the row's reason matches
     says      the judgement: who is right, and why
     texts     the texts that it was found of: [file, test, hash] each
 
-A row is judged if its text stands in a judgement of its outcome, or its reason matches one. The texts are listed so
-that each decision can be looked up, and to see when one is no longer needed; new texts of the kind are judged alike.
+A row is judged if its text stands in a judgement of its outcome, or its reason matches one. Where XLA:CPU refuses a
+program that it has read, that is judged beside what else came of it, as the outcome REFUSED_BY_XLA. The texts are
+listed so that each decision can be looked up, and to see when one is no longer needed; new texts of the kind are judged
+alike.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .worker import PLAIN
+from .worker import PLAIN, REFUSED_BY_XLA
 
 KEPT = Path(__file__).with_name("judged.json")
 
@@ -57,10 +59,18 @@ def judge(rows: Iterable[dict[str, Any]], judgements: Sequence[Judgement]) -> di
     """The rows that are to be judged, under the name of the first judgement about each, or "" if there is none."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        if row["outcome"] not in PLAIN:
-            name = next((j.name for j in judgements if j.judges(row)), "")
-            found.setdefault(name, []).append(row)
+        for part in _to_judge(row):
+            name = next((j.name for j in judgements if j.judges(part)), "")
+            found.setdefault(name, []).append(part)
     return found
+
+
+def _to_judge(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The row if it is to be judged, and the row with what XLA:CPU says where it refuses the program."""
+    if row["outcome"] not in PLAIN:
+        yield row
+    if row["xla"] == "refused":
+        yield {**row, "outcome": REFUSED_BY_XLA, "reason": "; ".join(row["excuses"])}
 
 
 def listed(judgements: Sequence[Judgement], rows: Iterable[dict[str, Any]]) -> list[Judgement]:

@@ -43,8 +43,9 @@ DIFFERS = "differs"
 XLA_DIFFERS = "XLA differs"
 FAULT = "fault"
 PLAIN = (AGREED, BOTH_REFUSE, NOT_RUN)
-TO_JUDGE = (ONLY_XLA, ONLY_HERE, INVALID, UNSUPPORTED, PRINTED, DIFFERS, XLA_DIFFERS, FAULT)
-OUTCOMES = (*PLAIN, *TO_JUDGE)
+OUTCOMES = (*PLAIN, ONLY_XLA, ONLY_HERE, INVALID, UNSUPPORTED, PRINTED, DIFFERS, XLA_DIFFERS, FAULT)
+REFUSED_BY_XLA = "refused by XLA:CPU"  # no outcome, for the others may agree
+TO_JUDGE = (*(o for o in OUTCOMES if o not in PLAIN), REFUSED_BY_XLA)
 
 ELEMENTS = 1 << 19  # of all arrays of a program that is run
 WORK = 1 << 28  # products of a dot or convolution, or elements of windows, of a program that is run

@@ -7,7 +7,7 @@ from refxla_conformance.xla_corpus import worker
 from refxla_conformance.xla_corpus.__main__ import main
 from refxla_conformance.xla_corpus.extract import corpus
 from refxla_conformance.xla_corpus.judged import Judgement, judge, listed, read, write
-from refxla_conformance.xla_corpus.worker import PLAIN, TO_JUDGE, run_texts
+from refxla_conformance.xla_corpus.worker import PLAIN, REFUSED_BY_XLA, TO_JUDGE, run_texts
 from refxla_spec.errors import InputError
 
 SOURCE = """
@@ -88,7 +88,7 @@ def test_a_constant_may_be_a_tuple_of_different_shapes():
 
 
 def row(outcome: str, reason: str, key: str = "1") -> dict:
-    return {"file": "f", "test": "t", "key": key, "outcome": outcome, "reason": reason}
+    return {"file": "f", "test": "t", "key": key, "outcome": outcome, "reason": reason, "xla": "", "excuses": ()}
 
 
 def test_what_is_not_judged_is_left(tmp_path):
@@ -108,6 +108,14 @@ def test_what_is_not_judged_is_left(tmp_path):
     write(listed(table, rows), tmp_path / "table.json")
     again = read(tmp_path / "table.json")
     assert [j.texts for j in again] == [(("f", "t", "1"),), (("f", "t", "2"),)]
+
+
+def test_a_refusal_of_xla_is_judged_beside_the_outcome():
+    refused = {**row("agreed", ""), "xla": "refused", "excuses": ("INTERNAL: no such thing",)}
+    table = [Judgement("limits", REFUSED_BY_XLA, "no such", "XLA has none")]
+    assert list(judge([refused], table)) == ["limits"]
+    assert list(judge([{**refused, "excuses": ("INTERNAL: another",)}], table)) == [""]
+    assert list(judge([{**refused, "outcome": "differs"}], table)) == ["", "limits"]
 
 
 def test_the_table_names_outcomes_and_reasons():
