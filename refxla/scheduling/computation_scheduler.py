@@ -9,7 +9,7 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -37,10 +37,24 @@ TABLE = 1 << 16  # iterations of a loop up to which its counter is read from a t
 @dataclass
 class _Preheader:
     """What is around the body of a loop: the steps before it, which may become more, and the blocks that are the same
-    in every iteration."""
+    in every iteration; the same of the loop around that, if there is one, and the steps that went there from here."""
 
     steps: Steps
     kept: set[Block]
+    outer: _Preheader | None = None
+    passed: Steps = field(default_factory=list)
+
+    def keeps(self, block: Block) -> bool:
+        """Whether a block is the same in every iteration."""
+        return block in self.kept or block.space == p.CONSTANT
+
+    def hoist(self, step: p.Launch, read: Sequence[Block]) -> None:
+        """Adds a step that reads these blocks before the outermost loop in which they are the same."""
+        if self.outer is not None and all(map(self.outer.keeps, read)):
+            self.passed.append(step)
+            self.outer.hoist(step, read)
+        else:
+            self.steps.append(step)
 
     def launches(self) -> list[p.Launch]:
         """The launches among the steps."""
@@ -268,7 +282,7 @@ class ComputationScheduler:
             shared = {a.scratch for a in kernel.arguments if a.role == "scratch"}
             preheader = None if kernel is kernels[-1] or shared & each_time else self.preheader
             if preheader is not None and self.is_once(kernel):
-                preheader.steps.append(step)
+                preheader.hoist(step, [self.block_of(_value(a)) for a in kernel.arguments if a.role == "input"])
             else:
                 each_time |= shared
                 if kernel.items:
@@ -313,8 +327,7 @@ class ComputationScheduler:
             return False
         if self.base(i).opcode == "constant":
             return True
-        block = self.block_of(i)
-        return block in self.preheader.kept or block.space == p.CONSTANT
+        return self.preheader.keeps(self.block_of(i))
 
     def fusion(self, n: int, group: FusionGroup) -> p.Fusion:
         inside: dict[Instruction, None] = {}
@@ -439,7 +452,7 @@ class ComputationScheduler:
             state.append(block)
         known, before = len(builder.blocks), len(self.steps)
         same = {block for k, block in enumerate(state) if inside.get(k) is roots[k] and block is given[k]}
-        around = _Preheader(self.steps, same)
+        around = _Preheader(self.steps, same, self.preheader)
         if counter is None:
             test = ComputationScheduler(builder, i.condition, _bind(i.condition, state), set())
             test_steps = builder.merge(test.run())
@@ -451,7 +464,7 @@ class ComputationScheduler:
         self.write_back(iteration, unmerged, state)
         body_steps = builder.merge(unmerged)
         merging = builder.merging
-        internal = builder.internal(known, self.steps[before:])
+        internal = builder.internal(known, [*self.steps[before:], *around.passed])
         steps: tuple[p.Step, ...]
         if counter is None:
             steps = (p.Loop(test_steps, predicate, body_steps),)

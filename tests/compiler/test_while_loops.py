@@ -11,7 +11,7 @@ import refxla
 from refxla.analysis.while_loop_analysis import Counter, counter_of
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
-from refxla.ir.plan import Loop, Repeat
+from refxla.ir.plan import Launch, Loop, Repeat
 
 
 def program(start=0, step=1, limit=10, direction="LT", type="s32", test=None, counting=None):
@@ -282,3 +282,66 @@ def test_values_that_a_loop_hands_on(seed):
     expected = interpreter.run(parse(text), given)
     for got, value in zip(refxla.compile(text)(*given), expected, strict=True):
         assert np.array_equal(got, value), text
+
+
+def kernels_by_depth(steps, plan, depth=0):
+    """(the number of loops around it, its name) for each kernel that the steps launch."""
+    for step in steps:
+        if isinstance(step, Launch):
+            yield from ((depth, part.name) for part in plan.kernels[step.kernel].parts())
+        elif isinstance(step, Loop | Repeat):
+            yield from kernels_by_depth(step.body, plan, depth + 1)
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_matrix_is_packed_before_the_outermost_loop_that_keeps_it(changes, dimension):
+    """For products with vectors, too; with the bits of a product outside any loop."""
+    text = f"""HloModule m
+    inner_body {{ s = (s32[], f32[260,260], f32[260]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        a = f32[260,260] get-tuple-element(s), index=1
+        x = f32[260] get-tuple-element(s), index=2
+        y = f32[260] dot(a, x), lhs_contracting_dims={{{dimension}}}, rhs_contracting_dims={{0}}
+        one = s32[] constant(1)
+        next = s32[] add(i, one)
+        ROOT r = (s32[], f32[260,260], f32[260]) tuple(next, a, y) }}
+    inner_test {{ s = (s32[], f32[260,260], f32[260]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(3)
+        ROOT p = pred[] compare(i, n), direction=LT }}
+    body {{ s = (s32[], f32[260,260], f32[260]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        a = f32[260,260] get-tuple-element(s), index=1
+        x = f32[260] get-tuple-element(s), index=2
+        zero = s32[] constant(0)
+        t = (s32[], f32[260,260], f32[260]) tuple(zero, a, x)
+        w = (s32[], f32[260,260], f32[260]) while(t), condition=inner_test, body=inner_body
+        y = f32[260] get-tuple-element(w), index=2
+        one = s32[] constant(1)
+        next = s32[] add(i, one)
+        negative = f32[260,260] negate(a)
+        ROOT r = (s32[], f32[260,260], f32[260]) tuple(next, {"negative" if changes else "a"}, y) }}
+    test {{ s = (s32[], f32[260,260], f32[260]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(3)
+        ROOT p = pred[] compare(i, n), direction=LT }}
+    ENTRY e {{ a = f32[260,260] parameter(0)
+        x = f32[260] parameter(1)
+        zero = s32[] constant(0)
+        s = (s32[], f32[260,260], f32[260]) tuple(zero, a, x)
+        w = (s32[], f32[260,260], f32[260]) while(s), condition=test, body=body
+        ROOT y = f32[260] get-tuple-element(w), index=2 }}"""
+    plan = plan_module(parse(text), DEFAULT_CPU)[1].plan
+    packing = [depth for depth, name in kernels_by_depth(plan.steps, plan) if name.endswith(".right")]
+    # a matrix whose columns lie side by side is read where it is
+    assert packing == ([] if dimension == 0 else [int(changes)])
+    rng = np.random.default_rng(0)
+    a, x = rng.standard_normal((260, 260), np.float32) / 16, rng.standard_normal(260, np.float32)
+    alone = refxla.compile(f"""ENTRY e {{ a = f32[260,260] parameter(0)
+        x = f32[260] parameter(1)
+        ROOT y = f32[260] dot(a, x), lhs_contracting_dims={{{dimension}}}, rhs_contracting_dims={{0}} }}""")
+    got, want = refxla.compile(text)(a, x), x
+    for turn in range(9):
+        want = alone(-a if changes and turn // 3 == 1 else a, want)
+    np.testing.assert_array_equal(got, want)

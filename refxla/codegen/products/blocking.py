@@ -88,12 +88,14 @@ def choose_blocking(p: Product) -> Blocking:
         rows, vectors = configuration.tile
         tile = replace(tile, rows=min(p.m, rows), vectors=min(vectors, -(-p.n // tile.lanes)))
     direct = reads_as_vectors(access) and p.n >= tile.columns
-    if direct and p.m <= STREAMED_ROWS and configuration.panels is None and not p.right_prepacked:
+    streamed = direct or (p.right_is_invariant and p.m == 1)
+    if streamed and p.m <= STREAMED_ROWS and configuration.panels is None and not p.right_prepacked:
         share = max(-(-p.n // (2 * p.target.compute_units)), min(ROW_PIECE, -(-p.n // p.target.compute_units)))
         share = min(share, MAX_SUMS // (4 * p.m))
         if configuration.tile is None:
             tile = replace(tile, vectors=min(tile.vectors, -(-share // tile.lanes)))
-        return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), "direct")
+        panels = "direct" if direct else "packed"
+        return Blocking(tile, _round_up(p.m, tile.rows), _round_up(share, tile.columns), panels)
     needs_no_panels = direct and p.m <= DIRECT_ROWS
     if direct and access is not None:
         needs_no_panels |= _reads_as_well(access.position.stride("k"), p)

@@ -13,7 +13,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
-from ..kernel_arguments import hero_of, input_argument, inputs_of
+from ..kernel_arguments import input_argument, inputs_of
 from .micro_kernel import Loop
 from .packing import VECTORS, declare_block
 from .product import ContractionDimensions, OneRun
@@ -26,7 +26,7 @@ class ContractionRows(ABC):
 
     def __init__(self, fusion: Fusion, target: Target, numbers: ContractionDimensions, name: str, terms: int) -> None:
         self.fusion, self.target, self.numbers, self.name, self.terms = fusion, target, numbers, name, terms
-        self.operand = hero_of(fusion).operands[0]
+        self.operand = numbers.left_operand
         self.element = VECTORS[name][0]
         self.first: Index = constant(0)  # term of the block that is open
 

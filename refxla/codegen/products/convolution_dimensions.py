@@ -25,6 +25,7 @@ class ConvolutionDimensions:
 
     def __init__(self, hero: Instruction) -> None:
         a = hero.attributes
+        self.left_operand, self.right_operand = hero.operands
         self.lhs, self.rhs = hero.operands[0].shape.dimensions, hero.operands[1].shape.dimensions
         self.out = hero.shape.dimensions
         self.dims = a["dim_labels"]

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from refxla_spec.module import Instruction
+
 from ...analysis.index_expression import constant
 from ...device.description import Target
 from ...ir.plan import Fusion, Kernel
 from ..elemental_rules import type_name
-from ..kernel_arguments import hero_of
+from ..kernel_arguments import hero_of, inputs_of
 from ..loops import elementwise
 from . import complex_dot
-from .dot_dimensions import DotDimensions
+from .dot_dimensions import DotDimensions, TurnedDimensions
 from .gemm import kernels
 from .gemv import MatrixVector
 from .matrix_rows import MatrixRows
@@ -50,15 +52,26 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         return kernels(product_of_words(fusion, target, numbers, words))
     for matvec in _matrix_vector(fusion, target, numbers, name):
         if matvec.applies():
+            if _is_kept(fusion, matvec.matrix_operand):  # panels that are made before the loop are read faster
+                turned = matvec.matrix_operand is not hero.operands[1]
+                return kernels(_product(fusion, target, TurnedDimensions(numbers) if turned else numbers, name))
             return (matvec.kernel(),)
-    rows = MatrixRows(fusion, target, numbers, name)
-    return kernels(
-        Product(
-            fusion, target, name, numbers.groups, numbers.m, numbers.n, numbers.k,
-            rows, hero.operands[1], numbers.right, lambda g, m, n: (numbers.result(g, m, n), True), numbers.terms,
-            numbers.right_matrix, lines=rows.lines,
-        )
+    return kernels(_product(fusion, target, numbers, name))
+
+
+def _product(fusion: Fusion, target: Target, n: DotDimensions | TurnedDimensions, name: str) -> Product:
+    """The product of real numbers for a dot."""
+    rows = MatrixRows(fusion, target, n, name)
+    return Product(
+        fusion, target, name, n.groups, n.m, n.n, n.k, rows, n.right_operand, n.right,
+        lambda g, m, column: (n.result(g, m, column), True), n.terms, n.right_matrix, lines=rows.lines,
     )  # fmt: skip
+
+
+def _is_kept(fusion: Fusion, operand: Instruction) -> bool:
+    """Whether an operand follows from what is the same in every iteration of the enclosing loop."""
+    inputs = set(inputs_of(fusion, [operand]))
+    return bool(inputs) and inputs <= set(fusion.loop_invariant)
 
 
 def _matrix_vector(fusion: Fusion, target: Target, n: DotDimensions, name: str) -> Iterator[MatrixVector]:

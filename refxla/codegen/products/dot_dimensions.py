@@ -17,6 +17,7 @@ class DotDimensions:
 
     def __init__(self, hero: Instruction) -> None:
         a = hero.attributes
+        self.left_operand, self.right_operand = hero.operands
         self.lhs, self.rhs = hero.operands[0].shape.dimensions, hero.operands[1].shape.dimensions
         self.lhs_batch, self.rhs_batch = a.get("lhs_batch_dims", ()), a.get("rhs_batch_dims", ())
         self.lhs_contracting, self.rhs_contracting = (
@@ -54,6 +55,32 @@ class DotDimensions:
         batch = delinearize(g, [self.lhs[d] for d in self.lhs_batch])
         rows = delinearize(m, [self.lhs[d] for d in self.lhs_free])
         return (*batch, *rows, *delinearize(n, [self.rhs[d] for d in self.rhs_free]))
+
+
+class TurnedDimensions:
+    """A dot the other way round: result[g, n, m] = sum over k of right[g, n, k] * left[g, k, m]. Its bits are the
+    same, since each term is the product of the same two numbers."""
+
+    def __init__(self, dot: DotDimensions) -> None:
+        self.dot, self.groups, self.m, self.n, self.k, self.terms = dot, dot.groups, dot.n, dot.m, dot.k, dot.terms
+        self.left_operand, self.right_operand = dot.right_operand, dot.left_operand
+
+    def left(self, g: Index, m: Index, k: Index) -> Indices:
+        return self.dot.right(g, k, m)
+
+    def right(self, g: Index, k: Index, n: Index) -> Indices:
+        return self.dot.left(g, n, k)
+
+    def left_matrix(self, value: np.ndarray) -> np.ndarray:
+        turned: np.ndarray = self.dot.right_matrix(value).transpose(0, 2, 1)
+        return turned
+
+    def right_matrix(self, value: np.ndarray) -> np.ndarray:
+        turned: np.ndarray = self.dot.left_matrix(value).transpose(0, 2, 1)
+        return turned
+
+    def result(self, g: Index, m: Index, n: Index) -> Indices:
+        return self.dot.result(g, n, m)
 
 
 def _place(sizes: tuple[int, ...], *groups: tuple[Sequence[int], Index]) -> Indices:

@@ -13,7 +13,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
-from ..kernel_arguments import hero_of, inputs_of
+from ..kernel_arguments import inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS, STREAMED_ROWS, STREAMED_TERMS, is_deep, reads_as_vectors
 from .contraction_rows import ContractionRows
 from .packing import (
@@ -76,9 +76,7 @@ class MatrixRows(ContractionRows):
         if n.m <= STREAMED_ROWS:
             g, k, column = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("k", n.k), ("n", n.n)))
             right = n.right(g, k, column)
-            if reads_as_vectors(
-                direct_access(self.fusion, self.target, hero_of(self.fusion).operands[1], right, self.name)
-            ):
+            if reads_as_vectors(direct_access(self.fusion, self.target, n.right_operand, right, self.name)):
                 return STREAMED_TERMS
         # An item that packs for itself should hold little at a time, and one that holds many sums, too.
         if is_deep(n.m, n.n, n.k):

@@ -33,6 +33,8 @@ class ContractionDimensions(Protocol):
     m: int
     n: int
     k: int
+    left_operand: Instruction
+    right_operand: Instruction
 
     @property
     def terms(self) -> Sequence[int]:
