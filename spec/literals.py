@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import zlib
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -30,6 +31,7 @@ ELIDED = (
     "or elided='random' (`--elided` on the command line)"
 )
 
+_MOST_PAIRS = 1 << 20  # of empty braces that are written; beyond it {}, which XLA does not read, says the same here
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf(?:inity)?|nan(?:\(0[xX][0-9a-fA-F]+\))?)"
 _REAL = re.compile(_NUMBER)
 _COMPLEX = re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)|({_NUMBER})")
@@ -135,10 +137,15 @@ def _elements(body: str, shape: Shape) -> tuple[Array, str]:
     return values, "".join(rest.split())
 
 
+def _written(dimensions: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions that a literal shows: those up to the first of size 0, behind which there is nothing to nest."""
+    return dimensions[: dimensions.index(0)] if 0 in dimensions else dimensions
+
+
 def _braces(dimensions: tuple[int, ...]) -> str:
     """The braces and commas of a literal of these dimensions."""
-    text = ""
-    for d in reversed(dimensions):
+    text = "{}" if 0 in dimensions else ""
+    for d in reversed(_written(dimensions)):
         text = "{" + ",".join([text] * d) + "}"
     return text
 
@@ -316,7 +323,10 @@ def format_value(value: Value, limit: int | None = None) -> str:
     if array.ndim == 0:
         return texts[0]
     if not array.size:
-        return _braces(array.shape) if max(array.shape) < 1000 else "{}"
+        pairs = prod(_written(array.shape))  # of braces with nothing in them
+        return (
+            "{...}" if limit is not None and pairs > limit else _braces(array.shape) if pairs <= _MOST_PAIRS else "{}"
+        )
     for d in reversed(array.shape):
         texts = ["{" + ", ".join(texts[i : i + d]) + "}" for i in range(0, len(texts), d)]
     return texts[0]

@@ -132,3 +132,11 @@ def test_shape_of_what_is_read():
 def test_bad_literals(text, message):
     with pytest.raises(ParseError, match=message):
         parse_literal(text)
+
+
+def test_an_empty_array_of_many_rows_is_written_in_no_time():
+    many = np.zeros((10, 9, 8, 7, 30, 29, 28, 0, 5), np.float32)
+    assert format_literal(many, with_shape=False) == "{}"
+    assert format_literal(many, with_shape=False, elide=40) == "{...}"
+    assert format_literal(np.zeros((2, 0, 3)), with_shape=False) == "{{},{}}"
+    assert format_literal(np.zeros((2000, 0)), with_shape=False) == "{" + ",".join(["{}"] * 2000) + "}"
