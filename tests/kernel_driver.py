@@ -80,6 +80,7 @@ class Compiled:
 
     def launch(self, values: dict, outputs: dict) -> None:
         """Runs the kernels on arrays that are there already."""
+        held = []  # until they have run
         for n, (kernel, (name, which)) in enumerate(zip(self.kernels, self.program.entries, strict=True)):
             if kernel.items == 0:
                 continue
@@ -94,6 +95,7 @@ class Compiled:
                     )
                     arrays.append((outputs if a.role == "output" else known | values)[a.instruction])
             arrays = [np.atleast_1d(a).view(np.uint8) if a.size else None for a in arrays]
+            held.append(arrays)
             pointers = [None if a is None else cl.SVM(a) for a in arrays]
             if self.queue.device.platform.name != POCL:
                 flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

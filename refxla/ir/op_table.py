@@ -275,7 +275,7 @@ def _rows() -> dict[str, Row]:
             in_place=lambda i: len(i.operands) // 2,
         ),
         _hero("sort", 20, "sort", gpu_emitter="gpu.sort", work=_operand_elements),
-        _hero("fft", 3, "fft.fft", work=_fft_work, invariant=True),
+        _hero("fft", 3, "fft.fft", gpu_emitter="gpu.fft", work=_fft_work, invariant=True),
     ]
     rows += [_library(o) for o in ("cholesky", "triangular-solve")]  # where they are not expanded
     return {r.opcode: r for r in rows}

@@ -96,6 +96,16 @@ def convolution(x: str, y: str, to: str, window: str, *holds: str, groups: int =
     )
 
 
+def transform(kind: str, of: str, to: str, length: str, *holds: str, **rest: object) -> Case:
+    return Case(
+        "fft",
+        f"""x = {of} parameter(0)
+        ROOT r = {to} fft(x), fft_type={kind}, fft_length={{{length}}}""",
+        holds,
+        **rest,
+    )
+
+
 CASES = {
     "vectors": loop(
         """x = f32[16,1024] parameter(0)
@@ -397,6 +407,17 @@ CASES = {
         s = f32[40] reduce(x, z), dimensions={0}, to_apply=add
         b = f32[9,40] broadcast(s), dimensions={1}
         ROOT r = f32[9,40] subtract(x, b)""",
+    ),
+    "a transform of rows": transform("FFT", "c64[9,512]", "c64[9,512]", "512", "from[(e + 64)", "to[(e + 3 * 64)"),
+    "a transform of few numbers": transform("IFFT", "c64[70,2,3]", "c64[70,2,3]", "2,3", kernels=2),
+    "a transform of columns": transform("IFFT", "c128[2,35,5]", "c128[2,35,5]", "35,5", kernels=2),
+    "a transform in two stages": transform("FFT", "c64[2,256]", "c64[2,256]", "256", "const int l", kernels=2),
+    "a real transform": transform("RFFT", "f32[9,5,14]", "c64[9,5,8]", "5,14", "if (k != h - k)", kernels=2),
+    "real rows in two stages": transform("IRFFT", "c64[1,257]", "f32[1,512]", "512", kernels=3),
+    "a large radix": transform("FFT", "c64[9,38]", "c64[9,38]", "38", "if (k == 0)"),
+    "a convolution": transform("FFT", "c64[8,131]", "c64[8,131]", "131", "/ 256"),
+    "a transform in scratch memory": transform(
+        "IFFT", "c64[2,2304,2]", "c64[2,2304,2]", "2304,2", "CLK_GLOBAL_MEM_FENCE", kernels=2, small=False
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The kernels of kind "fft": one for each stage of a transform (analysis/fft_plan.py).
+"""The kernels of kind "fft" for CPUs: one for each stage of a transform (analysis/fft_plan.py).
 
 An item computes several vectors of lanes, one after the other, in scratch memory of its own that stays in a cache:
 it loads them, runs the passes from one half of that memory to the other and back, and stores them.
@@ -7,22 +7,16 @@ it loads them, runs the passes from one half of that memory to the other and bac
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
-import numpy as np
-from refxla_spec.types import C128, F64
-
-from ...analysis.fft_plan import OPERAND, RESULT, Layout, Stage, stages
-from ...analysis.twiddle_factors import rotation, transform_of_chirp
+from ...analysis.fft_plan import Layout
 from ...device.description import LINE, Target
 from ...ir.plan import Argument, Fusion, Kernel
-from ..c_block import Block
-from ..kernel_arguments import input_argument, output_argument
-from ..products.prepacked_constants import prepacked_argument
 from . import edges, lanes, passes
-from .passes import UNROLLED, Parts
+from .passes import UNROLLED
+from .stage_emitter import StageEmitter, kernels
 
 ITEMS_PER_CORE = 4  # of a stage that has so many groups
-MOST_ITEMS = 1 << 12  # on a GPU
 MOST_SCRATCH = 1 << 26  # bytes for all items, unless the cores need more
 COLUMNS, ROWS, NEITHER = "columns", "rows", "neither"  # how the lanes of a vector lie in memory
 ROW_PART = 1 << 12  # complex numbers that an item separates or joins
@@ -30,22 +24,7 @@ ROW_PART = 1 << 12  # complex numbers that an item separates or joins
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a transform."""
-    hero = fusion.hero
-    assert hero is not None
-    sizes = (hero if hero.fft_type == "IRFFT" else hero.operands[0]).shape.dimensions
-    wide = {C128, F64} & {hero.shape.element_type, hero.operands[0].shape.element_type}
-    parts = Parts("f64" if wide else "f32")
-    planned = stages(hero.fft_type, sizes, hero.fft_length, parts.lanes)
-    space: dict[str, int] = {}
-    for stage in planned:
-        space[stage.target] = max(space.get(stage.target, 0), _extent(stage, stage.writes, stage.real == "separate"))
-    return tuple(_StageEmitter(fusion, target, parts, s, n, space).kernel() for n, s in enumerate(planned))
-
-
-def _extent(stage: Stage, layout: Layout, spectrum: bool) -> int:
-    """The complex numbers from the first to the last of an array."""
-    last = (stage.outer - 1) * layout.outer + (stage.lanes - 1) * layout.lane
-    return last + (stage.length - (not spectrum)) * layout.element + 1
+    return kernels(fusion, target, _VectorStage)
 
 
 def _direction(layout: Layout, whole: bool) -> str:
@@ -55,16 +34,11 @@ def _direction(layout: Layout, whole: bool) -> str:
     return ROWS if layout.element == 1 else NEITHER
 
 
-class _StageEmitter:
-    """The kernel of stage number `number`; `space` has the complex numbers in each scratch array."""
+class _VectorStage(StageEmitter):
+    """A stage whose items compute vectors of lanes."""
 
-    def __init__(
-        self, fusion: Fusion, target: Target, parts: Parts, stage: Stage, number: int, space: dict[str, int]
-    ) -> None:
-        self.fusion, self.target, self.parts, self.stage, self.space = fusion, target, parts, stage, space
-        self.name, self.number, self.work = f"{fusion.name}.{number}", number, f"work{number}"
-        self.block = Block()
-        self.arguments: list[Argument] = []
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.helpers: dict[str, None] = {}
 
     def kernel(self) -> Kernel:
@@ -72,33 +46,6 @@ class _StageEmitter:
         items = self._vectors() if self.stage.passes else self._numbers()
         text, helpers = self.block.text(), tuple(self.helpers)
         return Kernel(self.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
-
-    # -- what it reads and writes ------------------------------------------------------------------------------
-
-    def _pointer(self, argument: Argument) -> str:
-        """The C variable of an argument, which is added."""
-        if argument not in self.arguments:
-            self.arguments.append(argument)
-        return f"a{self.arguments.index(argument)}"
-
-    def _place(self, place: str, written: bool) -> str:
-        """A C pointer to the first part of an array of complex numbers."""
-        hero = self.fusion.hero
-        assert hero is not None
-        if place == OPERAND:
-            argument = input_argument(hero.operands[0])
-        elif place == RESULT:
-            argument = output_argument(hero)
-        else:
-            size = 2 * self.space[place] * self.parts.dtype.itemsize
-            argument = Argument("scratch", self.parts.scalar, bytes=size, scratch=place)
-        const = "" if written or place != OPERAND else "const "
-        return f"(__global {const}{self.parts.scalar}*){self._pointer(argument)}"
-
-    def _table(self, name: str, values: np.ndarray) -> str:
-        """The C pointer to complex numbers that are a constant of the program."""
-        array = np.ascontiguousarray(values).reshape(-1).view(np.float64).astype(self.parts.dtype)
-        return self._pointer(prepacked_argument(self.fusion, f"{self.number}.{name}", array))
 
     def _call(self, text: str, *arguments: object) -> None:
         """The statement that calls a function, of which this is the text."""
@@ -117,15 +64,14 @@ class _StageEmitter:
         # A line more, so that what is read and what is written at a time do not lie in the same places of a cache.
         vectors = 2 * max(stage.length + (stage.real != ""), stage.convolution) + LINE // width
         own = 2 * vectors * width  # bytes of scratch memory of an item
-        most = ITEMS_PER_CORE * self.target.compute_units if self.target.kind == "cpu" else MOST_ITEMS
-        most = max(self.target.compute_units, min(most, MOST_SCRATCH // own))
+        most = max(self.target.compute_units, min(ITEMS_PER_CORE * self.target.compute_units, MOST_SCRATCH // own))
         per_item = -(-units // min(units, most))
         items = -(-units // per_item)
-        source, target = self._place(stage.source, False), self._place(stage.target, True)
+        source, target = self.place(stage.source, False), self.place(stage.target, True)
         scratch = Argument("scratch", p.vector, bytes=items * own, scratch=self.work)
-        block.line(f"__global {p.vector}* const x = {self._pointer(scratch)} + item * {2 * vectors};")
+        block.line(f"__global {p.vector}* const x = {self.pointer(scratch)} + item * {2 * vectors};")
         block.line(f"__global {p.vector}* const y = x + {vectors};")
-        tables = self._pass_tables()
+        tables = self.pass_tables()
         end = f"(item + 1) * {per_item} < {units} ? (item + 1) * {per_item} : {units}"
         block.line(f"const int end = {end};")
         with block.scope(f"for (int unit = item * {per_item}; unit < end; ++unit)"):
@@ -169,7 +115,7 @@ class _StageEmitter:
         if stage.twiddles:
             self._rotate(here)
         if stage.real == "separate":
-            self._call(lanes.real_pass(p, False, True), here, stage.length, self._real_table(), 0)
+            self._call(lanes.real_pass(p, False, True), here, stage.length, self.real_table(), 0)
         self._store(writes if whole else NEITHER, here, divided)
 
     def _passes(self, here: str, tables: list[tuple[str, str]], first: int, end: int) -> str:
@@ -186,9 +132,7 @@ class _StageEmitter:
     def _convolution(self, tables: list[tuple[str, str]]) -> str:
         """Emits a transform of what is in x as a convolution. Returns the C variable of where the results are."""
         n, size, count = self.stage.length, self.stage.convolution, len(tables)
-        j = np.arange(n)
-        chirp = self._table("chirp", rotation(j * j, 2 * n, -1))
-        response = self._table("response", transform_of_chirp(n, size))
+        chirp, response = self.convolution_tables()
         scale = lanes.scale(self.parts)
         self._call(scale, "x", n, size, chirp, 0, 0)
         here = self._passes("x", tables, 0, count)
@@ -209,7 +153,7 @@ class _StageEmitter:
             steps = f"{layout.lane}l", f"{layout.element}l"
             self._call(lanes.load_lanes(p), "from", *steps, n, "valid", f"(__global {p.scalar}*)x", swap)
         if join:
-            self._call(lanes.real_pass(p, True, True), "x", stage.length, self._real_table(), int(stage.swaps[0]))
+            self._call(lanes.real_pass(p, True, True), "x", stage.length, self.real_table(), int(stage.swaps[0]))
 
     def _store(self, direction: str, made: str, divided: list[str]) -> None:
         stage, p, layout = self.stage, self.parts, self.stage.writes
@@ -223,34 +167,11 @@ class _StageEmitter:
             source = f"(__global const {p.scalar}*){made}"
             self._call(lanes.store_lanes(p, bool(divided)), source, n, "valid", "to", *steps, swap, *divided)
 
-    def _pass_tables(self) -> list[tuple[str, str]]:
-        """For each pass the C pointers of its rotations and of its roots, "" where it has none."""
-        found, n = [], self.stage.convolution or self.stage.length
-        for number, radix in enumerate(self.stage.radices):
-            m, w, roots = n // radix, "", ""
-            if m > 1:
-                p, k = np.ogrid[:m, 1:radix]
-                w = self._table(f"pass{number}", rotation(p * k, n, -1))
-            if radix > UNROLLED:
-                roots = self._table(f"roots{radix}", rotation(np.arange(radix), radix, 1))
-            found.append((w, roots))
-            n = m
-        return found
-
     def _rotate(self, made: str) -> None:
-        stage, p = self.stage, self.parts
-        vector, k = np.ogrid[: -(-stage.lanes // p.lanes), : stage.length]
-        w = self._table("vectors", rotation(vector * p.lanes * k, stage.twiddles, -1))
-        k, lane = np.ogrid[: stage.length, : p.lanes]
-        turns = rotation(k * lane, stage.twiddles, -1)
-        # As vectors: all real parts, then all imaginary parts.
-        split = np.ascontiguousarray(np.stack([turns.real, turns.imag], 1)).reshape(-1).view(np.complex128)
-        each = f"(__global const {p.vector}*){self._table('lanes', split)}"
-        self._call(lanes.rotate(p), made, stage.length, f"{w} + 2 * vector * {stage.length}", each)
-
-    def _real_table(self) -> str:
-        h = self.stage.length
-        return self._table("real", rotation(np.arange(h // 2 + 1), 2 * h, -1))
+        length = self.stage.length
+        first, each = self.lane_tables()
+        each = f"(__global const {self.parts.vector}*){each}"
+        self._call(lanes.rotate(self.parts), made, length, f"{first} + 2 * vector * {length}", each)
 
     # -- stages of real passes alone ---------------------------------------------------------------------------
 
@@ -259,8 +180,8 @@ class _StageEmitter:
         stage, p, block = self.stage, self.parts, self.block
         count = stage.length // 2 + 1
         chunks = -(-count // ROW_PART)
-        source, target = self._place(stage.source, False), self._place(stage.target, True)
-        table = self._real_table()
+        source, target = self.place(stage.source, False), self.place(stage.target, True)
+        table = self.real_table()
         block.line(f"const int row = item / {chunks}, first = item % {chunks} * {ROW_PART};")
         block.line(f"const int end = first + {ROW_PART} < {count} ? first + {ROW_PART} : {count};")
         self._call(

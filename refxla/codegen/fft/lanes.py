@@ -7,8 +7,10 @@ is 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..c_block import Block
-from .passes import Parts
+from .passes import Complex, Numbers, Parts
 
 
 def load_rows(p: Parts) -> str:
@@ -129,7 +131,7 @@ def _each_number(p: Parts, block: Block, place: str, statement: str, vectors: st
 def rotate(p: Parts) -> str:
     """fft_rotate: x[k] *= exp(-2 pi i l k / n) for lane l. `w` has that of the first lane for each k, `lanes` its
     quotient by that of each lane, as vectors."""
-    block, m = Block(), p.multiply_add
+    block = Block()
     with (
         block.scope(
             f"void fft_rotate_{p.name}(__global {p.vector}* restrict x, const int n, "
@@ -137,29 +139,45 @@ def rotate(p: Parts) -> str:
         ),
         block.scope("for (int k = 0; k < n; ++k)"),
     ):
-        block.line(f"const {p.vector} c = lanes[2 * k], s = lanes[2 * k + 1], r = x[2 * k], i = x[2 * k + 1];")
-        block.line(f"const {p.vector} a = ({p.vector})(w[2 * k]), b = ({p.vector})(w[2 * k + 1]);")
-        block.line(f"const {p.vector} re = {m('a', 'c', '-(b * s)')}, im = {m('a', 's', 'b * c')};")
-        block.line(f"x[2 * k] = {m('r', 're', '-(i * im)')};")
-        block.line(f"x[2 * k + 1] = {m('r', 'im', 'i * re')};")
+        first = f"({p.vector})(w[2 * k])", f"({p.vector})(w[2 * k + 1])"
+        x = "x[2 * k]", "x[2 * k + 1]"
+        re, im = rotated(p, block, x, first, ("lanes[2 * k]", "lanes[2 * k + 1]"))
+        block.line(f"{x[0]} = {re};")
+        block.line(f"{x[1]} = {im};")
     return block.text()
+
+
+def rotated(p: Parts, block: Block, value: Complex, first: Complex, quotient: Complex) -> Complex:
+    """value * (first * quotient); declares c, s, r, i, a, b, re and im."""
+    m = p.multiply_add
+    block.line(f"const {p.vector} c = {quotient[0]}, s = {quotient[1]}, r = {value[0]}, i = {value[1]};")
+    block.line(f"const {p.vector} a = {first[0]}, b = {first[1]};")
+    block.line(f"const {p.vector} re = {m('a', 'c', '-(b * s)')}, im = {m('a', 's', 'b * c')};")
+    return m("r", "re", "-(i * im)"), m("r", "im", "i * re")
 
 
 def scale(p: Parts) -> str:
     """fft_scale: x[j] *= w[j] for j < n, and zeros behind, up to `size`. Where `swap_in` is 1, real and imaginary parts
     change places before; where `swap_out` is, they do after."""
-    block, m = Block(), p.multiply_add
+    block = Block()
     with block.scope(
         f"void fft_scale_{p.name}(__global {p.vector}* restrict x, const int n, const int size, "
         f"__global const {p.scalar}* restrict w, const int swap_in, const int swap_out)"
     ):
         with block.scope("for (int j = 0; j < n; ++j)"):
-            block.line(f"const {p.vector} r = x[2 * j + swap_in], i = x[2 * j + 1 - swap_in];")
-            block.line(f"const {p.vector} c = ({p.vector})(w[2 * j]), s = ({p.vector})(w[2 * j + 1]);")
-            block.line(f"x[2 * j + swap_out] = {m('r', 'c', '-(i * s)')};")
-            block.line(f"x[2 * j + 1 - swap_out] = {m('r', 's', 'i * c')};")
+            w = f"({p.vector})(w[2 * j])", f"({p.vector})(w[2 * j + 1])"
+            re, im = scaled(p, block, ("x[2 * j + swap_in]", "x[2 * j + 1 - swap_in]"), w)
+            block.line(f"x[2 * j + swap_out] = {re};")
+            block.line(f"x[2 * j + 1 - swap_out] = {im};")
         block.line(f"for (int j = 2 * n; j < 2 * size; ++j) x[j] = ({p.vector})(0);")
     return block.text()
+
+
+def scaled(p: Parts, block: Block, value: Complex, by: Complex) -> Complex:
+    """value * by; declares r, i, c and s."""
+    block.line(f"const {p.vector} r = {value[0]}, i = {value[1]};")
+    block.line(f"const {p.vector} c = {by[0]}, s = {by[1]};")
+    return p.multiply_add("r", "c", "-(i * s)"), p.multiply_add("r", "s", "i * c")
 
 
 def real_pass(p: Parts, join: bool, vectors: bool) -> str:
@@ -168,38 +186,50 @@ def real_pass(p: Parts, join: bool, vectors: bool) -> str:
     w has exp(-2 pi i k / 2 h). Each k up to h / 2 is done together with h - k; a row from `first` to `end` - 1.
     """
     block, name = Block(), f"fft_{'join' if join else 'separate'}{'' if vectors else '_row'}_{p.name}"
-    t = p.vector if vectors else p.scalar
-    multiply_add = p.multiply_add if vectors else p.multiply_add_scalar
-    places = f"__global {t}* restrict x" if vectors else f"__global const {t}* restrict x, __global {t}* restrict y"
+    q = p if vectors else Numbers(p.name)
+    places = f"__global {q.vector}* restrict x"
+    if not vectors:
+        places = f"__global const {q.vector}* restrict x, __global {q.vector}* restrict y"
     more = "" if vectors else "const int first, const int end, "
     loop = "int k = 0; k <= h / 2; ++k" if vectors else "int k = first; k < end; ++k"
+    to = "x" if vectors else "y"
     with (
         block.scope(f"void {name}({places}, const int h, {more}__global const {p.scalar}* restrict w, const int swap)"),
         block.scope(f"for ({loop})"),
     ):
-        block.line(f"const int other = {'h - k' if join else 'k ? h - k : 0'};")
-        for which, place in (("a", "k"), ("b", "other")):
-            block.line(f"const {t} {which}r = x[2 * {place}], {which}i = x[2 * {place} + 1];")
-        block.line(f"const {t} c = ({t})(w[2 * k]), s = ({t})(w[2 * k + 1]);")
-        block.line(f"const {t} er = ar + br, dr = ar - br;")
-        if join:  # of the first and the last element the imaginary parts count as zeros
-            block.line(f"const {t} ei = k ? ai - bi : ({t})(0), di = k ? ai + bi : ({t})(0);")
-            re, im = multiply_add("dr", "c", "di * s"), multiply_add("di", "c", "-(dr * s)")
-            block.line(f"const {t} tr = {re}, ti = {im};")
-            results = (("k", "er - ti", "ei + tr", ""), ("(h - k)", "er + ti", "tr - ei", "if (k && k != h - k)"))
-        else:
-            block.line(f"const {t} ei = ai - bi, di = ai + bi;")
-            re, im = multiply_add("di", "c", "dr * s"), multiply_add("di", "s", "-(dr * c)")
-            block.line(f"const {t} tr = {re}, ti = {im}, half_of = ({t})({p.literal(0.5)});")
-            results = (
-                ("k", "(er + tr) * half_of", "(ei + ti) * half_of", ""),
-                ("(h - k)", "(er - tr) * half_of", "(ti - ei) * half_of", "if (k != h - k)"),
-            )
-        for place, re, im, condition in results:
-            with block.scope(condition):
-                block.line(f"{'x' if vectors else 'y'}[2 * {place} + swap] = {re};")
-                block.line(f"{'x' if vectors else 'y'}[2 * {place} + 1 - swap] = {im};")
+        real_pair(
+            q, block, join, lambda k: (f"x[2 * {k}]", f"x[2 * {k} + 1]"),
+            lambda k: (f"{to}[2 * {k} + swap]", f"{to}[2 * {k} + 1 - swap]"),
+        )  # fmt: skip
     return block.text()
+
+
+def real_pair(p: Parts, block: Block, join: bool, x: Callable[[str], Complex], y: Callable[[str], Complex]) -> None:
+    """Number `k` and number `h` - k joined or separated, from x to y, which give where the parts of a number are."""
+    t = p.vector
+    block.line(f"const int other = {'h - k' if join else 'k ? h - k : 0'};")
+    for which, place in (("a", "k"), ("b", "other")):
+        re, im = x(place)
+        block.line(f"const {t} {which}r = {re}, {which}i = {im};")
+    block.line(f"const {t} c = ({t})(w[2 * k]), s = ({t})(w[2 * k + 1]);")
+    block.line(f"const {t} er = ar + br, dr = ar - br;")
+    if join:  # of the first and the last element the imaginary parts count as zeros
+        block.line(f"const {t} ei = k ? ai - bi : ({t})(0), di = k ? ai + bi : ({t})(0);")
+        re, im = p.multiply_add("dr", "c", "di * s"), p.multiply_add("di", "c", "-(dr * s)")
+        block.line(f"const {t} tr = {re}, ti = {im};")
+        results = (("k", "er - ti", "ei + tr", ""), ("(h - k)", "er + ti", "tr - ei", "if (k && k != h - k)"))
+    else:
+        block.line(f"const {t} ei = ai - bi, di = ai + bi;")
+        re, im = p.multiply_add("di", "c", "dr * s"), p.multiply_add("di", "s", "-(dr * c)")
+        block.line(f"const {t} tr = {re}, ti = {im}, half_of = ({t})({p.literal(0.5)});")
+        results = (
+            ("k", "(er + tr) * half_of", "(ei + ti) * half_of", ""),
+            ("(h - k)", "(er - tr) * half_of", "(ti - ei) * half_of", "if (k != h - k)"),
+        )
+    for place, re, im, condition in results:
+        with block.scope(condition):
+            for part, value in zip(y(place), (re, im), strict=True):
+                block.line(f"{part} = {value};")
 
 
 def _divisor(p: Parts, divided: bool) -> str:

@@ -53,8 +53,16 @@ class Parts:
         """The C expression of a * b + total, of vectors, rounded once."""
         return f"rx_multiply_add_vector_{self.name}({a}, {b}, {total})"
 
-    def multiply_add_scalar(self, a: str, b: str, total: str) -> str:
-        """The same of numbers."""
+
+@dataclass(frozen=True)
+class Numbers(Parts):
+    """Parts of single numbers: vectors of one lane."""
+
+    @property
+    def vector(self) -> str:
+        return self.scalar
+
+    def multiply_add(self, a: str, b: str, total: str) -> str:
         return f"RX_FMA_{self.name.upper()}({a}, {b}, {total})"
 
 
