@@ -623,3 +623,23 @@ def test_a_few_joined_rows_are_reduced_without_asking_which_is_which(opcode):
     parts = np.stack([x[:40, 1:51], x[2:, 1:51], x[1:41, :50]])
     wanted = parts.sum(0) if opcode == "add" else np.maximum(parts.max(0), 0)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(3, 50, 49), (4, 2, 70, 40), (90, 3, 33), (2000, 9, 17)])
+def test_columns_of_rows_that_lie_apart_are_read_without_divisions(sizes):
+    """A window of an array: its rows end where a loop over columns does, also where strips begin and end within them;
+    sums of many terms are split in partial results, too."""
+    whole = tuple(n + 3 for n in sizes)
+    window = ", ".join(f"[2:{2 + n}]" for n in sizes)
+    text = entry(
+        f"""x = f32[{dims(whole)}] parameter(0)
+        w = f32[{dims(sizes)}] slice(x), slice={{{window}}}
+        zero = f32[] constant(0)
+        ROOT s = f32[{dims(sizes[1:])}] reduce(w, zero), dimensions={{0}}, to_apply=add"""
+    )
+    x = f32(*whole)
+    compiled = check(text, x, kind="reduction", exact=False)
+    assert f" % {sizes[-1]}u" not in compiled.kernels[0].body
+    dense = Compiled(fusion_of(parse(reduce_text(sizes, (0,))), "reduction"))
+    inner = np.ascontiguousarray(x[tuple(slice(2, 2 + n) for n in sizes)])
+    np.testing.assert_array_equal(compiled(x)[0], dense(inner)[0])

@@ -128,6 +128,22 @@ class ColumnReduction(UnitEmitter):
         """A loop over the columns of the strip; gives the index of one."""
         return self.body.vector_loop(self._strip.first, self._strip.end, self._strip.size)
 
+    @contextmanager
+    def _each_read_column(self) -> Iterator[Index]:
+        """A loop over the columns of the strip, for what reads the operands: two loops, where that spares divisions of
+        indices."""
+        size, strip = self.schedule.column_row, self._strip
+        if size == 1:
+            with self._each_column() as column:
+                yield column
+            return
+        row, begin, end = (self.body.fresh(name) for name in ("row", "from", "to"))
+        with self.block.scope(f"for (int {row} = {strip.first} / {size}; {row} * {size} < {strip.end}; ++{row})"):
+            low, high = f"{strip.first} - {row} * {size}", f"{strip.end} - {row} * {size}"
+            self.block.line(f"const int {begin} = {low} > 0 ? {low} : 0, {end} = {high} < {size} ? {high} : {size};")
+            with self.body.vector_loop(begin, end, size) as column:
+                yield variable(row, 0, strip.size // size - 1) * size + column
+
     def _each_total(self) -> AbstractContextManager[Index]:
         """A loop over the columns of the strip; gives the number of one in the strip."""
         return self.body.vector_loop("0", self._strip.count, self.order.strip)
@@ -222,7 +238,7 @@ class ColumnReduction(UnitEmitter):
                     with self._each_padded_column(step.vector) as (lane, column, mask):
                         self.accumulate_element(step, totals, {**places[0], inner: column}, lane, mask)
                     return
-                with self._each_column() as column:
+                with self._each_read_column() as column:
                     for place in places:
                         offset = self._strip.offset(column)
                         self.accumulate_element(step, totals, {**place, inner: column}, offset)

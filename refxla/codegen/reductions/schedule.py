@@ -114,7 +114,7 @@ class Schedule:
     `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
     of lanes, whose elements become the accumulators. `non_temporal`: the second pass writes its outputs past the
     caches. `wide_registers`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
-    inner one over so many of them, or by one (1).
+    inner one over so many of them, or by one (1); `column_row`: so do the columns of a strip.
     """
 
     dataflow: Dataflow
@@ -132,6 +132,7 @@ class Schedule:
     wide_registers: bool
     units_per_item: int
     inner_units: int
+    column_row: int
 
     @property
     def partials(self) -> int:
@@ -243,6 +244,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
         wide_registers=wide_registers,
         units_per_item=_units_per_item(flow, order, target, interleaved_rows, non_temporal),
         inner_units=_inner_units(flow, order),
+        column_row=_column_row(flow, order),
     )
 
 
@@ -331,6 +333,31 @@ def _divisions(flow: Dataflow, order: ReductionOrder, unit: Index) -> int:
         same = output.shape.dimensions == flow.kept_sizes
         pattern.store(output, kept if same else delinearize(unit, output.shape.dimensions))
     return pattern.divisions
+
+
+def _column_row(flow: Dataflow, order: ReductionOrder) -> int:
+    """The size of the innermost dimension, where columns count several and indices of the operands would be divided
+    for each column; else 1."""
+    columns, inner = order.groups[-1].size, flow.dimensions[-1] if flow.dimensions else 1
+    if order.is_row or inner < MIN_INNER_UNITS or inner == columns:
+        return 1
+    one = variable("column", 0, columns - 1)
+    two = variable("row", 0, columns // inner - 1) * inner + variable("inner", 0, inner - 1)
+
+    def divisions(column: Index) -> int:
+        pattern = AccessPattern(flow.fusion)
+        at: dict[int, Index] = {}
+        for n, group in enumerate(order.groups):
+            number = column if n == len(order.groups) - 1 else variable(f"group{n}", 0, group.size - 1)
+            inside = delinearize(number, [flow.dimensions[d] for d in group.dimensions])
+            at |= dict(zip(group.dimensions, inside, strict=True))
+        for reduce in (r for level in flow.reduces for r in level):
+            for operand in inputs_and_initial_values(reduce)[0]:
+                pattern.value(operand, tuple(at.get(d, constant(0)) for d in range(len(flow.dimensions))))
+            pattern.bind(reduce, tuple(at.get(d, constant(0)) for d in flow.kept))
+        return pattern.divisions
+
+    return inner if divisions(one) > divisions(two) else 1
 
 
 def _interleaved_rows(flow: Dataflow, order: ReductionOrder, target: Target) -> int:
