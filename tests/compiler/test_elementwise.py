@@ -531,7 +531,11 @@ def test_integers_are_divided_in_f64_of_doubles(name, opcode):
     small = np.random.default_rng(0).integers(0, 2**62, (2, 4096)) >> np.random.default_rng(1).integers(
         30, 62, (2, 4096)
     )
-    pairs = [np.concatenate([np.repeat(edges, 16), small[0]]), np.concatenate([np.tile(edges, 16), small[1]])]
+    info = np.iinfo({"s32": np.int32, "u32": np.uint32}[name])
+    divisors = small[1] % 2**16 + 1
+    beside = info.max // divisors * divisors - np.arange(4096) % 3 + 1  # the largest multiples and their neighbours
+    left = [np.repeat(edges, 16), small[0], np.minimum(beside, info.max)]
+    pairs = [np.concatenate(left), np.concatenate([np.tile(edges, 16), small[1], divisors])]
     a, b = (x.astype({"s32": np.int32, "u32": np.uint32}[name]) for x in pairs)
     shape = f"{name}[{a.size}]"
     text = entry(f"a = {shape} parameter(0)\nb = {shape} parameter(1)\nROOT c = {shape} {opcode}(a, b)")

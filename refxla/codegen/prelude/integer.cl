@@ -88,21 +88,36 @@ static inline I rx_remainder_I(I a, I b) {
 
 //! I = s32
 
-// Quotient and remainder by a division of doubles, for loops: alone, it takes longer than that of integers.
+// Quotient and remainder by products with a reciprocal in doubles, for loops: alone, they take longer than a division of
+// integers. A loop computes the reciprocal of a divisor that it keeps once. The reciprocal is too large, by between
+// 2^-51 and 2^-49 of it after all roundings: what is an integer does not fall below it, and nothing else reaches the next
+// one, which is at least 1 / |b| away.
+static inline double rx_reciprocal_in_f64_I(I b) {
+    return 1.0 / (double)b * (1.0 + 0x1p-50);
+}
+
 static inline I rx_divide_in_f64_I(I a, I b) {
-    I divisor = ((b == 0) | ((a == MIN_I) & (b == -1))) ? (I)1 : b;
-    I quotient = (I)((double)a / (double)divisor);
-    return b == 0 ? (I)-1 : quotient;
+    I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
+    I quotient = (I)((double)a * rx_reciprocal_in_f64_I(divisor));
+    return b == 0 ? (I)-1 : b == -1 ? (I)((WIDE_U_I)0 - (WIDE_U_I)a) : quotient;
+}
+
+static inline I rx_remainder_in_f64_I(I a, I b) {
+    I divisor = ((b == 0) | (b == -1)) ? (I)1 : b;
+    I quotient = (I)((double)a * rx_reciprocal_in_f64_I(divisor));
+    return (I)((WIDE_U_I)a - (WIDE_U_I)quotient * (WIDE_U_I)(b == -1 ? (I)1 : b));
 }
 
 //! I = u32
 
-static inline I rx_divide_in_f64_I(I a, I b) {
-    I quotient = (I)((double)a / (double)(b == 0 ? (I)1 : b));
-    return b == 0 ? MAX_I : quotient;
+static inline double rx_reciprocal_in_f64_I(I b) {
+    return 1.0 / (double)b * (1.0 + 0x1p-50);
 }
 
-//! I = s32 u32
+static inline I rx_divide_in_f64_I(I a, I b) {
+    I quotient = (I)((double)a * rx_reciprocal_in_f64_I(b == 0 ? (I)1 : b));
+    return b == 0 ? MAX_I : quotient;
+}
 
 static inline I rx_remainder_in_f64_I(I a, I b) {
     return (I)((WIDE_U_I)a - (WIDE_U_I)rx_divide_in_f64_I(a, b) * (WIDE_U_I)b);
