@@ -28,19 +28,44 @@ def of_cython(text: str, indent: str) -> dict[str, int]:
     return {name: len([p for p in given.split(",") if p.strip() not in ("", "*", "/")]) for name, given in bare}
 
 
+def fields_of(text: str, kind: str) -> set[str]:
+    """What a .pxd shows of a class to Python: "readonly", or "public", which may be set."""
+    rows = re.findall(rf"^    cdef {kind} [\w ]+?(?:\[[^\]]*\])? ([\w, ]+)", text, re.MULTILINE)
+    return {name.strip() for row in rows for name in row.split(",")}
+
+
+def body_of(name: str, text: str) -> str:
+    return re.findall(rf"^cdef class {name}:\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)[0]
+
+
 @pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.stem)
 def test_a_stub_says_what_the_file_has(stub):
     tree, text = ast.parse(stub.read_text()), stub.with_suffix(".pyx").read_text()
+    contract = stub.with_suffix(".pxd")
+    declared = contract.read_text() if contract.exists() else ""
     assert of_stub(tree.body).items() <= of_cython(text, "").items()
     for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            (body,) = re.findall(rf"^cdef class {node.name}:\n(.*?)(?=^\S)", text, re.MULTILINE | re.DOTALL)
-            written, there = of_stub(node.body), of_cython(body, "    ")
-            fields = re.findall(r"cdef readonly \w+ (\w+)", stub.with_suffix(".pxd").read_text())
-            public = {name for name in there if name not in ("__init__", "__dealloc__", "__getbuffer__")}
-            assert written.keys() == public | set(fields)
-            assert all(written[name] == there[name] for name in public if "pow" not in name)
+        if not isinstance(node, ast.ClassDef):
+            continue
+        if f"cpdef enum {node.name}:" in declared:
+            (body,) = re.findall(rf"^cpdef enum {node.name}:.*?\n(.*?)(?=^\S)", declared, re.MULTILINE | re.DOTALL)
+            values = {n.targets[0].id: n.value.value for n in node.body if isinstance(n, ast.Assign)}
+            assert values == {name: int(value) for name, value in re.findall(r"^    (\w+) = (\d+)", body, re.MULTILINE)}
+            continue
+        written, there = of_stub(node.body), of_cython(body_of(node.name, text), "    ")
+        there["__init__"] = max(there.get(name, 0) for name in ("__init__", "__cinit__"))  # of the two one takes all
+        if "__init__" not in written:
+            del there["__init__"]
+        methods = {name for name in there if name not in ("__cinit__", "__dealloc__", "__getbuffer__", "__releasebuffer__")}
+        own = body_of(node.name, declared) if f"cdef class {node.name}:" in declared else ""
+        assert written.keys() == methods | fields_of(own, "readonly")
+        assert all(written[name] == there[name] for name in methods if "pow" not in name)
+        assert {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)} <= fields_of(own, "public")
 
 
-def test_every_module_that_shows_types_is_read():
-    assert {"array", "shapes"} <= {path.stem for path in STUBS}
+def test_every_module_that_python_imports_has_a_stub():
+    refxla = CORE.parent
+    text = "\n".join(path.read_text("utf-8") for path in refxla.rglob("*.py"))
+    names = set(re.findall(r"_core\.(\w+) import|_core import ([\w, ]+)", text))
+    used = {name.strip() for one, many in names for name in (one, *many.split(",")) if name.strip()}
+    assert {"array", "shapes", "launch"} <= used <= {path.stem for path in STUBS}

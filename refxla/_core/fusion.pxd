@@ -22,7 +22,7 @@ cdef class Group:
 cdef class Scheduler:
     cdef Graph g
     cdef IndexMaps maps
-    cdef double byte_ns, operation_ns, launch_ns  # see Costs of analysis/cost_analysis.py
+    cdef double byte_ns, operation_ns, launch_ns  # see Costs of device/description.py
     cdef bint fuse
     cdef bint shared
     cdef public list groups

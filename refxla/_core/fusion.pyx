@@ -17,7 +17,7 @@ several users would take a time quadratic in the number of layers of a network t
 """
 
 from refxla._core.graph import KIND_NAMES
-from refxla.analysis.cost_analysis import Costs
+from refxla.device.description import Costs
 from refxla.scheduling.fusion_group import FusionGroup, UnfusedEdge
 
 # Why a producer and a user are not in one kernel.

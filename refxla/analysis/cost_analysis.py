@@ -7,20 +7,12 @@ from dataclasses import dataclass
 
 from refxla_spec.module import Instruction
 
+from ..device.description import Costs
+from ..ir.library_calls import Routine, is_batched
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS, row
 from ..ir.plan import Fusion, Plan
 
 ONE_BY_ONE = 100.0  # additions in vectors that take as long as one step of a reducer of several values
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The rates of a device in the cost model: nanoseconds for a byte moved, for an addition (both by all cores, in
-    vectors), and for a launch. runtime/calibration.py measures them."""
-
-    byte: float = 0.03
-    flop: float = 0.012
-    launch: float = 3000.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +89,11 @@ def kernel_us(fusion: Fusion, costs: Costs) -> float:
         ROWS[i.opcode].work(i) * (ONE_BY_ONE if i.shape.is_tuple else ROWS[i.opcode].flops) for i in _counted(fusion)
     )
     return (work * costs.flop + moved * costs.byte) / 1e3
+
+
+def library_call_us(i: Instruction, call: Routine, costs: Costs) -> float:
+    """The microseconds that a routine takes for one matrix on one core, roughly."""
+    return ((0.0 if is_batched(i, call) else costs.library_call) + call.operations * costs.library_flop) / 1e3
 
 
 def bytes_text(n: float) -> str:

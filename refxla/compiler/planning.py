@@ -8,7 +8,6 @@ from functools import partial
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Module
 
-from ..analysis.cost_analysis import Costs
 from ..device.description import Target
 from ..ir.plan import Kernel
 from ..passes import winograd_convolution as tiles
@@ -38,8 +37,7 @@ def plan_module(
         cores = target.compute_units if merge and target.kind == "cpu" and target.clang else 0
         emitter = KernelDeduplicator(partial(emit, target=target))
         tiled_fusion = TILED_FUSION not in without
-        costs = Costs(*target.costs) if target.costs else Costs()
-        planned = make_plan(optimized, emitter, costs, fuse, cores, target.persistent, made, tiled_fusion)
+        planned = make_plan(optimized, emitter, target.costs, fuse, cores, target.persistent, made, tiled_fusion)
         planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:

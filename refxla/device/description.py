@@ -3,11 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .tile_configurations import TileConfiguration
 
 LINE = 64  # bytes of a line of a cache
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The rates of a device, in nanoseconds: all that the compiler and the runtime assume of its speed. No bit of any
+    result depends on them. runtime/calibration.py measures the first three; `scaled` makes the others follow.
+    """
+
+    # Of all cores, in vectors: a byte moved, an addition; and a launch.
+    byte: float = 0.03
+    flop: float = 0.012
+    launch: float = 3000.0
+    # Of one core:
+    copied_byte: float = 0.1  # a byte that a merged kernel copies
+    element_flop: float = 0.05  # an addition in an elementwise loop
+    library_flop: float = 0.05  # an addition in a routine of LAPACK, on matrices of moderate size
+    library_call: float = 1000.0  # a call of such a routine on the smallest
+    call: float = 50.0  # a kernel that another one calls, at least
+    item: float = 2000.0  # an item of a kernel with several, at least: emitters make them of some 20 us
+    near: tuple[tuple[int, float], ...] = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
+    # a byte that it touched last no more than so many bytes ago, and a byte that no cache has:
+    far: float = 0.06
+    # Of threads that work together:
+    phase: float = 500.0  # the barrier behind a phase of a persistent kernel
+    wake: float = 5000.0  # to share out a call's work: those that wait busily take 1000, those that sleep some 20000
+    handover: float = 1000.0  # each launch of such a call
+
+    def scaled(self, byte: float, flop: float, launch: float) -> Costs:
+        """Of a device on which a byte, an operation and a launch take so many times as long."""
+        return replace(
+            self,
+            byte=self.byte * byte,
+            copied_byte=self.copied_byte * byte,
+            far=self.far * byte,
+            flop=self.flop * flop,
+            element_flop=self.element_flop * flop,
+            library_flop=self.library_flop * flop,
+            launch=self.launch * launch,
+            wake=self.wake * launch,
+            handover=self.handover * launch,
+        )
+
+    def near_byte(self, bytes: float) -> float:
+        """What a core takes for a byte that it last touched so many bytes ago."""
+        return next((ns for most, ns in self.near if bytes <= most), self.far)
 
 
 @dataclass(frozen=True)
@@ -23,8 +68,7 @@ class Target:
     `bare` says that programs compile without the header of OpenCL's functions, which saves time. `persistent` says that
     work items can go through phases together (persistent_kernel.py). `winograd` says that convolutions may be computed
     in tiles, as was asked for (passes/winograd_convolution.py); `library_calls` that linear algebra is left to LAPACK,
-    which takes a device that uses the host's memory as it is (ir/library_calls.py). `costs` are the numbers of the cost
-    model that decides on fusion (Costs: nanoseconds of a byte, an operation, a launch); None for the usual ones.
+    which takes a device that uses the host's memory as it is (ir/library_calls.py). `costs` are its rates, as measured.
 
     Of a GPU, `sub_group` is the number of work items that run in lockstep, neighbours in a work-group; `group_size` the
     most items of a work-group, and `local_bytes` the most local memory that it may have. The defaults are what almost
@@ -43,7 +87,7 @@ class Target:
     persistent: bool = False
     winograd: bool = False
     library_calls: bool = False
-    costs: tuple[float, float, float] | None = None
+    costs: Costs = Costs()
     sub_group: int = 32
     group_size: int = 256
     local_bytes: int = 32768

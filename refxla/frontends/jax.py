@@ -99,6 +99,7 @@ class JaxFunction(TracedFunction):
     def _shortcut(self, args: tuple[Any, ...], found: _JaxLowered) -> Shortcut | None:
         import jax
 
+        assert isinstance(found.program, Compiled)  # the reference has no shortcuts
         inside = _internals()
         if inside is None or self._static != ((), ()):
             return None

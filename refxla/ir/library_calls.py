@@ -215,15 +215,6 @@ def _tridiagonal_solve(i: Instruction, shapes: list[Shape]) -> Routine:
     return Routine("gtsv", (columns, n, 0), "", _scale(shapes[0]) * 10 * n * columns, 5)
 
 
-_OPERATIONS_PER_US = 2e4  # of a routine on one core, on matrices of moderate size
-_CALL_US = 1.0  # that a call takes on the smallest
-
-
-def call_us(i: Instruction, call: Routine) -> float:
-    """The microseconds that a routine takes for one matrix on one core, roughly."""
-    return (0.0 if is_batched(i, call) else _CALL_US) + call.operations / _OPERATIONS_PER_US
-
-
 def work(i: Instruction) -> int:
     """The arithmetic of an instruction that is a library call."""
     call = library_call(i)

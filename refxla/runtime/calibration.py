@@ -26,7 +26,7 @@ from functools import cache
 
 from refxla_spec.errors import InputError
 
-from ..analysis.cost_analysis import Costs
+from ..device.description import Costs
 from . import disk_cache as disk
 from .device_probe import PACKAGES, Bench
 from .discovery import OpenClDevice, load
@@ -50,12 +50,11 @@ class Figures:
     launch: float
 
     def costs(self) -> Costs:
-        """The cost model's numbers for such a device."""
-        usual = Costs()
-        return Costs(
-            usual.byte * _step(REFERENCE.bandwidth / self.bandwidth),
-            usual.flop * _step(REFERENCE.arithmetic / self.arithmetic),
-            usual.launch * _step(self.launch / REFERENCE.launch),
+        """The rates of such a device."""
+        return Costs().scaled(
+            byte=_step(REFERENCE.bandwidth / self.bandwidth),
+            flop=_step(REFERENCE.arithmetic / self.arithmetic),
+            launch=_step(self.launch / REFERENCE.launch),
         )
 
     def __str__(self) -> str:
@@ -70,17 +69,14 @@ def _step(ratio: float) -> float:
     return 2.0 ** max(-4, min(4, round(math.log2(ratio))))
 
 
-def costs(device: OpenClDevice) -> tuple[float, float, float] | None:
-    """The cost model's numbers for a device, as Target.costs: None where they are the usual ones. They stay the same
-    as long as the process lives."""
+def costs(device: OpenClDevice) -> Costs:
+    """The rates of a device, as far as they are known. They stay the same as long as the process lives."""
     if not _is_asked():
-        return None
+        return Costs()
     entry = _entry(device)
     if entry not in _costs:
-        found, usual = known(device), Costs()
-        made = usual if found is None else found.costs()
-        numbers, same = ((c.byte, c.flop, c.launch) for c in (made, usual))
-        _costs[entry] = None if numbers == same else numbers
+        found = known(device)
+        _costs[entry] = Costs() if found is None else found.costs()
     return _costs[entry]
 
 
@@ -125,7 +121,7 @@ def _begin(name: str) -> subprocess.Popen[bytes] | None:
         return None
 
 
-_costs: dict[str, tuple[float, float, float] | None] = {}
+_costs: dict[str, Costs] = {}
 _later: list[str] = []  # the names of the devices that are measured when this process has ended
 
 

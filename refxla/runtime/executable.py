@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._core.launch import Executor
 from ..codegen.opencl_program import Program
+from ..device.description import Costs
 from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, Repeat, Step
 from .devices import Device
 from .pocl.parallel_build import Ahead
@@ -64,14 +65,6 @@ class Executable(Executor):
         return f"<Executable {self.plan.name}: {kernels} kernel{'s' * (kernels != 1)} on {self.device.name}>"
 
 
-# What a launch costs and what a core does, as measured on two cores with PoCL 3.0.
-_START_US = 5.0  # to share out a call's work: threads that wait busily take one, those that sleep some 20
-_LAUNCH_US = 1.0  # for each launch
-_BYTES_PER_US = 30e3  # what one core reads and writes
-_OPERATIONS_PER_US = 60e3  # what one core computes
-_ITEM_US = 2.0  # what an item of a kernel with several takes at least: emitters make them of some 20 us
-
-
 def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, str]:
     """How many threads of refxla's share the work of a plan, and why; 1, too, for a device that has its own.
 
@@ -81,16 +74,17 @@ def choose_cores(plan: Plan, device: Device, operations: int = 0) -> tuple[int, 
     if device.small is None:
         return 1, ""
     share = 1 - 1 / max(1, device.compute_units)  # what all cores but one do
-    saved, cost = _gain(plan, plan.steps, share)
+    costs = device.target.costs
+    saved, cost = _gain(plan, plan.steps, share, costs)
     if saved:  # something can be split
-        saved = max(saved, share * operations / _OPERATIONS_PER_US)
-    cost += _START_US
+        saved = max(saved, share * operations * costs.flop / 1e3)
+    cost += costs.wake / 1e3
     if saved > cost:
         return device.compute_units, f"on all {device.compute_units} cores, which saves about {saved:.0f} us a call"
     return 1, f"in the calling thread: more cores would save {saved:.0f} us a call and cost {cost:.0f} us"
 
 
-def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, float]:
+def _gain(plan: Plan, steps: tuple[Step, ...], share: float, costs: Costs) -> tuple[float, float]:
     """(microseconds saved, microseconds spent) by running steps on all cores."""
     saved = cost = 0.0
     for step in steps:
@@ -104,12 +98,12 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
                 elif items > 1:
                     if not us:
                         size = sum(plan.buffers[b].bytes for b in set(buffers))
-                        us = max(size / _BYTES_PER_US, items * _ITEM_US)
+                        us = max(size * costs.byte, items * costs.item) / 1e3
                     saved += us * min(share, 1 - 1 / items)
-                cost += _LAUNCH_US
+                cost += costs.handover / 1e3
             case LibraryCall():
                 saved += step.items * step.us * min(share, 1 - 1 / step.items)
-                cost += _LAUNCH_US
+                cost += costs.handover / 1e3
             case Loop(condition, _, body):
                 parts = (condition, body)
             case Repeat(trip_count, body):
@@ -119,6 +113,6 @@ def _gain(plan: Plan, steps: tuple[Step, ...], share: float) -> tuple[float, flo
             case HostCall() | Copy():
                 pass
         for part in parts:
-            more_saved, more_cost = _gain(plan, part, share)
+            more_saved, more_cost = _gain(plan, part, share, costs)
             saved, cost = saved + times * more_saved, cost + times * more_cost
     return saved, cost

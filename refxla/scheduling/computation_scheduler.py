@@ -19,11 +19,11 @@ from refxla_spec.types import S32, Shape
 
 from .._core.fusion import schedule
 from .._core.graph import Graph, NodeClass, Relation
-from ..analysis.cost_analysis import kernel_us
+from ..analysis.cost_analysis import kernel_us, library_call_us
 from ..analysis.tiling_analysis import TileBody
 from ..analysis.while_loop_analysis import counter_of, covers, state_values, without_counting
 from ..ir import plan as p
-from ..ir.library_calls import batch, call_us, library_call, routine_name
+from ..ir.library_calls import batch, library_call, routine_name
 from ..passes import host_call_threading
 from ..progress import stage
 from .fusion_group import FusionGroup, UnfusedEdge
@@ -100,8 +100,8 @@ class ComputationScheduler:
         told = set()
         for edge in unfused:
             told.add((edge.producer, edge.user))
-            producer = self.graph.instructions[edge.producer][0]
-            yield Refusal(producer, self.names[edge.user], edge.reason, edge.apart, edge.fused)
+            made = self.graph.instructions[edge.producer][0]
+            yield Refusal(made, self.names[edge.user], edge.reason, edge.apart, edge.fused)
         number = {i: n for n, instructions in enumerate(self.graph.instructions) for i in instructions}
         behind = {n: g.heroes for g in self.groups if g.kind != "control" for n in g.outputs if n not in g.heroes}
         for user, group in enumerate(self.groups):
@@ -311,7 +311,7 @@ class ComputationScheduler:
         shapes = [o.shape for o in i.operands] + list(i.shape.elements if i.shape.is_tuple else (i.shape,))
         each = [s.bytes // items for s in shapes]
         each += [S32.bytes] * (len(operands) + call.results - len(each))
-        name, us = routine_name(i, call), call_us(i, call)
+        name, us = routine_name(i, call), library_call_us(i, call, self.builder.costs)
         step = p.LibraryCall(name, call.sizes, call.flags, items, operands, tuple(results), tuple(each), us)
         self.steps.append(step)
         for source, target in again:

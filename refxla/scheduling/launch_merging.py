@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
-from ..analysis.cost_analysis import Costs
+from ..device.description import Costs
 from ..ir import merged_body as m
 from ..ir import plan as p
 from . import serial_control_flow
@@ -37,7 +37,6 @@ from .merged_kernel import (
     uses,
 )
 from .persistent_kernel import (
-    BARRIER_US,
     PERSISTENT_US,
     PersistentKernel,
     Phase,
@@ -55,7 +54,6 @@ UNIT_US = 240.0  # of all kernels in a launch
 FAR_BYTES = 1 << 18  # what writes more than this stays where it is, for it would lengthen the life of much memory
 COPY_BYTES = 1 << 16  # a copy of up to this size can be a part of a launch
 LAST_UNITS = 512  # launches in which there may still be room: those before them are full, or as good as full
-LEAST_US = 0.05  # a call takes this
 MOST_SLOWER = 3.0  # of a loop on one core, inside one that saves launches by it
 
 
@@ -140,10 +138,15 @@ class LaunchMerger:
         self.sections: dict[int, list[Section]] = {}  # of a merged launch, by the number of its kernel
         self.serial_forms: dict[p.Step, SerialForm] = {}
         self.cores, self.workspace = cores, workspace if cores > 1 else None
-        self.launch_us = costs.launch / 1e3
-        self.start_us = self.launch_us if self.workspace is None else BARRIER_US  # of one more launch, or phase
+        self.costs, self.launch_us, self.call_us = costs, costs.launch / 1e3, costs.call / 1e3
+        self.barrier_us = costs.phase / 1e3
+        self.start_us = self.launch_us if self.workspace is None else self.barrier_us  # of one more launch, or phase
         self.sync: int | None = None
         self.merged: list[MergedLaunch] = []
+
+    def _copy_us(self, bytes: int) -> float:
+        """What one work item takes to copy so much."""
+        return bytes * self.costs.copied_byte / 1e3
 
     def run(self, steps: Sequence[p.Step]) -> tuple[p.Step, ...]:
         """The steps, with launches made one."""
@@ -191,7 +194,7 @@ class LaunchMerger:
     ) -> tuple[p.Step, ...]:
         """A loop that one core runs; nothing if that has too many arguments."""
         arguments = ArgumentList(counted)
-        if not section.resumable and trip_count * max(section.us, LEAST_US) <= LAUNCH_US:
+        if not section.resumable and trip_count * max(section.us, self.call_us) <= LAUNCH_US:
             repeated = m.MergedBody((arguments.section(section),), trip_count)
             launch = self._enter_control_flow(arguments, repeated, [section], trip_count, internal)
             return () if launch is None else (launch,)
@@ -205,7 +208,9 @@ class LaunchMerger:
         phases, trip_count = self._phases(step.body), step.trip_count
         if not phases:
             return (step,)
-        count = max(1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores) for x in phases))))
+        count = max(
+            1, min(trip_count, int(PERSISTENT_US / sum(phase_us(x, self.cores, self.barrier_us) for x in phases)))
+        )
         if count == trip_count:
             return (self._persistent_launch(phases, trip_count, counted),)
         if step.counter is not None or count == 1:
@@ -366,7 +371,7 @@ class LaunchMerger:
             case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
                 reads, writes = uses(step, self.kernels)
                 kernel, resumable = self.kernels[number], (self.progress[number], predicate)
-                return Call(step, kernel, buffers, max(kernel.us, LEAST_US), reads, writes, True, resumable)
+                return Call(step, kernel, buffers, max(kernel.us, self.call_us), reads, writes, True, resumable)
         return None
 
     def _split(self, step: p.Step) -> float:
@@ -377,9 +382,9 @@ class LaunchMerger:
             case p.Launch(number) | p.Loop((p.Launch(number),), _, ()):
                 kernel = self.kernels[number]
                 us = kernel.persistent_us if kernel.persistent else kernel.us / self._workers(kernel)
-                return max(us, LEAST_US)
+                return max(us, self.call_us)
             case p.Copy(source):
-                return max(self.bytes_of(source) / 10e3, LEAST_US)
+                return max(self._copy_us(self.bytes_of(source)), self.call_us)
         return 0.0
 
     def _workers(self, kernel: p.Kernel) -> int:
@@ -390,14 +395,14 @@ class LaunchMerger:
         """A step as something that can share a launch; None if it cannot. `alone`: it may be as large as it wants."""
         if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= COPY_BYTES or (alone and self.workspace)):
             size = self.bytes_of(step.source)
-            kernel, us = copy_kernel(size), size / 10e3
+            kernel, us = copy_kernel(size), self._copy_us(size)
             buffers: tuple[int, ...] = (step.source, step.target)
         elif isinstance(step, p.Launch):
             kernel, buffers, us = self.kernels[step.kernel], step.buffers, self.kernels[step.kernel].us
         else:
             return None
         reads, writes = uses(step, self.kernels)
-        part = Call(step, kernel, buffers, max(us, LEAST_US), reads, writes, False)
+        part = Call(step, kernel, buffers, max(us, self.call_us), reads, writes, False)
         part.serial = part.us - part.us / self._workers(kernel) <= self.start_us
         if len(buffers) > MOST_ARGUMENTS or ((kernel.persistent or part.us > SMALL_US * self.cores) and not alone):
             return None
@@ -489,7 +494,9 @@ class LaunchMerger:
 
     def _fits(self, phases: list[Phase]) -> bool:
         known = len(arguments_of(phases)) + 1
-        return known <= MOST_ARGUMENTS and sum(phase_us(x, self.cores) for x in phases) <= PERSISTENT_US
+        return (
+            known <= MOST_ARGUMENTS and sum(phase_us(x, self.cores, self.barrier_us) for x in phases) <= PERSISTENT_US
+        )
 
     def tiled(
         self, axes: Sequence[m.Axis], sub_buffers: SubBuffers, once: Sequence[p.Step], each: Sequence[p.Step]
@@ -513,7 +520,7 @@ class LaunchMerger:
         if self.sync is None:
             assert self.workspace is not None  # or there are no persistent kernels
             self.sync = self.workspace(sync_bytes(self.cores))
-        return PersistentKernel(self.sync, self.cores, sub_buffers)
+        return PersistentKernel(self.sync, self.cores, self.barrier_us, sub_buffers)
 
     def _persistent_launch(
         self, phases: Sequence[Phase], trip_count: int, counted: SubBuffers | None = None
@@ -527,7 +534,7 @@ class LaunchMerger:
     def _waiting(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
         """A loop that ends by a predicate, many iterations in a launch of a persistent kernel."""
         persistent = self._new_persistent()
-        us = sum(phase_us(x, self.cores) for x in (*test, *body))
+        us = sum(phase_us(x, self.cores, self.barrier_us) for x in (*test, *body))
         for phase in test:
             persistent.phase(phase)
         persistent.exit_unless(predicate)

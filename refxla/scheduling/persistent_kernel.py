@@ -20,7 +20,6 @@ from ..ir import merged_body as m
 from ..ir import plan as p
 from .merged_kernel import ArgumentList, BoundKernel, Call, Section, SubBuffers
 
-BARRIER_US = 0.5  # that a phase takes beside its kernels
 PERSISTENT_US = 50_000.0  # of a launch: signals are answered between launches
 
 Phase = list[Section]
@@ -28,10 +27,10 @@ Phase = list[Section]
 
 class PersistentKernel:
     """A persistent kernel while it is made, phase by phase. `sync` is the buffer that its workers share (of
-    sync_bytes), `sub_buffers` as ArgumentList has them."""
+    sync_bytes), `barrier_us` what a phase takes beside its kernels, `sub_buffers` as ArgumentList has them."""
 
-    def __init__(self, sync: int, cores: int, sub_buffers: SubBuffers | None = None) -> None:
-        self.cores = cores
+    def __init__(self, sync: int, cores: int, barrier_us: float, sub_buffers: SubBuffers | None = None) -> None:
+        self.cores, self.barrier_us = cores, barrier_us
         self.arguments = ArgumentList(sub_buffers)
         number = self.arguments.argument(sync, p.Argument("workspace", "long", bytes=sync_bytes(cores)))
         assert number == 0  # where PersistentBody has it
@@ -41,7 +40,7 @@ class PersistentKernel:
     def phase(self, sections: Phase) -> None:
         """Share out the items of the sections."""
         self.us += sum(section.us for section in sections)
-        self.persistent_us += phase_us(sections, self.cores)
+        self.persistent_us += phase_us(sections, self.cores, self.barrier_us)
         if is_persistent(sections):
             self.phases.append(m.NestedPhases(self.arguments.call(sections[0].parts[0])))
             return
@@ -54,7 +53,7 @@ class PersistentKernel:
         trip_count = prod(a.count for a in axes)
         us = trip_count * sum(part.us for part in each)
         self.us += us
-        self.persistent_us += us / trip_count * -(-trip_count // self.cores) + BARRIER_US
+        self.persistent_us += us / trip_count * -(-trip_count // self.cores) + self.barrier_us
         first, rest = (tuple(map(self.arguments.call, parts)) for parts in (once, each))
         self.phases.append(m.TiledPhase(tuple(axes), first, rest))
 
@@ -83,12 +82,12 @@ def is_persistent(sections: Phase) -> bool:
     return sections[0].parts[0].kernel.persistent
 
 
-def phase_us(sections: Phase, cores: int) -> float:
+def phase_us(sections: Phase, cores: int, barrier_us: float) -> float:
     """The microseconds of a phase on so many cores, with the wait behind it."""
     if is_persistent(sections):
         return sections[0].parts[0].kernel.persistent_us
     longest = max(section.us / section.items for section in sections)
-    return max(longest, sum(section.us for section in sections) / cores) + BARRIER_US
+    return max(longest, sum(section.us for section in sections) / cores) + barrier_us
 
 
 def arguments_of(phases: Iterable[Phase]) -> set[int]:

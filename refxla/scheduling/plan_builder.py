@@ -16,8 +16,9 @@ from refxla_spec.module import Computation, Instruction, Module
 from refxla_spec.types import Shape
 
 from .._core.buffer_offsets import assign
-from ..analysis.cost_analysis import Costs, kernel_us
+from ..analysis.cost_analysis import kernel_us
 from ..analysis.liveness import Range, live_ranges
+from ..device.description import Costs
 from ..ir import plan as p
 from .launch_merging import LaunchMerger
 from .merged_kernel import uses
@@ -190,8 +191,8 @@ def assign_offsets(blocks: Sequence[Block], number: Mapping[Block, int], ranges:
     all. `number` has the blocks' numbers, by which `ranges` has their live ranges; a block without one is not used."""
     used = [b for b in blocks if number[b] in ranges]
     starts, ends = ([ranges[number[b]][side] for b in used] for side in (0, 1))
-    columns = (starts, ends, [b.bytes for b in used])
-    offsets, total = assign(*(np.array(c, np.int64) for c in columns), ALIGNMENT)
+    begin, end, size = (np.array(column, np.int64) for column in (starts, ends, [b.bytes for b in used]))
+    offsets, total = assign(begin, end, size, ALIGNMENT)
     for block, offset in zip(used, offsets, strict=True):
         block.offset = int(offset)
     return int(total)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from refxla_spec.module import Instruction, Module
 
-from ..analysis.cost_analysis import Costs
 from ..analysis.donation import donated_parameters
+from ..device.description import Costs
 from ..ir import plan as p
 from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision

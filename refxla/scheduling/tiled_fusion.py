@@ -19,8 +19,9 @@ from typing import Any
 from refxla_spec.module import Instruction
 
 from .._core.fusion import in_order
-from ..analysis.cost_analysis import Costs, bytes_text
+from ..analysis.cost_analysis import bytes_text
 from ..analysis.tiling_analysis import Dimension, TileBody, TilingAnalysis
+from ..device.description import Costs
 from ..ir.merged_body import Axis
 from ..ir.op_table import ROWS
 from .fusion_group import FusionGroup
@@ -33,8 +34,6 @@ TILE_NS = 1000.0  # to begin a tile
 SEEN = 0.5  # of the time that values take through memory: the rest passes while something is computed
 ALIKE = 0.02  # of the work, by which ways to cut may differ: the one that takes least memory is chosen
 MOST_FUSIONS = 6  # in a tiled fusion
-# Nanoseconds in which a core moves a byte that it last touched so many bytes ago.
-NEAR = ((1 << 18, 0.0), (3 << 18, 0.013), (1 << 25, 0.025))
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ class TilingSearch:
         apart += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
-        tiled = trip_count * (SEEN * (moved + again) * _near(held) + TILE_NS) / self.cores
+        tiled = trip_count * (SEEN * (moved + again) * self.costs.near_byte(held) + TILE_NS) / self.cores
         rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
         tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
         return _Candidate(
@@ -273,7 +272,8 @@ class TilingSearch:
 
     def _far(self, bytes: float) -> float:
         """Nanoseconds in which all cores move a byte that they last touched so many bytes ago."""
-        return _near(bytes / self.cores) / self.cores if bytes <= NEAR[-1][0] else self.costs.byte
+        in_caches = bytes <= self.costs.near[-1][0]
+        return self.costs.near_byte(bytes / self.cores) / self.cores if in_caches else self.costs.byte
 
     def _made(self, choice: _Candidate) -> TiledFusion | None:
         """The tiled fusion of a choice, if it gains."""
@@ -310,11 +310,6 @@ class _Candidate:
     @property
     def gain(self) -> float:
         return self.apart - self.tiled
-
-
-def _near(bytes: float) -> float:
-    """Nanoseconds in which a core moves a byte that it last touched so many bytes ago."""
-    return next((ns for most, ns in NEAR if bytes <= most), 0.06)
 
 
 def _numbers(most: int) -> Iterator[int]:

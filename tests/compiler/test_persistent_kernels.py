@@ -245,7 +245,7 @@ def test_where_a_persistent_kernel_runs_is_decided_by_cost():
     """By what it saves: a chain of small products is not worth waking other threads for."""
 
     class Two:
-        compute_units, small = 2, "one"
+        compute_units, small, target = 2, "one", PERSISTENT
 
     cores = [choose_cores(plan_module(parse(CHAIN.format(n=n)), PERSISTENT)[1].plan, Two)[0] for n in (8, 300)]
     assert cores == [1, 2]

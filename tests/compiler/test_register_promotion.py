@@ -9,7 +9,7 @@ from refxla_spec.text import parse
 import refxla
 from refxla.compiler import compilation_cache
 from refxla.compiler.driver import plan_module
-from refxla.device.description import DEFAULT_CPU
+from refxla.device.description import DEFAULT_CPU, Costs
 from refxla.ir import merged_body as m
 from refxla.ir import plan as p
 from refxla.scheduling import register_promotion
@@ -188,7 +188,7 @@ SEARCH = """HloModule m
 @pytest.mark.parametrize("launch_us", [3.0, 0.01])
 def test_one_core_runs_a_search_in_a_loop_where_launches_take_longer(launch_us):
     """By itself, each iteration of the search is shared by the cores; around it, each would be a launch."""
-    device = replace(DEFAULT_CPU, persistent=True, costs=(0.03, 0.012, 1e3 * launch_us))
+    device = replace(DEFAULT_CPU, persistent=True, costs=Costs(launch=1e3 * launch_us))
     plan = plan_module(parse(SEARCH), device)[1].plan
     (loop,) = (s for s in plan.steps if isinstance(s, p.Loop))
     assert bool(loop.body) == (launch_us < 1)

@@ -8,8 +8,8 @@ import pytest
 from refxla_spec.errors import InputError
 
 import refxla
-from refxla.analysis.cost_analysis import Costs
 from refxla.compiler import compilation_cache
+from refxla.device.description import Costs
 from refxla.runtime import calibration, disk_cache
 from refxla.runtime.calibration import REFERENCE, Figures
 from refxla.runtime.devices import choose
@@ -48,12 +48,12 @@ def test_costs_are_scaled_in_powers_of_two():
 def test_the_target_has_the_costs_and_so_has_the_key(asked):
     text = refxla.parse(TEXT)
     usual = asked.target
-    assert usual.costs is None
+    assert usual.costs == Costs()
     keep(asked, Figures(REFERENCE.bandwidth / 4, REFERENCE.arithmetic, REFERENCE.launch))
     assert asked.target == usual  # a process keeps to what it found first
     calibration._costs.clear()
     slow = asked.target
-    assert slow.costs == (Costs().byte * 4, Costs().flop, Costs().launch)
+    assert slow.costs == Costs().scaled(byte=4, flop=1, launch=1)
     one, two = (compilation_cache.key("compilation", str(text), asked, t, ()) for t in (usual, slow))
     assert one != two
     made = refxla.compile(TEXT)
@@ -76,7 +76,7 @@ def test_default_asks_for_nothing(asked, monkeypatch):
     keep(asked, Figures(1.0, 1.0, 1.0))
     monkeypatch.setenv("REFXLA_FIGURES", "default")
     monkeypatch.setattr(calibration, "_begin", lambda name: pytest.fail("a child begins"))
-    assert calibration.known(asked) is None and asked.target.costs is None and calibration.measure(asked) is None
+    assert calibration.known(asked) is None and asked.target.costs == Costs() and calibration.measure(asked) is None
 
 
 def test_another_word_is_an_error(asked, monkeypatch):
@@ -84,7 +84,7 @@ def test_another_word_is_an_error(asked, monkeypatch):
     with pytest.raises(InputError, match="REFXLA_FIGURES is 'defualt': say default"):
         _ = asked.target
     monkeypatch.setenv("REFXLA_FIGURES", "")
-    assert asked.target.costs is None
+    assert asked.target.costs == Costs()
 
 
 def test_a_child_measures(asked, monkeypatch):

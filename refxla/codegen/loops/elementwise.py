@@ -31,7 +31,6 @@ from .strip_mining import StripMinedLoop
 from .tiled_transpose import TiledTranspose, across
 
 CHUNK = 16384  # elements that one item computes, for cheap elements
-ADDITION_NS, BYTE_NS = 0.05, 0.03  # of an element, about: what is computed, what is moved
 CHEAP_NS = 0.8  # what an element may cost to be cheap
 LEAST_CHUNK = 1024  # elements of an item, however dear
 SHARE_NS = 1000.0  # of a core in a persistent kernel: less is not shared out
@@ -129,8 +128,8 @@ def chunk_of(fusion: Fusion, target: Target) -> int:
     """The elements that one item computes: fewer of those that take long, and of few no more than give all cores some,
     where that costs no launch."""
     inside = [i for i in fusion.instructions if i.opcode in ROWS and ROWS[i.opcode].group == ELEMENTWISE]
-    moved = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs))
-    ns = sum(ROWS[i.opcode].flops for i in inside) * ADDITION_NS + moved * BYTE_NS
+    moved, costs = sum(i.shape.element_type.bits // 8 for i in (*fusion.inputs, *fusion.outputs)), target.costs
+    ns = sum(ROWS[i.opcode].flops for i in inside) * costs.element_flop + moved * costs.byte
     chunk = max(LEAST_CHUNK, int(CHUNK / max(1.0, ns / CHEAP_NS)))
     size, cores = max(o.shape.size for o in fusion.outputs), target.compute_units
     items = -(-size // chunk)

@@ -1,0 +1,6 @@
+"""The types of dlpack.pyx."""
+
+import numpy as np
+
+def capsule_of(view: np.ndarray, max_version: object = None, copied: bool = False) -> object: ...
+def array_of(capsule: object) -> np.ndarray: ...

@@ -1,0 +1,38 @@
+"""The types of launch.pyx."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir.plan import LibraryCall, Plan
+from .arguments import Signature
+
+STEPS: dict[int, str]
+
+def register_arrays(kind: type, call: Callable[[Executor, tuple[Any, ...]], Any]) -> None: ...
+
+class Executor:
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def signature(self) -> Signature: ...
+    def __init__(
+        self,
+        plan: Plan,
+        entries: Sequence[tuple[str, int]],
+        programs: Mapping[str, Any],
+        queue: Any,
+        context: Any,
+        access: str = "host",
+        local: int = 1,
+        pointers: Mapping[str, int] | None = None,
+        others: Sequence[Any] = (),
+    ) -> None: ...
+    def place(self) -> None: ...
+    def assemble(
+        self, entries: Sequence[tuple[str, int]], programs: Mapping[str, Any], pointers: Mapping[str, int], local: int
+    ) -> None: ...
+    def prepare_library_calls(self, calls: Sequence[LibraryCall]) -> None: ...
+    def __call__(self, *arguments: Any) -> Any: ...
+    def traced(self, arguments: Sequence[Any], room: int) -> tuple[Any, np.ndarray, int]: ...
