@@ -56,7 +56,7 @@ def test_a_stub_says_what_the_file_has(stub):
         there["__init__"] = max(there.get(name, 0) for name in ("__init__", "__cinit__"))  # of the two one takes all
         if "__init__" not in written:
             del there["__init__"]
-        methods = {name for name in there if name not in ("__cinit__", "__dealloc__", "__getbuffer__", "__releasebuffer__")}
+        methods = there.keys() - {"__cinit__", "__dealloc__", "__getbuffer__", "__releasebuffer__"}
         own = body_of(node.name, declared) if f"cdef class {node.name}:" in declared else ""
         assert written.keys() == methods | fields_of(own, "readonly")
         assert all(written[name] == there[name] for name in methods if "pow" not in name)

@@ -20,21 +20,21 @@ def machine_with_switch(code):
         lambda a, b: (jnp.sin(a), b * 0.9),
     ]
 
-    def turn(state, which):
+    def iterate(state, which):
         state = lax.switch(which, operations, *state)
         return state, state[0]
 
-    return lax.scan(turn, (1.0, 2.0), code)[1]
+    return lax.scan(iterate, (1.0, 2.0), code)[1]
 
 
 @program("control flow", lambda n: [np.arange(1, n + 1, dtype=np.int32)], n=(10_000, 20))
 def collatz_lengths(start):
     def one(n):
-        def turn(state):
+        def iterate(state):
             n, count = state
             return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), count + 1
 
-        return lax.while_loop(lambda s: s[0] != 1, turn, (n, 0))[1]
+        return lax.while_loop(lambda s: s[0] != 1, iterate, (n, 0))[1]
 
     return jax.vmap(one)(start)
 
@@ -44,24 +44,24 @@ def mandelbrot(line):
     """Iterations until each point escapes; a point on the edge may differ by its rounding, so their sum."""
     x, y = line[None, :], line[:, None] + 0.5
 
-    def turn(state):
+    def iterate(state):
         a, b, count, k = state
         inside = a * a + b * b < 4
         return jnp.where(inside, a * a - b * b + x, a), jnp.where(inside, 2 * a * b + y, b), count + inside, k + 1
 
     zeros = jnp.zeros((line.size, line.size))
-    return lax.while_loop(lambda s: s[3] < 50, turn, (zeros, zeros, zeros, 0))[2].sum(1)
+    return lax.while_loop(lambda s: s[3] < 50, iterate, (zeros, zeros, zeros, 0))[2].sum(1)
 
 
 @program("control flow", lambda side: [integers(0, 2, side, side)], side=(256, 8))
 def game_of_life(cells):
-    def turn(_, cells):
+    def iterate(_, cells):
         p = jnp.pad(cells, 1, mode="wrap")
         side = cells.shape[0]
         around = sum(p[i : i + side, j : j + side] for i in range(3) for j in range(3)) - cells
         return ((around == 3) | ((cells == 1) & (around == 2))).astype(cells.dtype)
 
-    return lax.fori_loop(0, 50, turn, cells)
+    return lax.fori_loop(0, 50, iterate, cells)
 
 
 @program("control flow", lambda n: [integers(1, 100_000, n), integers(1, 100_000, n, seed=1)], n=(50_000, 10))
@@ -73,12 +73,12 @@ def greatest_common_divisors(a, b):
 def linear_congruential_generator(count):
     """A while loop of scalars whose trip count is an argument."""
 
-    def turn(state):
+    def iterate(state):
         k, x, hits = state
         x = x * jnp.uint32(1664525) + jnp.uint32(1013904223)
         return k + 1, x, hits + (x >> 31)
 
-    return lax.while_loop(lambda s: s[0] < count, turn, (0, jnp.uint32(1), jnp.uint32(0)))[1:]
+    return lax.while_loop(lambda s: s[0] < count, iterate, (0, jnp.uint32(1), jnp.uint32(0)))[1:]
 
 
 @program("control flow", lambda n: [np.float32(0.7), np.array(n, np.int32)], n=(200_000, 20), bound=1e-2)
@@ -92,24 +92,24 @@ def beam_search(scores):
     width, size = 8, len(scores)
     table = jax.nn.log_softmax(scores)
 
-    def turn(state, _):
+    def iterate(state, _):
         total, last = state
         total, chosen = lax.top_k((total[:, None] + table[last]).reshape(-1), width)
         return (total, chosen % size), total
 
-    return lax.scan(turn, tuple(lax.top_k(table[0], width)), None, length=32)[1]
+    return lax.scan(iterate, tuple(lax.top_k(table[0], width)), None, length=32)[1]
 
 
 @program("control flow", lambda items: [integers(1, 50, items), uniform(items)], items=(100, 5))
 def knapsack(weights, values):
     room = jnp.arange(2001)
 
-    def turn(best, item):
+    def iterate(best, item):
         weight, value = item
         taken = jnp.where(room >= weight, best[jnp.maximum(room - weight, 0)] + value, -1.0)
         return jnp.maximum(best, taken), None
 
-    return lax.scan(turn, jnp.zeros(room.size), (weights, values))[0]
+    return lax.scan(iterate, jnp.zeros(room.size), (weights, values))[0]
 
 
 @program("control flow", lambda n: [np.array(n, np.int32)], n=(317, 20))
@@ -117,38 +117,38 @@ def prime_sieve(limit):
     size = 100_000
     numbers = jnp.arange(size)
 
-    def turn(k, prime):
+    def iterate(k, prime):
         return jnp.where(prime[k], prime & ~((numbers % k == 0) & (numbers >= k * k)), prime)
 
-    return lax.fori_loop(2, limit, turn, numbers > 1).sum()
+    return lax.fori_loop(2, limit, iterate, numbers > 1).sum()
 
 
 @program("control flow", lambda n: [uniform(n), integers(0, n, 2000)], n=(100_000, 50))
 def random_updates(x, places):
-    """One element changes in each turn."""
+    """One element changes in each iteration."""
 
-    def turn(k, x):
+    def iterate(k, x):
         return x.at[places[k]].multiply(0.5)
 
-    return lax.fori_loop(0, places.size, turn, x)
+    return lax.fori_loop(0, places.size, iterate, x)
 
 
 @program("control flow", lambda n: [uniform(n)], n=(2000, 9))
 def conditional_clipping(x):
-    def turn(_, x):
+    def iterate(_, x):
         x = x * 1.1
         return lax.cond(jnp.linalg.norm(x) > 20, lambda x: x / jnp.linalg.norm(x), lambda x: x, x)
 
-    return lax.fori_loop(0, 200, turn, x)
+    return lax.fori_loop(0, 200, iterate, x)
 
 
 @program("control flow", lambda n: [np.int32(n)], n=(9, 5))
 def queens(n):
-    """How many ways there are to put n queens on a board: a stack of masks, and a branch in each turn."""
+    """How many ways there are to put n queens on a board: a stack of masks, and a branch in each iteration."""
     full = (1 << n) - 1
     none = jnp.zeros(16, jnp.int32)
 
-    def turn(state):
+    def iterate(state):
         depth, columns, left, right, free, count = state
         bit = free[depth] & -free[depth]
         free = free.at[depth].set(free[depth] & (free[depth] - 1))
@@ -162,14 +162,14 @@ def queens(n):
         return lax.cond(bit == 0, lambda _: (depth - 1, columns, left, right, free, count), put, None)
 
     start = jnp.int32(0), none, none, none, none.at[0].set(full), jnp.int32(0)
-    return lax.while_loop(lambda state: state[0] >= 0, turn, start)[-1]
+    return lax.while_loop(lambda state: state[0] >= 0, iterate, start)[-1]
 
 
 @program("control flow", lambda side: [uniform(side, side)], side=(50, 5))
 def value_iteration(reward):
     """The best walk over a board, where steps may slip: until nothing changes."""
 
-    def turn(state):
+    def iterate(state):
         value, _, count = state
         p = jnp.pad(value, 1, mode="edge")
         next_to = jnp.stack([p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:]])
@@ -177,4 +177,4 @@ def value_iteration(reward):
         return new, jnp.abs(new - value).max(), count + 1
 
     start = jnp.zeros_like(reward), jnp.inf, 0
-    return lax.while_loop(lambda state: (state[1] > 1e-3) & (state[2] < 500), turn, start)[0]
+    return lax.while_loop(lambda state: (state[1] > 1e-3) & (state[2] < 500), iterate, start)[0]

@@ -20,7 +20,7 @@ def _motion():
 def kalman_filter(observed):
     step, seen, noise, error = _motion()
 
-    def turn(state, y):
+    def iterate(state, y):
         mean, spread = state
         mean, spread = step @ mean, step @ spread @ step.T + noise
         total = seen @ spread @ seen.T + error
@@ -28,7 +28,7 @@ def kalman_filter(observed):
         mean = mean + gain @ (y - seen @ mean)
         return (mean, spread - gain @ seen @ spread), mean
 
-    return lax.scan(turn, (jnp.zeros(4), jnp.eye(4)), observed)[1]
+    return lax.scan(iterate, (jnp.zeros(4), jnp.eye(4)), observed)[1]
 
 
 @program("filters", matrix, rows=(512, 4), columns=(2, 2), bound=1e-2)
@@ -47,12 +47,12 @@ def parallel_kalman_means(observed):
 
 @program("filters", vector, n=(20000, 16))
 def biquad(signal):
-    def turn(state, x):
+    def iterate(state, x):
         one, two = state
         y = 0.2 * x + one
         return (0.3 * x + 0.5 * y + two, 0.2 * x - 0.2 * y), y
 
-    return lax.scan(turn, (0.0, 0.0), signal)[1]
+    return lax.scan(iterate, (0.0, 0.0), signal)[1]
 
 
 @program("filters", lambda n, taps: [*vector(n), *vector(taps)], n=(100_000, 64), taps=(101, 5))
@@ -84,10 +84,10 @@ def _chain(steps, states):
 def hidden_markov_forward(transitions, scores):
     move = jax.nn.log_softmax(transitions)
 
-    def turn(alpha, score):
+    def iterate(alpha, score):
         return jax.nn.logsumexp(alpha[:, None] + move, 0) + score, None
 
-    alpha, _ = lax.scan(turn, scores[0], scores[1:])
+    alpha, _ = lax.scan(iterate, scores[0], scores[1:])
     return jax.nn.logsumexp(alpha)
 
 
@@ -120,7 +120,7 @@ def power_spectrum(signal):
 def unscented_filter(observed):
     size = 3
 
-    def turn(state, y):
+    def iterate(state, y):
         mean, spread = state
         root = jnp.linalg.cholesky(spread * (size + 1.0) + 1e-4 * jnp.eye(size))
         points = jnp.concatenate([mean[None], mean + root.T, mean - root.T])
@@ -132,7 +132,7 @@ def unscented_filter(observed):
         gain = jnp.linalg.solve(spread + 0.3 * jnp.eye(size), spread)
         return (mean + gain.T @ (y - mean), spread - spread @ gain), mean
 
-    return lax.scan(turn, (jnp.zeros(size), jnp.eye(size)), observed)[1]
+    return lax.scan(iterate, (jnp.zeros(size), jnp.eye(size)), observed)[1]
 
 
 @program("filters", matrix, rows=(200, 5), columns=(2, 2), bound=1e-2)

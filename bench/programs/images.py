@@ -55,14 +55,14 @@ def connected_components(inside):
     """Labels spread until nothing changes."""
     labels = jnp.where(inside, jnp.arange(inside.size).reshape(inside.shape), -1)
 
-    def turn(state):
+    def iterate(state):
         labels, _ = state
         p = jnp.pad(labels, 1, constant_values=-1)
         most = jnp.maximum(jnp.maximum(p[:-2, 1:-1], p[2:, 1:-1]), jnp.maximum(p[1:-1, :-2], p[1:-1, 2:]))
         new = jnp.where(inside, jnp.maximum(labels, most), -1)
         return new, jnp.any(new != labels)
 
-    return lax.while_loop(lambda s: s[1], turn, (labels, True))[0]
+    return lax.while_loop(lambda s: s[1], iterate, (labels, True))[0]
 
 
 @program("images", image, side=(1024, 8))
@@ -85,10 +85,10 @@ def suppressed_boxes(raw):
     overlap = shared / (area[:, None] + area - shared + 1e-9)
     later = jnp.arange(len(raw))
 
-    def turn(k, kept):
+    def iterate(k, kept):
         return kept & ~(kept[k] & (overlap[k] > 0.3) & (later > k))
 
-    return lax.fori_loop(0, len(raw), turn, jnp.ones(len(raw), bool))
+    return lax.fori_loop(0, len(raw), iterate, jnp.ones(len(raw), bool))
 
 
 @program("images", grid, side=(512, 16))

@@ -48,11 +48,11 @@ def batched_inverse(a):
 
 @program("linear algebra", linear_system, n=(512, 8))
 def power_iteration(a, x):
-    def turn(_, x):
+    def iterate(_, x):
         y = a @ x
         return y / jnp.linalg.norm(y)
 
-    x = lax.fori_loop(0, 100, turn, x)
+    x = lax.fori_loop(0, 100, iterate, x)
     return x @ a @ x
 
 
@@ -77,12 +77,12 @@ def matrix_vector_f64(a, x):
 
 @program("linear algebra", matrix, rows=(256, 12), columns=(64, 5))
 def gram_schmidt(a):
-    def turn(k, q):
+    def iterate(k, q):
         before = jnp.where(jnp.arange(q.shape[1]) < k, q, 0)
         v = q[:, k] - before @ (before.T @ q[:, k])
         return q.at[:, k].set(v / jnp.linalg.norm(v))
 
-    return lax.fori_loop(0, a.shape[1], turn, a)
+    return lax.fori_loop(0, a.shape[1], iterate, a)
 
 
 @program("linear algebra", lambda n: [matrix(n, n * n)[0].reshape(n, n, n), *matrix(n, n), *matrix(n, n)], n=(64, 4))
@@ -97,9 +97,9 @@ def batched_cholesky_solve(a, b):
 
 @program("linear algebra", lambda n: [vector(n)[0], matrix(2, n)[0][0]], n=(16384, 20))
 def inner_products(x, y):
-    """A dot to a scalar in each turn of a loop."""
+    """A dot to a scalar in each iteration of a loop."""
 
-    def turn(_, x):
+    def iterate(_, x):
         return x - 0.01 * jnp.vdot(x, y) / jnp.vdot(y, y) * y
 
-    return lax.fori_loop(0, 50, turn, x)
+    return lax.fori_loop(0, 50, iterate, x)

@@ -20,7 +20,7 @@ def perceptron_steps_with_adam(x, labels, first, second):
         scores = jax.nn.relu(x @ p[0]) @ p[1]
         return -jnp.take_along_axis(jax.nn.log_softmax(scores), labels[:, None], 1).mean()
 
-    def turn(state, k):
+    def iterate(state, k):
         p, m, v = state
         g = jax.grad(loss)(p)
         m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
@@ -30,7 +30,7 @@ def perceptron_steps_with_adam(x, labels, first, second):
 
     start = (first, second)
     zeros = jax.tree.map(jnp.zeros_like, start)
-    return loss(lax.scan(turn, (start, zeros, zeros), jnp.arange(10))[0][0])
+    return loss(lax.scan(iterate, (start, zeros, zeros), jnp.arange(10))[0][0])
 
 
 @program("nets", lambda length, width: [normal(length, 3 * width)], length=(512, 6), width=(64, 8))
@@ -67,13 +67,13 @@ def small_convolutions(x, first, second):
 def gated_recurrent_unit(x, weights):
     width = x.shape[-1]
 
-    def turn(h, x):
+    def iterate(h, x):
         r, z, _ = jnp.split(jax.nn.sigmoid(jnp.concatenate([x, h], -1) @ weights), 3, -1)
         n = jnp.tanh(jnp.concatenate([x, r * h], -1) @ weights[:, 2 * width :])
         h = (1 - z) * n + z * h
         return h, h
 
-    return lax.scan(turn, jnp.zeros(x.shape[1:]), x)[1]
+    return lax.scan(iterate, jnp.zeros(x.shape[1:]), x)[1]
 
 
 @program("nets", lambda rows, bags: [normal(rows, 64), integers(0, rows, bags, 20)], rows=(50_000, 20), bags=(2000, 3))
@@ -109,7 +109,7 @@ def decoding_steps(x, keys, values, into, out):
     """A layer's attention over a cache that grows by a row in each step."""
     heads, length, size = keys.shape
 
-    def turn(k, state):
+    def iterate(k, state):
         x, keys, values = state
         q, new_key, new_value = jnp.split((x @ into).reshape(3 * heads, size), 3)
         keys = lax.dynamic_update_slice(keys, new_key[:, None], (0, k, 0))
@@ -119,7 +119,7 @@ def decoding_steps(x, keys, values, into, out):
         read = jnp.einsum("hl,hld->hd", weights, values).reshape(1, -1)
         return jnp.tanh(read @ out), keys, values
 
-    return lax.fori_loop(0, 8, turn, (x, keys, values))[0]
+    return lax.fori_loop(0, 8, iterate, (x, keys, values))[0]
 
 
 @program("nets", lambda batch: [uniform(batch, 16, 16, 32)], batch=(32, 2))

@@ -18,34 +18,34 @@ def gravity(x, v):
         near = jnp.sum(apart**2, -1) + 0.1
         return jnp.sum(apart / (near * jnp.sqrt(near))[..., None], 1) / len(x)
 
-    def turn(_, state):
+    def iterate(_, state):
         x, v = state
         v = v + 0.005 * force(x)
         x = x + 0.01 * v
         return x, v + 0.005 * force(x)
 
-    return lax.fori_loop(0, 10, turn, (x, v))
+    return lax.fori_loop(0, 10, iterate, (x, v))
 
 
 @program("physics", grid, side=(512, 10))
 def heat_stencil(u):
-    def turn(_, u):
+    def iterate(_, u):
         inner = u[1:-1, 1:-1]
         around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
         return u.at[1:-1, 1:-1].set(inner + 0.2 * (around - 4 * inner))
 
-    return lax.fori_loop(0, 50, turn, u)
+    return lax.fori_loop(0, 50, iterate, u)
 
 
 @program("physics", grid, side=(256, 10))
 def wave_equation(u):
-    def turn(state, _):
+    def iterate(state, _):
         now, before = state
         around = sum(jnp.roll(now, shift, axis) for shift in (1, -1) for axis in (0, 1))
         new = 2 * now - before + 0.2 * (around - 4 * now)
         return (new, now), jnp.sum(new**2)
 
-    return lax.scan(turn, (u, u), None, length=50)
+    return lax.scan(iterate, (u, u), None, length=50)
 
 
 @program("physics", lambda side: [uniform(9, side, side) * 0.1 + 1], side=(128, 8))
@@ -53,7 +53,7 @@ def lattice_boltzmann(f):
     ways = np.array([(0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1)])
     weights = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4, np.float32)
 
-    def turn(_, f):
+    def iterate(_, f):
         mass = f.sum(0)
         speed = jnp.einsum("kd,kxy->dxy", ways.astype(np.float32), f) / mass
         along = jnp.einsum("kd,dxy->kxy", ways.astype(np.float32), speed)
@@ -61,7 +61,7 @@ def lattice_boltzmann(f):
         f = f + (rest - f) / 0.8
         return jnp.stack([jnp.roll(f[k], tuple(way), (0, 1)) for k, way in enumerate(ways.tolist())])
 
-    return lax.fori_loop(0, 20, turn, f)
+    return lax.fori_loop(0, 20, iterate, f)
 
 
 @program("physics", lambda n: [uniform(n, n, 3)], n=(64, 6))
@@ -73,12 +73,12 @@ def cloth_springs(x):
         across = jnp.sqrt(jnp.sum((x[:, 1:] - x[:, :-1]) ** 2, -1) + 1e-6)
         return jnp.sum((along - 0.1) ** 2) + jnp.sum((across - 0.1) ** 2) + 0.1 * jnp.sum(x[..., 2])
 
-    def turn(_, state):
+    def iterate(_, state):
         x, v = state
         v = 0.99 * v - 0.01 * jax.grad(energy)(x)
         return x + 0.1 * v, v
 
-    return lax.fori_loop(0, 100, turn, (x, jnp.zeros_like(x)))
+    return lax.fori_loop(0, 100, iterate, (x, jnp.zeros_like(x)))
 
 
 @program("physics", lambda n: [uniform(n, 4)], n=(4096, 5), bound=1e-2)
@@ -91,11 +91,11 @@ def double_pendulums(state):
         second = 2 * jnp.sin(d) * (2 * u * u + 19.62 * jnp.cos(a) + v * v * jnp.cos(d))
         return jnp.stack([u, v, first / below, second / below], -1)
 
-    def turn(s, _):
+    def iterate(s, _):
         middle = s + 0.005 * slope(s)
         return s + 0.01 * slope(middle), None
 
-    return lax.scan(turn, state, None, length=50)[0]
+    return lax.scan(iterate, state, None, length=50)[0]
 
 
 @program("physics", lambda side: [normal(2, side, side, seed=3) * 0.5, *grid(side)], side=(128, 8), bound=1e-2)
@@ -107,7 +107,7 @@ def stable_fluid(speed, ink):
     def carried(field, speed):
         return jax.scipy.ndimage.map_coordinates(field, list(places - speed), order=1, mode="wrap")
 
-    def turn(_, state):
+    def iterate(_, state):
         speed, ink = state
         speed = jnp.stack([carried(speed[0], speed), carried(speed[1], speed)])
         source = sum(jnp.roll(speed[d], -1, d) - jnp.roll(speed[d], 1, d) for d in (0, 1)) * 0.5
@@ -120,7 +120,7 @@ def stable_fluid(speed, ink):
         speed = speed - slope
         return speed, carried(ink, speed)
 
-    return lax.fori_loop(0, 3, turn, (speed, ink))
+    return lax.fori_loop(0, 3, iterate, (speed, ink))
 
 
 @program("physics", lambda n: [np.sin(np.linspace(0, 2 * np.pi, n, endpoint=False, dtype=np.float32))], n=(512, 16))
@@ -128,12 +128,12 @@ def spectral_burgers(u):
     wave = jnp.fft.rfftfreq(u.size, 1.0 / u.size)
     kept = wave < u.size / 3
 
-    def turn(_, spectrum):
+    def iterate(_, spectrum):
         u = jnp.fft.irfft(spectrum * kept)
         change = -0.5j * wave * jnp.fft.rfft(u * u)
         return (spectrum + 0.001 * change) * jnp.exp(-0.00005 * wave**2)
 
-    return jnp.fft.irfft(lax.fori_loop(0, 50, turn, jnp.fft.rfft(u)))
+    return jnp.fft.irfft(lax.fori_loop(0, 50, iterate, jnp.fft.rfft(u)))
 
 
 @program("physics", lambda side: [np.linspace(-1, 1, side, dtype=np.float32)], side=(256, 8), bound=1e-2)
@@ -149,10 +149,10 @@ def ray_marching(line):
         ring = jnp.sqrt((jnp.hypot(q[..., 0], q[..., 1]) - 0.7) ** 2 + q[..., 2] ** 2) - 0.25
         return jnp.minimum(ball, ring)
 
-    def turn(_, far):
+    def iterate(_, far):
         return jnp.minimum(far + distance(far[..., None] * way), 10.0)
 
-    return lax.fori_loop(0, 40, turn, jnp.zeros_like(x))
+    return lax.fori_loop(0, 40, iterate, jnp.zeros_like(x))
 
 
 @program("physics", lambda n: [uniform(n, 2)], n=(2000, 10), bound=1e-2)

@@ -65,7 +65,7 @@ def linear_recurrence(a, b):
 def running_variance(x):
     """Welford's updates."""
 
-    def turn(state, x):
+    def iterate(state, x):
         count, mean, square = state
         count = count + 1
         change = x - mean
@@ -73,7 +73,7 @@ def running_variance(x):
         square = square + change * (x - mean)
         return (count, mean, square), square / count
 
-    return lax.scan(turn, (0.0, 0.0, 0.0), x)[1]
+    return lax.scan(iterate, (0.0, 0.0, 0.0), x)[1]
 
 
 @program("scans", grid, side=(1024, 12), bound=5e-3)
@@ -96,12 +96,12 @@ def segmented_sum(x, starts):
 
 @program("scans", lambda n: [vector(n)[0]], n=(10_000, 20))
 def recurrent_gates(x):
-    def turn(h, x):
+    def iterate(h, x):
         gate = jax.nn.sigmoid(1.5 * x + 0.5 * h)
         h = gate * h + (1 - gate) * jnp.tanh(x - 0.3 * h)
         return h, h
 
-    return lax.scan(turn, 0.0, x)[1]
+    return lax.scan(iterate, 0.0, x)[1]
 
 
 @program(

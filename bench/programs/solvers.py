@@ -69,14 +69,14 @@ def bisection(target):
     """x with x exp(x) = target, for each target."""
 
     def unfinished(state):
-        low, high, turn = state
-        return (turn < 60) & jnp.any(high - low > 1e-6)
+        low, high, count = state
+        return (count < 60) & jnp.any(high - low > 1e-6)
 
     def halve(state):
-        low, high, turn = state
+        low, high, count = state
         middle = 0.5 * (low + high)
         above = middle * jnp.exp(middle) > target
-        return jnp.where(above, low, middle), jnp.where(above, middle, high), turn + 1
+        return jnp.where(above, low, middle), jnp.where(above, middle, high), count + 1
 
     start = (jnp.zeros_like(target), jnp.full_like(target, 4.0), 0)
     low, high, _ = lax.while_loop(unfinished, halve, start)
@@ -196,8 +196,8 @@ def implicit_heat(u):
 def multigrid_cycles(f):
     """Poisson's equation by V-cycles with damped Jacobi smoothing."""
 
-    def smooth(u, f, turns):
-        return lax.fori_loop(0, turns, lambda _, u: u + 0.2 * (f - _laplacian(u)), u)
+    def smooth(u, f, iterations):
+        return lax.fori_loop(0, iterations, lambda _, u: u + 0.2 * (f - _laplacian(u)), u)
 
     def cycle(u, f):
         u = smooth(u, f, 3)

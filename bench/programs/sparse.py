@@ -27,10 +27,10 @@ def page_rank(x, sources, targets):
     count = len(x)
     degrees = jnp.maximum(jnp.bincount(sources, length=count), 1)
 
-    def turn(_, rank):
+    def iterate(_, rank):
         return 0.15 / count + 0.85 * jnp.zeros(count).at[targets].add((rank / degrees)[sources])
 
-    return lax.fori_loop(0, 30, turn, jnp.full(count, 1.0 / count))
+    return lax.fori_loop(0, 30, iterate, jnp.full(count, 1.0 / count))
 
 
 @program(
@@ -75,9 +75,9 @@ def relaxed_edges(lengths, sources, targets):
     count = lengths.size // 6
     start = jnp.full(count, 1e9).at[0].set(0.0)
 
-    def turn(state):
+    def iterate(state):
         reach, _ = state
         new = reach.at[targets].min(reach[sources] + lengths)
         return new, jnp.any(new < reach)
 
-    return lax.while_loop(lambda state: state[1], turn, (start, True))[0]
+    return lax.while_loop(lambda state: state[1], iterate, (start, True))[0]

@@ -26,19 +26,19 @@ def bootstrap_of_the_mean(seed, x):
 
 @program("statistics", matrix, rows=(10_000, 40), columns=(8, 2))
 def k_means(x):
-    def turn(_, centres):
+    def iterate(_, centres):
         apart = jnp.sum(x**2, 1)[:, None] - 2 * x @ centres.T + jnp.sum(centres**2, 1)
         nearest = jax.nn.one_hot(apart.argmin(1), len(centres))
         return nearest.T @ x / jnp.maximum(nearest.sum(0), 1)[:, None]
 
-    return lax.fori_loop(0, 10, turn, x[:16])
+    return lax.fori_loop(0, 10, iterate, x[:16])
 
 
 @program("statistics", matrix, rows=(5000, 30), columns=(4, 2), bound=1e-2)
 def gaussian_mixture(x):
     """Expectation and maximization, with diagonal variances."""
 
-    def turn(state, _):
+    def iterate(state, _):
         weight, mean, variance = state
         score = -0.5 * (((x[:, None] - mean) ** 2 / variance) + jnp.log(variance)).sum(-1) + jnp.log(weight)
         belongs = jax.nn.softmax(score)
@@ -48,17 +48,17 @@ def gaussian_mixture(x):
         return (total / len(x), mean, variance), jax.nn.logsumexp(score, 1).mean()
 
     start = (jnp.full(5, 0.2), x[:5], jnp.ones((5, x.shape[1])))
-    return lax.scan(turn, start, None, length=20)[1]
+    return lax.scan(iterate, start, None, length=20)[1]
 
 
 @program("statistics", regression, rows=(5000, 40), features=(20, 3))
 def logistic_regression_newton(x, y):
-    def turn(_, w):
+    def iterate(_, w):
         p = jax.nn.sigmoid(x @ w)
         curve = (x * (p * (1 - p))[:, None]).T @ x + jnp.eye(len(w))
         return w - jnp.linalg.solve(curve, x.T @ (p - y) + w)
 
-    return lax.fori_loop(0, 8, turn, jnp.zeros(x.shape[1]))
+    return lax.fori_loop(0, 8, iterate, jnp.zeros(x.shape[1]))
 
 
 @program("statistics", matrix, rows=(5000, 20), columns=(128, 5))

@@ -30,10 +30,10 @@ def checksum(data):
         table = np.where(table & 1, np.uint32(0xEDB88320) ^ (table >> 1), table >> 1).astype(np.uint32)
     lookup = jnp.asarray(table)
 
-    def turn(crc, byte):
+    def iterate(crc, byte):
         return lookup[(crc ^ byte) & 0xFF] ^ (crc >> 8), None
 
-    return ~lax.scan(turn, jnp.uint32(0xFFFFFFFF), data.astype(jnp.uint32))[0]
+    return ~lax.scan(iterate, jnp.uint32(0xFFFFFFFF), data.astype(jnp.uint32))[0]
 
 
 @program("text", lambda n: [text(n)[0], np.roll(text(n)[0], 3)], n=(400, 9))

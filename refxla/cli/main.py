@@ -123,7 +123,9 @@ def parser() -> argparse.ArgumentParser:
     ops = command("ops", "what is supported: operations and their types; what of NumPy, JAX and PyTorch", False)
     ops.add_argument("names", metavar="NAME", nargs="*", help="operations alone, or patterns such as 'reduce*'")
     ops.add_argument("--type", metavar="TYPE", help="operations that take this element type, f32 say")
-    ops.add_argument("--door", choices=("hlo", "numpy", "jax", "torch"), default="hlo", help="what a framework may use")
+    ops.add_argument(
+        "--frontend", choices=("hlo", "numpy", "jax", "torch"), default="hlo", help="what a framework may use"
+    )
     cache = command("cache", "what is kept on disk between runs", file=False)
     cache.add_argument("--clear", action="store_true", help="remove it")
     return top

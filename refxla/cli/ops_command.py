@@ -1,4 +1,4 @@
-"""`refxla ops`: what is supported, for which element types, and through which door."""
+"""`refxla ops`: what is supported, for which element types, and through which front end."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _ELSEWHERE = (
 
 
 def ops(options: argparse.Namespace) -> int:
-    """The command. Raises InputError for a type, an operation or a door that is not there."""
-    if options.door != "hlo":
+    """The command. Raises InputError for a type, an operation or a front end that is not there."""
+    if options.frontend != "hlo":
         if options.type is not None:
-            raise InputError("--type is about operations of HLO; leave --door out")
-        return _listed(options.door, options.names)
+            raise InputError("--type is about operations of HLO; leave --frontend out")
+        return _listed(options.frontend, options.names)
     if options.type is not None and options.type not in TYPES:
         raise InputError(f"there is no element type {options.type!r}{suggestion(options.type, TYPES)}; there are: "
                          f"{', '.join(TYPES)}")  # fmt: skip
@@ -56,7 +56,7 @@ def ops(options: argparse.Namespace) -> int:
     compiled = "all of them are compiled" if not refused else f"{count - refused} are compiled"
     write(f"{count} of {len(operations())} operations{kind}; {compiled}, all run on the reference. {_ELSEWHERE}")
     if not options.names and options.type is None:
-        write("refxla ops --door numpy|jax|torch lists what functions of these may use.")
+        write("refxla ops --frontend numpy|jax|torch lists what functions of these may use.")
     return 0
 
 
@@ -80,11 +80,11 @@ def in_short(types: tuple[str, ...]) -> str:
     return ", ".join([*words, *(t for t in TYPES if t in left)])
 
 
-def _listed(door: str, patterns: list[str]) -> int:
+def _listed(frontend: str, patterns: list[str]) -> int:
     """What of a framework has a form in HLO, by its own names."""
-    found = [(title, _matching(patterns, names)) for title, names in _door(door)]
+    found = [(title, _matching(patterns, names)) for title, names in _frontend_names(frontend)]
     if not any(names for _, names in found):
-        raise InputError(f"{', '.join(patterns)}: {door} has nothing of that name with a compiled form")
+        raise InputError(f"{', '.join(patterns)}: {frontend} has nothing of that name with a compiled form")
     for title, names in found:
         if names:
             write(f"{title} ({len(names)}):")
@@ -92,17 +92,17 @@ def _listed(door: str, patterns: list[str]) -> int:
     return 0
 
 
-def _door(door: str) -> list[tuple[str, list[str]]]:
-    """Of a door: titles, each with names."""
-    if door == "numpy":
+def _frontend_names(frontend: str) -> list[tuple[str, list[str]]]:
+    """Of a front end: titles, each with names."""
+    if frontend == "numpy":
         from ..frontends.numpy.tables import covered
 
         ufuncs, functions, methods = covered()
         return [("universal functions", ufuncs), ("other functions", functions), ("methods of arrays", methods)]
-    package = {"jax": "jax", "torch": "torch"}[door]
+    package = {"jax": "jax", "torch": "torch"}[frontend]
     if importlib.util.find_spec(package) is None:
-        raise InputError(f"{package} is not installed, whose operations are listed: pip install 'refxla[{door}]'")
-    if door == "jax":
+        raise InputError(f"{package} is not installed, whose operations are listed: pip install 'refxla[{frontend}]'")
+    if frontend == "jax":
         from ..frontends.jax_lowerings import primitives
 
         return [("primitives", primitives())]

@@ -38,7 +38,7 @@ SHORTEST = 16  # elements of a cache line of f32
 SHORT = 64  # elements of a block's part, below which blocks are not parted
 LONG = 32  # elements of a block that are worth going through all indices once in each item
 MANY = 4  # compute units whose items own blocks: fewer are no faster than one that reads all updates in order
-BAND = 4096  # elements that lie together and have one owner, at most: processors fetch pages ahead, not only lines
+STRIP = 4096  # elements that lie together and have one owner, at most: processors fetch pages ahead, not only lines
 LOOKED_AT = 1024  # indices that an item goes through before the updates that they say are its own
 AHEAD = 12  # updates before one whose block, and whose own elements where they do not follow, are fetched
 FETCHED = 256  # elements of them, at most
@@ -90,10 +90,10 @@ def combining_kernel(
 def _apart(
     fusion: Fusion, target: Target, walk: ScatterWalk, operand: Instruction, output: Instruction, combining: Combining
 ) -> tuple[Kernel, ...]:
-    """Sums of halves are held in f32 until all are there: a kernel before the scatter and one after it convert."""
+    """Sums of halves stay in f32 until all are there: a kernel before the scatter and one after it convert."""
     size, chunk = operand.shape.size, 1 if target.kind == "gpu" else CHUNK
     items = -(-size // chunk)
-    held = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
+    sums = Argument("scratch", "float", bytes=4 * size, scratch=f"{fusion.name}.sums")
     name, elements = type_name(operand), ElementalIrEmitter(fusion, target, {})
 
     def conversion(suffix: str, types: tuple[str, str], arguments: tuple[Argument, Argument]) -> Kernel:
@@ -104,9 +104,9 @@ def _apart(
             block.line(f"a1[i] = {scalar.store(types[1], value)};")
         return Kernel(f"{fusion.name}.{suffix}", block.text(), arguments, items)
 
-    before = conversion("widened", (name, "f32"), (input_argument(operand), held))
-    after = conversion("rounded", ("f32", name), (held, output_argument(output)))
-    return before, *combining(fusion, target, walk, [held]), after
+    before = conversion("widened", (name, "f32"), (input_argument(operand), sums))
+    after = conversion("rounded", ("f32", name), (sums, output_argument(output)))
+    return before, *combining(fusion, target, walk, [sums]), after
 
 
 def _outputs(fusion: Fusion) -> list[Instruction]:
@@ -167,7 +167,7 @@ class ScatterWalk:
         self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
 
     def _count_owners(self, target: Target) -> int:
-        """Among how many items the blocks are parted, a band each in turn; 1 where each takes a part of every block."""
+        """Among how many items strips of the blocks are dealt out; 1 where each takes a part of every block."""
         hero, shape = self.hero, self.operands[0].shape
         indexed = sorted(hero.scatter_dims_to_operand_dims)
         if prod(self.sizes) <= LITTLE or self.is_unique() or not self.inner or not self.is_single():
@@ -178,9 +178,9 @@ class ScatterWalk:
         inside = prod(shape.dimensions[indexed[-1] + 1 :])  # elements that lie together for one index
         blocks = prod(shape.dimensions[d] for d in indexed)
         owners = target.compute_units
-        band = max(SHORTEST, min(BAND, blocks * inside // (4 * owners)))
-        self.band = -(-band // inside)
-        shares: int = min(owners, -(-blocks // self.band))
+        strip = max(SHORTEST, min(STRIP, blocks * inside // (4 * owners)))
+        self.strip = -(-strip // inside)
+        shares: int = min(owners, -(-blocks // self.strip))
         return shares
 
     def is_single(self) -> bool:
@@ -231,7 +231,7 @@ class ScatterWalk:
                 starts, conditions = self.starts(e, block, at)
                 indexed = sorted(self.hero.scatter_dims_to_operand_dims)
                 dims = [self.operands[0].shape.dimensions[d] for d in indexed]
-                owner = linearize([starts[d] for d in indexed], dims) // self.band % self.owners
+                owner = linearize([starts[d] for d in indexed], dims) // self.strip % self.owners
                 block.line(f"{own}[{n}] = {k};")
                 inside = f"({' & '.join(conditions)}) && " if conditions else ""
                 block.line(f"{n} += {inside}({owner} == item);")

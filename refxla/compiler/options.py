@@ -1,4 +1,4 @@
-"""What a compilation is asked for: one object, from the front doors and the command line down to the driver."""
+"""What a compilation is asked for: one object, from the front ends and the command line down to the driver."""
 
 from __future__ import annotations
 

@@ -274,10 +274,10 @@ class _JaxLowered(Lowered):
 
         lowering = lowered._lowering
         self.keepalive = lowering.compile_args.get("keepalive")  # functions of this process that the program calls
-        self.hoisted = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
+        self.constant_arguments = list(getattr(lowering, "const_args", ()))  # constants that JAX passes as arguments
         self.kept = sorted(lowering.compile_args["kept_var_idx"])
         given = [info.donated for info in jax.tree.leaves(lowered.args_info)]
-        given = [False] * len(self.hoisted) + [a and b for a, b in zip(given, on_device, strict=False)]
+        given = [False] * len(self.constant_arguments) + [a and b for a, b in zip(given, on_device, strict=False)]
         self.program = build(_source(lowered, [k for k, n in enumerate(self.kept) if n < len(given) and given[n]]))
         parameters = self.program.arity
         if parameters != len(self.kept):
@@ -290,7 +290,7 @@ class _JaxLowered(Lowered):
                     else "(sizes) is not supported"
                 )
             )
-        types = [c.dtype for c in self.hoisted] + [a.dtype for a in jax.tree.leaves(lowered.args_info)]
+        types = [c.dtype for c in self.constant_arguments] + [a.dtype for a in jax.tree.leaves(lowered.args_info)]
         self.types = [types[n] for n in self.kept]
         results, self.structure = jax.tree.flatten(lowered.out_info)
         self.special = [(n, made) for n, info in enumerate(results) if (made := _maker(info)) is not None]
@@ -308,8 +308,8 @@ class _JaxLowered(Lowered):
 
         if any(jax.dtypes.issubdtype(wanted, jax.dtypes.extended) for wanted in self.types):
             return None
-        constants = len(self.hoisted)
-        places = [n - constants if n >= constants else np.asarray(self.hoisted[n]) for n in self.kept]
+        constants = len(self.constant_arguments)
+        places = [n - constants if n >= constants else np.asarray(self.constant_arguments[n]) for n in self.kept]
         for n, wanted in zip(places, self.types, strict=True):
             if isinstance(n, int) and types[n] is not None and types[n] != wanted:
                 return None
@@ -325,8 +325,8 @@ class _JaxLowered(Lowered):
         return self._finish(results if isinstance(results, tuple) else (results,))
 
     def parameters(self, leaves: Sequence[Any]) -> list[Any]:
-        if self.hoisted:
-            leaves = [*self.hoisted, *leaves]
+        if self.constant_arguments:
+            leaves = [*self.constant_arguments, *leaves]
         if len(leaves) != len(self.kept):
             leaves = [leaves[n] for n in self.kept]
         return list(map(_raw, leaves, self.types))
@@ -334,8 +334,8 @@ class _JaxLowered(Lowered):
     def calling(self, name: str) -> CallingConvention:
         import jax
 
-        first = len(self.hoisted)
-        sources = tuple(n - first if n >= first else np.asarray(self.hoisted[n]) for n in self.kept)
+        first = len(self.constant_arguments)
+        sources = tuple(n - first if n >= first else np.asarray(self.constant_arguments[n]) for n in self.kept)
         positional, keywords = (tuple((n, _tree(s, n)) for n, s in part) for part in self.arguments)
         result = _tree(self.structure, f"the result of {name}", self.empty)
         return CallingConvention(name, positional, keywords, sources, result, not jax.config.jax_enable_x64)

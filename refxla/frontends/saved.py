@@ -51,8 +51,8 @@ class SavedFunction:
         made = self.program(*self._parameters(leaves))
         results = made if isinstance(made, tuple) else (made,)
         first_check = len(results) - len(self.calling.checks)
-        for held, (kind, message) in zip(results[first_check:], self.calling.checks, strict=True):
-            if not held:
+        for is_met, (kind, message) in zip(results[first_check:], self.calling.checks, strict=True):
+            if not is_met:
                 raise _error(kind, message)
         writes = self.calling.writes
         for leaf, value in zip(writes, results[first_check - len(writes) : first_check], strict=True):

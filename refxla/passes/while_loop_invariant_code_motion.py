@@ -39,7 +39,7 @@ def run(module: Module) -> int:
         for i in list(computation.instructions):
             if i.opcode == "while" and callers[i.body] == callers[i.condition] == 1 and i.body is not i.condition:
                 if i.body.root.opcode == "tuple" and i.operands[0].opcode == "tuple":
-                    changed += _Loop(i).hoist()
+                    changed += _Loop(i).move_invariants()
         if changed:
             sort(computation)
         count += changed
@@ -61,7 +61,7 @@ class _Loop:
         self.outside: dict[Instruction, Instruction | None] = {}  # a loop-invariant value -> its copy before the loop
         self.added: list[tuple[Instruction, Instruction]] = []  # (value before the loop, new element of the state)
 
-    def hoist(self) -> int:
+    def move_invariants(self) -> int:
         counter = counter_of(self.loop)
         replaced: dict[Instruction, Instruction] = {}
         for i in self.body.instructions:

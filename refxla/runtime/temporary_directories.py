@@ -26,7 +26,7 @@ _LOCK = "lock"
 _IN_MEMORY = "/dev/shm"
 _ROOM = 1 << 30  # bytes that are free in memory, or it is left to those who asked for it
 _CHOICES = ("TMPDIR", "TEMP", "TMP")  # by which a user says where temporary files are to be
-_held: list[int] = []  # the locks of this process, which end with it
+_locks: list[int] = []  # the locks of this process, which end with it
 
 
 def scratch() -> Path:
@@ -41,8 +41,8 @@ def scratch() -> Path:
         raise DeviceError(_refusal(str(error))) from error
     with suppress(OSError):  # a file system without locks: what is killed there stays
         begun = path / "begun"
-        _held.append(os.open(begun, os.O_RDWR | os.O_CREAT, 0o600))
-        fcntl.flock(_held[-1], fcntl.LOCK_EX)
+        _locks.append(os.open(begun, os.O_RDWR | os.O_CREAT, 0o600))
+        fcntl.flock(_locks[-1], fcntl.LOCK_EX)
         begun.rename(path / _LOCK)  # so that no lock is ever seen that its owner does not hold yet
     _remove_orphans(place)
     owner = os.getpid()

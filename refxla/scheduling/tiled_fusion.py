@@ -258,12 +258,12 @@ class TilingSearch:
         tile_bytes = sum(i.shape.bytes * rows.share(rows.clones[i], classes, axes) for i in between)
         taken = rows.reads(classes, axes)
         again = sum(b for b, changes in taken if not changes)  # the same for the next tile
-        held = tile_bytes + again
+        used = tile_bytes + again
         apart = SEEN * sum(i.shape.bytes * n * self._far(2 * i.shape.bytes) for i, n in times.items())
         apart += (len(groups) - 1) * self.costs.launch
         share = prod(a.block / a.size for a in axes)
         moved = sum(n * i.shape.bytes * share for i, n in times.items())
-        tiled = trip_count * (SEEN * (moved + again) * self.costs.near_byte(held) + TILE_NS) / self.cores
+        tiled = trip_count * (SEEN * (moved + again) * self.costs.near_byte(used) + TILE_NS) / self.cores
         rounds = -(-trip_count // self.cores) * self.cores / trip_count * done
         tiled += work * (rounds - 1 + 0.1 * self.cores / trip_count)
         return _Candidate(

@@ -58,25 +58,25 @@ def test_names_and_patterns(refxla):
     assert "there is no element type 'f23'; did you mean 'f32'" in refxla("ops", "--type", "f23").error
 
 
-def test_doors(refxla):
-    out = refxla("ops", "--door", "numpy").out
+def test_frontends(refxla):
+    out = refxla("ops", "--frontend", "numpy").out
     assert re.search(r"^universal functions \(\d+\):$", out, re.M) and " tanh," in out and "linalg.solve" in out
-    assert refxla("ops", "--door", "numpy", "tanh").out == "universal functions (1):\n  tanh\n"
-    assert "has nothing of that name" in refxla("ops", "--door", "numpy", "tahn").error
-    assert "--type is about operations of HLO" in refxla("ops", "--door", "numpy", "--type", "f32").error
+    assert refxla("ops", "--frontend", "numpy", "tanh").out == "universal functions (1):\n  tanh\n"
+    assert "has nothing of that name" in refxla("ops", "--frontend", "numpy", "tahn").error
+    assert "--type is about operations of HLO" in refxla("ops", "--frontend", "numpy", "--type", "f32").error
 
 
 def test_the_door_of_jax(refxla):
     pytest.importorskip("jax")
-    out = refxla("ops", "--door", "jax").out
+    out = refxla("ops", "--frontend", "jax").out
     assert all(name in out for name in ("dot_general", "while", "pure_callback", "eigh", "scan"))
 
 
 def test_the_door_of_pytorch(refxla, monkeypatch):
     pytest.importorskip("torch")
-    assert "add.Tensor" in refxla("ops", "--door", "torch").out
+    assert "add.Tensor" in refxla("ops", "--frontend", "torch").out
 
 
 def test_a_framework_that_is_not_installed(refxla, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "torch is not installed, whose operations are listed" in refxla("ops", "--door", "torch").error
+    assert "torch is not installed, whose operations are listed" in refxla("ops", "--frontend", "torch").error

@@ -34,7 +34,7 @@ def first(radix: int, p: Parts, swapped: bool) -> str:
             given.append(b.let(*(reversed(list(parts)) if swapped else parts)))
         for k, value in enumerate(b.transform(given)):
             if k:
-                value = b.turn(value, f"({p.vector})(u[{2 * k - 2}])", f"({p.vector})(u[{2 * k - 1}])")
+                value = b.rotate(value, f"({p.vector})(u[{2 * k - 2}])", f"({p.vector})(u[{2 * k - 1}])")
             block.line(f"y[{2 * k}] = {value[0]};")
             block.line(f"y[{2 * k + 1}] = {value[1]};")
     return block.text()

@@ -84,11 +84,11 @@ class Butterfly:
     def subtract(self, a: Complex, b: Complex) -> Complex:
         return self.let(f"{a[0]} - {b[0]}", f"{a[1]} - {b[1]}")
 
-    def subtract_turned(self, a: Complex, b: Complex) -> Complex:
+    def subtract_rotated(self, a: Complex, b: Complex) -> Complex:
         """a - i b."""
         return self.let(f"{a[0]} + {b[1]}", f"{a[1]} - {b[0]}")
 
-    def add_turned(self, a: Complex, b: Complex) -> Complex:
+    def add_rotated(self, a: Complex, b: Complex) -> Complex:
         """a + i b."""
         return self.let(f"{a[0]} - {b[1]}", f"{a[1]} + {b[0]}")
 
@@ -103,19 +103,19 @@ class Butterfly:
     def _four(self, a: Sequence[Complex]) -> list[Complex]:
         s, d = self.add(a[0], a[2]), self.subtract(a[0], a[2])
         t, e = self.add(a[1], a[3]), self.subtract(a[1], a[3])
-        return [self.add(s, t), self.subtract_turned(d, e), self.subtract(s, t), self.add_turned(d, e)]
+        return [self.add(s, t), self.subtract_rotated(d, e), self.subtract(s, t), self.add_rotated(d, e)]
 
     def _eight(self, a: Sequence[Complex]) -> list[Complex]:
         half = f"({self.parts.vector})({self.parts.literal(_rotation(1, 8)[0])})"
         even = self._four([self.add(a[j], a[j + 4]) for j in range(4)])
         d = [self.subtract(a[j], a[j + 4]) for j in range(4)]
-        turned = [
+        rotated = [
             d[0],
             self.let(f"({d[1][0]} + {d[1][1]}) * {half}", f"({d[1][1]} - {d[1][0]}) * {half}"),
             self.let(d[2][1], f"-{d[2][0]}"),
             self.let(f"({d[3][1]} - {d[3][0]}) * {half}", f"-({d[3][0]} + {d[3][1]}) * {half}"),
         ]
-        odd = self._four(turned)
+        odd = self._four(rotated)
         return [x for pair in zip(even, odd, strict=True) for x in pair]
 
     def _odd(self, a: Sequence[Complex]) -> list[Complex]:
@@ -139,10 +139,10 @@ class Butterfly:
                 else:
                     odd = self.let(*(parts.multiply_add(v, imaginary, t) for v, t in zip(d, odd, strict=True)))
             assert odd is not None
-            found[k], found[n - k] = self.subtract_turned(even, odd), self.add_turned(even, odd)
+            found[k], found[n - k] = self.subtract_rotated(even, odd), self.add_rotated(even, odd)
         return found
 
-    def turn(self, a: Complex, re: str, im: str) -> Complex:
+    def rotate(self, a: Complex, re: str, im: str) -> Complex:
         """a (re + i im), of vectors."""
         m = self.parts.multiply_add
         return self.let(m(a[0], re, f"-({a[1]} * {im})"), m(a[0], im, f"{a[1]} * {re}"))
@@ -198,7 +198,7 @@ def _row(radix: int, parts: Parts, block: Block, x: str, y: str, step: str, twid
         given = [b.let(f"{x}[q + {j} * step]", f"{x}[q + {j} * step + 1]") for j in range(radix)]
         made = b.transform(given)
         if twiddles:
-            made = [made[0], *(b.turn(made[k], f"c{k}", f"s{k}") for k in range(1, radix))]
+            made = [made[0], *(b.rotate(made[k], f"c{k}", f"s{k}") for k in range(1, radix))]
         for k, (re, im) in enumerate(made):
             block.line(f"{y}[q + {2 * k} * s] = {re};")
             block.line(f"{y}[q + {2 * k} * s + 1] = {im};")
@@ -238,11 +238,11 @@ def _looped(radix: int, parts: Parts, block: Block, x: str, y: str, twiddles: bo
         for n in "kl":
             even, odd = (f"er{n}", f"ei{n}"), (f"dr{n}", f"di{n}")
             for place, made in (
-                (n, b.subtract_turned(even, odd)),
-                (f"({radix} - {n})", b.add_turned(even, odd)),
+                (n, b.subtract_rotated(even, odd)),
+                (f"({radix} - {n})", b.add_rotated(even, odd)),
             ):
                 if twiddles:
                     at = f"u[2 * {place} - 2]", f"u[2 * {place} - 1]"
-                    made = b.turn(made, *(f"({v})({a})" for a in at))
+                    made = b.rotate(made, *(f"({v})({a})" for a in at))
                 block.line(f"{y}[q + 2 * {place} * s] = {made[0]};")
                 block.line(f"{y}[q + 2 * {place} * s + 1] = {made[1]};")

@@ -54,6 +54,6 @@ class TermMasks:
             block.line(f"const int {i} = {at_line};")
             inside = f" + {n} / {copy.lines}" if self.terms > 1 else ""
             block.line(f"const int {k} = {number} * {copy.terms}{inside};")
-            held = c_of_conditions(copy.exists(variable(i, 0, copy.size - 1), variable(k, 0, copy.k - 1)))
+            exists = c_of_conditions(copy.exists(variable(i, 0, copy.size - 1), variable(k, 0, copy.k - 1)))
             beyond = f"{k} < {copy.k} && " if copy.k % copy.terms else ""
-            block.line(f"({local})[{n}] = {beyond}({'1' if held is True else held or '0'});")
+            block.line(f"({local})[{n}] = {beyond}({'1' if exists is True else exists or '0'});")

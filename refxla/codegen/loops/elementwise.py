@@ -151,17 +151,17 @@ class _Nest(IndexSpace):
         pattern = self.whole_pattern
         self.has_fast_path = bool(pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
-        self.turned = self._choose_turned()
+        self.transpose = self._choose_transpose()
         inner = f"g{len(self.sizes) - 1}"
-        may_be_non_temporal = self.turned is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
+        may_be_non_temporal = self.transpose is None and not any(i.opcode in FUNCTIONS for i in fusion.instructions)
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
         )
-        self.by_rows = target.kind == "cpu" and self.turned is None and self.sizes[-1] < self.chunk
+        self.by_rows = target.kind == "cpu" and self.transpose is None and self.sizes[-1] < self.chunk
         if target.kind == "gpu":
             self.items = segment.size
-        elif self.turned is not None:
-            self.items = self.turned.items
+        elif self.transpose is not None:
+            self.items = self.transpose.items
         elif self.by_rows:
             self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
         else:
@@ -170,9 +170,9 @@ class _Nest(IndexSpace):
         self.appended = self.joined = False
         if self.by_rows and may_be_non_temporal and self.cut is None:
             self.appended, self.joined = self._joins(written)
-        self.abreast = interleaved_row_copy.choose(self, target) if self.appended else None
-        if self.abreast is not None:
-            self.items = self.abreast.items
+        self.interleaved_copy = interleaved_row_copy.choose(self, target) if self.appended else None
+        if self.interleaved_copy is not None:
+            self.items = self.interleaved_copy.items
 
     def emit(self, e: ElementalIrEmitter, block: Block, item: str, iterations: int) -> None:
         """The statements of one item, or for `iterations` > 1 of all items in turn; `item` is a C expression."""
@@ -189,10 +189,10 @@ class _Nest(IndexSpace):
         number = variable(at, 0, self.items - 1)
         if self.target.kind == "gpu":
             self.emit_body(e, block, delinearize(number, self.sizes))
-        elif self.turned is not None:
-            self.turned.emit(e, block, number)
-        elif self.abreast is not None:
-            self.abreast.emit(e, block, number)
+        elif self.transpose is not None:
+            self.transpose.emit(e, block, number)
+        elif self.interleaved_copy is not None:
+            self.interleaved_copy.emit(e, block, number)
         elif self.by_rows:
             count = prod(self.sizes[:-1])
             rows = StripMinedLoop(e, block, number, self._rows_per_item(), count)
@@ -292,7 +292,7 @@ class _Nest(IndexSpace):
                 block.line(f"rx_prefetch((ulong)({e.input(a.instruction)} + ({c_of(a.position)})), {LINE}, {lines});")
 
     def _later(self, e: ElementalIrEmitter, block: Block, row: Index) -> Index:
-        """Declares the row that is read ahead in the turn of this one, be it the next item's."""
+        """Declares the row that is read ahead with this one, be it the next item's."""
         later, count = e.names.fresh("n"), prod(self.sizes[:-1])
         block.line(
             f"const int {later} = {c_of(row)} + {ROWS_AHEAD} < {count} ? {c_of(row)} + {ROWS_AHEAD} : {c_of(row)};"
@@ -337,7 +337,7 @@ class _Nest(IndexSpace):
             self.emit_body(e, block, (*outer, at))
 
         if self.non_temporal and high - low + 1 >= non_temporal_stores.SHORT:
-            self._emit_streamed(e, block, outer, strip.bounds(within), index)
+            self._emit_non_temporal(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
             if self.is_written_out:
                 block.line("#pragma unroll")
@@ -347,7 +347,7 @@ class _Nest(IndexSpace):
             functions = [call.instruction for call in calls(index("i"), False)]
             fast_path_math.emit_pieces(e, block, strip.bounds(within), index, functions, calls, body)
 
-    def _emit_streamed(
+    def _emit_non_temporal(
         self, e: ElementalIrEmitter, block: Block, outer: Sequence[Index], bounds: tuple[str, str, str],
         index: Callable[[str], Index],
     ) -> None:  # fmt: skip
@@ -398,7 +398,7 @@ class _Nest(IndexSpace):
 
     def _choose_cut(self, pattern: AccessPattern) -> Cut | None:
         """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
-        if not pattern.tests or self.target.kind == "gpu" or self.turned is not None:
+        if not pattern.tests or self.target.kind == "gpu" or self.transpose is not None:
             return None
         if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
             return None
@@ -408,13 +408,13 @@ class _Nest(IndexSpace):
 
         return cut([(0, size - 1) for size in self.sizes], tests)
 
-    def _choose_turned(self) -> TiledTranspose | None:
-        """The loops that turn blocks, if a read runs across memory in the innermost group and along it in another."""
+    def _choose_transpose(self) -> TiledTranspose | None:
+        """The loops over transposed blocks, if a read crosses memory in the innermost group, and not in another."""
         inner = len(self.sizes) - 1
         if self.is_written_out:
             return None
         for n in reversed(range(inner)):
             if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
-                turned = TiledTranspose(self, n, self.accesses, self.chunk, self.target)
-                return turned if turned.pays else None
+                transpose = TiledTranspose(self, n, self.accesses, self.chunk, self.target)
+                return transpose if transpose.pays else None
         return None

@@ -5,17 +5,15 @@ which it is read, its columns. A unit of work is a panel of columns, walked down
 
     for each strip of `height` rows:
         for each block of `width` columns, about a line of what is read:
-            turn the block of each such input in vector registers, into a private array
+            transpose the block of each such input in vector registers, into a private array
             for each column of the block:  for each of its rows:  compute, from there, and store
 
-What is only moved is turned into where it belongs. Where the results are larger than caches, a block is gathered in a
-private array, and written past the caches in whole lines: these are then not read before, and what they would drive out
-of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements behind its
-last whole line until it is written again; those before its first line and behind its last one are stored one by one,
-since other items have the rest of these lines.
-
-Lines are written while others are read, so each block is small, and has what comes some blocks later read ahead. Panels
-are as wide as the processor remembers places of pages for.
+What is only moved is transposed into where it belongs. Where the results are larger than caches, a block is gathered in
+a private array, and written past the caches in whole lines: these are then not read before, and what they would drive
+out of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements behind
+its last whole line until it is written again; those before its first line and behind its last one are stored one by
+one, since other items have the rest of these lines.  Lines are written while others are read, so each block is small,
+and has what comes some blocks later read ahead. Panels are as wide as the processor remembers places of pages for.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ from .non_temporal_stores import is_moved, lines_of, size_of, storage
 from .strip_mining import StripMinedLoop
 
 REACH = 4  # elements between a read and the next one, from which it runs across memory
-FAR = 16  # of them, from which it is worth turning them one by one in the caches
-MAX_INPUTS = 4  # of which blocks are turned
+FAR = 16  # of them, from which it is worth transposing them one by one in the caches
+MAX_INPUTS = 4  # of which blocks are transposed
 PANEL = 128  # columns of a panel whose results stay in the caches
 PAGES = 2048  # columns of a panel otherwise, since each may lie in a page of its own
 RUN = 256  # bytes of a column of results that are written at a time
@@ -46,7 +44,7 @@ MOST_ROWS = 256  # of a strip then: what is read of them at a time stays in the 
 NON_TEMPORAL_BYTES = 1 << 24  # bytes of results from which on they are written past the caches
 NON_TEMPORAL_ITEMS = 2  # for each core then, if there is enough: few long columns are best
 EVEN = 1.05  # times the shortest time until all cores are done, for longer columns
-AHEAD = 1024  # bytes of a row that are fetched ahead of those that are turned
+AHEAD = 1024  # bytes of a row that are fetched ahead of those that are transposed
 AT_ONCE = 16  # bytes of a row that are read at once
 SAME_PLACES = 1024  # bytes between lines of which there are few places in a cache for more than a few
 
@@ -145,9 +143,9 @@ class TiledTranspose:
         fresh = e.names.fresh
         counts = list(self.nest.sizes)
         counts[self.inner], counts[self.group] = self.spans, self.panels
-        turned = [fresh("turned") for _ in self.inputs]
+        transposed = [fresh("transposed") for _ in self.inputs]
         if not (self.straight and self.non_temporal):
-            for name, i in zip(turned, self.inputs, strict=True):
+            for name, i in zip(transposed, self.inputs, strict=True):
                 _declare(block, name, i, (self.width + _spare(i)) * self.height)
         lines = {o: (fresh("lines"), fresh("left")) for o in self.outputs if self.non_temporal}
         for o, (name, left) in lines.items():
@@ -169,7 +167,7 @@ class TiledTranspose:
                     at[self.inner] = variable(row, 0, max(self.rows, 2) - 1)
                     at[self.group] = variable(column, 0, max(self.columns, 2) - 1)
                     here = _Block(row, column, rows, columns, first_row, first_column, last_column, tuple(at))
-                    self._emit_block(e, block, here, turned, lines)
+                    self._emit_block(e, block, here, transposed, lines)
                 if self.non_temporal:
                     block.line(f"if ({rows} < {self.height}) break;")
         if self.non_temporal:
@@ -190,7 +188,7 @@ class TiledTranspose:
         return LINE // size_of(output) + self.height
 
     def _emit_block(
-        self, e: ElementalIrEmitter, block: Block, b: _Block, turned: Sequence[str],
+        self, e: ElementalIrEmitter, block: Block, b: _Block, transposed: Sequence[str],
         lines: dict[Instruction, tuple[str, str]],
     ) -> None:  # fmt: skip
         pattern = self.nest.pattern(b.at)
@@ -205,15 +203,17 @@ class TiledTranspose:
         with block.scope(f"if ({b.rows} > 0)" if self.non_temporal else ""):
             accesses = [e.adopt(a, pattern, block) for a in across(pattern.accesses, b.row, b.column)]
             if self.straight and self.non_temporal:
-                self._emit_turn(e, block, b, accesses[0], to, step)
+                self._emit_transpose(e, block, b, accesses[0], to, step)
             elif self.rows % self.height == 0 and not self.non_temporal:
-                self._emit_strip(e, block, b, accesses, turned, lines, (to, step) if self.straight else None)
+                self._emit_strip(e, block, b, accesses, transposed, lines, (to, step) if self.straight else None)
             else:
                 with block.scope(f"if ({b.rows} == {self.height})"):
                     whole = b._replace(rows=str(self.height))
-                    self._emit_strip(e, block, whole, accesses, turned, lines, (to, step) if self.straight else None)
+                    self._emit_strip(
+                        e, block, whole, accesses, transposed, lines, (to, step) if self.straight else None
+                    )
                 with block.scope("else"):
-                    self._emit_strip(e, block, b, accesses, turned, lines, None)
+                    self._emit_strip(e, block, b, accesses, transposed, lines, None)
         for store in stores if lines else ():
             output, (name, left) = store.instruction, lines[store.instruction]
             to = f"{e.output(output)} + ({c_of(store.position)})"
@@ -228,16 +228,16 @@ class TiledTranspose:
         return f"{lines[output][0]} + {_spare(output) * self._gathered(output) + LINE // size_of(output)}"
 
     def _emit_strip(
-        self, e: ElementalIrEmitter, block: Block, b: _Block, accesses: Sequence[Access], turned: Sequence[str],
+        self, e: ElementalIrEmitter, block: Block, b: _Block, accesses: Sequence[Access], transposed: Sequence[str],
         lines: dict[Instruction, tuple[str, str]], to: tuple[str, int] | None,
     ) -> None:  # fmt: skip
         """What a block computes; what is only moved goes straight to a place with a step between its columns."""
         if to is not None:
-            self._emit_turn(e, block, b, accesses[0], *to)
+            self._emit_transpose(e, block, b, accesses[0], *to)
             return
-        for name, access in zip(turned, accesses, strict=True):
+        for name, access in zip(transposed, accesses, strict=True):
             place = f"{name} + {_spare(access.instruction) * self.height}"
-            self._emit_turn(e, block, b, access, place, self.height)
+            self._emit_transpose(e, block, b, access, place, self.height)
         x, y = e.names.fresh("i"), e.names.fresh("i")
         at = list(b.at)
         at[self.inner] = variable(y, 0, max(self.rows, 2) - 1)
@@ -247,7 +247,7 @@ class TiledTranspose:
             block.scope(f"for (int {y} = {b.row}; {y} < {b.row} + {b.rows}; ++{y})"),
         ):
             pattern = self.nest.pattern(at)
-            for name, found in zip(turned, across(pattern.accesses, y, x), strict=True):
+            for name, found in zip(transposed, across(pattern.accesses, y, x), strict=True):
                 access = e.adopt(found, pattern, block)
                 i = access.instruction
                 place = f"{name}[({x} - {b.column} + {_spare(i)}) * {self.height} + {y} - {b.row}]"
@@ -259,8 +259,10 @@ class TiledTranspose:
             for o in lines:
                 e.gather(o, None)
 
-    def _emit_turn(self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int) -> None:
-        """The block of an input, turned to the place `to`, with `stride` elements between its columns."""
+    def _emit_transpose(
+        self, e: ElementalIrEmitter, block: Block, b: _Block, access: Access, to: str, stride: int
+    ) -> None:
+        """The block of an input, transposed to the place `to`, with `stride` elements between its columns."""
         sign, step = access.position.stride(b.column), access.position.stride(b.row)
         source = e.address(access.instruction, access.indices)
         if self.in_registers:

@@ -4,7 +4,7 @@
 
 // Eight rows of `count` elements, the r-th at the address from + r * step elements; rows from number `rows` on are read as
 // the one before. Each goes on from its element of `totals`: what that is after each element goes to `to`, where rows
-// lie `stride` elements apart. Eight elements of each row are turned in registers, so that a vector has one of each.
+// lie `stride` elements apart. Eight elements of each row are transposed in registers, so that a vector has one of each.
 static inline void rx_cumulative_T(const ulong from, const long step, const int rows, const int count,
                                    const int product, T* totals, T* to, const long stride) {
     typedef T lanes __attribute__((ext_vector_type(8), aligned(4), may_alias));
@@ -17,7 +17,7 @@ static inline void rx_cumulative_T(const ulong from, const long step, const int 
 #pragma unroll
         for (int r = 0; r < 8; ++r) v[r] = *(const lanes*)(at[r] + k);
 #pragma unroll
-        for (int turn = 0; turn < 2; ++turn) {
+        for (int pass = 0; pass < 2; ++pass) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 w[2 * i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -40,7 +40,7 @@ static inline void rx_cumulative_T(const ulong from, const long step, const int 
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 v[i] = w[i];
-                if (turn == 0) v[i] = total = product ? total * v[i] : total + v[i];
+                if (pass == 0) v[i] = total = product ? total * v[i] : total + v[i];
             }
         }
 #pragma unroll

@@ -39,7 +39,7 @@ static inline RX_APART int rx_flush_lines_I(const ulong to, const ulong from, co
 // Writes a block of a result past the caches: `columns` of them, the first at the address `to`, `step` elements apart.
 // `gathered` has room for a line and then `height` rows of each; the line is filled with what is `left` of the strip
 // before. What is no whole line is left for the next time, but written of the last strip, which has fewer `rows`. A line
-// of which others have a part comes from memory first: it is fetched in the turn of the block before.
+// of which others have a part comes from memory first: it is fetched with the block before.
 static inline RX_APART void rx_store_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
                                        const int columns, const int rows, const int height, const int first) {
     typedef ulong4 block __attribute__((may_alias));

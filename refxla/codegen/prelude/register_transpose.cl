@@ -1,17 +1,17 @@
 // Transposing blocks in vector registers (of clang's compilers only).
 
-// turned[c * stride + r] = element c of row r, for `rows` of `columns` elements; `from` and `turned` are addresses, and
+// to[c * stride + r] = element c of row r, for `rows` of `columns` elements; `from` and `to` are addresses, and
 // there is room for whole blocks of 32 bytes of rows.
 // Row r lies r * step elements behind the first one; rows from number `rows` on are read as the one before. Columns
 // follow each other in memory forward (sign 1) or backward (-1). Sixteen bytes are read at once: where the columns are
-// no multiple of them, some before the last ones are turned again, or columns before the first one, if there are too
-// few; these must be there, and have room in `turned`. Of each row, the line `ahead` elements behind is read ahead.
+// no multiple of them, some before the last ones are transposed again, or columns before the first one, if there are too
+// few; these must be there, and have room in `to`. Of each row, the line `ahead` elements behind is read ahead.
 // Two rows lie in the halves of a register; what a stage joins are the elements of rows that lie half a block apart.
 
 //! I = u8
 
 static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
-                                        const int sign, const long ahead, const ulong turned, const long stride) {
+                                        const int sign, const long ahead, const ulong to, const long stride) {
     typedef uchar part __attribute__((ext_vector_type(16), aligned(1), may_alias));
     typedef uchar block __attribute__((ext_vector_type(32), aligned(1), may_alias));
     for (int r = 0; r < rows; r += 32) {
@@ -22,7 +22,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
         for (int c = 0; c < columns; c += 16) {
             const int k = c < columns - 16 ? c : columns - 16;
             const I* p = (const I*)from + (sign > 0 ? k : -k - 15);
-            I* q = (I*)turned + (sign > 0 ? k : k + 15) * stride + r;
+            I* q = (I*)to + (sign > 0 ? k : k + 15) * stride + r;
             block v[16], w[16];
 #pragma unroll
             for (int i = 0; i < 16; ++i)
@@ -52,7 +52,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
 //! I = u16
 
 static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
-                                        const int sign, const long ahead, const ulong turned, const long stride) {
+                                        const int sign, const long ahead, const ulong to, const long stride) {
     typedef ushort part __attribute__((ext_vector_type(8), aligned(2), may_alias));
     typedef ushort block __attribute__((ext_vector_type(16), aligned(2), may_alias));
     for (int r = 0; r < rows; r += 16) {
@@ -63,7 +63,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
         for (int c = 0; c < columns; c += 8) {
             const int k = c < columns - 8 ? c : columns - 8;
             const I* p = (const I*)from + (sign > 0 ? k : -k - 7);
-            I* q = (I*)turned + (sign > 0 ? k : k + 7) * stride + r;
+            I* q = (I*)to + (sign > 0 ? k : k + 7) * stride + r;
             block v[8], w[8];
 #pragma unroll
             for (int i = 0; i < 8; ++i)
@@ -90,7 +90,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
 //! I = u32
 
 static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
-                                        const int sign, const long ahead, const ulong turned, const long stride) {
+                                        const int sign, const long ahead, const ulong to, const long stride) {
     typedef uint part __attribute__((ext_vector_type(4), aligned(4), may_alias));
     typedef uint block __attribute__((ext_vector_type(8), aligned(4), may_alias));
     for (int r = 0; r < rows; r += 8) {
@@ -101,7 +101,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
         for (int c = 0; c < columns; c += 4) {
             const int k = c < columns - 4 ? c : columns - 4;
             const I* p = (const I*)from + (sign > 0 ? k : -k - 3);
-            I* q = (I*)turned + (sign > 0 ? k : k + 3) * stride + r;
+            I* q = (I*)to + (sign > 0 ? k : k + 3) * stride + r;
             block v[4], w[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i)
@@ -126,7 +126,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
 //! I = u64
 
 static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
-                                        const int sign, const long ahead, const ulong turned, const long stride) {
+                                        const int sign, const long ahead, const ulong to, const long stride) {
     typedef ulong part __attribute__((ext_vector_type(2), aligned(8), may_alias));
     typedef ulong block __attribute__((ext_vector_type(4), aligned(8), may_alias));
     for (int r = 0; r < rows; r += 4) {
@@ -137,7 +137,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
         for (int c = 0; c < columns; c += 2) {
             const int k = c < columns - 2 ? c : columns - 2;
             const I* p = (const I*)from + (sign > 0 ? k : -k - 1);
-            I* q = (I*)turned + (sign > 0 ? k : k + 1) * stride + r;
+            I* q = (I*)to + (sign > 0 ? k : k + 1) * stride + r;
             const block a = __builtin_shufflevector(*(const part*)(p + at[0]), *(const part*)(p + at[2]), 0, 1, 2, 3);
             const block b = __builtin_shufflevector(*(const part*)(p + at[1]), *(const part*)(p + at[3]), 0, 1, 2, 3);
             *(block*)q = __builtin_shufflevector(a, b, 0, 4, 2, 6);

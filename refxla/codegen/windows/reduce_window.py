@@ -35,7 +35,7 @@ from .window_lanes import STRIP, Lanes, OpenWindow
 
 CHUNK = 32768  # elements that an item combines, about
 ROWS = 8  # cumulative rows that go side by side
-BLOCK = 64  # elements of each that are turned at a time: all lie in the innermost cache
+BLOCK = 64  # elements of each that are transposed at a time: all lie in the innermost cache
 WIDEST, NARROWEST = 4096, 64  # lanes of a strip
 ITEMS = 2  # for each core of strips; 1 of those past the caches, where memory counts and long runs are best
 STEPS_AHEAD = 1  # of a strip past the caches, what is read ahead
@@ -269,8 +269,8 @@ class Cumulative(WindowKernel):
         return known and self.target.clang and prod(self.before) >= ROWS and self.length >= BLOCK
 
     def _blocks(self, lanes: int) -> int:
-        """The statements of an item that takes a few rows block by block, turned in vector registers, so that a vector
-        has an element of each row (see prelude/cumulative_sum.cl); returns the number of items."""
+        """The statements of an item that takes a few rows block by block, transposed in vector registers, so that a
+        vector has an element of each row (see prelude/cumulative_sum.cl); returns the number of items."""
         block, e, (name,) = self.block, self.e, self.types
         (start,) = self.start()
         unit, scopes, items = self.units(-(-lanes // ROWS), self.length * ROWS)

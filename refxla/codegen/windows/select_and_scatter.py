@@ -5,7 +5,7 @@ other item writes the same elements. It fills its part of the result with init_v
 row-major order:
 
     for each element k of the window that lies inside:
-        for u:  if nothing is held, or select(held[u], operand[...]) is false: hold this one, place[u] = k
+        for u:  if nothing is selected yet, or select(selected[u], operand[...]) is false: select this one, place[u] = k
     for each element k of the window that lies inside:
         for u:  if place[u] == k: result[...] = scatter(result[...], source[...])
 
@@ -62,9 +62,9 @@ class _SelectAndScatter:
         self.e, self.block = ElementalIrEmitter(fusion, target, pointers), Block()
         self.arguments = [*map(input_argument, inputs), output_argument(self.hero)]
         self.result = pointers[self.hero]
-        # Sums of halves are held in f32 until all are there.
-        self.held_apart = self.type != type_name(self.hero)
-        if self.held_apart:
+        # Sums of halves stay in f32 until all are there.
+        self.has_wide_sums = self.type != type_name(self.hero)
+        if self.has_wide_sums:
             size = 4 * prod(self.sizes)
             self.arguments.append(Argument("scratch", "float", bytes=size, scratch=f"{fusion.name}.sums"))
             self.result = f"a{len(self.arguments) - 1}"
@@ -86,7 +86,7 @@ class _SelectAndScatter:
             self._fill(at)
             if not self.empty:
                 self._walk(at)
-            if self.held_apart:
+            if self.has_wide_sums:
                 self._round(at)
         return Kernel(self.fusion.name, block.text(), tuple(self.arguments), items)
 
@@ -145,23 +145,23 @@ class _SelectAndScatter:
         self.bits = {1: "char", 2: "short", 4: "int", 8: "long"}[max(1, self.operand.shape.element_type.bytes)]
         if prod(w.size for w in self.window) > 127:
             self.bits = "int"
-        block.line(f"{register} held[{lanes.strip}];")
+        block.line(f"{register} selected[{lanes.strip}];")
         block.line(f"{self.bits} place[{lanes.strip}];")
         block.line(f"{scalar.register_type(type_name(self.source))} source[{lanes.strip}];")
         with ExitStack() as inner:
             u, lane = lanes.open_lane(e, block, inner)
-            block.line(f"held[{u}] = {scalar.literal(name, 0)};")
+            block.line(f"selected[{u}] = {scalar.literal(name, 0)};")
             block.line(f"place[{u}] = -1;")
             block.line(f"source[{u}] = {e.value(self.source, lanes.placing(at, lane), block)};")
         with ExitStack() as inner:
             window = OpenWindow(lanes, e, block, at, inner)
             u, lane = lanes.open_lane(e, block, inner, window.bounds)
             value = e.value(self.operand, window.position(lane), block)
-            held = e.assign(name, f"held[{u}]", block)
-            (keep,) = e.apply(self.select, (held, value), block)
+            selected = e.assign(name, f"selected[{u}]", block)
+            (keep,) = e.apply(self.select, (selected, value), block)
             taken = e.names.fresh("taken")
             block.line(f"const int {taken} = (place[{u}] < 0) | !{keep};")
-            block.line(f"held[{u}] = {taken} ? {value} : {held};")
+            block.line(f"selected[{u}] = {taken} ? {value} : {selected};")
             block.line(f"place[{u}] = {taken} ? ({self.bits})({c_of(window.number)}) : place[{u}];")
 
     def _add(self, at: dict[int, Index]) -> None:

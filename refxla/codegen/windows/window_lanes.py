@@ -19,7 +19,7 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
-STRIP = 512  # lanes whose accumulators are held at a time
+STRIP = 512  # lanes that have accumulators at a time
 
 
 def is_left_alone(w: WindowDimension) -> bool:

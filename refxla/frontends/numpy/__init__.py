@@ -279,8 +279,8 @@ class _NumpyLowered(Lowered):
     def finish(self, results: Sequence[np.ndarray], given: Sequence[Any] = ()) -> Any:
         """What the function returns, of the program's results and the leaves of the call."""
         first_check = len(results) - len(self.checks)
-        for held, error in zip(results[first_check:], self.checks, strict=True):
-            if not held:
+        for is_met, error in zip(results[first_check:], self.checks, strict=True):
+            if not is_met:
                 raise error()
         for leaf, value in zip(self.writes, results[first_check - len(self.writes) :], strict=False):
             np.copyto(given[leaf], value)

@@ -202,13 +202,13 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Traced:
-        turned: Any = np.transpose(self)  # which NumPy hands over to this package
-        return turned
+        transposed: Any = np.transpose(self)  # which NumPy hands over to this package
+        return transposed
 
     @property
     def mT(self) -> Traced:
-        turned: Any = np.matrix_transpose(self)
-        return turned
+        transposed: Any = np.matrix_transpose(self)
+        return transposed
 
     @property
     def flat(self) -> Any:

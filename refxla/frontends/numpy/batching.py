@@ -105,10 +105,10 @@ def _vmapped(b: Tracing, fun: Callable[..., Any], in_axes: Any, out_axes: Any, a
     batch = _Batch(b, size, {**given, **{i: (i, False) for i in free}})
     batch.run(order)
     for condition, error in region.checks:
-        held, _ = batch.value(condition)
-        if held.shape.rank:
-            held = b.make("reduce", held, b.scalar(True, PRED), dimensions=(0,), to_apply=reducer("and", PRED))
-        b.region.checks.append((held, error))
+        is_met, _ = batch.value(condition)
+        if is_met.shape.rank:
+            is_met = b.make("reduce", is_met, b.scalar(True, PRED), dimensions=(0,), to_apply=reducer("and", PRED))
+        b.region.checks.append((is_met, error))
     results: list[Any] = []
     own_values = iter(values)
     for a, place in zip(made, _out_axes(out_axes, result), strict=True):

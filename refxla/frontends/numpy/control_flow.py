@@ -198,7 +198,7 @@ def _predicate(b: Tracing, value: Any, what: str) -> I:
 
 
 def _add_checks(b: Tracing, region: Region, given: list[I], results: list[I]) -> None:
-    """Let a loop keep whether what must hold in its body held in all iterations."""
+    """Let a loop keep whether what must hold in its body is met in all iterations."""
     for condition, _ in region.checks:
         given.append(b.stand_in(Shape(PRED)))
         results.append(b.and_(given[-1], condition))
@@ -257,9 +257,9 @@ def _closed_while(
     asked, given_asked, goes_on = condition
     region, given, results = body
     with b.inside(asked):  # a loop ends where a check fails: it might not end at all
-        held = [b.stand_in(Shape(PRED)) for _ in region.checks]
-        given_asked = [*given_asked[: len(first)], *held]
-        for h in held:
+        met = [b.stand_in(Shape(PRED)) for _ in region.checks]
+        given_asked = [*given_asked[: len(first)], *met]
+        for h in met:
             goes_on = b.and_(goes_on, h)
     free = list(dict.fromkeys((*free_values(b, asked, [goes_on])[1], *free_values(b, region, results)[1])))
     start = [*first, *(lift(b, np.True_) for _ in region.checks)]
@@ -451,8 +451,8 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     )  # fmt: skip
     parts = [b.make("get-tuple-element", made, index=n) for n in range(len(results[0]))]
     count = sum(is_array)
-    for held, (_, error) in zip(parts[count:], [c for r in regions for c in r.checks], strict=True):
-        b.region.checks.append((held, error))
+    for met, (_, error) in zip(parts[count:], [c for r in regions for c in r.checks], strict=True):
+        b.region.checks.append((met, error))
     values = iter(parts)
     return from_leaves(trees[0], [Traced(next(values), b) if a else p[0] for p, a in zip(pairs, is_array, strict=True)])
 

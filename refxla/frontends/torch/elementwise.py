@@ -461,8 +461,8 @@ def imag(b: Lowering, x: I) -> I:
 def angle(b: Lowering, x: I) -> I:
     def compute(b: Lowering, x: I) -> I:
         zero = b.full(0, x.shape)
-        turned = b.select(b.compare(x, 0, direction="LT"), pi, zero)
-        return b.select(is_nan(b, x), x, turned)
+        angle = b.select(b.compare(x, 0, direction="LT"), pi, zero)
+        return b.select(is_nan(b, x), x, angle)
 
     if x.shape.element_type.is_complex:
         return b.atan2(b.imag(x), b.real(x))

@@ -267,8 +267,8 @@ class CompiledGraph:
             arrays = self.program(*given)
             if isinstance(self.program, Reference):  # whose results may be views, of arguments too
                 arrays = tuple(np.array(a, order="C") for a in arrays)
-            for held, message in zip(arrays[self._returned :], self._messages, strict=True):
-                if not held:
+            for is_met, message in zip(arrays[self._returned :], self._messages, strict=True):
+                if not is_met:
                     raise (DivisionByZero if "divided by 0" in message else IndexOutOfRange)(message)
         results = []
         for r in self._results:

@@ -42,8 +42,8 @@ def eigh(b: Build, a: Instruction, lower: bool) -> tuple[Instruction, Instructio
         x, v = _eigen_sweeps(b, a, FIRST)
         v = _orthonormal(b, v)
         x = b.product(_adjoint(b, v), b.product(a, v))
-        x, turned = _eigen_sweeps(b, b.multiply(b.add(x, _adjoint(b, x)), b.full(0.5, x.shape)), LAST)
-        v = _orthonormal(b, _times(b, v, turned))
+        x, rotated = _eigen_sweeps(b, b.multiply(b.add(x, _adjoint(b, x)), b.full(0.5, x.shape)), LAST)
+        v = _orthonormal(b, _times(b, v, rotated))
     values = _real(b, diagonal(b, x))
     # Rayleigh's quotient, from what A v is off the value times v: a sum of small terms.
     rest = b.subtract(b.product(a, v), b.multiply(v, _columns(b, values, v)))
@@ -66,8 +66,8 @@ def svd(b: Build, a: Instruction, full: bool) -> tuple[Instruction, Instruction,
     v = identity(b, a.shape.with_dimensions((*batch, even, even)))
     if even > 1:
         v = _orthonormal(b, _singular_sweeps(b, a, FIRST))
-        turned = _singular_sweeps(b, b.product(a, v), LAST)
-        v = _orthonormal(b, _times(b, v, turned))
+        rotated = _singular_sweeps(b, b.product(a, v), LAST)
+        v = _orthonormal(b, _times(b, v, rotated))
         a = b.product(a, v)
     a, v = cut(b, a, 1, n), cut(b, cut(b, v, 1, n), 2, n)
     norms = _real(b, _column_products(b, a, a))
@@ -153,9 +153,9 @@ def _orthonormal(b: Build, v: Instruction) -> Instruction:
     return b.add(v, b.multiply(b.product(v, rest), b.full(0.5, v.shape)))
 
 
-def _times(b: Build, v: Instruction, turned: Instruction) -> Instruction:
+def _times(b: Build, v: Instruction, rotated: Instruction) -> Instruction:
     """v times a matrix that is nearly the identity, rounded once as far as it is that."""
-    return b.add(v, b.product(v, b.subtract(turned, identity(b, turned.shape))))
+    return b.add(v, b.product(v, b.subtract(rotated, identity(b, rotated.shape))))
 
 
 def _adjoint(b: Build, x: Instruction) -> Instruction:
@@ -173,7 +173,7 @@ def _columns(b: Build, values: Instruction, like: Instruction) -> Instruction:
 
 
 def _eigen_round(b: Build, a: Instruction, v: Instruction) -> list[Instruction]:
-    """Each pair (p, q) of rows and columns is turned so that a[p, q] becomes zero."""
+    """Each pair (p, q) of rows and columns is rotated so that a[p, q] becomes zero."""
     n = a.shape.dimensions[-1]
     half = n // 2
     d = _real(b, diagonal(b, a))
@@ -186,7 +186,7 @@ def _eigen_round(b: Build, a: Instruction, v: Instruction) -> list[Instruction]:
 
 
 def _singular_round(b: Build, a: Instruction, v: Instruction) -> list[Instruction]:
-    """Each pair of columns is turned so that they become orthogonal."""
+    """Each pair of columns is rotated so that they become orthogonal."""
     n = a.shape.dimensions[-1]
     left, right = _piece(b, a, 1, 0, n // 2), _piece(b, a, 1, n // 2, n)
     p, q, r = _column_products(b, left, left), _column_products(b, right, right), _column_products(b, left, right)
@@ -227,7 +227,7 @@ def _turn_columns(b: Build, x: Instruction, s: Instruction, t: Instruction) -> I
     p, q = _piece(b, x, 1, 0, n // 2), _piece(b, x, 1, n // 2, n)
     batch = tuple(range(x.shape.rank - 2))
     s, t = (b.spread(_typed(b, w, x), p.shape, (*batch, x.shape.rank - 1)) for w in (s, t))
-    new = _turned(b, p, q, s, t)
+    new = _rotated(b, p, q, s, t)
     return b.make("concatenate", *new, dimensions=(x.shape.rank - 1,))
 
 
@@ -237,11 +237,11 @@ def _turn_rows(b: Build, x: Instruction, s: Instruction, t: Instruction) -> Inst
     p, q = _piece(b, x, 2, 0, n // 2), _piece(b, x, 2, n // 2, n)
     rank = x.shape.rank
     s, t = (b.spread(_typed(b, w, x), p.shape, tuple(range(rank - 1))) for w in (s, t))
-    new = _turned(b, p, q, b.conjugate(s), b.conjugate(t))
+    new = _rotated(b, p, q, b.conjugate(s), b.conjugate(t))
     return b.make("concatenate", *new, dimensions=(rank - 2,))
 
 
-def _turned(b: Build, p: Instruction, q: Instruction, s: Instruction, t: Instruction) -> tuple[Instruction, ...]:
+def _rotated(b: Build, p: Instruction, q: Instruction, s: Instruction, t: Instruction) -> tuple[Instruction, ...]:
     """(c p - conj(s) q, s p + c q), with c = 1 - conj(s) t, as what is added to p and to q."""
     less = b.multiply(b.conjugate(s), b.add(q, b.multiply(t, p)))
     more = b.multiply(s, b.subtract(p, b.multiply(b.conjugate(t), q)))
