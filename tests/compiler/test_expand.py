@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from agreement import assert_agree
 from refxla_spec import interpreter
+from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 from refxla_spec.types import ELEMENT_TYPES
 
@@ -401,3 +402,12 @@ def test_a_zero_stays_a_zero_in_a_long_cumulative_product():
     x = np.full(4096, 100.0, np.float32)
     x[0] = 0
     assert not refxla.compile(cumulative("multiply", "f32", 4096))(x, np.float32(1)).any()
+
+
+def test_a_custom_call_that_is_refused_names_similar_targets_alone():
+    text = (
+        'HloModule m\nENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] custom-call(x), custom_call_target="TopKK" }'
+    )
+    with pytest.raises(UnsupportedError, match=r"it has for \d+ others, TopK among them") as problem:
+        refxla.compile(text)
+    assert len(str(problem.value)) < 600

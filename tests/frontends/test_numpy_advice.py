@@ -188,3 +188,22 @@ def test_says_what_to_write_instead_and_where(n):
     if isinstance(caught.value, refxla.Error) and not any(w in str(caught.value) for w in ("assigns", "is returned")):
         assert "test_numpy_advice.py:" in str(caught.value)
     assert (TABLE == before).all() and kept == HISTORY
+
+
+def test_a_function_that_asks_for_values_is_named():
+    def apply(x):
+        return np.vectorize(lambda v: v + 1)(x)
+
+    with pytest.raises(refxla.Error, match=r"np\.vectorize asks for the value of an array.*refxla\.vmap") as problem:
+        refxla.compile(apply)(X)
+    assert "in apply" in str(problem.value)
+
+
+def test_parameters_have_the_functions_own_names():
+    def scaled(x, pair, arg7, *, options):
+        return x * pair[0] + pair[1] + arg7 + options["rate"]
+
+    compiled = refxla.compile(scaled)
+    compiled(X, (X, X), X, options={"rate": X})
+    names = [p.name for p in compiled.hlo.entry.parameters]
+    assert names == ["x", "pair_0", "pair_1", "arg3", "options_rate"]  # arg7 would be the eighth

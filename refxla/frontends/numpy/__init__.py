@@ -10,9 +10,10 @@ part of the program (tracing.py).
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -380,6 +381,14 @@ def _is_number(value: Any) -> bool:
     return kind in (float, complex) or (kind is int and -_LARGEST <= value < _LARGEST)
 
 
+def _parameter_name(inputs: _Inputs, source: object, number: int, taken: Container[str]) -> str:
+    """A parameter is called as the function calls it, `x` or `pair_0`, and arg0, arg1, ... where that is no name: other
+    instructions' names end in a number behind a dot."""
+    path = inputs.names[source] if isinstance(source, int) and source < inputs.of_arguments else ""
+    name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
+    return name if re.match(r"(?!arg\d)[A-Za-z]", name) and name not in taken else f"arg{number}"
+
+
 def _traced(
     function: Callable[..., Any], tracing: Tracing, inputs: _Inputs, known: frozenset[int]
 ) -> tuple[Module, Any]:
@@ -468,8 +477,12 @@ def _traced(
         if p in there or (isinstance(s, int) and s < inputs.of_arguments)
     ]
     used, tracing.sources = [p for p, _ in pairs], [s for _, s in pairs]
-    for number, p in enumerate(used):
-        p.name, p.attributes["number"] = f"arg{number}", number
+    names: dict[str, None] = {}
+    for number, (p, source) in enumerate(zip(used, tracing.sources, strict=True)):
+        names[_parameter_name(inputs, source, number, names)] = None
+        p.attributes["number"] = number
+    for p, name in zip(used, names, strict=True):
+        p.name = name
     entry = Computation(f"{tracing.name}.entry", used + [i for i in order if i.opcode != "parameter"], root)
     called: dict[Computation, None] = {}
     _add_called(order, called)

@@ -17,8 +17,9 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.module import Instruction
 from refxla_spec.types import BY_DTYPE, Shape
 
+from .advice import ADVICE
 from .dispatch import ALIASING, METHODS, Asking, Symbol, WriteRefused, adopted, all_known, values_of
-from .location import is_library
+from .location import called_function, is_library
 from .tracing import Region, Tracing
 
 I = Instruction  # noqa: E741
@@ -340,9 +341,11 @@ class Traced(Symbol, np.lib.mixins.NDArrayOperatorsMixin):
         def converted(known: np.ndarray) -> np.ndarray:
             return np.array(known, dtype) if copy or dtype is not None else known
 
+        culprit = called_function()
+        what = culprit or "a function that has no compiled form, or `a[i] = x` with an array of another library,"
         return self._value(
-            converted, "a function that has no compiled form, or `a[i] = x` with an array of another library,",
-            "use functions of NumPy (docs/numpy.md lists them), and begin with a = np.array(a) where you assign",
+            converted, what, ADVICE.get(culprit.removeprefix("np."))
+            or "use functions of NumPy (docs/numpy.md lists them), and begin with a = np.array(a) where you assign",
         )  # fmt: skip
 
     @property  # type: ignore[misc]  # only read

@@ -27,6 +27,22 @@ def users_line() -> str:
     return "" if frame is None else _shown(frame, frame.f_lineno)
 
 
+def called_function() -> str:
+    """The function of a library that the user's line called, and that led here: "np.vectorize"; "" if there is none, as
+    where the line's own code, or compiled code that it called, did."""
+    frame: types.FrameType | None = sys._getframe(1)
+    called = None
+    while frame is not None and is_library(frame):
+        called, frame = frame, frame.f_back
+    package = "" if called is None else str(called.f_globals.get("__name__", "")).partition(".")[0]
+    if called is None or package == "refxla":
+        return ""
+    name = called.f_code.co_name
+    if name.startswith("__"):  # an object that is called
+        name = type(called.f_locals.get("self")).__name__
+    return f"{'np' if package == 'numpy' else package}.{name}"
+
+
 def line_of(problem: BaseException) -> str:
     """The innermost line of the user's that an error came through, as a message's end; "" if there is none."""
     found, trace = "", problem.__traceback__

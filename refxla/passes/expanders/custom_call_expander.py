@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from refxla_spec.custom_calls import TARGETS as MEANINGS
 from refxla_spec.custom_calls import identity, options
 from refxla_spec.errors import UnsupportedError
@@ -70,6 +72,13 @@ TARGETS = {
 }
 
 
+def _similar(target: str) -> str:
+    """The targets that have a name like this one, for a message."""
+    short = {name.lower().rpartition(".")[2]: name for name in TARGETS}
+    found = get_close_matches(target.lower().rpartition(".")[2], short, 3)
+    return f", {', '.join(short[name] for name in found)} among them" if found else ""
+
+
 def _expand(i: Instruction) -> Instruction | None:
     if i.custom_call_target == HOST_CALL:
         return None
@@ -82,7 +91,8 @@ def _expand(i: Instruction) -> Instruction | None:
         )
     raise UnsupportedError(
         f"{i.name}: the compiler has no code for custom-call target {i.custom_call_target!r} (result {i.shape}); "
-        f"it has for {', '.join(sorted(TARGETS))}; run the program with device='reference', where "
+        f"it has for {len(TARGETS)} others{_similar(i.custom_call_target)} "
+        "(refxla_spec.custom_calls lists them); run the program with device='reference', where "
         "refxla_spec.custom_calls.register gives a target a meaning, or lower it without the call "
         "(JAX: lowering_platforms=('neutral',) avoids a CPU's library)"
     )
