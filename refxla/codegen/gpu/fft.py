@@ -275,7 +275,7 @@ class _WorkGroupStage(StageEmitter):
 
             def put(k: str, value: Complex) -> None:
                 if m > 1 and k != "0":
-                    value = b.turn(value, f"u[2 * {k} - 2]", f"u[2 * {k} - 1]")
+                    value = b.rotate(value, f"u[2 * {k} - 2]", f"u[2 * {k} - 1]")
                 write(f"({begin} + {k} * {s})", t, value)
 
             if radix > UNROLLED:
@@ -315,8 +315,8 @@ class _WorkGroupStage(StageEmitter):
                 block.line(f"im = {m('near_im + far_im', 'c', 'im')};")
                 block.line(f"dr = {m('near_re - far_re', 's', 'dr')};")
                 block.line(f"di = {m('near_im - far_im', 's', 'di')};")
-            put("k", b.subtract_turned(("re", "im"), ("dr", "di")))
-            put(f"({radix} - k)", b.add_turned(("re", "im"), ("dr", "di")))
+            put("k", b.subtract_rotated(("re", "im"), ("dr", "di")))
+            put(f"({radix} - k)", b.add_rotated(("re", "im"), ("dr", "di")))
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
