@@ -66,7 +66,7 @@ def _insert(rows: SortRows, block: Block) -> None:
                 block.line(f"const {c} t{k} = s{k}[i];")
             block.line("int j = i;")
             with block.scope("while (j > low)"):
-                before = _before(rows, block, [f"t{k}" for k in every], [f"s{k}[j - 1]" for k in every])
+                before = comes_before(rows, block, [f"t{k}" for k in every], [f"s{k}[j - 1]" for k in every])
                 block.line(f"if (!{before}) break;")
                 for k in every:
                     block.line(f"s{k}[j] = s{k}[j - 1];")
@@ -84,7 +84,7 @@ def _merge(rows: SortRows, block: Block) -> None:
             block.line("int i = low, j = middle, n = low;")
             with block.scope("while (i < middle & j < high)"):
                 # The right one goes first only if it must: that keeps equal ones in order.
-                before = _before(rows, block, [f"s{k}[j]" for k in every], [f"s{k}[i]" for k in every])
+                before = comes_before(rows, block, [f"s{k}[j]" for k in every], [f"s{k}[i]" for k in every])
                 block.line(f"const int right = {before} != 0;")
                 block.line("const int from = right ? j : i;")
                 for k in every:
@@ -99,7 +99,7 @@ def _merge(rows: SortRows, block: Block) -> None:
             block.line(f"{{ __global {c}* t = s{k}; s{k} = d{k}; d{k} = t; }}")
 
 
-def _before(rows: SortRows, block: Block, left: list[str], right: list[str]) -> str:
+def comes_before(rows: SortRows, block: Block, left: list[str], right: list[str]) -> str:
     """The comparator's answer to whether one tuple of stored values comes before another."""
     args = []
     for t, a, b in zip(rows.types, left, right, strict=True):

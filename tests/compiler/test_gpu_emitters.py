@@ -34,6 +34,21 @@ REDUCERS = """
           l = pred[] compare(c, d), direction=LT, order=TOTAL
           n = pred[] and(e, l)
           ROOT r = pred[] or(g, n) }
+    chosen { a = s8[] parameter(0)  b = s8[] parameter(1)  c = f32[] parameter(2)  d = f32[] parameter(3)
+             e = pred[] compare(a, b), direction=EQ
+             g = pred[] compare(a, b), direction=GT
+             l = pred[] compare(c, d), direction=LT
+             ROOT r = pred[] select(e, l, g) }
+    real { a = c128[] parameter(0)  b = c128[] parameter(1)  c = c128[] parameter(2)  d = c128[] parameter(3)
+           e = c128[] parameter(4)  f = c128[] parameter(5)  g = c128[] parameter(6)  h = c128[] parameter(7)
+           x = f64[] real(a)
+           y = f64[] real(b)
+           l = pred[] compare(x, y), direction=LT
+           ROOT r = pred[] and(l, l) }
+    product { a = s8[] parameter(0)  b = s8[] parameter(1)  c = s32[] parameter(2)  d = s32[] parameter(3)
+              p = s8[] multiply(a, b)
+              q = s8[] constant(40)
+              ROOT r = pred[] compare(p, q), direction=LT }
 """
 
 
@@ -350,6 +365,26 @@ CASES = {
         "sort",
         "x = f32[13,50] parameter(0)\nROOT r = f32[13,50] sort(x), dimensions={0}, to_apply=less",
     ),
+    "sort of rows by a comparator without keys": Case(
+        "sort",
+        """k = s8[9,40] parameter(0)
+        y = f32[9,40] parameter(1)
+        s = (s8[9,40], f32[9,40]) sort(k, y), dimensions={1}, to_apply=chosen
+        v = s8[9,40] get-tuple-element(s), index=0
+        w = f32[9,40] get-tuple-element(s), index=1
+        ROOT r = (s8[9,40], f32[9,40]) tuple(v, w)""",
+        ("while (u1 - u0 > 1)",),
+    ),
+    "sort of wide elements by a comparator without keys": Case(
+        "sort",
+        """a = c128[600] parameter(0)
+        b = c128[600] parameter(1)
+        c = c128[600] parameter(2)
+        d = c128[600] parameter(3)
+        s = (c128[600], c128[600], c128[600], c128[600]) sort(a, b, c, d), dimensions={0}, to_apply=real
+        ROOT r = c128[600] get-tuple-element(s), index=1""",
+        kernels=3,
+    ),
     "sort by two keys": Case(
         "sort",
         """k = s8[1,300] parameter(0)
@@ -449,6 +484,21 @@ def test_a_gpu_kernel_has_the_bits_of_the_cpu(name, capfd):
         for got, want in zip(checked(*args), wanted, strict=True):
             assert got.tobytes() == want.tobytes()
         assert not reports(capfd.readouterr().err, checked)
+
+
+def test_a_comparator_that_is_no_order_loses_no_element():
+    case = """k = s8[2,2500] parameter(0)
+        n = s32[2,2500] parameter(1)
+        s = (s8[2,2500], s32[2,2500]) sort(k, n), dimensions={1}, to_apply=product
+        v = s8[2,2500] get-tuple-element(s), index=0
+        w = s32[2,2500] get-tuple-element(s), index=1
+        ROOT r = (s8[2,2500], s32[2,2500]) tuple(v, w)"""
+    fusion = fusion_of(parse(f"HloModule m\n{REDUCERS}\nENTRY main {{\n{case}\n}}"), "sort")
+    numbers = np.tile(np.arange(2500, dtype=np.int32), (2, 1))
+    keys = random_array("s8", (2, 2500))
+    sorted_keys, sorted_numbers = Compiled(fusion, GPU, POCL)(keys, numbers)
+    assert (np.sort(sorted_numbers, axis=1) == numbers).all()
+    assert (np.take_along_axis(keys, sorted_numbers, axis=1) == sorted_keys).all()
 
 
 def _fusion(lines: str):

@@ -1,8 +1,8 @@
 """The kernels of kind "sort" for GPUs: rows in the order of a comparator, stable whether that is asked for or not.
 
 A comparator that compares keys orders the numbers of the elements (merge_sort.py); what is sorted is then gathered.
-Rows in the order of any other comparator, which need not be an order at all, are merged by one work item each, as on a
-CPU.
+Any other one merges the elements themselves (comparator_sort.py), unless there are so many operands that local memory
+has no room for a few elements of each: then a work item merges a row, as on a CPU.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .. import sort
 from ..c_block import Block
 from ..radix_sort import Key
 from ..sort_rows import SortRows
+from .comparator_sort import ComparatorSort
 from .merge_sort import MergeSort
 from .work_groups import group_size
 
@@ -26,8 +27,11 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a sort of one or several operands along one dimension."""
     rows = SortRows(fusion, target)
     found = keys_of(rows.hero.to_apply)
-    if found is None or not rows.items:
+    if not rows.items:
         return sort.emit(fusion, target)
+    if found is None:
+        merging = ComparatorSort.choose(rows)
+        return sort.emit(fusion, target) if merging is None else merging.kernels()
     ordering = [Key(rows, n, key, compare.direction == "GT", is_total(compare.attributes)) for n, key, compare in found]
 
     def keys(block: Block, row: str, i: str) -> Sequence[str]:
