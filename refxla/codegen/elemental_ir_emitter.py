@@ -84,7 +84,19 @@ class ElementalIrEmitter(ElementBuilder):
         in_vectors = "_".join(["rx", i.opcode, "in_f64", *types, type_name(i)])
         if in_vectors in prelude.names() and self._has_vectors(i):
             return self.assign(type_name(i), f"{in_vectors}({', '.join(args)})", block)
+        alone = f"rx_{i.opcode}_alone_{type_name(i)}"
+        if alone in prelude.names() and self._is_alone():
+            return self.assign(type_name(i), f"{alone}({', '.join(args)})", block)
         return super().scalar(i, args, block)
+
+    def _is_alone(self) -> bool:
+        """Whether the fusion computes single numbers: what branches are then predicted, and spare what they skip."""
+        if self.target.kind != "cpu" or not self.target.clang:
+            return False
+        kind, hero = self.fusion.kind, self.fusion.hero
+        if kind == "update" and hero is not None:
+            return hero.operands[1].shape.size == 1
+        return kind == "loop" and all(o.shape.size == 1 for o in self.fusion.outputs)
 
     def _has_vectors(self, i: Instruction) -> bool:
         """Whether vectors of doubles are quicker than integers one by one."""

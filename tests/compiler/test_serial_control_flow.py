@@ -210,3 +210,39 @@ def test_a_loop_that_was_left_by_an_interrupt_begins_anew(monkeypatch):
     finally:
         signal.signal(signal.SIGALRM, before)
     assert executable(np.array(2_000_000_000 - 4, np.int32), np.array(3, np.float32))[0] == 2_000_000_000
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+@pytest.mark.parametrize("opcode", ["sine", "cosine"])
+def test_numbers_alone_have_the_bits_of_vectors(opcode, name):
+    """Small angles spare the reduction where a loop computes one after the other."""
+    text = f"""HloModule m
+    body {{ s = (s32[], {name}[600], {name}[600]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = {name}[600] get-tuple-element(s), index=1
+        y = {name}[600] get-tuple-element(s), index=2
+        one = s32[] constant(1)
+        next = s32[] add(i, one)
+        v = {name}[1] dynamic-slice(x, i), dynamic_slice_sizes={{1}}
+        n = {name}[] reshape(v)
+        c = {name}[] {opcode}(n)
+        r = {name}[1] reshape(c)
+        u = {name}[600] dynamic-update-slice(y, r, i)
+        ROOT t = (s32[], {name}[600], {name}[600]) tuple(next, x, u) }}
+    test {{ s = (s32[], {name}[600], {name}[600]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(600)
+        ROOT p = pred[] compare(i, n), direction=LT }}
+    ENTRY e {{ x = {name}[600] parameter(0)
+        zero = s32[] constant(0)
+        s = (s32[], {name}[600], {name}[600]) tuple(zero, x, x)
+        w = (s32[], {name}[600], {name}[600]) while(s), condition=test, body=body
+        ROOT y = {name}[600] get-tuple-element(w), index=2 }}"""
+    rng, dtype = np.random.default_rng(0), {"f32": np.float32, "f64": np.float64}[name]
+    edges = [0.0, -0.0, 0.78, -0.78, 0.785398, np.inf, -np.inf, np.nan, -np.nan, 5e-324, 1e-42, 1e-8, 3.2e7, 1e300]
+    with np.errstate(over="ignore"):
+        x = np.concatenate([edges, rng.uniform(-0.8, 0.8, 400), rng.standard_normal(186) * 2000]).astype(dtype)
+    program = refxla.compile(text)
+    whole = refxla.compile(f"ENTRY e {{ x = {name}[600] parameter(0)\nROOT y = {name}[600] {opcode}(x) }}")
+    assert f"rx_{opcode}_alone_{name}(" in program.opencl and "alone" not in whole.opencl
+    np.testing.assert_array_equal(program(x).view(np.uint8), whole(x).view(np.uint8))
