@@ -214,7 +214,7 @@ class ScatterWalk:
                 scopes.enter_context(block.scope(f"if ({' & '.join(conditions)})"))
             if self.inner and self.shared:
                 self._enter_shared(e, block, scopes, at)
-            self.combine(e, block, pointers, at, starts)
+            self.combine(e, block, pointers, at, self.place(at, starts))
 
     def _emit_owned(self, e: ElementalIrEmitter, block: Block, pointers: list[str]) -> None:
         """The updates whose blocks are this item's, in order: first their numbers, then what is done with them."""
@@ -244,7 +244,7 @@ class ScatterWalk:
                 block.line(f"const int {k} = {own}[{mine}];")
                 starts, _ = self.starts(e, block, at)
                 self._enter_shared(e, block, scopes, at)
-                self.combine(e, block, pointers, at, starts)
+                self.combine(e, block, pointers, at, self.place(at, starts))
 
     def _fetch_ahead(self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index]) -> None:
         """Asks for the block of an update some iterations ahead to be in the cache by then; they come in order."""
@@ -273,8 +273,7 @@ class ScatterWalk:
         i, sizes = e.names.fresh("i"), [self.sizes[d] for d in self.shared]
         begin, _ = self._part_bounds()
         at = {**at, **dict(zip(self.shared, delinearize(variable(i, 0, self.width - 1), sizes), strict=True))}
-        place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
-        position = linearize(place, self.operands[0].shape.dimensions)
+        position = linearize(self.place(at, starts), self.operands[0].shape.dimensions)
         places = [f"{p} + ({c_of(position)})" for p in pointers]
         places += filter(None, (e.address(u, [at[d] for d in range(len(self.sizes))]) for u in updates))
         end = f"{begin} + {min(self.part, FETCHED)}" if begin != "0" else str(min(self.part, FETCHED))
@@ -329,11 +328,15 @@ class ScatterWalk:
             starts[d] = variable(name, 0, limit)
         return starts, conditions
 
+    def place(self, at: dict[int, Index], starts: list[Index]) -> list[Index]:
+        """The indices of the element that an element of the updates hits, whose block begins at `starts`."""
+        return [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
+
     def combine(
-        self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index], starts: list[Index]
+        self, e: ElementalIrEmitter, block: Block, pointers: list[str], at: dict[int, Index], place: list[Index]
     ) -> None:
+        """The statements that combine an element of the updates with the element of the operand at `place`."""
         update_indices = [at[d] for d in range(len(self.sizes))]
-        place = [s + at[self.along[d]] if d in self.along else s for d, s in enumerate(starts)]
         position = linearize(place, self.operands[0].shape.dimensions)
         spots = [f"{p}[{c_of(position)}]" for p in pointers]
         types = self.types

@@ -424,7 +424,35 @@ CASES = {
         u = f32[40,3] parameter(2)
         ROOT r = f32[20] scatter(x, n, u), update_window_dims={1}, inserted_window_dims={},
             scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
-        grouped=False,
+        kernels=2,
+    ),
+    "scatter of blocks that overlap in two dimensions, their elements before their numbers": Case(
+        "scatter",
+        """x = f32[9,4,14] parameter(0)
+        n = s8[20,2] parameter(1)
+        h = s8[] constant(21)
+        hb = s8[20,2] broadcast(h), dimensions={}
+        m = s8[20,2] divide(n, hb)
+        u = f32[3,4,20,5] parameter(2)
+        ROOT r = f32[9,4,14] scatter(x, m, u), update_window_dims={0,1,3}, inserted_window_dims={},
+            scatter_dims_to_operand_dims={2,0}, index_vector_dim=1, to_apply=add""",
+        kernels=3,
+    ),
+    "scatter of one block": Case(
+        "scatter",
+        """x = f32[20,40] parameter(0)
+        n = s8[2] parameter(1)
+        u = f32[2,30] parameter(2)
+        ROOT r = f32[20,40] scatter(x, n, u), update_window_dims={0,1}, inserted_window_dims={},
+            scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=add""",
+    ),
+    "scatter of blocks that are promised to differ": Case(
+        "scatter",
+        """x = f32[64,24] parameter(0)
+        i = s32[40,1] iota(), iota_dimension=0
+        u = f32[40,24] parameter(1)
+        ROOT r = f32[64,24] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=add""",
     ),
     "scatter of halves": Case(
         "scatter",

@@ -1,10 +1,11 @@
 """The kernels of kind "scatter" for GPUs: updates combined in their order, in place.
 
-Updates of one block must go one after the other, those of different blocks need not. So the numbers of the updates are
-sorted by their blocks, stably (merge_sort.py); of the items, one for each element of an update, those at the first
-update of a block in that order combine it and the ones that follow. Updates outside of the operand come last. Where no
-two updates hit the same element, or there are few, or where blocks overlap, the kernel is that of a CPU, an item for
-each element of a block.
+What hits one element must be combined one after the other, what hits different ones need not. So the numbers of the
+elements of the updates are sorted by what they hit, stably (merge_sort.py): by their indices in those dimensions of the
+operand that the scatter indexes, since in the others an element of an update has its place. An item for each of them
+looks at the keys; those that are the first of their key in that order combine it and the ones that follow. What lies
+outside of the operand comes last. Where no element is hit twice, nothing is sorted. A few updates are combined as on a
+CPU, by an item for each element in the dimensions that are not indexed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
 from .work_groups import group_size
 
-FEW = 32  # updates that an item goes through one by one
-_OUTSIDE = "0xffffffffu"  # the key of an update that lies outside
-_MOST_BLOCKS = 1 << 31
+FEW = 32  # numbers that an item goes through one by one
+_OUTSIDE = "0xffffffffu"  # the key of what lies outside
+_MOST_NUMBERS = 1 << 31
 
 
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -36,11 +37,36 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
 
 
 def _combining(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
-    """The kernels that sort the numbers of the updates, and the one that combines the updates."""
-    blocks = prod(_block_sizes(walk))
-    if not walk.items or walk.is_unique() or not walk.is_single() or _count(walk) <= FEW or blocks >= _MOST_BLOCKS:
+    """The kernels that combine the updates."""
+    if not walk.items or max(prod(_indexed_sizes(walk)), prod(walk.sizes)) >= _MOST_NUMBERS:
         return scatter.combining_kernel(fusion, target, walk, written)
-    group, count = group_size(target), _count(walk)
+    if walk.is_unique() or prod(walk.sizes[d] for d in walk.batch) == 1:
+        return (_apart(fusion, target, walk, written),)
+    if prod(walk.sizes[d] for d in _numbered(walk)) <= FEW:
+        return scatter.combining_kernel(fusion, target, walk, written)
+    return _sorted(fusion, target, walk, written)
+
+
+def _apart(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> Kernel:
+    """The kernel that combines updates of which no two hit the same element: an item for each element of theirs."""
+    group, items = group_size(target), prod(walk.sizes)
+    inputs = scatter.inputs_of(fusion, (walk.indices, *walk.updates))
+    e, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(inputs)}), Block()
+    block.line(f"const int unit = group * {group} + item;")
+    with block.scope(f"if (unit < {items})"):
+        at = dict(enumerate(delinearize(variable("unit", 0, items - 1), walk.sizes)))
+        starts, conditions = walk.starts(e, block, at)
+        with block.scope(f"if ({' & '.join(conditions)})" if conditions else ""):
+            pointers = [f"a{len(inputs) + n}" for n in range(len(written))]
+            walk.combine(e, block, pointers, at, walk.place(at, starts))
+    arguments = (*map(input_argument, inputs), *written)
+    return Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, group=group)
+
+
+def _sorted(fusion: Fusion, target: Target, walk: ScatterWalk, written: Sequence[Argument]) -> tuple[Kernel, ...]:
+    """The kernels that sort the numbers, and the one that combines what has the same key."""
+    group, numbered = group_size(target), _numbered(walk)
+    count = prod(walk.sizes[d] for d in numbered)
     inputs = scatter.inputs_of(fusion, [walk.indices])
     order = MergeSort(
         f"{fusion.name}.order", 1, count, ("uint",), group, tuple(map(input_argument, inputs)),
@@ -49,57 +75,59 @@ def _combining(fusion: Fusion, target: Target, walk: ScatterWalk, written: Seque
     updates = scatter.inputs_of(fusion, walk.updates)
     keys, numbers, *pointers = (f"a{len(updates) + n}" for n in range(2 + len(written)))
     e, block = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate(updates)}), Block()
-    window = [walk.sizes[d] for d in walk.window]
-    items = count * prod(window)
+    others = [d for d in range(len(walk.sizes)) if d not in numbered]
+    sizes = [walk.sizes[d] for d in others]
+    items = count * prod(sizes)
     block.line(f"const int unit = group * {group} + item;")
     with block.scope(f"if (unit < {items})"):
-        block.line(f"const int first = unit / {prod(window)};")
+        block.line(f"const int first = unit / {prod(sizes)};")
         block.line(f"const uint key = {keys}[first];")
         with block.scope(f"if ((key != {_OUTSIDE}) && (first == 0 || {keys}[first - 1] != key))"):
             block.line("const int place = (int)key;")
             with block.scope(f"for (int i = first; i < {count} && {keys}[i] == key; ++i)"):
                 block.line(f"const int n = {numbers}[i];")
-                element = variable("unit", 0, items - 1) % prod(window)
-                at = dict(zip(walk.window, delinearize(element, window), strict=True)) | _update(walk, "n")
-                walk.combine(e, block, pointers, at, _starts(walk, "place"))
+                element = variable("unit", 0, items - 1) % prod(sizes)
+                at = dict(zip(others, delinearize(element, sizes), strict=True)) | _at(walk, "n")
+                walk.combine(e, block, pointers, at, _place(walk, "place", at))
     arguments = (*map(input_argument, updates), *order.results, *written)
     kernel = Kernel(fusion.name, block.text(), arguments, -(-items // group) * group, group=group)
     return (*order.kernels(), kernel)
 
 
 def _keys(e: ElementalIrEmitter, walk: ScatterWalk, block: Block, row: str, i: str) -> list[str]:
-    """The number of the block that update i is of, as C."""
-    starts, conditions = walk.starts(e, block, _update(walk, i))
-    place = linearize([starts[d] for d in _block_dimensions(walk)], _block_sizes(walk))
-    return [
-        f"{' & '.join(conditions)} ? (uint)({c_of(place)}) : {_OUTSIDE}" if conditions else f"(uint)({c_of(place)})"
-    ]
+    """The key of number i, as C."""
+    at = _at(walk, i)
+    starts, conditions = walk.starts(e, block, at)
+    place = [
+        starts[d] + at[walk.along[d]] if d in walk.along else starts[d] for d in _indexed_dimensions(walk)
+    ]  # fmt: skip
+    key = f"(uint)({c_of(linearize(place, _indexed_sizes(walk)))})"
+    return [f"{' & '.join(conditions)} ? {key} : {_OUTSIDE}" if conditions else key]
 
 
-def _count(walk: ScatterWalk) -> int:
-    """How many updates there are."""
-    return prod(walk.sizes[d] for d in walk.batch)
+def _numbered(walk: ScatterWalk) -> list[int]:
+    """The dimensions of the updates that are numbered: in the others, an element has its place in the operand."""
+    return sorted({*walk.batch, *(walk.along[d] for d in _indexed_dimensions(walk) if d in walk.along)})
 
 
-def _update(walk: ScatterWalk, number: str) -> dict[int, Index]:
-    """The indices of an update in the dimensions that count updates, given the C variable of its number."""
-    sizes = [walk.sizes[d] for d in walk.batch]
-    return dict(zip(walk.batch, delinearize(variable(number, 0, prod(sizes) - 1), sizes), strict=True))
+def _at(walk: ScatterWalk, number: str) -> dict[int, Index]:
+    """The indices in the numbered dimensions of the updates, given the C variable of a number."""
+    sizes = [walk.sizes[d] for d in _numbered(walk)]
+    return dict(zip(_numbered(walk), delinearize(variable(number, 0, prod(sizes) - 1), sizes), strict=True))
 
 
-def _block_dimensions(walk: ScatterWalk) -> list[int]:
-    """The dimensions of the operand that tell blocks apart."""
+def _indexed_dimensions(walk: ScatterWalk) -> list[int]:
+    """The dimensions of the operand in which the indices, or their own place, say what is hit."""
     return sorted({*walk.hero.scatter_dims_to_operand_dims, *walk.hero.input_batching_dims})
 
 
-def _block_sizes(walk: ScatterWalk) -> list[int]:
-    return [walk.operands[0].shape.dimensions[d] for d in _block_dimensions(walk)]
+def _indexed_sizes(walk: ScatterWalk) -> list[int]:
+    return [walk.operands[0].shape.dimensions[d] for d in _indexed_dimensions(walk)]
 
 
-def _starts(walk: ScatterWalk, place: str) -> list[Index]:
-    """Where the block begins whose number is the C variable `place`."""
-    starts, sizes = [constant(0)] * walk.operands[0].shape.rank, _block_sizes(walk)
-    found = delinearize(variable(place, 0, prod(sizes) - 1), sizes)
-    for d, start in zip(_block_dimensions(walk), found, strict=True):
-        starts[d] = start
-    return starts
+def _place(walk: ScatterWalk, key: str, at: dict[int, Index]) -> list[Index]:
+    """The indices of the element that is hit, given the C variable of its key and an element of the updates."""
+    sizes = _indexed_sizes(walk)
+    found = delinearize(variable(key, 0, prod(sizes) - 1), sizes)
+    place = {d: at[u] for d, u in walk.along.items()} | dict(zip(_indexed_dimensions(walk), found, strict=True))
+    return [place.get(d, constant(0)) for d in range(walk.operands[0].shape.rank)]
