@@ -137,10 +137,11 @@ def compile(
     jax.export.Exported. The result is a Compiled; it is called with the flattened arrays of the parameters and gives
     the array, or the tuple of arrays, of the result.
 
-    Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`) or of NumPy (any other callable),
-    compiled for example `arguments` or at its first call. The result takes and gives what the function does; in a class
-    it is a method, and a classmethod or staticmethod stays one. Arguments of a function of NumPy or plain JAX that are
-    named in `static_argnums` (by their places) or `static_argnames` are part of the program by their values.
+    Or `source` is a function of JAX (`jax.jit(f)`), of TensorFlow (`tf.function(f)`), a model of PyTorch (for
+    inference), or a function of NumPy (any other callable), compiled for example `arguments` or at its first call. The
+    result takes and gives what the function does; in a class it is a method, and a classmethod or staticmethod stays
+    one. Arguments of a function of NumPy or plain JAX that are named in `static_argnums` (by their places) or
+    `static_argnames` are part of the program by their values.
 
     `device` is a device, its name as `refxla devices` lists it, or "reference" for the specification's interpreter;
     None takes what REFXLA_DEVICE says, or the fastest there is. `without` names passes to leave out (OPTIONAL in

@@ -91,10 +91,12 @@ def _decode(data: bytes, elided: str | None) -> Module:
 
 
 def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str, Any], options: Options) -> Any:
-    """Compile a function of TensorFlow, JAX or NumPy; `static` has what was given of static_argnums, static_argnames.
+    """Compile a function of TensorFlow, PyTorch, JAX or NumPy; `static` has what was given of static_argnums and
+    static_argnames.
 
-    It is TensorFlow's or JAX's if its class says so (`tf.function(f)`, a Keras model, `jax.jit(f)`) or the class of one
-    of the example arguments does; any other callable is NumPy's. Raises InputError for what cannot be called.
+    It is another framework's if its class says so (`tf.function(f)`, a Keras model, a torch.nn.Module, `jax.jit(f)`) or
+    the class of one of the example arguments does; any other callable is NumPy's. Raises InputError for what cannot be
+    called.
     """
     if isinstance(function, (classmethod, staticmethod)):
         if arguments:
@@ -108,6 +110,12 @@ def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str
         if static:
             raise InputError("Python values are part of a program of TensorFlow as they are: leave the static ones out")
         return compile_tensorflow(function, arguments, options)
+    if "torch" in origins:
+        from .torch.function import compile_torch
+
+        if static:
+            raise InputError("Python values are part of a program of PyTorch as they are: leave the static ones out")
+        return compile_torch(function, arguments, options)
     if "jax" in origins:
         from .jax import compile_jax
 
@@ -118,11 +126,14 @@ def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str
         return compile_numpy(function, arguments, options, **static)
     raise InputError(
         f"cannot compile a {type(function).__name__}: give HLO (text, a path, a proto, a Module), StableHLO, a "
-        "function of NumPy, a jax.jit function or a tf.function"
+        "function of NumPy, a jax.jit function, a tf.function or a model of PyTorch"
     )
 
 
-_PACKAGES = {"tensorflow": "tensorflow", "keras": "tensorflow", "tf_keras": "tensorflow", "jax": "jax", "jaxlib": "jax"}
+_PACKAGES = {
+    "tensorflow": "tensorflow", "keras": "tensorflow", "tf_keras": "tensorflow", "jax": "jax", "jaxlib": "jax",
+    "torch": "torch",
+}  # fmt: skip
 
 
 def _origin(value: Any) -> str | None:

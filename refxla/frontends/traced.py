@@ -249,7 +249,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _described(value: Any) -> tuple[Hashable, ...]:
     """Equal for what does not differ to a program: of an array its type and shape."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
         return str(value.dtype), str(tuple(value.shape))
     shown = repr(value)[:60] if isinstance(value, _SHOWN) else f"<{type(value).__name__}>"
     return type(value).__name__, shown, value if isinstance(value, (type, *_SHOWN)) else id(value)

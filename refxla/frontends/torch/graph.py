@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -255,21 +256,35 @@ class CompiledGraph:
     Raises IndexOutOfRange and DivisionByZero as PyTorch would raise IndexError and ZeroDivisionError or RuntimeError.
     """
 
-    def __init__(self, lowered: LoweredGraph, program: Any, parameters: list[tuple[Any, Any]]) -> None:
+    def __init__(self, lowered: LoweredGraph, program: Any, sources: list[tuple[Any, Any]]) -> None:
         self.program, self.name = program, lowered.name
-        self._parameters, self._results = parameters, lowered.results
+        self.sources = sources  # of each parameter the argument's number, or a tensor; and the order it lies in
+        self._results = lowered.results
         self._returned, self._messages = lowered.returned, lowered.messages
+
+    def parameters(self, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """What the program is called with for these arguments."""
+        return [to_array(arguments[s] if type(s) is int else s, order) for s, order in self.sources]
+
+    @property
+    def checks(self) -> tuple[tuple[str, str], ...]:
+        """What must hold at run time, which the program's last results say: the error that it is else, and its text."""
+        return tuple((_failure(message).__bases__[1].__name__, message) for message in self._messages)
+
+    @staticmethod
+    def is_computed(result: Any) -> bool:
+        """Whether a result of the graph is one of the program's, and no view of an argument and no constant."""
+        return type(result) is _Result
 
     def __call__(self, *arguments: Any) -> list[Any]:
         arrays: tuple[np.ndarray[Any, Any], ...] = ()
         if self.program is not None:
-            given = [to_array(arguments[s] if type(s) is int else s, order) for s, order in self._parameters]
-            arrays = self.program(*given)
+            arrays = self.program(*self.parameters(arguments))
             if isinstance(self.program, Reference):  # whose results may be views, of arguments too
                 arrays = tuple(np.array(a, order="C") for a in arrays)
             for is_met, message in zip(arrays[self._returned :], self._messages, strict=True):
                 if not is_met:
-                    raise (DivisionByZero if "divided by 0" in message else IndexOutOfRange)(message)
+                    raise _failure(message)(message)
         results = []
         for r in self._results:
             if type(r) is _Result:
@@ -282,6 +297,11 @@ class CompiledGraph:
             else:
                 results.append(r)
         return results
+
+
+def _failure(message: str) -> type[DivisionByZero | IndexOutOfRange]:
+    """The error of a check."""
+    return DivisionByZero if "divided by 0" in message else IndexOutOfRange
 
 
 def _shape(fake: Any) -> Shape | None:
@@ -302,12 +322,13 @@ def _first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
+_FOLDER = str(Path(__file__).parent)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def _frame(node: Any) -> tuple[str, int] | None:
     """The innermost line of the user's that a node came from."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = [f for f in _FRAME.findall(node.meta.get("stack_trace") or "") if not f[0].startswith(_FOLDER)]
     return (frames[-1][0], int(frames[-1][1])) if frames else None
 
 
@@ -317,7 +338,7 @@ def source_of(node: Any) -> str:
     frame = _frame(node)
     if frame is not None:
         return f"{frame[0]}:{frame[1]}"
-    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    modules = [m for m in (node.meta.get("nn_module_stack") or {}).values() if __package__ not in str(m[1])]
     if not modules:
         return ""
     path, kind = modules[-1]

@@ -1,0 +1,212 @@
+"""Models of PyTorch as functions: `refxla.compile(model, images)`, which can be saved, beside the backend of
+torch.compile.
+
+`torch.export` takes the graph off the model, with its parameters and buffers as arguments, and the graph becomes one
+HLO program. Inference alone: it has no gradients, and nothing of the model is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from refxla_spec.errors import UnsupportedError
+from torch.export.graph_signature import TensorArgument
+from torch.utils import _pytree as pytree
+
+from ...compiler.options import Options
+from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
+from ..saved_trees import argument_trees, tree_of
+from ..traced import Lowered, TracedFunction, positional
+from .decompositions import decompositions, is_random
+from .graph import LoweredGraph, source_of
+from .tensors import to_array
+
+Trees = tuple[tuple[tuple[str, Tree], ...], tuple[tuple[str, Tree], ...]]
+
+
+def compile_torch(model: Any, arguments: tuple[Any, ...], options: Options) -> TorchFunction:
+    """A TorchFunction; compiled at once if example arguments are given, else at the first call.
+
+    `model` is a torch.nn.Module, what torch.compile made of one, or a Python function of tensors.
+    """
+    made = TorchFunction(getattr(model, "_orig_mod", model), options)  # of torch.compile's OptimizedModule
+    if arguments:
+        made.compile(*arguments)
+    return made
+
+
+class TorchFunction(TracedFunction):
+    """Called with nested tuples, lists and dicts of tensors, as the model is; gives tensors, on the CPU.
+
+    Tensors take part by type and shape, all else by value. Parameters and buffers of the model are read at each call,
+    as they are then. Whether it is in training mode when it is first called for a kind of arguments decides about the
+    program. Results are no part of a gradient's record: `torch.compile(model, backend="refxla")` trains.
+    """
+
+    value_advice = "its value is part of the program; pass torch.tensor(x) if it is no size and no switch"
+
+    def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any]]:
+        values, structure = pytree.tree_flatten((args, kwargs))
+        tensors = [_tensor(v) for v in values if _is_array(v)]
+        kinds = tuple((v.dtype, tuple(v.shape)) if _is_array(v) else (type(v), repr(v)) for v in values)
+        training = any(m.training for m in self.function.modules()) if isinstance(self.function, torch.nn.Module) else 0
+        return (str(structure), kinds, training), tensors
+
+    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+        named = [(self._argument(n), False, v) for n, v in enumerate(args)]
+        trees = argument_trees([*named, *((k, False, v) for k, v in kwargs.items())], {}, _is_array)
+        given = tuple(trees[: len(args)]), tuple(trees[len(args) :])
+        return _TorchLowered(self.name, self.function, args, kwargs, given, self.options)
+
+    @functools.cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        return positional(getattr(self.function, "forward", self.function))
+
+
+class _TorchLowered(Lowered):
+    """The graph of a model, compiled; `given` are the trees of its positional arguments and of the others."""
+
+    def __init__(
+        self, name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: Trees, options: Options
+    ) -> None:
+        self.given = given
+        exported = _exported(name, model, *pytree.tree_map(lambda v: _tensor(v) if _is_array(v) else v, (args, kwargs)))
+        lowered = LoweredGraph(exported.graph_module, name)
+        _require_compiled(name, exported, lowered)
+        self.graph = lowered.compile(options)
+        if self.graph.program is None:
+            raise UnsupportedError(f"{name} computes nothing: its results are constants")
+        self.program = self.graph.program
+        self.results = lowered.results
+        self.structure = exported.call_spec.out_spec
+        tensors: dict[str, Any] = {**exported.state_dict, **exported.constants}
+        leaves = itertools.count()
+        self.inputs: list[
+            Any
+        ] = []  # of each argument of the graph the number of a leaf, or the model's tensor, or None
+        for spec in exported.graph_signature.input_specs:
+            if spec.target is not None:
+                self.inputs.append(_own(model, spec.target, tensors))
+            else:
+                self.inputs.append(next(leaves) if isinstance(spec.arg, TensorArgument) else None)
+
+    def _values(self, leaves: Sequence[Any]) -> list[Any]:
+        return [leaves[n] if type(n) is int else n for n in self.inputs]
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        return pytree.tree_unflatten(self.graph(*self._values(leaves)), self.structure)
+
+    def parameters(self, leaves: Sequence[Any]) -> list[Any]:
+        return self.graph.parameters(self._values(leaves))
+
+    def calling(self, name: str) -> CallingConvention:
+        """The model's tensors have in the file the values that they have now."""
+        sources: list[Any] = []
+        for source, order in self.graph.sources:
+            value = self.inputs[source] if type(source) is int else source
+            sources.append(value if type(value) is int else np.array(to_array(value, order), order="C"))
+        marks = [_ARRAY if self.graph.is_computed(r) else r for r in self.results]
+
+        def leaf(value: Any) -> Tree:
+            return ArrayLeaf() if value is _ARRAY else Fixed(value)
+
+        result = tree_of(pytree.tree_unflatten(marks, self.structure), leaf)
+        return CallingConvention(name, *self.given, tuple(sources), result, checks=self.graph.checks)
+
+
+_ARRAY = object()
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (torch.Tensor, np.ndarray, np.generic))
+
+
+def _tensor(value: Any) -> Any:
+    """An argument as the program takes it: dense and row-major."""
+    tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+    return tensor.detach().contiguous()
+
+
+def _own(model: Any, name: str, tensors: dict[str, Any]) -> Any:
+    """A parameter or buffer: the model's own, so that what it becomes is seen, or a constant of the graph."""
+    prefix, _, rest = name.partition(".")
+    if isinstance(model, torch.nn.Module) and prefix == "called":
+        with contextlib.suppress(AttributeError):
+            path, _, last = rest.rpartition(".")
+            return getattr(model.get_submodule(path), last)
+    return tensors[name]
+
+
+class _Dense(torch.nn.Module):  # type: ignore[misc]
+    """A model whose results are tensors of their own, dense and row-major."""
+
+    def __init__(self, called: Any) -> None:
+        super().__init__()
+        self.called = called
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        def dense(value: Any) -> Any:
+            return value.clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
+
+        return pytree.tree_map(dense, self.called(*args, **kwargs))
+
+
+def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The model's graph, in operations that have a lowering where they can be decomposed into such."""
+    dense = _Dense(model)
+    dense.train(getattr(model, "training", False))
+    try:
+        with torch.no_grad(), _modes_kept(model):
+            return torch.export.export(dense, args, kwargs, strict=False).run_decompositions(decompositions())
+    except Exception as problem:  # of many classes, most of them PyTorch's own
+        first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        raise UnsupportedError(
+            f"torch.export takes no graph off {name} ({first}); torch.compile(model, backend='refxla') runs what has "
+            "several graphs, and cannot be saved"
+        ) from problem
+
+
+@contextlib.contextmanager
+def _modes_kept(model: Any) -> Iterator[None]:
+    """Each module of the model is in training mode afterwards if it was before."""
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    modes = [m.training for m in modules]
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+def _require_compiled(name: str, exported: Any, lowered: LoweredGraph) -> None:
+    """Raise UnsupportedError for a graph that is not a single program without effects."""
+    signature = exported.graph_signature
+    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
+        written = ", ".join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()][:3])
+        written = written.replace("called.", "")
+        raise UnsupportedError(
+            f"{name} writes {written}, which a function does not: call model.eval() first (batch "
+            "normalization writes in training mode), or compile it by torch.compile(model, backend='refxla')"
+        )
+    if lowered.mutating:
+        raise UnsupportedError(f"{name} writes in place ({lowered.mutating[0].target}): write it without")
+    for node, reason in lowered.unsupported.items():
+        if node.op != "call_function" or not reason:
+            continue
+        at = source_of(node)
+        where = f" at {at}" if at else ""
+        if is_random(node.target):
+            raise UnsupportedError(
+                f"{name} draws random numbers ({node.target}{where}), which are PyTorch's own: call model.eval() first"
+            )
+        raise UnsupportedError(
+            f"{name} has {node.target}{where}, and {reason}; torch.compile(model, backend='refxla') runs it in PyTorch"
+        )
+    if lowered.unsupported:
+        raise UnsupportedError(f"{name} calls graphs of its own (torch.cond and the like), which have no lowering")

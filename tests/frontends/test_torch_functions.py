@@ -1,0 +1,93 @@
+"""refxla.compile(model): models of PyTorch as functions, and files of them."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import refxla  # noqa: E402
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.filters, self.norm = nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.output, self.words = nn.Linear(4 * 2 * 2, 3), nn.Embedding(5, 3)
+
+    def forward(self, images, scale=1.0, *, words=None):
+        x = torch.max_pool2d(torch.relu(self.norm(self.filters(images))), 2)
+        logits = self.output(x.flatten(1)) * scale
+        return {
+            "logits": logits,
+            "turned": (logits + 1).t(),
+            "given": images,
+            "words": (words, self.words(words)),
+            "n": None,
+        }
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    return Network().eval()
+
+
+@pytest.fixture
+def arguments():
+    return (torch.randn(2, 2, 4, 4), 2.0), {"words": torch.tensor([1, 4])}
+
+
+def test_it_gives_what_the_model_gives_and_sees_its_weights_change(network, arguments):
+    args, kwargs = arguments
+    compiled = refxla.compile(torch.compile(network))
+    for _ in range(2):
+        found = compiled(*args, **kwargs)
+        torch.testing.assert_close(found, network(*args, **kwargs), rtol=1e-5, atol=1e-5)
+        assert not found["logits"].requires_grad and "dot" in str(compiled.hlo)
+        with torch.no_grad():
+            network.output.bias.add_(1)
+    strided = args[0].permute(0, 1, 3, 2)
+    torch.testing.assert_close(compiled(strided, 2.0, **kwargs), network(strided, 2.0, **kwargs), rtol=1e-5, atol=1e-5)
+    assert not network.training and repr(compiled) == "<TorchFunction Network: compiled for 1 kind of arguments>"
+
+
+def test_a_file_of_it_runs_without_pytorch(network, arguments, tmp_path):
+    (images, scale), kwargs = arguments
+    expected = network(images, scale, **kwargs)
+    compiled = refxla.compile(network)
+    compiled(images, scale, **kwargs)
+    compiled.save(tmp_path / "network.refxla")
+    loaded = refxla.load(tmp_path / "network.refxla")
+    words = kwargs["words"].numpy()
+    found = loaded(images.numpy(), scale, words=words)
+    assert found["n"] is None and found["words"][0].tolist() == [1, 4]
+    for name in ("logits", "turned", "given"):
+        assert type(found[name]).__module__ == "numpy"
+        torch.testing.assert_close(torch.from_numpy(found[name]), expected[name].detach(), rtol=1e-5, atol=1e-5)
+    with pytest.raises(refxla.InputError, match=r"scale is 3.0, and the function was saved for 2.0"):
+        loaded(images.numpy(), 3.0, words=words)
+    for run in (loaded, lambda i, s, words: compiled(torch.from_numpy(i), s, words=torch.from_numpy(words))):
+        with pytest.raises(IndexError, match="out of range"):
+            run(images.numpy(), scale, words=words + 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (Network(), r"Network writes norm.running_mean, .*: call model.eval\(\) first"),
+        (nn.Dropout(), r"Dropout draws random numbers \(aten.bernoulli.p.*: call model.eval\(\) first"),
+        (lambda x: x[x > 0], r"has aten.index.Tensor, and .* known at run time only"),
+        (
+            lambda x: x if x.sum() > 0 else -x,
+            r"torch.export takes no graph off .* data-dependent .* several graphs",
+        ),
+    ],
+)
+def test_what_is_no_single_program_says_what_to_do(model, problem):
+    x = torch.ones(1, 2, 4, 4)
+    with pytest.raises(refxla.UnsupportedError, match=problem):
+        if isinstance(model, Network):
+            refxla.compile(model)(x, words=torch.tensor([0]))
+        else:
+            refxla.compile(model, x)
