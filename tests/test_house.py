@@ -245,3 +245,14 @@ def test_the_types_of_every_module_are_checked():
     blanket = re.compile(r"type: ignore(?!\[)")
     found = [str(path) for path in sources("refxla", "spec") if blanket.search(path.read_text(encoding="utf-8"))]
     assert not found
+
+
+def test_no_two_folders_have_a_class_of_one_name():
+    """A name means one thing, wherever in refxla/ it is read; names with an underscore are seen in their own file."""
+    found: dict[str, set[str]] = {}
+    for path in sources("refxla"):
+        folder = path.relative_to(ROOT / "refxla").parts[0]
+        for name in re.findall(r"^(?:cdef )?class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            found.setdefault(name, set()).add(folder)
+    found.pop("Block")  # of memory in the pool (_core), and of C (codegen)
+    assert not {name: folders for name, folders in found.items() if len(folders) > 1}

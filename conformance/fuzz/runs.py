@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from refxla._core.launch import Executor
 from refxla_conformance.check import CHANGES_ARGUMENTS, CHANGES_RESULTS
 from refxla_spec import interpreter
 from refxla_spec.bounds import run_with_bounds
@@ -24,6 +23,7 @@ from refxla_spec.compare import compare, same_bits
 from refxla_spec.module import Module
 from refxla_spec.numerics import type_of
 
+from refxla._core.launch import Executor
 from refxla.codegen.opencl_program import program
 from refxla.compiler.driver import flatten, plan_module, unflatten_all
 from refxla.ir.plan import Kernel, Plan

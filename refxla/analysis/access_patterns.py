@@ -61,19 +61,19 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """The computation of an element of an elementwise member."""
 
     instruction: Instruction
     indices: Indices
     conditional: bool
 
-    def mapped(self, index: Callable[[Index], Index]) -> Call:
+    def mapped(self, index: Callable[[Index], Index]) -> FunctionCall:
         """The same call with each index replaced."""
         return replace(self, indices=tuple(map(index, self.indices)))
 
 
-Found = TypeVar("Found", Access, Store, Call)
+Found = TypeVar("Found", Access, Store, FunctionCall)
 
 
 class AccessPattern:
@@ -95,7 +95,7 @@ class AccessPattern:
         self.stores: list[Store] = []
         self.tests: list[tuple[Index, int]] = []
         self.starts: dict[str, Start] = {}
-        self.calls: list[Call] = []
+        self.calls: list[FunctionCall] = []
         self.iterations = 1
         self.divisions = 0
         self._counters: set[str] = set()
@@ -186,7 +186,7 @@ class AccessPattern:
         for operand in i.operands:
             values.append((yield operand, index_maps.elementwise_operand(operand, indices)))
         if self._notes(i):
-            self.calls.append(Call(i, indices, self._conditions > 0))
+            self.calls.append(FunctionCall(i, indices, self._conditions > 0))
         return values[0] if _is_identity(i) else self._computed()
 
     def symbol(self, prefix: str, low: int, high: int) -> Index:

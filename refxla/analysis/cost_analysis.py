@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from refxla_spec.module import Instruction
 
 from ..device.description import Costs
-from ..ir.library_calls import Routine, is_batched
+from ..ir.library_calls import LibraryRoutine, is_batched
 from ..ir.op_table import ELEMENTWISE, HERO, ROWS, row
 from ..ir.plan import Fusion, Plan
 
@@ -91,7 +91,7 @@ def kernel_us(fusion: Fusion, costs: Costs) -> float:
     return (work * costs.flop + moved * costs.byte) / 1e3
 
 
-def library_call_us(i: Instruction, call: Routine, costs: Costs) -> float:
+def library_call_us(i: Instruction, call: LibraryRoutine, costs: Costs) -> float:
     """The microseconds that a routine takes for one matrix on one core, roughly."""
     return ((0.0 if is_batched(i, call) else costs.library_call) + call.operations * costs.library_flop) / 1e3
 

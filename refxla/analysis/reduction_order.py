@@ -33,7 +33,7 @@ MIN_PANEL, PANEL_STEP = 64, 32  # columns of such a panel, at least, and their d
 
 
 @dataclass(frozen=True)
-class Group:
+class DimensionGroup:
     """Neighbouring dimensions of the operand, joined; `size` elements."""
 
     dimensions: tuple[int, ...]
@@ -50,7 +50,7 @@ class ReductionOrder:
     value.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[DimensionGroup, ...]
     lanes: int
     strip: int
     partials: int
@@ -87,16 +87,16 @@ class ReductionOrder:
 
 def reduction_order(dimensions: Sequence[int], reduced: Sequence[int]) -> ReductionOrder:
     """The order of a reduce of an operand with these dimensions over the dimensions `reduced`."""
-    groups: list[Group] = []
+    groups: list[DimensionGroup] = []
     for d, size in enumerate(dimensions):
         if size == 1:
             continue
         if groups and groups[-1].reduced == (d in reduced):
-            groups[-1] = Group((*groups[-1].dimensions, d), groups[-1].size * size, groups[-1].reduced)
+            groups[-1] = DimensionGroup((*groups[-1].dimensions, d), groups[-1].size * size, groups[-1].reduced)
         else:
-            groups.append(Group((d,), size, d in reduced))
+            groups.append(DimensionGroup((d,), size, d in reduced))
     if not any(g.reduced for g in groups):
-        groups.insert(len(groups) - 1 if groups else 0, Group((), 1, True))
+        groups.insert(len(groups) - 1 if groups else 0, DimensionGroup((), 1, True))
     is_row, inner = groups[-1].reduced, groups[-1].size
     strip = 1 if is_row else max(1, min(inner, STRIP))
     lanes = min(LANES, 1 << (inner.bit_length() - 1)) if is_row and inner >= 8 else 1

@@ -27,7 +27,7 @@ MOVES = ("reshape", "transpose", "broadcast", "slice")  # these only change wher
 
 
 @dataclass(frozen=True)
-class View:
+class TileView:
     """A part of `value`, or where `value` is None of the table of starts of axis `table`: it begins `offset` bytes into
     it, and `strides[a]` bytes further for each element by which the tile begins later on axis a."""
 
@@ -56,9 +56,9 @@ class TileBody:
 
     axes: tuple[Axis, ...]
     computation: Computation
-    views: list[View] = field(default_factory=list)
+    views: list[TileView] = field(default_factory=list)
     results: list[Instruction] = field(default_factory=list)
-    written: list[View] = field(default_factory=list)
+    written: list[TileView] = field(default_factory=list)
 
 
 Dimension = tuple[Instruction, int]
@@ -302,7 +302,7 @@ class TilingAnalysis:
             self._parameter(body, leaf, view)
             return True
         whole = Instruction(source.name, "parameter", source.shape, [])
-        self._parameter(body, whole, View(source, 0, view.strides))
+        self._parameter(body, whole, TileView(source, 0, view.strides))
         chain, i = [], value
         while i is not source:
             chain.append(i)
@@ -314,7 +314,7 @@ class TilingAnalysis:
         return True
 
     @staticmethod
-    def _parameter(body: TileBody, i: Instruction, view: View) -> None:
+    def _parameter(body: TileBody, i: Instruction, view: TileView) -> None:
         i.attributes = {"number": len(body.views)}
         body.views.append(view)
         body.computation.instructions.append(i)
@@ -334,7 +334,7 @@ class TilingAnalysis:
             axis = of[i.iota_dimension]
             start = Instruction(f"{i.name}.start", "parameter", Shape(S32), [])
             strides = tuple(0 if a != axis else -1 for a in range(len(axes)))
-            self._parameter(body, start, View(None, 0, strides, axis))
+            self._parameter(body, start, TileView(None, 0, strides, axis))
             numbers = Instruction(i.name, "iota", Shape(S32, shape.dimensions), [], dict(i.attributes))
             first = make("broadcast", start, name=start.name, shape=numbers.shape, dimensions=())
             there = make("add", numbers, first, name=i.name)
@@ -426,7 +426,7 @@ def _view(
     dimensions: Sequence[int],
     strides: Sequence[int | None],
     offset: int,
-) -> View | None:
+) -> TileView | None:
     size = source.shape.bytes // max(1, source.shape.size)
     steps = [0] * len(axes)
     for d, a in enumerate(of):
@@ -434,7 +434,7 @@ def _view(
             if (stride := strides[d]) is None:
                 return None
             steps[a] += stride * size
-    return View(source, offset * size, tuple(steps))
+    return TileView(source, offset * size, tuple(steps))
 
 
 def _same_order(reduce: Instruction, of: Sequence[int], axes: Sequence[Axis]) -> bool:

@@ -41,7 +41,7 @@ _LARGEST = 8  # times the size of the first, which they grow to
 
 
 @dataclass(frozen=True)
-class Part:
+class ProgramPart:
     """A program to compile: OpenCL C, the names of its __kernels, which no other part of any program has, and the items
     of the largest launch."""
 
@@ -59,7 +59,7 @@ class Program:
     use but the first ones; item = base + get_global_id(0). One with a work-group ignores `which` and `base`.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ProgramPart, ...]
     entries: tuple[tuple[str, int], ...]
     pointers: dict[str, int] = field(default_factory=dict)
 
@@ -145,13 +145,13 @@ class Builder:
     """
 
     def __init__(
-        self, target: Target, part: int | None = None, ready: Callable[[Part], object] = lambda part: None
+        self, target: Target, part: int | None = None, ready: Callable[[ProgramPart], object] = lambda part: None
     ) -> None:
         self.target, self.part, self.ready = target, part, ready
         self._functions = _Functions(target)
         self._launched: dict[str, tuple[_Dispatcher, int]] = {}  # functions that are not only called by others
         self._open: dict[int, list[_Dispatcher]] = {}  # by their width
-        self._parts: list[Part] = []
+        self._parts: list[ProgramPart] = []
         self._count = 0
 
     def add(self, kernel: Kernel) -> None:
@@ -238,7 +238,9 @@ class Builder:
         digest = hashlib.sha256("\n".join([*build_options(self.target), head + own()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"
-        made = Part(head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1))
+        made = ProgramPart(
+            head + own(), tuple(d.name for d in dispatchers), max((d.items for d in dispatchers), default=1)
+        )
         self._parts.append(made)
         self.ready(made)
 

@@ -35,7 +35,7 @@ from ..progress import waiting
 from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
-from ..runtime.pocl.parallel_build import Ahead
+from ..runtime.pocl.parallel_build import ParallelBuild
 from ..runtime.program_build import Binaries, binaries, part_size
 from ..scheduling.scheduler import PlanningResult
 from ..version import RELEASE
@@ -82,7 +82,7 @@ class Compiled(Executable):
         request: Request,
         made: Compilation,
         planning: tuple[Module, PlanningResult] | None = None,
-        ahead: Ahead | None = None,
+        ahead: ParallelBuild | None = None,
         known: Binaries | None = None,
     ) -> None:
         """`planning` is what `plan_module` gave for the request, if it was asked; `ahead` what began to compile it;
@@ -320,7 +320,7 @@ def _tuned(request: Request) -> Compiled:
 def _built(request: Request) -> Compiled:
     """A program verified, planned, built, and kept on disk. Its kernels are compiled while later ones are made."""
     source, device = request.source, request.device
-    with Ahead(device) as ahead, _uncollected():
+    with ParallelBuild(device) as ahead, _uncollected():
         ahead.expect(source.size)
         with waiting(f"compiling {source.module.name}"):
             verify(source.module)
@@ -351,7 +351,7 @@ def _executable(
     request: Request,
     made: Compilation,
     planning: tuple[Module, PlanningResult] | None = None,
-    ahead: Ahead | None = None,
+    ahead: ParallelBuild | None = None,
     known: Binaries | None = None,
 ) -> Compiled:
     return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead, known)

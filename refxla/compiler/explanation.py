@@ -8,7 +8,7 @@ from functools import cached_property
 from refxla_spec.module import Instruction
 
 from ..analysis.cost_analysis import Cost, bytes_text, cost_of, fusion_cost
-from ..ir.library_calls import Routine, batch, is_batched, library_call, routine_name
+from ..ir.library_calls import LibraryRoutine, batch, is_batched, library_call, routine_name
 from ..ir.plan import Fusion, Kernel
 from ..passes.winograd_convolution import Decision
 from ..scheduling.merged_kernel import MergedLaunch
@@ -123,7 +123,7 @@ def _sharing(m: MergedLaunch, name: str) -> str:
     return f"in one launch, {m.name}: {', '.join(parts)} ({costs})"
 
 
-def _called(i: Instruction, routine: Routine) -> str:
+def _called(i: Instruction, routine: LibraryRoutine) -> str:
     """The routine that computes an instruction, and on what."""
     count = batch(i)
     if is_batched(i, routine):

@@ -47,7 +47,7 @@ def is_asked_for(linear_algebra: str | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Routine:
+class LibraryRoutine:
     """One routine of LAPACK, on each matrix of a batch.
 
     `routine` is its name without the letter of the type. `sizes` (m, n, k) and `flags` are what _core/lapack.pyx takes
@@ -63,7 +63,7 @@ class Routine:
     results: int
 
 
-def library_call(i: Instruction) -> Routine | None:
+def library_call(i: Instruction) -> LibraryRoutine | None:
     """How a library computes an instruction; None where it does not: it is another operation, of a type that LAPACK
     does not have, on empty matrices, or with options that only an expansion knows."""
     name = i.custom_call_target if i.opcode == "custom-call" else i.opcode
@@ -82,7 +82,7 @@ _SMALL, _SMALL_OF_BATCH = 8, 4  # rows of a matrix up to which those are faster:
 _BATCHED_IN_LOOP = 64  # matrices from which on a batched routine is faster than they are
 
 
-def pays_in_loop(i: Instruction, call: Routine) -> bool:
+def pays_in_loop(i: Instruction, call: LibraryRoutine) -> bool:
     """Whether a library call in the body of a loop is faster than the kernel that its expansion becomes a part of; the
     answer follows from the shapes alone."""
     if is_batched(i, call) and batch(i) >= _BATCHED_IN_LOOP:
@@ -95,7 +95,7 @@ _BATCHED = ("potrf", "trsm", "getrf", "geqrf", "orgqr", "syevd")
 _BATCHED_ROWS, _BATCHED_MATRICES = 16, 4
 
 
-def is_batched(i: Instruction, call: Routine) -> bool:
+def is_batched(i: Instruction, call: LibraryRoutine) -> bool:
     """Whether the matrices of a call are done several at once: at least 4, real, of at most 16 rows and columns."""
     return (
         call.routine in _BATCHED
@@ -105,7 +105,7 @@ def is_batched(i: Instruction, call: Routine) -> bool:
     )
 
 
-def routine_name(i: Instruction, call: Routine) -> str:
+def routine_name(i: Instruction, call: LibraryRoutine) -> str:
     """LAPACK's name of the routine: its letter and, of complex matrices, the word for unitary and Hermitian ones. That
     of a routine for several matrices at once ends in _batched."""
     kind = LETTERS[i.operands[0].shape.element_type.name]
@@ -129,90 +129,90 @@ def _matrix(s: Shape) -> tuple[int, int]:
     return s.dimensions[-2], s.dimensions[-1]
 
 
-def _cholesky(i: Instruction, shapes: list[Shape]) -> Routine:
+def _cholesky(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     lower = i.lower if i.opcode == "cholesky" else letter(i, "uplo", "L") == "L"
     n = shapes[0].dimensions[-1]
     zeros = "Z" if i.opcode == "cholesky" else ""
-    return Routine("potrf", (n, n, n), ("U" if lower else "L") + zeros, _scale(shapes[0]) * n**3 / 3, 2)
+    return LibraryRoutine("potrf", (n, n, n), ("U" if lower else "L") + zeros, _scale(shapes[0]) * n**3 / 3, 2)
 
 
-def _triangular_solve(i: Instruction, shapes: list[Shape]) -> Routine:
+def _triangular_solve(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     given = i.attributes if i.opcode == "triangular-solve" else triangular_solve_attributes(i)
     read = {"left_side": False, "lower": False, "unit_diagonal": False, "transpose_a": "NO_TRANSPOSE", **given}
     (k, _), (m, n) = map(_matrix, shapes)
     side, triangle = "R" if read["left_side"] else "L", "U" if read["lower"] else "L"
     flags = side + triangle + read["transpose_a"][0].replace("A", "C") + ("U" if read["unit_diagonal"] else "N")
-    return Routine("trsm", (m, n, k), flags, _scale(shapes[0]) * k * m * n, 1)
+    return LibraryRoutine("trsm", (m, n, k), flags, _scale(shapes[0]) * k * m * n, 1)
 
 
-def _lu(i: Instruction, shapes: list[Shape]) -> Routine:
+def _lu(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     m, n = _matrix(shapes[0])
     flags = "P" if i.custom_call_target == "LuDecomposition" else ""
-    return Routine("getrf", (m, n, 0), flags, _scale(shapes[0]) * m * n * min(m, n), 3)
+    return LibraryRoutine("getrf", (m, n, 0), flags, _scale(shapes[0]) * m * n * min(m, n), 3)
 
 
-def _qr(i: Instruction, shapes: list[Shape]) -> Routine:
+def _qr(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     m, n = _matrix(shapes[0])
-    return Routine("geqrf", (m, n, 0), "", _scale(shapes[0]) * 2 * m * n * min(m, n), 2)
+    return LibraryRoutine("geqrf", (m, n, 0), "", _scale(shapes[0]) * 2 * m * n * min(m, n), 2)
 
 
-def _pivoted_qr(i: Instruction, shapes: list[Shape]) -> Routine:
+def _pivoted_qr(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     m, n = _matrix(shapes[0])
-    return Routine("geqp3", (m, n, 0), "", _scale(shapes[0]) * 2 * m * n * min(m, n), 3)
+    return LibraryRoutine("geqp3", (m, n, 0), "", _scale(shapes[0]) * 2 * m * n * min(m, n), 3)
 
 
-def _reflectors(i: Instruction, shapes: list[Shape]) -> Routine | None:
+def _reflectors(i: Instruction, shapes: list[Shape]) -> LibraryRoutine | None:
     (m, n), k = _matrix(shapes[0]), shapes[1].dimensions[-1]
     if not m >= n >= k:
         return None
-    return Routine("orgqr", (m, n, k), "", _scale(shapes[0]) * 2 * m * n * k, 1)
+    return LibraryRoutine("orgqr", (m, n, k), "", _scale(shapes[0]) * 2 * m * n * k, 1)
 
 
-def _hermitian_eigen(i: Instruction, shapes: list[Shape]) -> Routine:
+def _hermitian_eigen(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     n = shapes[0].dimensions[-1]
     if i.custom_call_target == "Eigh":
         mode, lower = "V", (i.backend_config or "1").strip('"').split(",")[0].strip() != "0"
     else:
         mode, lower = letter(i, "mode", "V"), letter(i, "uplo", "L") == "L"
-    return Routine("syevd", (n, n, n), mode + ("U" if lower else "L"), _scale(shapes[0]) * 9 * n**3, 3)
+    return LibraryRoutine("syevd", (n, n, n), mode + ("U" if lower else "L"), _scale(shapes[0]) * 9 * n**3, 3)
 
 
-def _singular_values(i: Instruction, shapes: list[Shape]) -> Routine:
+def _singular_values(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     m, n = _matrix(shapes[0])
-    return Routine("gesdd", (m, n, 0), letter(i, "mode", "A"), _scale(shapes[0]) * 12 * m * n * min(m, n), 5)
+    return LibraryRoutine("gesdd", (m, n, 0), letter(i, "mode", "A"), _scale(shapes[0]) * 12 * m * n * min(m, n), 5)
 
 
-def _eigen(i: Instruction, shapes: list[Shape]) -> Routine:
+def _eigen(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     n = shapes[0].dimensions[-1]
     flags = letter(i, "compute_left", "N") + letter(i, "compute_right", "V")
-    return Routine("geev", (n, n, n), flags, _scale(shapes[0]) * 100 * n**3, len(i.shape.elements))
+    return LibraryRoutine("geev", (n, n, n), flags, _scale(shapes[0]) * 100 * n**3, len(i.shape.elements))
 
 
-def _schur(i: Instruction, shapes: list[Shape]) -> Routine | None:
+def _schur(i: Instruction, shapes: list[Shape]) -> LibraryRoutine | None:
     if letter(i, "sort", "N") != "N":
         return None
     n = shapes[0].dimensions[-1]
     flags = letter(i, "mode", "V")
-    return Routine("gees", (n, n, n), flags, _scale(shapes[0]) * 80 * n**3, len(i.shape.elements))
+    return LibraryRoutine("gees", (n, n, n), flags, _scale(shapes[0]) * 80 * n**3, len(i.shape.elements))
 
 
-def _hessenberg(i: Instruction, shapes: list[Shape]) -> Routine:
+def _hessenberg(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     n = shapes[0].dimensions[-1]
     given = options(i, low=1, high=n)
     low, high = int(given["low"]), int(given["high"])
-    return Routine("gehrd", (low, n, high), "", _scale(shapes[0]) * 10 / 3 * n**3, 3)
+    return LibraryRoutine("gehrd", (low, n, high), "", _scale(shapes[0]) * 10 / 3 * n**3, 3)
 
 
-def _tridiagonal(i: Instruction, shapes: list[Shape]) -> Routine | None:
+def _tridiagonal(i: Instruction, shapes: list[Shape]) -> LibraryRoutine | None:
     if chr(int(options(i, uplo=ord("L"))["uplo"])) != "L":
         return None
     n = shapes[0].dimensions[-1]
-    return Routine("sytrd", (n, n, n), "L", _scale(shapes[0]) * 4 / 3 * n**3, 5)
+    return LibraryRoutine("sytrd", (n, n, n), "L", _scale(shapes[0]) * 4 / 3 * n**3, 5)
 
 
-def _tridiagonal_solve(i: Instruction, shapes: list[Shape]) -> Routine:
+def _tridiagonal_solve(i: Instruction, shapes: list[Shape]) -> LibraryRoutine:
     n, columns = _matrix(shapes[3])
-    return Routine("gtsv", (columns, n, 0), "", _scale(shapes[0]) * 10 * n * columns, 5)
+    return LibraryRoutine("gtsv", (columns, n, 0), "", _scale(shapes[0]) * 10 * n * columns, 5)
 
 
 def work(i: Instruction) -> int:
@@ -221,7 +221,7 @@ def work(i: Instruction) -> int:
     return 0 if call is None else int(call.operations * batch(i))
 
 
-_Make = Callable[[Instruction, "list[Shape]"], "Routine | None"]
+_Make = Callable[[Instruction, "list[Shape]"], "LibraryRoutine | None"]
 _BY_ROUTINE: dict[str, _Make] = {
     "potrf": _cholesky, "trsm": _triangular_solve, "getrf": _lu, "geqrf": _qr, "geqp3": _pivoted_qr,
     "orgqr": _reflectors, "ungqr": _reflectors, "syevd": _hermitian_eigen, "heevd": _hermitian_eigen,

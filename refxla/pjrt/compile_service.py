@@ -8,27 +8,28 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from .programs import Program, compiled, loaded
+from .programs import LoadedProgram, compiled, loaded
 
 _STACK = 256 << 20  # bytes, of which the system gives those that are touched
 
 _lock = threading.Lock()
-Request = tuple[Callable[[], Program], "Future[Program]"]  # what is to be done, and where its result is waited for
+# What is to be done, and where its result is waited for.
+Request = tuple[Callable[[], LoadedProgram], "Future[LoadedProgram]"]
 _requests: queue.SimpleQueue[Request] | None = None
 
 
-def compile_program(code: bytes, format: bytes, options: bytes) -> Program:
+def compile_program(code: bytes, format: bytes, options: bytes) -> LoadedProgram:
     """The program of a PJRT_Program, compiled in the service's thread; see programs.compiled."""
     return _ask(lambda: compiled(code, format.decode(), options))
 
 
-def load_program(serialized: bytes, options: bytes) -> Program:
+def load_program(serialized: bytes, options: bytes) -> LoadedProgram:
     """The program that was serialized, in the service's thread; see programs.loaded."""
     return _ask(lambda: loaded(serialized, options))
 
 
-def _ask(work: Callable[[], Program]) -> Program:
-    answer: Future[Program] = Future()
+def _ask(work: Callable[[], LoadedProgram]) -> LoadedProgram:
+    answer: Future[LoadedProgram] = Future()
     _service().put((work, answer))
     return answer.result()
 

@@ -30,7 +30,7 @@ _TYPE_NUMBERS = {name: number for number, name in enumerate(pjrt_objects.TYPE_NA
 
 
 @dataclass(frozen=True)
-class Program:
+class LoadedProgram:
     """A compiled program, as refxla/_core/pjrt_executable.pyx reads it.
 
     `executor` takes and gives the arrays of all devices, one device after another; all else is about one device.
@@ -96,7 +96,7 @@ class Program:
         return executable_file.pack(self.executor.saved(program=self.hlo, options=self.options))
 
 
-def compiled(code: bytes, format: str, options: bytes) -> Program:
+def compiled(code: bytes, format: str, options: bytes) -> LoadedProgram:
     """Compile for the devices that the options name. Raises as `refxla.compile` does."""
     if format != "mlir":
         raise UnsupportedError(f"programs come as StableHLO (format mlir), and this one as {format}")
@@ -104,7 +104,7 @@ def compiled(code: bytes, format: str, options: bytes) -> Program:
     return _program(_converted(code), parsed, options)
 
 
-def loaded(serialized: bytes, options: bytes) -> Program:
+def loaded(serialized: bytes, options: bytes) -> LoadedProgram:
     """The program that was serialized, for the devices that `options` name, if they are given."""
     saved = executable_file.unpack(serialized, "what was serialized")
     options = options or saved.options
@@ -126,7 +126,7 @@ def _converted(code: bytes) -> bytes:
     return hlo
 
 
-def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | None = None) -> Program:
+def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | None = None) -> LoadedProgram:
     """The program of some HLO, compiled, or as it was saved."""
     build = parsed.executable_build_options
     replicas, partitions = build.num_replicas, build.num_partitions
@@ -153,7 +153,7 @@ def _program(hlo: bytes, parsed: Any, options: bytes, saved: SavedExecutable | N
         raise UnsupportedError(f"{message.name} has dynamic shapes, which JAX's arrays do not have")
     memory, cost = Memory.of(executor.plan), executor.cost
     shapes = executor.signature.result_shapes[: executor.signature.result_count // count]
-    return Program(
+    return LoadedProgram(
         executor=executor,
         devices=devices,
         replicas=replicas,

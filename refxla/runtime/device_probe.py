@@ -23,14 +23,14 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
-from ..codegen.opencl_program import Part
+from ..codegen.opencl_program import ProgramPart
 from ..codegen.primitives import BARE, GET_GLOBAL_ID
 from . import discovery
 from . import disk_cache as disk
 from .discovery import OpenClDevice
 from .opencl_compiler import compile_source
 from .pocl import builtins_library, platform
-from .pocl.compile_workers import Helper, Parts, libraries
+from .pocl.compile_workers import CompileWorker, PartQueue, libraries
 from .temporary_directories import temporary
 
 LIMIT_SECONDS = 30.0  # for one check; most take 0.1 s, and far more on a machine that is busy
@@ -592,10 +592,10 @@ def _builtins(bench: Bench) -> dict[str, Any]:
     pocl = builtins_library.folder(directory.with_name("beside"), paths[1], library) if library else None
     if pocl is None:
         return {}
-    parts = Parts()
-    parts.put(Part(builtins_library.SOURCE.replace("refxla_builtins", "refxla_again"), ("refxla_again",)))
+    parts = PartQueue()
+    parts.put(ProgramPart(builtins_library.SOURCE.replace("refxla_builtins", "refxla_again"), ("refxla_again",)))
     parts.close()
-    helper = Helper(paths[0], pocl, directory)
+    helper = CompileWorker(paths[0], pocl, directory)
     try:
         helper.work(parts, bench.raw.platform.get_devices().index(bench.raw), BARE)
         helper.wait(LIMIT_SECONDS)

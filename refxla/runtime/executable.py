@@ -7,7 +7,7 @@ from ..codegen.opencl_program import Program
 from ..device.description import Costs
 from ..ir.plan import Branch, Copy, HostCall, Launch, LibraryCall, Loop, Plan, Repeat, Step
 from .devices import Device
-from .pocl.parallel_build import Ahead
+from .pocl.parallel_build import ParallelBuild
 from .program_build import Binaries, build
 from .result_memory import Memory, check_device_memory
 
@@ -30,7 +30,7 @@ class Executable(Executor):
         program: Program,
         device: Device,
         operations: int = 0,
-        ahead: Ahead | None = None,
+        ahead: ParallelBuild | None = None,
         binaries: Binaries | None = None,
     ) -> None:
         """`program` is made from the plan's kernels; `operations` estimates the arithmetic in a call (0: unknown);

@@ -17,7 +17,7 @@ from .opencl_compiler import compile_source, program_key
 from .pocl import built_parts
 from .pocl import platform as pocl
 from .pocl import program_build as pocl_build
-from .pocl.parallel_build import Ahead
+from .pocl.parallel_build import ParallelBuild
 
 _PART = 12_000  # characters: some five times what PoCL takes for a part without any
 
@@ -26,7 +26,7 @@ Binaries = Mapping[str, bytes]
 
 
 def build(
-    device: Device, program: Program, ahead: Ahead | None = None, known: Binaries | None = None
+    device: Device, program: Program, ahead: ParallelBuild | None = None, known: Binaries | None = None
 ) -> dict[str, Any]:
     """The parts of a program built for a device's `runner`: for each __kernel its pyopencl program.
 

@@ -27,7 +27,7 @@ from ..ir.library_calls import batch, library_call, routine_name
 from ..passes import host_call_threading
 from ..progress import stage
 from .fusion_group import FusionGroup, UnfusedEdge
-from .plan_builder import Block, PlanBuilder, Refusal, Steps
+from .plan_builder import MemoryBlock, PlanBuilder, Refusal, Steps
 from .tile_buffers import TileBuffers
 from .tiled_fusion import TiledFusion, TilingSearch
 
@@ -40,15 +40,15 @@ class _Preheader:
     in every iteration; the same of the loop around that, if there is one, and the steps that went there from here."""
 
     steps: Steps
-    kept: set[Block]
+    kept: set[MemoryBlock]
     outer: _Preheader | None = None
     passed: Steps = field(default_factory=list)
 
-    def keeps(self, block: Block) -> bool:
+    def keeps(self, block: MemoryBlock) -> bool:
         """Whether a block is the same in every iteration."""
         return block in self.kept or block.space == p.CONSTANT
 
-    def hoist(self, step: p.Launch, read: Sequence[Block]) -> None:
+    def hoist(self, step: p.Launch, read: Sequence[MemoryBlock]) -> None:
         """Adds a step that reads these blocks before the outermost loop in which they are the same."""
         if self.outer is not None and all(map(self.outer.keeps, read)):
             self.passed.append(step)
@@ -72,8 +72,8 @@ class ComputationScheduler:
         self,
         builder: PlanBuilder,
         computation: Computation,
-        values: dict[Instruction, Block],
-        owned: set[Block],
+        values: dict[Instruction, MemoryBlock],
+        owned: set[MemoryBlock],
         trip_count: int = 0,
     ) -> None:
         self.builder, self.computation, self.values, self.owned = builder, computation, values, set(owned)
@@ -92,7 +92,7 @@ class ComputationScheduler:
         if builder.tiled and not trip_count:
             self._tile()
         self.steps: Steps = []
-        self.targets: dict[Instruction, Block] = {}  # values that are to be written to a given block
+        self.targets: dict[Instruction, MemoryBlock] = {}  # values that are to be written to a given block
 
     def _refusals(self, unfused: list[UnfusedEdge]) -> Iterator[Refusal]:
         """Why each value that one kernel writes for another is not computed there. What follows a hero is never asked:
@@ -199,7 +199,7 @@ class ComputationScheduler:
 
     # -- values and their blocks --------------------------------------------------------------------------------
 
-    def block_of(self, i: Instruction) -> Block:
+    def block_of(self, i: Instruction) -> MemoryBlock:
         """The block a value lies in; constants get theirs when first asked for."""
         i = self.base(i)
         if i not in self.values and i.opcode == "constant":
@@ -212,7 +212,7 @@ class ComputationScheduler:
             return False
         return self.last_use[self.base(i)] <= group and self.block_of(i) in self.owned
 
-    def new_block(self, i: Instruction) -> Block:
+    def new_block(self, i: Instruction) -> MemoryBlock:
         if i in self.targets:
             block = self.targets[i]
         else:
@@ -250,7 +250,7 @@ class ComputationScheduler:
         fusion = self.fusion(n, group)
         builder = self.builder
         builder.fusions.append(fusion)
-        scratch: dict[str, Block] = {}
+        scratch: dict[str, MemoryBlock] = {}
         stage(f"kernel {len(builder.kernels) + 1}, {fusion.name}")
         kernels = builder.emit(fusion)
         arguments = [a for k in kernels for a in k.arguments]
@@ -298,7 +298,7 @@ class ComputationScheduler:
         call, items = library_call(i), batch(i)
         assert call is not None  # or it were no group of that kind
         results: list[int | None] = [None] * call.results
-        again: list[tuple[Block, Block]] = []
+        again: list[tuple[MemoryBlock, MemoryBlock]] = []
         for o in fusion.outputs:
             k = o.index if i.shape.is_tuple else 0
             block = self.new_block(o)
@@ -361,7 +361,7 @@ class ComputationScheduler:
 
     def output(
         self, n: int, fusion: p.Fusion, i: Instruction, updated: Instruction | None = None, read_too: bool = False
-    ) -> Block:
+    ) -> MemoryBlock:
         """The block an output is written to: a new one, or one that may be overwritten.
 
         `updated` is the value that is to lie there already, which the kernel also reads elsewhere if `read_too`.
@@ -394,8 +394,8 @@ class ComputationScheduler:
         results = [self.new_block(i) for i in body.results]
         known = len(builder.blocks)
         tile = TileBuffers(builder)
-        values: dict[Instruction, Block] = {}
-        bases: list[Block] = []
+        values: dict[Instruction, MemoryBlock] = {}
+        bases: list[MemoryBlock] = []
         for parameter, view in zip(body.computation.parameters, body.views, strict=True):
             if view.value is not None:
                 bases.append(self.block_of(view.value))
@@ -427,8 +427,8 @@ class ComputationScheduler:
         init = i.operands[0].operands
         inside = state_values(body)
         roots = root_leaves(body)
-        state: list[Block] = []
-        owned: set[Block] = set()
+        state: list[MemoryBlock] = []
+        owned: set[MemoryBlock] = set()
         unread = self.overwritten.get(i, ())
         given = [None if k in unread else self.block_of(value) for k, value in enumerate(init)]
         for k, value in enumerate(init):
@@ -492,7 +492,7 @@ class ComputationScheduler:
         """The get-tuple-element of index k, if anybody reads it."""
         return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
 
-    def aim(self, wanted: Mapping[int, tuple[Block, Instruction | None]]) -> None:
+    def aim(self, wanted: Mapping[int, tuple[MemoryBlock, Instruction | None]]) -> None:
         """Let kernels write results where their old values lie, if no later kernel reads these. `wanted` has, by the
         number of a result, the block and its old value, or None if nobody reads that: the state of a loop, or a
         parameter that is donated."""
@@ -529,7 +529,7 @@ class ComputationScheduler:
             waiting += more
         return False
 
-    def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[Block]) -> None:
+    def write_back(self, iteration: ComputationScheduler, steps: Steps, state: Sequence[MemoryBlock]) -> None:
         """Copy to the state what the body left elsewhere; what lies in another state's block goes through a new one."""
         builder = self.builder
         made = [iteration.block_of(r) for r in iteration.roots]
@@ -589,7 +589,7 @@ class ComputationScheduler:
             for gte in self.elements(i, k):
                 self.values[gte] = block
 
-    def aim_fresh(self, results: Sequence[Block]) -> None:
+    def aim_fresh(self, results: Sequence[MemoryBlock]) -> None:
         """Let a branch's kernels write the results' blocks."""
         made_here = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
                      for i in self.graph.instructions[m]}  # fmt: skip
@@ -625,7 +625,7 @@ def _dtype(shape: Shape) -> np.dtype[Any]:
     return dtype
 
 
-def _bind(computation: Computation, blocks: Sequence[Block]) -> dict[Instruction, Block]:
+def _bind(computation: Computation, blocks: Sequence[MemoryBlock]) -> dict[Instruction, MemoryBlock]:
     return {i: blocks[k] for k, i in state_values(computation).items()}
 
 

@@ -30,7 +30,7 @@ Steps = list[p.Step]
 
 
 @dataclass(eq=False)
-class Block:
+class MemoryBlock:
     """A piece of memory, and where it lies."""
 
     name: str
@@ -68,12 +68,12 @@ class PlanBuilder:
         tiled_fusion: bool,
     ) -> None:
         self.module, self.emit, self.costs, self.fuse, self.on_kernel = module, emit, costs, fuse, on_kernel
-        self.blocks: list[Block] = []
-        self.number: dict[Block, int] = {}
+        self.blocks: list[MemoryBlock] = []
+        self.number: dict[MemoryBlock, int] = {}
         self.kernels: list[p.Kernel] = []
         self.fusions: list[p.Fusion] = []
         self.refusals: list[Refusal] = []
-        self.constants: dict[tuple[str, tuple[int, ...], bytes], Block] = {}
+        self.constants: dict[tuple[str, tuple[int, ...], bytes], MemoryBlock] = {}
         self.constant_values: list[tuple[int, np.ndarray]] = []
         self.constant_bytes = self.workspace_bytes = 0
         self.merging: LaunchMerger | None = None
@@ -87,13 +87,15 @@ class PlanBuilder:
         self.tiled = tiled_fusion and fuse and self.merging is not None and self.merging.workspace is not None
         self.tiling_decisions: list[TilingDecision] = []
 
-    def block(self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None) -> Block:
-        made = Block(name, shape, shape.bytes if bytes is None else bytes, space, index)
+    def block(
+        self, name: str, shape: Shape, space: str = p.ARENA, index: int = 0, bytes: int | None = None
+    ) -> MemoryBlock:
+        made = MemoryBlock(name, shape, shape.bytes if bytes is None else bytes, space, index)
         self.number[made] = len(self.blocks)
         self.blocks.append(made)
         return made
 
-    def constant(self, name: str, value: np.ndarray) -> Block:
+    def constant(self, name: str, value: np.ndarray) -> MemoryBlock:
         array = np.ascontiguousarray(value).reshape(np.shape(value))
         key = (str(array.dtype), array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest())
         if key not in self.constants:
@@ -119,7 +121,7 @@ class PlanBuilder:
         """The number of a constant of zeros of type s64."""
         return self.number[self.constant("zeros", np.zeros(count, np.int64))]
 
-    def copy(self, steps: Steps, source: Block, target: Block) -> None:
+    def copy(self, steps: Steps, source: MemoryBlock, target: MemoryBlock) -> None:
         if source is not target and source.bytes:
             steps.append(p.Copy(self.number[source], self.number[target]))
 
@@ -186,7 +188,9 @@ def written_buffers(steps: Sequence[p.Step], kernels: Sequence[p.Kernel]) -> set
     return {b for step in steps for b in uses(step, kernels)[1]}
 
 
-def assign_offsets(blocks: Sequence[Block], number: Mapping[Block, int], ranges: Mapping[int, Range]) -> int:
+def assign_offsets(
+    blocks: Sequence[MemoryBlock], number: Mapping[MemoryBlock, int], ranges: Mapping[int, Range]
+) -> int:
     """Give each block its offset, so that none lies where another one does that is live at the same time; the bytes of
     all. `number` has the blocks' numbers, by which `ranges` has their live ranges; a block without one is not used."""
     used = [b for b in blocks if number[b] in ranges]

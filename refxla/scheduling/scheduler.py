@@ -18,7 +18,7 @@ from ..passes import host_call_threading
 from ..passes.winograd_convolution import Decision
 from .computation_scheduler import ComputationScheduler
 from .merged_kernel import MergedLaunch
-from .plan_builder import Block, Emit, PlanBuilder, Refusal
+from .plan_builder import Emit, MemoryBlock, PlanBuilder, Refusal
 from .tiled_fusion import TilingDecision
 
 
@@ -58,7 +58,7 @@ def make_plan(
     entry = module.entry
     single = entry.root.opcode != "tuple"
     threaded = host_call_threading.STATE_RESULT in module.attributes
-    values: dict[Instruction, Block] = {}
+    values: dict[Instruction, MemoryBlock] = {}
     for n, i in enumerate(entry.parameters):
         values[i] = builder.block(i.name, i.shape, p.PARAMETER, index=n)
     donated = {values[entry.parameters[n]]: result for n, result in donated_parameters(module).items()}
@@ -75,7 +75,7 @@ def make_plan(
         }
     )
     steps = scheduler.run()
-    taken: set[Block] = set()
+    taken: set[MemoryBlock] = set()
     aliases: list[tuple[int, int]] = []
     for n, leaf in enumerate(results):
         block = scheduler.values[leaf]

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from refxla_spec.types import Shape
 
 from ..analysis.liveness import live_ranges
-from ..analysis.tiling_analysis import View
+from ..analysis.tiling_analysis import TileView
 from ..ir import plan as p
 from ..ir.merged_body import WorkerOffset
 from .merged_kernel import SubBuffers
-from .plan_builder import ALIGNMENT, Block, PlanBuilder, assign_offsets
+from .plan_builder import ALIGNMENT, MemoryBlock, PlanBuilder, assign_offsets
 
 
 class TileBuffers:
@@ -25,9 +25,9 @@ class TileBuffers:
     def __init__(self, builder: PlanBuilder) -> None:
         self.builder = builder
         self.sub_buffers: SubBuffers = {}
-        self.shared: set[Block] = set()
+        self.shared: set[MemoryBlock] = set()
 
-    def part(self, view: View, surrounding: Block, shape: Shape) -> Block:
+    def part(self, view: TileView, surrounding: MemoryBlock, shape: Shape) -> MemoryBlock:
         """The block of `shape` that a tile has of another one."""
         if view.is_whole:
             self.shared.add(surrounding)
@@ -42,7 +42,7 @@ class TileBuffers:
         """Whether a launch takes a part of a block."""
         return not self.sub_buffers.keys().isdisjoint(step.buffers)
 
-    def assign(self, name: str, blocks: Sequence[Block], once: Sequence[p.Step], each: Sequence[p.Step]) -> None:
+    def assign(self, name: str, blocks: Sequence[MemoryBlock], once: Sequence[p.Step], each: Sequence[p.Step]) -> None:
         """Lay the blocks that a tile has for itself into memory of which each core has a piece. They are what the steps
         `each` of a tile use alone, and those `once` before some of the tiles."""
         if not blocks:

@@ -67,7 +67,7 @@ from refxla.runtime import device_probe, opencl_compiler
 from refxla.runtime.pocl import compile_workers
 from refxla.compiler import driver
 def none(*_, **__): raise AssertionError("something is compiled or probed")
-device_probe.run_checks = driver.plan_module = driver.verify = compile_workers.Helper.__init__ = none
+device_probe.run_checks = driver.plan_module = driver.verify = compile_workers.CompileWorker.__init__ = none
 import pyopencl
 from refxla.runtime.pocl import built_parts, kernels
 built_parts.compile_source = kernels.compile_source = none

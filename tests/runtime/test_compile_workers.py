@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from refxla_spec.errors import DeviceError
 
-from refxla.codegen.opencl_program import Builder, Part, program
+from refxla.codegen.opencl_program import Builder, ProgramPart, program
 from refxla.runtime import program_build
 from refxla.runtime.cores import Cores
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
 from refxla.runtime.pocl import built_parts, builtins_library, compile_workers, kernels, parallel_build
-from refxla.runtime.pocl.compile_workers import HELPERS, Helper, Helpers, Parts, libraries
-from refxla.runtime.pocl.parallel_build import Ahead
+from refxla.runtime.pocl.compile_workers import WORKERS, CompileWorker, Helpers, PartQueue, libraries
+from refxla.runtime.pocl.parallel_build import ParallelBuild
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PoCL has a process beside it on Linux only")
 
@@ -89,7 +89,7 @@ def test_functions_of_few_arguments_share_a_kernel(maker, device):
 
 def test_a_part_is_ready_when_it_is_full(maker, device):
     plan, parts = four_steps(maker, device, 1)
-    ready: list[Part] = []
+    ready: list[ProgramPart] = []
     builder = Builder(device.target, 1, ready.append)
     for n, kernel in enumerate(plan.kernels[:3]):
         assert len(ready) == n
@@ -113,7 +113,7 @@ def test_a_large_group_is_cut_and_small_ones_are_together(maker, device):
 
 
 def parts_of(program):
-    parts = Parts()
+    parts = PartQueue()
     for part in program.parts:
         parts.put(part)
     return parts
@@ -121,13 +121,13 @@ def parts_of(program):
 
 def test_who_waits_has_taken_a_part_when_its_maker_goes_on(monkeypatch):
     monkeypatch.setattr(compile_workers, "_HAND_S", 60.0)
-    parts, taken = Parts(), []
-    parts.put(Part("nobody waits", ()))  # and its maker neither
+    parts, taken = PartQueue(), []
+    parts.put(ProgramPart("nobody waits", ()))  # and its maker neither
     thread = threading.Thread(target=lambda: taken.extend(iter(parts.take, None)))
     thread.start()
     while not (taken and parts._waiting):
         time.sleep(0.001)
-    parts.put(Part("one waits", ()))
+    parts.put(ProgramPart("one waits", ()))
     assert not parts._left
     parts.close()
     thread.join()
@@ -136,7 +136,7 @@ def test_who_waits_has_taken_a_part_when_its_maker_goes_on(monkeypatch):
 
 @pytest.fixture
 def helper(device):
-    found = Helper(*libraries(), pocl_directory())
+    found = CompileWorker(*libraries(), pocl_directory())
     yield found
     found.end()
 
@@ -175,7 +175,7 @@ def test_the_library_of_built_in_functions_is_cut_down(maker, device, tmp_path):
     if builtins_library.folder(tmp_path / "links", pocl, library) is None:
         pytest.skip("this PoCL is not that of the wheel")
     assert 0 < len(library) < 100_000
-    with Ahead(device) as begun:
+    with ParallelBuild(device) as begun:
         path = begun._paths[1]
     assert path != pocl and path.resolve() == pocl.resolve()
     (kept, *_) = (path.parent / builtins_library._FILES / "share" / "pocl").resolve().glob("kernel-*.bc")
@@ -184,8 +184,8 @@ def test_the_library_of_built_in_functions_is_cut_down(maker, device, tmp_path):
 
 
 def test_parts_come_while_others_are_taken():
-    parts = Parts()
-    one, two = Part("1", ()), Part("2", ())
+    parts = PartQueue()
+    one, two = ProgramPart("1", ()), ProgramPart("2", ())
     parts.put(one)
     taken = []
     thread = threading.Thread(target=lambda: taken.extend(iter(parts.take, None)))
@@ -200,7 +200,7 @@ def test_parts_compiled_ahead(maker, device):
     plan, four = four_steps(maker, device, 7)
     before = kernels_made()
     (salted,) = (part for part in four.parts if part.functions == (four.entries[0][0],))  # which no other test has
-    with Ahead(device) as begun:
+    with ParallelBuild(device) as begun:
         begun.expect(parallel_build.LARGE)
         assert len(begun._helpers) == 2
         begun.take(salted)
@@ -223,7 +223,7 @@ def kernels_made() -> set[Path]:
 def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
     never_done(monkeypatch, tmp_path)
     _, four = four_steps(maker, device, 8)
-    with pytest.raises(KeyboardInterrupt), Ahead(device) as begun:
+    with pytest.raises(KeyboardInterrupt), ParallelBuild(device) as begun:
         begun.expect(parallel_build.LARGE)
         helper, thread = begun._helpers[0], begun._helpers[0]._thread
         begun.take(four.parts[0])
@@ -234,15 +234,15 @@ def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
 def test_where_no_helper_can_be_had_none_is_started(device, monkeypatch):
     monkeypatch.setattr(Helpers, "take", None)
     monkeypatch.setattr(parallel_build, "cores", lambda: Cores(1))
-    with Ahead(device) as begun:
+    with ParallelBuild(device) as begun:
         begun.expect(parallel_build.LARGE)
-        begun.take(Part("1", ()))
+        begun.take(ProgramPart("1", ()))
 
 
 def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
-    HELPERS.end()
+    WORKERS.end()
     started = []
-    monkeypatch.setattr(compile_workers, "Helper", lambda *a: started.append(Helper(*a)) or started[-1])
+    monkeypatch.setattr(compile_workers, "CompileWorker", lambda *a: started.append(CompileWorker(*a)) or started[-1])
     assert right(*four_steps(type(maker)(), device, 3), device, 3) and len(started) == 2  # there are several parts
     assert right(*four_steps(type(maker)(), device, 13), device, 13) and len(started) == 2
     assert all(helper.alive and not helper.busy for helper in started)
@@ -250,7 +250,7 @@ def test_helpers_stay_for_the_next_program(maker, device, monkeypatch):
         helper.end()  # as one does for which nothing came for long
     # One is enough for the part that is new: the others are kept.
     assert right(*four_steps(type(maker)(), device, 15), device, 15) and len(started) == 3
-    HELPERS.end()
+    WORKERS.end()
     assert not any(helper.alive for helper in started)
 
 
@@ -258,17 +258,17 @@ def test_a_helper_ends_when_nothing_comes(monkeypatch, tmp_path):
     path = tmp_path / "helper.py"
     path.write_text(compile_workers._SCRIPT.read_text().replace("IDLE_S = 30.0", "IDLE_S = 0.1"))
     monkeypatch.setattr(compile_workers, "_SCRIPT", path)
-    helper = Helper(*libraries(), pocl_directory())
+    helper = CompileWorker(*libraries(), pocl_directory())
     assert helper._child.wait(300) == 0 and not helper.alive
     helper.end()
 
 
 def test_a_process_that_was_forked_has_no_helpers(device):
-    HELPERS.give_back(Helper(*libraries(), pocl_directory()))
+    WORKERS.give_back(CompileWorker(*libraries(), pocl_directory()))
     child = os.fork()
     if not child:
-        os._exit(len(HELPERS._idle))
-    assert os.waitpid(child, 0)[1] == 0 and HELPERS._idle
+        os._exit(len(WORKERS._idle))
+    assert os.waitpid(child, 0)[1] == 0 and WORKERS._idle
 
 
 def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypatch):
@@ -292,20 +292,20 @@ def test_what_a_helper_has_done_is_opened_while_it_works(maker, device, monkeypa
 
     monkeypatch.setattr(parallel_build, "compiled", opening)
     monkeypatch.setattr(built_parts, "compiled_beside", opening)
-    with Ahead(device) as work:
+    with ParallelBuild(device) as work:
         work._helpers, work._most = [Other()], 0
         work._parts.done.update(sources[:2])
         made = work.finish(parts.parts)
-    HELPERS._idle.clear()
+    WORKERS._idle.clear()
     assert before == sources[:2] and opened == sources and len(made) == 4
 
 
 def never_done(monkeypatch, place: Path, script: str = "import time; time.sleep(1000)") -> None:
-    """Helpers read a line and then do what `script` says."""
+    """Workers read a line and then do what `script` says."""
     path = place / "helper.py"
     path.write_text(f"import sys\nsys.stdin.readline()\n{script}\n")
     monkeypatch.setattr(compile_workers, "_SCRIPT", path)
-    HELPERS.end()
+    WORKERS.end()
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_process_that_does_not_help(maker, device, monkeypatch, tmp_path, scri
 
 
 def test_no_process_can_be_started(maker, device, monkeypatch):
-    HELPERS.end()
+    WORKERS.end()
     monkeypatch.setattr(sys, "executable", str(Path("/nowhere/python")))
     assert right(*four_steps(maker, device, 5), device, 5)
 

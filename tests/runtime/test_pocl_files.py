@@ -14,7 +14,7 @@ from refxla.runtime import disk_cache, opencl_compiler
 from refxla.runtime.discovery import pocl_directory
 from refxla.runtime.executable import Executable
 from refxla.runtime.pocl import built_parts, kernels, program_files
-from refxla.runtime.pocl.compile_workers import Parts
+from refxla.runtime.pocl.compile_workers import PartQueue
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +27,8 @@ def cache_of_this_test(monkeypatch, tmp_path, device):
 def compiled(monkeypatch):
     """The sources that were compiled, by this process or another."""
     sources = []
-    put = Parts.put
-    monkeypatch.setattr(Parts, "put", lambda self, part: sources.append(part.source) or put(self, part))
+    put = PartQueue.put
+    monkeypatch.setattr(PartQueue, "put", lambda self, part: sources.append(part.source) or put(self, part))
     real = opencl_compiler.compile_source
     for module in (kernels, built_parts):
         monkeypatch.setattr(module, "compile_source", lambda *a, **k: sources.append(a[2]) or real(*a, **k))

@@ -26,7 +26,9 @@ def test_a_program_without_kernels_is_not_compiled(device, monkeypatch, tmp_path
     _ = device.properties
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
     asked = []
-    monkeypatch.setattr(pocl_build.Ahead, "finish", lambda self, parts: asked.extend(parts) or [None] * len(parts))
+    monkeypatch.setattr(
+        pocl_build.ParallelBuild, "finish", lambda self, parts: asked.extend(parts) or [None] * len(parts)
+    )
     text = "HloModule m\nENTRY e { p = f32[2,3] parameter(0)\n ROOT r = f32[3,2] reshape(p) }"
     made = refxla.compile(text)
     assert made.program.parts == () and made.opencl == "" and not asked

@@ -45,7 +45,7 @@ def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     return emit(fusion, target) if found is None else _kernels(fusion, target, [found[1]], found[0])
 
 
-class Part(Protocol):
+class KernelPart(Protocol):
     """How work-groups compute a segment."""
 
     @property
@@ -69,7 +69,7 @@ def _kernels(fusion: Fusion, target: Target, boxes: Sequence[Segment], body: Bod
     return tuple(_kernel(fusion, target, name, own, body) for name, own in zip(names, groups, strict=True))
 
 
-def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[Part], body: Body) -> Kernel:
+def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[KernelPart], body: Body) -> Kernel:
     read = {access.instruction for p in parts for access in p.space.accesses}
     inputs = [i for i in fusion.inputs if i in read]
     e = ElementalIrEmitter(fusion, target, {i: f"a{n}" for n, i in enumerate((*inputs, *fusion.outputs))})
@@ -89,7 +89,7 @@ def _kernel(fusion: Fusion, target: Target, name: str, parts: Sequence[Part], bo
     return Kernel(name, block.text(), tuple(arguments), first * size, group=size, local_bytes=local.bytes)
 
 
-def _part(space: IndexSpace, target: Target) -> Part:
+def _part(space: IndexSpace, target: Target) -> KernelPart:
     return TiledTranspose.choose(space, target) or _Elements.choose(space, target)
 
 

@@ -14,7 +14,7 @@ from math import prod
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Access, AccessPattern, Call, Store
+from ...analysis.access_patterns import Access, AccessPattern, FunctionCall, Store
 from ...analysis.index_expression import Index, constant, delinearize, variable
 from ...device.description import LINE, Target
 from ...ir.op_table import ELEMENTWISE, ROWS
@@ -325,7 +325,7 @@ class _Nest(IndexSpace):
         """A loop over the innermost index, in pieces where it calls functions that are dear for large operands."""
         low, high = within or (0, self.sizes[-1] - 1)
 
-        def calls(at: Index, adopted: bool = True) -> list[Call]:
+        def calls(at: Index, adopted: bool = True) -> list[FunctionCall]:
             pattern = self.pattern((*outer, at))
             found = fast_path_math.pieces(pattern.calls, c_of(at))
             return [e.adopt(call, pattern, block) for call in found] if adopted else found

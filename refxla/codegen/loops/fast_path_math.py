@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from refxla_spec.module import Instruction
 
-from ...analysis.access_patterns import Call
+from ...analysis.access_patterns import FunctionCall
 from ...analysis.index_expression import Index
 from .. import prelude, scalar
 from ..c_block import Block
@@ -32,9 +32,9 @@ def applies(instruction: Instruction) -> bool:
     return scalar.has_fast_path(instruction.opcode, type_name(instruction))
 
 
-def pieces(calls: Sequence[Call], loop: str) -> list[Call]:
+def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
     """The calls that are worth an array in a loop over the variable `loop`: in an order in which they can be made."""
-    found: dict[tuple[Instruction, tuple[Index, ...]], Call] = {}
+    found: dict[tuple[Instruction, tuple[Index, ...]], FunctionCall] = {}
     for call in calls:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
         if not call.conditional and loop in used:
@@ -70,7 +70,7 @@ def emit_pieces(
     bounds: tuple[str, str, str],
     index: Callable[[str], Index],
     functions: Sequence[Instruction],
-    calls: Callable[[Index], Sequence[Call]],
+    calls: Callable[[Index], Sequence[FunctionCall]],
     body: Callable[[Index], None],
 ) -> None:
     """The loop over an index from the first to the last of `bounds`, (C type, first, last), in pieces.

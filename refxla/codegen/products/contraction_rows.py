@@ -14,7 +14,7 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
-from .micro_kernel import Loop
+from .micro_kernel import TermLoop
 from .packing import VECTORS, declare_block
 from .product import ContractionDimensions, OneRun
 
@@ -90,6 +90,6 @@ class ContractionRows(ABC):
             position = self.position(g, variable(f"m{i}", 0, n.m - 1))
             block.line(f"__global const {self.element}* const row{i} = {cast}{source} + ({c_of(position)});")
 
-    def runs(self, loop: Loop) -> OneRun:
+    def runs(self, loop: TermLoop) -> OneRun:
         """The terms of a block, which are one run."""
         return OneRun([f"row{i}" for i in range(loop.tile.rows)], str(self.terms) if self.blocks == 1 else "terms")

@@ -35,7 +35,7 @@ from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from .blocking import Blocking, choose_blocking, columns_vary_first, reads_as_vectors
 from .epilogue import store_outputs
-from .micro_kernel import SHARED_ROWS, SHARED_TERMS, Loop, Tiles
+from .micro_kernel import SHARED_ROWS, SHARED_TERMS, TermLoop, Tiles
 from .packing import VECTORS, direct_access, from_accumulation, scratch_argument
 from .packing_functions import SumsToRows
 from .panels import Panels, pack_stage, panel_elements
@@ -264,11 +264,11 @@ class _Main:
         pointer = f"(__global const {element}*){self.right} + ({c_of(access.position)})"
         block.line(f"__global const {element}* const b = {pointer};")
 
-    def _loop(self) -> Loop:
+    def _loop(self) -> TermLoop:
         p, tile = self.p, self.tile
         spaces = ("" if p.rows.local else "__global ", self.space)
         steps, fetches = (p.rows.step, self.right_step), self.apart is not None
-        return Loop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
+        return TermLoop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
     def _tiles(self, lines: Lines, terms: str) -> None:
         """Emits a call of the function that computes all tiles of panel j. Products share it."""

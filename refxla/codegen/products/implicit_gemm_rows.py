@@ -27,7 +27,7 @@ from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of
 from .blocking import LOCAL_ROWS, LOCAL_TERMS
 from .convolution_dimensions import ConvolutionDimensions
-from .micro_kernel import Loop
+from .micro_kernel import TermLoop
 from .packing import VECTORS, direct_access, scratch_argument, to_accumulation
 from .product import BlockRuns
 from .window_loop import WindowLoop
@@ -208,7 +208,7 @@ class WindowRows:
 
     # The runs
 
-    def runs(self, loop: Loop) -> BlockRuns:
+    def runs(self, loop: TermLoop) -> BlockRuns:
         """The function that computes the runs of a block."""
         window = self.numbers.window
         dilations = tuple(w.base_dilation for w in window)

@@ -21,7 +21,7 @@ SHARED_TERMS = 128  # of a run, from which on the loop is shared
 
 
 @dataclass(frozen=True)
-class Loop:
+class TermLoop:
     """sums[i][v] += left[i][k] * right[k][v] for all terms k of a run of terms, in order.
 
     The sums are the `tile`, row after row. `element` is the C type of the right side and of sums, `left` that of the
@@ -167,7 +167,7 @@ class Tiles:
     `start` for the first tile, of the `fetched` that there are.
     """
 
-    loop: Loop
+    loop: TermLoop
     strip: int
 
     @property

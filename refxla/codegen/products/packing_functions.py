@@ -26,7 +26,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Copy:
+class PackingCopy:
     """What the copies have in common: the accumulation type, the elements that lie side by side in a panel or strip
     (`width`), and whether that is in global memory."""
 
@@ -58,7 +58,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class RowsToPanels(Copy):
+class RowsToPanels(PackingCopy):
     """Panels of a matrix whose columns lie side by side in memory, rows `step` apart; panels begin `apart` from each
     other. Behind the last of `columns` columns, a panel has zeros."""
 
@@ -92,7 +92,7 @@ class RowsToPanels(Copy):
 
 
 @dataclass(frozen=True)
-class ColumnsToPanel(Copy):
+class ColumnsToPanel(PackingCopy):
     """A panel of a matrix of element type `source` whose columns, `step` words as wide as an accumulator apart, lie in
     memory from end to end: blocks of them are transposed in registers. With several elements in a word, terms that
     fill no block are left out."""
@@ -150,7 +150,7 @@ class ColumnsToPanel(Copy):
 
 
 @dataclass(frozen=True)
-class ColumnsToStrips(Copy):
+class ColumnsToStrips(PackingCopy):
     """Strips of `width` rows of a matrix whose rows lie side by side in memory, terms `step` apart; strips begin
     `apart` from each other. Of the last of `rows` rows, what is behind them in a strip is left as it is."""
 
@@ -182,7 +182,7 @@ class ColumnsToStrips(Copy):
 
 
 @dataclass(frozen=True)
-class SumsToRows(Copy):
+class SumsToRows(PackingCopy):
     """A panel's sums, `width` side by side for each row, to the rows of a matrix in memory, `step` elements apart, of
     which the panel has `columns`."""
 

@@ -19,7 +19,7 @@ from ..elemental_rules import type_name
 from ..index_printer import c_of
 from ..kernel_arguments import input_argument, inputs_of
 from .packing import VECTORS, direct_access, distant_terms, open_terms, scratch_argument, to_accumulation
-from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, Copy, RowsToPanels
+from .packing_functions import PANELS_AT_ONCE, WORDS, ColumnsToPanel, PackingCopy, RowsToPanels
 from .product import Product
 from .tile import Words
 
@@ -233,7 +233,7 @@ class Panels:
         block.line(copy.call(source, step, f"{pointer} + ({c_of(start)})", position.stride("j"), terms, columns))
         return (copy.text(),)
 
-    def _address(self, access: Access, copy: Copy) -> str:
+    def _address(self, access: Access, copy: PackingCopy) -> str:
         """The address of an element, as a C pointer of the type that `copy` reads."""
         return f"(__global const {copy.element}*)({self.pointers[access.instruction]} + ({c_of(access.position)}))"
 

@@ -18,7 +18,7 @@ from ...ir.plan import Argument, Fusion, Kernel
 from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..kernel_arguments import inputs_of
-from .micro_kernel import Loop
+from .micro_kernel import TermLoop
 from .packing import direct_access
 from .prepacked_constants import can_prepack
 from .tile import Words
@@ -104,7 +104,7 @@ class Rows(Protocol):
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         """Declares what the rows first, first + 1, ... of pointer `source` need."""
 
-    def runs(self, loop: Loop) -> BlockRuns | OneRun:
+    def runs(self, loop: TermLoop) -> BlockRuns | OneRun:
         """The runs in which `loop` takes a tile through the block that is open."""
 
 

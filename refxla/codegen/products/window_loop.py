@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ..c_block import Block
-from .micro_kernel import Loop
+from .micro_kernel import TermLoop
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class WindowLoop:
     in memory, and those inside for all rows are one run.
     """
 
-    loop: Loop
+    loop: TermLoop
     bases: tuple[int, ...]
     checked: tuple[bool, ...]
     joined: bool

@@ -15,7 +15,7 @@ from ..traced import Lowered
 from .arguments import packed
 from .function import TensorFlowFunction
 from .graph import read
-from .lowering import ByValue, Traced
+from .lowering import ByValue, LoweredFunction
 from .partition import Cluster, Part, Partition, blamed
 from .report import ClusteringWarning, Operation, Report
 from .support import can_be_compiled
@@ -24,7 +24,7 @@ from .support import can_be_compiled
 class ClusteredFunction(TensorFlowFunction):
     """Called as the function was. Its graph is compiled as a whole if it can be, else in clusters: `report()` tells."""
 
-    def _lowered(self, traced: Traced, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
+    def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
         problem: UnsupportedError | None = None
         if can_be_compiled(traced.concrete.graph.as_graph_def()):
             try:
@@ -66,7 +66,7 @@ class ClusteredFunction(TensorFlowFunction):
 class _ClusteredLowered(Lowered):
     program: Any = None  # there are several
 
-    def __init__(self, name: str, traced: Traced, problem: UnsupportedError | None, options: Options) -> None:
+    def __init__(self, name: str, traced: LoweredFunction, problem: UnsupportedError | None, options: Options) -> None:
         import tensorflow as tf
 
         self.name, self.concrete = name, traced.concrete

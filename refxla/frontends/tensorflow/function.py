@@ -14,7 +14,7 @@ from ...ir.trees import ArrayLeaf, CallingConvention, Fixed, Tree
 from ..saved_trees import argument_trees, tree_of
 from ..traced import Lowered, TracedFunction
 from .arguments import example_of, is_tensor, kind_of, packed, read_variable, replaced, to_tensor
-from .lowering import ByValue, Lowering, Traced
+from .lowering import ByValue, LoweredFunction, Lowering
 
 Arguments = list[tuple[str, Tree]]
 
@@ -75,7 +75,7 @@ class TensorFlowFunction(TracedFunction):
             return self.function(*new_args, **new_kwargs)
 
         of_tensors.__name__ = self.name  # HLO's name is made from it
-        traced = Traced(self.name, of_tensors, [example_of(e) for e in examples])
+        traced = LoweredFunction(self.name, of_tensors, [example_of(e) for e in examples])
         lowered, by_value = self._lowered(traced, examples)
         self._by_value[kind] = by_value
         if isinstance(lowered, _TensorFlowLowered):
@@ -92,7 +92,7 @@ class TensorFlowFunction(TracedFunction):
         trees = argument_trees(named, values, is_tensor)
         return trees[: len(args)], trees[len(args) :]
 
-    def _lowered(self, traced: Traced, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
+    def _lowered(self, traced: LoweredFunction, examples: Sequence[Any]) -> tuple[Lowered, ByValue]:
         """A traced function, compiled, and whose values are in the program."""
         import tensorflow as tf
 

@@ -73,7 +73,7 @@ class Value(NamedTuple):
 
 
 @dataclass
-class Graph:
+class FunctionGraph:
     """The nodes, each after those that it needs, and which values come in and go out.
 
     `inputs` are results of nodes of the operation Placeholder, which are not among `nodes`. `content` is the GraphDef,
@@ -91,7 +91,7 @@ class Graph:
         return {f.signature.name: f for f in self.content.library.function}
 
 
-def read(traced: Any) -> Graph:
+def read(traced: Any) -> FunctionGraph:
     """The Graph of a FuncGraph: what its results and effects need, and nothing else."""
     reader = _Reader()
     inputs = [reader.argument(tensor) for tensor in traced.inputs]
@@ -99,7 +99,7 @@ def read(traced: Any) -> Graph:
     needed = _reached([*(v.node for v in outputs), *ends])
     given = {v.node for v in inputs}
     nodes = [n for n in reader.nodes if n in needed and n not in given]
-    return Graph(nodes, inputs, outputs, traced.as_graph_def())
+    return FunctionGraph(nodes, inputs, outputs, traced.as_graph_def())
 
 
 class _Reader:

@@ -35,7 +35,7 @@ class NotLowered(UnsupportedError):
         self.reason, self.nodes = reason, tuple(nodes)
 
 
-class Traced:
+class LoweredFunction:
     """A function of tensors alone as TensorFlow traced it, and what it captures."""
 
     def __init__(self, name: str, function: Callable[..., Any], tensors: Sequence[Any]) -> None:
@@ -70,7 +70,7 @@ class Lowering:
     Raises NotLowered for operations that have no HLO, UnsupportedError for what else has no compiled form.
     """
 
-    def __init__(self, traced: Traced) -> None:
+    def __init__(self, traced: LoweredFunction) -> None:
         self.traced, self.name, self.tensors, self.captures = traced, traced.name, traced.tensors, traced.captures
         _refuse_random(self.name, traced.concrete.graph)
         self.module = self.lower(traced.jitted, self.tensors)

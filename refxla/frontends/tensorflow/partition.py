@@ -19,7 +19,7 @@ from refxla_spec.errors import UnsupportedError
 from ...compiler.options import Options
 from .clustering import READ, Levels, cluster
 from .function import TensorFlowFunction
-from .graph import Graph, Node, Value, called_by
+from .graph import FunctionGraph, Node, Value, called_by
 from .lowering import NotLowered
 from .support import refusals
 
@@ -31,7 +31,7 @@ class Part:
     """Nodes of a graph, in order, with the values that come in and go out; of the inputs that are variables or tables,
     the handles."""
 
-    graph: Graph
+    graph: FunctionGraph
     nodes: Sequence[Node]
     inputs: Sequence[Value]
     outputs: Sequence[Value]
@@ -45,7 +45,7 @@ class Partition:
         self.part = part
         found = {**refusals(part.nodes, part.graph.functions), **refused}
         levels, self.reasons = cluster(part.nodes, found, MINIMUM)
-        self.segments: list[Segment] = []
+        self.segments: list[ClusterSegment] = []
         for n, (level, segment) in enumerate(_parts(part, levels)):
             kind = Cluster if levels.is_compiled(level) else Rest
             self.segments.append(kind(f"{name}_{n}", segment, options))
@@ -61,7 +61,7 @@ class Partition:
                 del values[value]
         return [values[v] for v in self.part.outputs]
 
-    def flat(self) -> Iterator[tuple[Segment, Mapping[Node, str]]]:
+    def flat(self) -> Iterator[tuple[ClusterSegment, Mapping[Node, str]]]:
         """The segments in order, those of a cluster that was cut again in its place, and why nodes are not compiled."""
         for segment in self.segments:
             if isinstance(segment, Cluster) and segment.cut is not None:
@@ -70,7 +70,7 @@ class Partition:
                 yield segment, self.reasons
 
 
-class Segment:
+class ClusterSegment:
     """A part of a graph as a Python function of tensors, which builds it in the graph of TensorFlow around the call."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -94,7 +94,7 @@ class Segment:
         raise NotImplementedError
 
 
-class Rest(Segment):
+class Rest(ClusterSegment):
     """What TensorFlow runs."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -108,7 +108,7 @@ class Rest(Segment):
         return results
 
 
-class Cluster(Segment):
+class Cluster(ClusterSegment):
     """What is compiled; or, where that was refused, cut again."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -208,7 +208,7 @@ def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Nod
     return found
 
 
-def _last_uses(segments: Sequence[Segment], kept: Iterable[Value]) -> list[list[Value]]:
+def _last_uses(segments: Sequence[ClusterSegment], kept: Iterable[Value]) -> list[list[Value]]:
     """The values that no segment takes after each."""
     last: dict[Value, int] = {}
     for n, segment in enumerate(segments):

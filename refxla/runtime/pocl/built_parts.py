@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...codegen.opencl_program import Part
+from ...codegen.opencl_program import ProgramPart
 from .. import disk_cache
 from ..devices import Device
 from ..opencl_compiler import compile_source, program_key
@@ -23,12 +23,12 @@ from .kernels import compiled, finish
 _directory = cache(program_files.Directory)
 
 
-def is_kept(device: Device, part: Part) -> bool:
+def is_kept(device: Device, part: ProgramPart) -> bool:
     """Whether a part is on disk."""
     return platform.directory() is not None and disk_cache.cache().has(key(device, part))
 
 
-def kept(device: Device, part: Part, known: Mapping[str, bytes] | None = None) -> Any | None:
+def kept(device: Device, part: ProgramPart, known: Mapping[str, bytes] | None = None) -> Any | None:
     """The pyopencl program of a part that was kept, its kernels ready; None if there is none that PoCL takes. What is
     `known`, by the parts' keys, comes before what is on disk."""
     directory = platform.directory()
@@ -39,7 +39,7 @@ def kept(device: Device, part: Part, known: Mapping[str, bytes] | None = None) -
     return None if content is None else _opened(device, part, content, directory)
 
 
-def binary(device: Device, part: Part) -> bytes | None:
+def binary(device: Device, part: ProgramPart) -> bytes | None:
     """What PoCL has compiled of a part, as `kept` takes it; compiled anew where the cache on disk has nothing. None
     where PoCL's directory is not ours."""
     if platform.directory() is None:
@@ -51,7 +51,7 @@ def binary(device: Device, part: Part) -> bytes | None:
     return found
 
 
-def keep(device: Device, part: Part) -> bytes | None:
+def keep(device: Device, part: ProgramPart) -> bytes | None:
     """What PoCL has compiled of a part in its directory, which is now kept on disk, too; None if there is nothing."""
     directory = platform.directory()
     content = None if directory is None else program_files.pack(_directory(directory), part)
@@ -60,19 +60,19 @@ def keep(device: Device, part: Part) -> bytes | None:
     return content
 
 
-def compiled_beside(device: Device, part: Part) -> Any | None:
+def compiled_beside(device: Device, part: ProgramPart) -> Any | None:
     """The pyopencl program of a part that another process compiled into PoCL's directory; None if PoCL does not take
     what lies there."""
     directory, content = platform.directory(), keep(device, part)
     return None if content is None or directory is None else _opened(device, part, content, directory)
 
 
-def key(device: Device, part: Part) -> str:
+def key(device: Device, part: ProgramPart) -> str:
     """Under which a part is kept: its source, and for how many sizes of launches PoCL compiles it."""
     return program_key([part.source, str(len(sizes(part)))], device.build_options, device.runner)
 
 
-def _opened(device: Device, part: Part, content: bytes, directory: Path) -> Any | None:
+def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) -> Any | None:
     import pyopencl as cl
 
     raw = device.runner

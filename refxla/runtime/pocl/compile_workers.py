@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from pathlib import Path
 
-from ...codegen.opencl_program import Part
+from ...codegen.opencl_program import ProgramPart
 from ...codegen.primitives import GET_GLOBAL_ID
 from . import linker
 
@@ -46,17 +46,17 @@ def _loaded_libraries() -> tuple[Path, Path] | None:
     return (Path(loaders[0]), Path(pocl[0])) if len(loaders) == len(pocl) == 1 else None
 
 
-class Parts:
+class PartQueue:
     """Parts that wait to be compiled: some come while others are taken, by several helpers."""
 
     def __init__(self) -> None:
-        self._left: deque[Part] = deque()
+        self._left: deque[ProgramPart] = deque()
         self._changed = threading.Condition()
         self._waiting = 0  # threads that have nothing to do
         self._closed = False
         self.done: set[str] = set()  # the sources of those that are compiled
 
-    def put(self, part: Part) -> None:
+    def put(self, part: ProgramPart) -> None:
         """One more. A helper that has nothing to do takes it now: its thread would wait for milliseconds while this one
         goes on in Python."""
         with self._changed:
@@ -71,7 +71,7 @@ class Parts:
             self._closed = True
             self._changed.notify_all()
 
-    def take(self) -> Part | None:
+    def take(self) -> ProgramPart | None:
         """The one that has waited longest, once there is one; None if none is left and no more will come."""
         with self._changed:
             self._waiting += 1
@@ -91,7 +91,7 @@ class Parts:
             self._changed.notify_all()
 
 
-class Helper:
+class CompileWorker:
     """A child that compiles with the PoCL at the path `pocl`, found by the OpenCL loader at the path `loader`;
     `directory` is the POCL_CACHE_DIR of this process. Raises OSError when no child can be started."""
 
@@ -119,22 +119,22 @@ class Helper:
         self._ready: set[int] = set()
         self._spent = 0
 
-    def work(self, parts: Parts, number: int, options: str) -> None:
+    def work(self, parts: PartQueue, number: int, options: str) -> None:
         """Compile what is taken from `parts`, until none is left, with these `options` for the device that has this
         `number` among PoCL's."""
         task = (parts, number, options)
         self._thread = threading.Thread(target=self._feed, args=task, name="refxla-helper", daemon=True)
         self._thread.start()
 
-    def _feed(self, parts: Parts, number: int, options: str) -> None:
+    def _feed(self, parts: PartQueue, number: int, options: str) -> None:
         with contextlib.suppress(OSError):  # the child is gone
             if number not in self._ready:
                 self._ready.add(number)
-                self._compiled(Part(_FIRST.format(self._child.pid), ()), number, options)
+                self._compiled(ProgramPart(_FIRST.format(self._child.pid), ()), number, options)
             while (part := parts.take()) is not None and self._compiled(part, number, options):
                 parts.done.add(part.source)
 
-    def _compiled(self, part: Part, number: int, options: str) -> bool:
+    def _compiled(self, part: ProgramPart, number: int, options: str) -> bool:
         job = {"number": number, "source": part.source, "options": options, "functions": part.functions}
         self._compiling = True
         self._jobs.write(json.dumps({**job, "sizes": sizes(part)}) + "\n")
@@ -187,10 +187,10 @@ class Helpers:
     """The helpers of this process that have no work."""
 
     def __init__(self) -> None:
-        self._idle: list[Helper] = []
+        self._idle: list[CompileWorker] = []
         self._lock = threading.Lock()
 
-    def take(self, loader: Path, pocl: Path, directory: Path) -> Helper:
+    def take(self, loader: Path, pocl: Path, directory: Path) -> CompileWorker:
         """One of them, or a new one. Raises OSError when none can be started."""
         with self._lock:
             while self._idle:
@@ -198,9 +198,9 @@ class Helpers:
                 if helper.alive:
                     return helper
                 helper.end()
-        return Helper(loader, pocl, directory)
+        return CompileWorker(loader, pocl, directory)
 
-    def give_back(self, helper: Helper) -> None:
+    def give_back(self, helper: CompileWorker) -> None:
         """For the next one who needs it, when no more parts come; one that is still compiling is ended."""
         if helper.rest():
             with self._lock:
@@ -219,11 +219,11 @@ class Helpers:
         self._idle, self._lock = [], threading.Lock()
 
 
-HELPERS = Helpers()
-atexit.register(HELPERS.end)
-os.register_at_fork(after_in_child=HELPERS.forget)
+WORKERS = Helpers()
+atexit.register(WORKERS.end)
+os.register_at_fork(after_in_child=WORKERS.forget)
 
 
-def sizes(part: Part) -> list[int]:
+def sizes(part: ProgramPart) -> list[int]:
     """The sizes of launches for which PoCL compiles a part's kernels."""
     return [1, part.items] if part.items > _SMALL_GRID else [1]

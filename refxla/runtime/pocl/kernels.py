@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.opencl_program import Part
+from ...codegen.opencl_program import ProgramPart
 from ..devices import Device
 from ..opencl_compiler import compile_source
 from .compile_workers import sizes
 
 
-def compiled(device: Device, raw: Any, part: Part) -> Any:
+def compiled(device: Device, raw: Any, part: ProgramPart) -> Any:
     """A part as a pyopencl program whose kernels are compiled, too. Raises DeviceError with the compiler's log."""
     program = compile_source(device.context, raw, part.source, device.build_options)
     finish(device, raw, [(program, part)])
     return program
 
 
-def finish(device: Device, raw: Any, programs: Iterable[tuple[Any, Part]]) -> None:
+def finish(device: Device, raw: Any, programs: Iterable[tuple[Any, ProgramPart]]) -> None:
     """Launch each kernel with a `which` that no case has, which makes PoCL compile it and does nothing else."""
     import pyopencl as cl
 

@@ -13,12 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...codegen.opencl_program import Part
+from ...codegen.opencl_program import ProgramPart
 from ...progress import stage
 from ..cores import cores
 from ..devices import Device
 from . import built_parts, builtins_library, platform
-from .compile_workers import HELPERS, Helper, Parts, libraries
+from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 from .kernels import compiled
 
 LARGE = 250  # instructions of a program that has several parts, most likely
@@ -27,7 +27,7 @@ _LOOK_S = 0.05  # between two looks at what a helper does
 _PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
 
 
-class Ahead:
+class ParallelBuild:
     """What is compiled of a program for a PoCL device before it is asked for. As a context it ends what it started.
 
     On other devices, and where there is one processor, it does nothing.
@@ -43,12 +43,12 @@ class Ahead:
             self._most = min(cores().count, _MOST)
             self._paths = (paths[0], self._pocl(paths[1], directory), directory)
             self._number = self.raw.platform.get_devices().index(self.raw)
-        self._parts = Parts()
+        self._parts = PartQueue()
         self._seen: set[str] = set()  # the sources of parts that were taken
         self._asked: set[str] = set()  # and of those that helpers are to compile
-        self._helpers: list[Helper] = []
+        self._helpers: list[CompileWorker] = []
 
-    def __enter__(self) -> Ahead:
+    def __enter__(self) -> ParallelBuild:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -58,14 +58,14 @@ class Ahead:
         """A program of about so many instructions will come: helpers are made ready while it is planned."""
         self._start(self._most if instructions >= LARGE else 1)
 
-    def take(self, part: Part) -> None:
+    def take(self, part: ProgramPart) -> None:
         """A part that is ready to be compiled."""
         if part.source not in self._seen:
             self._seen.add(part.source)
             if not built_parts.is_kept(self.device, part):
                 self._put(part)
 
-    def finish(self, parts: Sequence[Part]) -> list[Any]:
+    def finish(self, parts: Sequence[ProgramPart]) -> list[Any]:
         """The pyopencl programs of these parts of the program, each built and its kernels compiled, and kept on disk.
 
         What the helpers have done is opened here while they work; what they have not, this process compiles. Raises
@@ -93,15 +93,15 @@ class Ahead:
         """Let the helpers go; those that are at work are ended."""
         self._parts.drop()
         while self._helpers:
-            HELPERS.give_back(self._helpers.pop())
+            WORKERS.give_back(self._helpers.pop())
 
-    def _put(self, part: Part) -> None:
+    def _put(self, part: ProgramPart) -> None:
         """Have a part compiled by a helper."""
         self._asked.add(part.source)
         self._parts.put(part)
         self._start(len(self._asked))
 
-    def _built(self, part: Part) -> Any:
+    def _built(self, part: ProgramPart) -> Any:
         """A part as a helper compiled it, or else compiled by this process."""
         if part.source in self._parts.done:
             program = built_parts.compiled_beside(self.device, part)
@@ -115,7 +115,7 @@ class Ahead:
         """Have so many helpers at work, as far as they are allowed and can be started."""
         with contextlib.suppress(OSError):  # no process can be started
             while len(self._helpers) < min(count, self._most):
-                self._helpers.append(HELPERS.take(*self._paths))
+                self._helpers.append(WORKERS.take(*self._paths))
                 self._helpers[-1].work(self._parts, self._number, self._options)
 
     def _pocl(self, pocl: Path, directory: Path) -> Path:

@@ -15,17 +15,20 @@ from typing import Any
 
 from refxla_spec.errors import DeviceError
 
-from ...codegen.opencl_program import Part
+from ...codegen.opencl_program import ProgramPart
 from ..devices import Device
 from . import built_parts, platform
-from .parallel_build import Ahead
+from .parallel_build import ParallelBuild
 
 _lock = threading.Lock()  # one thread at a time works on the files in PoCL's directory
 _ROOM = 16 << 20  # more than any program was seen to take
 
 
 def build(
-    device: Device, parts: Sequence[Part], ahead: Ahead | None = None, known: Mapping[str, bytes] | None = None
+    device: Device,
+    parts: Sequence[ProgramPart],
+    ahead: ParallelBuild | None = None,
+    known: Mapping[str, bytes] | None = None,
 ) -> list[Any]:
     """The pyopencl programs of the parts of a program, built for a device's `runner`; `ahead` is what began to compile
     the program when its first parts were made, `known` binaries of parts by their keys. Raises DeviceError with the
@@ -37,7 +40,7 @@ def build(
         found = {part.source: built_parts.kept(device, part, known) for part in parts}
         left = [part for part in parts if found[part.source] is None]
         if left:
-            with ahead or Ahead(device) as work:
+            with ahead or ParallelBuild(device) as work:
                 found.update(zip((part.source for part in left), work.finish(left), strict=True))
     return [found[part.source] for part in parts]
 

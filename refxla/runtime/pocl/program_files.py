@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from ...codegen.opencl_program import Part
+from ...codegen.opencl_program import ProgramPart
 from ..devices import Device
 
 _BITCODE = "program.bc"
@@ -63,7 +63,7 @@ def _children(path: str) -> list[os.DirEntry[str]]:
     return []
 
 
-def pack(directory: Directory, part: Part) -> bytes | None:
+def pack(directory: Directory, part: ProgramPart) -> bytes | None:
     """The files that PoCL made of a part in its directory; None if it has not made all of its kernels."""
     program = directory.program(part.functions[0]) if part.functions else None
     if program is None:
@@ -79,7 +79,7 @@ def pack(directory: Directory, part: Part) -> bytes | None:
     return out.getvalue()
 
 
-def restore(content: bytes, directory: Path, device: Device, raw: Any, part: Part) -> Any | None:
+def restore(content: bytes, directory: Path, device: Device, raw: Any, part: ProgramPart) -> Any | None:
     """The pyopencl program of a part, with its kernels as PoCL compiled them; None where it must be built from its
     source, which then takes little.
 
