@@ -105,7 +105,7 @@ static inline RX_WIDE uint16 rx_multiply_pairs_wide_T(uint16 a, uint16 b, uint16
 #endif
 }
 
-static inline RX_WIDE uint8 rx_multiply_quads_vector_T(uint8 a, uint8 b, uint8 total) {
+static inline RX_WIDE uint8 rx_multiply_quads_wide_half_T(uint8 a, uint8 b, uint8 total) {
     typedef int vector __attribute__((vector_size(32)));
     return __builtin_astype(__builtin_ia32_vpdpbusd256(__builtin_astype(total, vector), __builtin_astype(a, vector),
                                                        __builtin_astype(b, vector)), uint8);

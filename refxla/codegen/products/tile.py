@@ -54,7 +54,8 @@ class Words:
         if self.count == 2:
             return f"rx_multiply_pairs_{width}_u32({a}, {b}, {total})"
         unsigned, signed = (b, a) if (self.left, self.right) == ("s8", "u8") else (a, b)
-        return f"rx_multiply_quads_{width}_u32({unsigned}, {signed}, {total})"
+        name = {"vector": "wide_half", "wide": "wide"}[width]  # either is for processors of wide vectors alone
+        return f"rx_multiply_quads_{name}_u32({unsigned}, {signed}, {total})"
 
     def of_matrix(self, matrix: np.ndarray) -> np.ndarray:
         """[group, word, n] of a right side's accumulators, [group, k, n]."""
