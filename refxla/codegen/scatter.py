@@ -234,7 +234,7 @@ class ScatterWalk:
                 owner = linearize([starts[d] for d in indexed], dims) // self.strip % self.owners
                 block.line(f"{own}[{n}] = {k};")
                 inside = f"({' & '.join(conditions)}) && " if conditions else ""
-                block.line(f"{n} += {inside}({owner} == item);")
+                block.line(f"{n} += {inside}({c_of(owner)} == item);")
             mine = e.names.fresh("m")
             with block.scope(f"for (int {mine} = 0; {mine} < {n}; ++{mine})"), ExitStack() as scopes:
                 ahead = e.names.fresh("k")

@@ -478,7 +478,7 @@ CASES = {
     "a real transform": transform("RFFT", "f32[9,5,14]", "c64[9,5,8]", "5,14", "if (k != h - k)", kernels=2),
     "real rows in two stages": transform("IRFFT", "c64[1,257]", "f32[1,512]", "512", kernels=3),
     "a large radix": transform("FFT", "c64[9,38]", "c64[9,38]", "38", "if (k == 0)"),
-    "a convolution": transform("FFT", "c64[8,131]", "c64[8,131]", "131", "/ 256"),
+    "a convolution": transform("FFT", "c64[8,131]", "c64[8,131]", "131", "x[(e + 131)"),
     "a transform in scratch memory": transform(
         "IFFT", "c64[2,2304,2]", "c64[2,2304,2]", "2304,2", "CLK_GLOBAL_MEM_FENCE", kernels=2, small=False
     ),

@@ -101,7 +101,7 @@ def test_a_loop_that_a_lie_keeps_from_ending_ends():
               n = s32[] parameter(0)
               s = (s32[], s32[]) tuple(z, n)
               ROOT r = (s32[], s32[]) while(s), condition=more, body=step }"""
-    with redefined(("add",), lambda truth, i, a, b: a), pytest.raises(EvaluationError, match="turns"):
+    with redefined(("add",), lambda truth, i, a, b: a), pytest.raises(EvaluationError, match="iterations"):
         Reference().run(parse(hlo), [np.array(3, np.int32)])
 
 
