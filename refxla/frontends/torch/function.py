@@ -87,9 +87,8 @@ class _TorchLowered(Lowered):
         self.structure = exported.call_spec.out_spec
         tensors: dict[str, Any] = {**exported.state_dict, **exported.constants}
         leaves = itertools.count()
-        self.inputs: list[
-            Any
-        ] = []  # of each argument of the graph the number of a leaf, or the model's tensor, or None
+        # Of each argument of the graph the number of a leaf, or the model's tensor, or None.
+        self.inputs: list[Any] = []
         for spec in exported.graph_signature.input_specs:
             if spec.target is not None:
                 self.inputs.append(_own(model, spec.target, tensors))
