@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
+from ..compiler.explanation import GLOSSARY, Cost, Explanation, bytes_text, cost_of, terms_of
 from ..scheduling.plan_builder import Refusal
 from .commands import compiler_options, planned
 from .console import show, write, write_bytes
@@ -33,6 +33,8 @@ def explain(options: argparse.Namespace, module: Module) -> int:
         write_bytes(options.html, page(explanation, where).encode())
     if options.html != "-":
         show(header(explanation, where), "", *(kernel(explanation, n) for n in range(len(explanation.kernels))))
+        terms = (Text(f"{term}: {meaning}", "dim") for term, meaning in terms_of(str(explanation)).items())
+        show("", *terms, Text(f"{GLOSSARY} has all terms", "dim"))
         if options.html is not None:
             write(f"{options.html}: the same with each kernel's source, and a picture")
     return 0
@@ -66,10 +68,9 @@ def kernel(explanation: Explanation, n: int) -> Tree:
     tree.add(row("reads", values(fusion.inputs)))
     tree.add(row("writes", values(fusion.outputs)))
     tree.add(row("moves", moved(cost)))
-    for text in explanation.runs(fusion):
-        tree.add(row("runs", Text(text)))
-    refusals = dict.fromkeys(r for r in explanation.refusals if r.user == fusion.name)
-    if refusals:
+    for word, text in explanation.execution(fusion):
+        tree.add(row(word, Text(text)))
+    if refusals := explanation.refusals_of(fusion):
         tree.add(row("apart", Group(*(refusal(r) for r in refusals))))
     return tree
 
@@ -101,7 +102,4 @@ def moved(cost: Cost) -> Text:
 
 def refusal(r: Refusal) -> Text:
     """Why an edge was not fused, with the cost model's two times where they decided it."""
-    text = Text(f"{r.producer.opcode} {r.producer.name}").append(f": {r.reason}", "yellow")
-    if r.fused:
-        text.append(f" ({r.apart / 1e3:.1f} us apart, {r.fused / 1e3:.1f} us fused)", "dim")
-    return text
+    return Text(f"{r.producer.opcode} {r.producer.name}").append(f": {r.reason}", "yellow").append(r.costs, "dim")

@@ -13,7 +13,7 @@ from html import escape
 from refxla_spec.module import Instruction
 
 from ..codegen.merged_kernel_emitter import body_text
-from ..compiler.explanation import Cost, Explanation, bytes_text, cost_of
+from ..compiler.explanation import GLOSSARY, Cost, Explanation, bytes_text, cost_of, terms_of
 from ..ir.plan import Argument, Fusion
 
 CHARACTER, LINE, MARGIN = 6.6, 15, 10  # of the monospaced 11 px letters, and around a box's text
@@ -82,7 +82,7 @@ def page(explanation: Explanation, device: str) -> str:
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(explanation.name)}</title>\n'
         f"<style>{STYLE}</style>\n<h1>{escape(explanation.name)}</h1>\n<p>{escape(summary)}</p>\n"
         f"{legend(explanation)}\n{picture(explanation)}\n"
-        "<table><tr><th>kernel<th>does<th>reads<th>writes<th>saves<th>not fused with, and why</tr>\n"
+        "<table><tr><th>kernel<th>does<th>reads<th>writes<th>saves<th>how it runs<th>not fused with, and why</tr>\n"
         f"{rows}\n</table>\n<h2>Kernels</h2>\n{sources(explanation)}\n</html>\n"
     )
 
@@ -110,6 +110,10 @@ def legend(explanation: Explanation) -> str:
         "<li><b>saves</b>: bytes of intermediate values that were neither written nor read, thanks to fusion</li>",
         "<li><b>an arrow</b>: a value in memory that one kernel writes and another reads, with its bytes</li>",
     ]
+    items += [
+        f"<li><b>{term}</b>: {escape(meaning)}</li>" for term, meaning in terms_of(f"{explanation} work items").items()
+    ]
+    items.append(f"<li>{GLOSSARY} has all terms</li>")
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
@@ -142,15 +146,15 @@ def _stroke(kind: str) -> str:
 
 def _row(explanation: Explanation, n: int) -> str:
     fusion, cost = explanation.kernels[n]
+    execution = "<br>".join(f"{word} {escape(text)}" for word, text in explanation.execution(fusion))
     apart = "<br>".join(
-        f'{escape(r.producer.name)}: <span class="apart">{escape(r.reason)}</span>'
-        for r in explanation.refusals
-        if r.user == fusion.name
+        f'{escape(r.producer.name)}: <span class="apart">{escape(r.reason)}</span>{escape(r.costs)}'
+        for r in explanation.refusals_of(fusion)
     )
     return (
         f"<tr><td><code>{n + 1}. {escape(fusion.name)}</code><td>{escape(explanation.operations(fusion))}"
         f'<td class="n">{bytes_text(cost.bytes_read)}<td class="n">{bytes_text(cost.bytes_written)}'
-        f'<td class="n saved">{bytes_text(cost.bytes_saved)}<td>{apart}</tr>'
+        f'<td class="n saved">{bytes_text(cost.bytes_saved)}<td>{execution}<td>{apart}</tr>'
     )
 
 

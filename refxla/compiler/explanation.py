@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cached_property
 
@@ -16,7 +17,25 @@ from ..scheduling.plan_builder import Refusal
 from ..scheduling.scheduler import PlanningResult
 from ..scheduling.tiled_fusion import TilingDecision
 
-__all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost"]
+__all__ = ["Cost", "Explanation", "bytes_text", "cost_of", "fusion_cost", "terms_of"]
+
+
+GLOSSARY = "docs/glossary.md"
+# Terms of an explanation that a reader may not know; the glossary has all.
+TERMS = {
+    "work item": "one call of a kernel's function; a launch runs a number of them",
+    "emitter": "what writes the OpenCL C of one kind of kernel",
+    "producer": "the instruction that computes a value",
+    "user": "an instruction, or a kernel, that reads a value",
+    "in one launch": "kernels that share a launch run in sequence in one work item, or in parallel in several",
+    "persistent kernel": "one launch whose workers go through several phases, with a barrier after each",
+    "tile": "a part of the rows or columns that is worked on at once",
+}
+
+
+def terms_of(text: str) -> dict[str, str]:
+    """Those of TERMS that a text uses."""
+    return {term: meaning for term, meaning in TERMS.items() if re.search(rf"\b{term}s?\b", text)}
 
 
 class Explanation:
@@ -45,18 +64,25 @@ class Explanation:
             lines.append(f"   writes  {', '.join(_value(i) for i in fusion.outputs)}")
             moved = bytes_text(cost.bytes_read + cost.bytes_written)
             lines.append(f"   moves   {moved}, saves {bytes_text(cost.bytes_saved)}")
-            lines += [f"   runs    {text}" for text in self.runs(fusion)]
-            if fusion.hero is not None and (routine := library_call(fusion.hero)) is not None:
-                lines.append(f"   calls   {_called(fusion.hero, routine)}")
-            apart = (_refusal(r) for r in self.refusals if r.user == fusion.name)
-            lines += [f"   apart   {text}" for text in dict.fromkeys(apart)]
-            lines += [f"   tiles   {d}" for d in self.tiled_fusions if fusion.name == d.fusions[0]]
+            lines += [f"   {word:<7} {text}" for word, text in self.execution(fusion)]
+            lines += [f"   apart   {refusal}" for refusal in self.refusals_of(fusion)]
         c = self.costs
         lines += ["", f"costs: {c.byte:g} ns a byte, {c.flop:g} ns an operation, {c.launch / 1e3:g} us a launch"]
         return "\n".join(lines)
 
-    def runs(self, fusion: Fusion) -> list[str]:
-        """How the fusion's kernel shares launches with others, the innermost first; [] where it has its own."""
+    def execution(self, fusion: Fusion) -> list[tuple[str, str]]:
+        """How a fusion runs, as words with a text each: "runs", how it shares launches with others (the innermost
+        first; it has its own where there is none), "calls", the library's routine, "tiles", its tiled fusion."""
+        rows = [("runs", text) for text in self._launches(fusion)]
+        if fusion.hero is not None and (routine := library_call(fusion.hero)) is not None:
+            rows.append(("calls", _called(fusion.hero, routine)))
+        return rows + [("tiles", str(d)) for d in self.tiled_fusions if fusion.name == d.fusions[0]]
+
+    def refusals_of(self, fusion: Fusion) -> list[Refusal]:
+        """The edges into a fusion that were not fused, each once."""
+        return list(dict.fromkeys(r for r in self.refusals if r.user == fusion.name))
+
+    def _launches(self, fusion: Fusion) -> list[str]:
         found, name = [], fusion.name
         while name in self._sharing:
             m = self._sharing[name]
@@ -100,11 +126,6 @@ class Explanation:
         """The fusion's operations, counted: "2 multiply, add, reduce"."""
         counts = Counter(i.opcode for i in fusion.instructions if i.opcode not in ("constant", "get-tuple-element"))
         return ", ".join(f"{n} {opcode}" if n > 1 else opcode for opcode, n in counts.items())
-
-
-def _refusal(r: Refusal) -> str:
-    made = f"{r.producer.opcode} {r.producer.name}: {r.reason}"
-    return f"{made} ({r.apart / 1e3:.1f} us against {r.fused / 1e3:.1f} us)" if r.fused else made
 
 
 def _sharing(m: MergedLaunch, name: str) -> str:

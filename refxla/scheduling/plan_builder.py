@@ -52,6 +52,14 @@ class Refusal:
     apart: float
     fused: float
 
+    @property
+    def costs(self) -> str:
+        """The times that decided, in parentheses; nothing where no cost did."""
+        return f" ({self.apart / 1e3:.1f} us apart, {self.fused / 1e3:.1f} us fused)" if self.fused else ""
+
+    def __str__(self) -> str:
+        return f"{self.producer.opcode} {self.producer.name}: {self.reason}{self.costs}"
+
 
 class PlanBuilder:
     """See the module; the arguments are those of scheduler.make_plan."""

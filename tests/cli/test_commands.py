@@ -69,6 +69,8 @@ def test_what_is_explained(refxla, tmp_path):
     boxes = html.count("<rect ")
     assert boxes == len(kernels) and "<svg" in html and "http://www.w3.org/2000/svg" in html
     assert not re.search(r"<script|<link|src=", html)
+    for text in (out, html):
+        assert "docs/glossary.md has all terms" in text and "emitter: " in re.sub("<.*?>", "", text)
     assert 'class="legend"' in html and html.count("<details>") >= len(kernels) and "a0: input" in html
 
 
@@ -76,6 +78,15 @@ def test_explain_names_the_one_kernel_of_the_fused_sum(refxla):
     out = refxla("explain", FUSED).out
     assert "1 fusion in 1 kernel" in out and "does   multiply, add, reduce" in out
     assert "reads  x.1 f32[1048576]" in out or "f32[1048576]" in out
+
+
+def test_explain_says_which_routine_is_called_and_how_kernels_run(refxla, tmp_path):
+    program, page = tmp_path / "p.hlo", tmp_path / "p.html"
+    program.write_text(
+        "HloModule m\nENTRY e { a = f32[64,64] parameter(0) ROOT c = f32[64,64] cholesky(a), lower=true }"
+    )
+    out = refxla("explain", program, "--html", page).out
+    assert "calls  LAPACK's spotrf" in out and "calls LAPACK&#x27;s spotrf" in page.read_text()
 
 
 def test_devices_are_listed_with_the_default_and_why(refxla):
