@@ -5,6 +5,8 @@ from enum import IntEnum
 
 from refxla_spec.module import Computation, Instruction
 
+KIND_NAMES: dict[int, str]
+
 class NodeClass(IntEnum):
     N_SOURCE = 0
     N_INLINE = 1
@@ -23,12 +25,49 @@ class Relation(IntEnum):
     R_UPDATE = 6
     R_MEMORY = 7
 
+class Kind(IntEnum):
+    K_LOOP = 0
+    K_REDUCTION = 1
+    K_DOT = 2
+    K_CONVOLUTION = 3
+    K_WINDOW = 4
+    K_SELECT = 5
+    K_SCATTER = 6
+    K_SORT = 7
+    K_FFT = 8
+    K_LIBRARY = 9
+    K_UPDATE = 10
+    K_CONTROL = 11
+
 class Graph:
     instructions: list[list[Instruction]]
     node_of: dict[Instruction, int]
+    spaces: dict[tuple[int, ...], int]
+    signatures: dict[tuple[tuple[int, ...], tuple[int, ...]], int]
+    leading: list[bool]
     roots: set[int]
     count: int
+    # By node and by edge, as the .pxd has them.
     group: Sequence[int]
+    kind: Sequence[int]
+    space: Sequence[int]
+    signature: Sequence[int]
+    takes: Sequence[int]
+    feeds: Sequence[int]
+    light: Sequence[int]
+    is_row: Sequence[int]
+    is_column: Sequence[int]
+    elements: Sequence[int]
+    bytes: Sequence[int]
+    read: Sequence[int]
+    statements: Sequence[int]
+    window: Sequence[int]
+    row_length: Sequence[int]
+    flops: Sequence[float]
     first: Sequence[int]
+    operand: Sequence[int]
     relation: Sequence[int]
+    first_user: Sequence[int]
+    user: Sequence[int]
+    user_edge: Sequence[int]
     def __init__(self, computation: Computation) -> None: ...

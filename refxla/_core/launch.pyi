@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.plan import LibraryCall, Plan
+from ..ir.plan import HostCall, Launch, LibraryCall, Plan, Step
 from .arguments import Signature
 
 STEPS: dict[int, str]
@@ -36,3 +36,13 @@ class Executor:
     def prepare_library_calls(self, calls: Sequence[LibraryCall]) -> None: ...
     def __call__(self, *arguments: Any) -> Any: ...
     def traced(self, arguments: Sequence[Any], room: int) -> tuple[Any, np.ndarray, int]: ...
+
+def assemble(
+    plan: Plan,
+    steps: Sequence[Step],
+    code: list[int | None],
+    launches: list[Launch],
+    calls: list[HostCall],
+    libraries: list[LibraryCall],
+    repeats: int,
+) -> int: ...

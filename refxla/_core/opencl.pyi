@@ -1,0 +1,3 @@
+"""The types of opencl.pyx."""
+
+def status_name(status: int) -> str: ...

@@ -1,0 +1,1 @@
+"""The types of releases.pyx: other Cython modules alone use it, by its .pxd."""

@@ -1,0 +1,5 @@
+"""The types of shape_rules.pyx."""
+
+RULES: dict[str, Entry]
+
+class Entry: ...

@@ -1,0 +1,1 @@
+"""The types of thread_pool.pyx: other Cython modules alone use it, by its .pxd."""
