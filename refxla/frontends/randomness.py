@@ -74,9 +74,15 @@ def refused(function: str, pythons: bool = True, entropy: bool = True) -> Iterat
         yield
         if pythons and _PYTHONS.getstate() != before:
             raise refusal(f"what {function} calls uses Python's global generator, and so")
-        now = _GLOBAL_STATE.get_state(legacy=False)
-        if str(now) != str(numpys_before) or not np.array_equal(now["state"]["key"], numpys_before["state"]["key"]):
+        if not _same_state(_GLOBAL_STATE.get_state(legacy=False), numpys_before):
             raise refusal(f"what {function} calls uses the global generator of np.random, and so")
+
+
+def _same_state(one: Any, other: Any) -> bool:
+    """Whether two states of a generator of NumPy, nested dicts of strings, numbers and arrays, are the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same_state(one[k], other[k]) for k in one)
+    return np.array_equal(one, other)
 
 
 def _guard(
