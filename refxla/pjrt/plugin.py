@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import Any
 
@@ -19,6 +20,8 @@ from ..version import RELEASE
 from . import compile_service, interoperability
 
 _PRIORITY = -100  # below the CPU of JAX's own: refxla runs what asks for it (JAX_PLATFORMS, jax.devices("refxla"))
+_COUNTS = range(1, 1025)  # of devices
+_XLA_DEVICE_COUNT = re.compile(r"--xla_force_host_platform_device_count=(\d+)(?!\S)")
 
 _lock = threading.Lock()
 _registered = False
@@ -61,11 +64,26 @@ def _refuse(problem: InputError) -> None:
 
 
 def device_count() -> int:
-    """How many devices there are: what REFXLA_DEVICES says, or 1. Raises InputError."""
-    said = os.environ.get("REFXLA_DEVICES") or "1"
-    if not said.isdecimal() or not 1 <= int(said) <= 1024:
-        raise InputError(f"REFXLA_DEVICES is {said!r}: say how many devices JAX is to see, from 1 to 1024")
+    """How many devices there are: what REFXLA_DEVICES says, or else what the program asks JAX's CPU for (its option
+    jax_num_cpu_devices, or XLA's flag), or 1. Raises InputError."""
+    said = os.environ.get("REFXLA_DEVICES")
+    if not said:
+        return _cpu_devices_asked_for()
+    if not said.isdecimal() or int(said) not in _COUNTS:
+        raise InputError(
+            f"REFXLA_DEVICES is {said!r}: say how many devices JAX is to see, from {_COUNTS[0]} to {_COUNTS[-1]}"
+        )
     return int(said)
+
+
+def _cpu_devices_asked_for() -> int:
+    """Into how many devices the program has JAX divide its CPU, as programs for several devices do that are to run on
+    one; 1 if it asks for none. What is wrong with a count is for JAX's CPU to say."""
+    count = jax.config.jax_num_cpu_devices
+    if count < 0:  # the option is not set
+        counts = _XLA_DEVICE_COUNT.findall(os.environ.get("XLA_FLAGS", ""))
+        count = int(counts[-1]) if counts else 1  # of a flag that is given twice XLA takes the last
+    return count if count in _COUNTS else 1
 
 
 def _version(text: str) -> tuple[int, int, int]:

@@ -1,5 +1,7 @@
 """JAX programs on several virtual devices (REFXLA_DEVICES)."""
 
+import types
+
 import pytest
 from jax_programs import ended, run
 
@@ -142,6 +144,31 @@ def test_effects_and_functions_that_partition_themselves():
     """,
         REFXLA_DEVICES="4",
     )
+
+
+def test_devices_that_a_program_asks_of_the_cpu(monkeypatch):
+    """Programs for several devices divide JAX's CPU, by XLA's flag or JAX's option, before they use it: refxla's device is
+    divided alike, unless REFXLA_DEVICES says otherwise."""
+    run(
+        """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_dump_to= --xla_force_host_platform_device_count=3"
+        assert [d.platform for d in jax.devices()] == ["refxla"] * 3
+        assert jax.pmap(lambda x: lax.psum(x, "i"), axis_name="i")(jnp.arange(3)).tolist() == [3, 3, 3]
+        """,
+        REFXLA_DEVICES="",
+    )
+    from refxla.pjrt import plugin
+
+    monkeypatch.delenv("REFXLA_DEVICES", raising=False)
+    flag = "--xla_force_host_platform_device_count="
+    for flags, count in (("", 1), (flag + "2 " + flag + "4", 4), (flag + "x", 1), (flag + "0", 1)):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        assert plugin.device_count() == count
+    monkeypatch.setattr(plugin, "jax", types.SimpleNamespace(config=types.SimpleNamespace(jax_num_cpu_devices=5)))
+    assert plugin.device_count() == 5
+    monkeypatch.setenv("REFXLA_DEVICES", "6")
+    assert plugin.device_count() == 6
 
 
 @pytest.mark.parametrize("said", ["x", "0", "1025"])
