@@ -147,8 +147,8 @@ def test_effects_and_functions_that_partition_themselves():
 
 
 def test_devices_that_a_program_asks_of_the_cpu(monkeypatch):
-    """Programs for several devices divide JAX's CPU, by XLA's flag or JAX's option, before they use it: refxla's device is
-    divided alike, unless REFXLA_DEVICES says otherwise."""
+    """Programs for several devices divide JAX's CPU, by XLA's flag or JAX's option, before they use it: refxla's device
+    is divided alike, unless REFXLA_DEVICES says otherwise."""
     run(
         """
         import os

@@ -77,6 +77,10 @@ def test_a_file_of_it_runs_without_pytorch(network, arguments, tmp_path):
     [
         (Network(), r"Network writes norm.running_mean, .*: call model.eval\(\) first"),
         (nn.Dropout(), r"Dropout draws random numbers \(aten.bernoulli.p.*: call model.eval\(\) first"),
+        (
+            lambda x: x + torch.randn_like(x),
+            r"draws random numbers \(aten.randn_like.*: draw them outside, and pass them as an argument",
+        ),
         (lambda x: x[x > 0], r"has aten.index.Tensor, and .* known at run time only"),
         (
             lambda x: x if x.sum() > 0 else -x,
@@ -91,3 +95,18 @@ def test_what_is_no_single_program_says_what_to_do(model, problem):
             refxla.compile(model)(x, words=torch.tensor([0]))
         else:
             refxla.compile(model, x)
+
+
+def test_each_module_keeps_its_mode():
+    """Parts of a model may be in another mode than the whole, as a frozen normalization in one that trains: they are
+    compiled as they are, and another mode is another program."""
+    model = nn.Sequential(nn.BatchNorm2d(2), nn.ReLU())
+    model[0].eval()
+    model[0].running_mean += 1
+    x = torch.arange(8.0).reshape(1, 2, 2, 2)
+    compiled = refxla.compile(model, x)
+    torch.testing.assert_close(compiled(x), model(x).detach())
+    assert model.training and not model[0].training
+    model[0].train()
+    with pytest.raises(refxla.UnsupportedError, match="writes 0.running_mean"):
+        compiled(x)

@@ -45,8 +45,8 @@ class TorchFunction(TracedFunction):
     """Called with nested tuples, lists and dicts of tensors, as the model is; gives tensors, on the CPU.
 
     Tensors take part by type and shape, all else by value. Parameters and buffers of the model are read at each call,
-    as they are then. Whether it is in training mode when it is first called for a kind of arguments decides about the
-    program. Results are no part of a gradient's record: `torch.compile(model, backend="refxla")` trains.
+    as they are then. Which of its modules are in training mode at a call decides about the program.
+    Results are no part of a gradient's record: `torch.compile(model, backend="refxla")` trains.
     """
 
     value_advice = "its value is part of the program; pass torch.tensor(x) if it is no size and no switch"
@@ -55,8 +55,7 @@ class TorchFunction(TracedFunction):
         values, structure = pytree.tree_flatten((args, kwargs))
         tensors = [_tensor(v) for v in values if _is_array(v)]
         kinds = tuple((v.dtype, tuple(v.shape)) if _is_array(v) else (type(v), repr(v)) for v in values)
-        training = any(m.training for m in self.function.modules()) if isinstance(self.function, torch.nn.Module) else 0
-        return (str(structure), kinds, training), tensors
+        return (str(structure), kinds, _modes(self.function)), tensors
 
     def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         named = [(self._argument(n), False, v) for n, v in enumerate(args)]
@@ -78,7 +77,7 @@ class _TorchLowered(Lowered):
         self.given = given
         exported = _exported(name, model, *pytree.tree_map(lambda v: _tensor(v) if _is_array(v) else v, (args, kwargs)))
         lowered = LoweredGraph(exported.graph_module, name)
-        _require_compiled(name, exported, lowered)
+        _require_compiled(name, exported, lowered, training=any(_modes(model)))
         self.graph = lowered.compile(options)
         if self.graph.program is None:
             raise UnsupportedError(f"{name} computes nothing: its results are constants")
@@ -159,7 +158,7 @@ class _Dense(torch.nn.Module):  # type: ignore[misc]
 def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model's graph, in operations that have a lowering where they can be decomposed into such."""
     dense = _Dense(model)
-    dense.train(getattr(model, "training", False))
+    dense.training = getattr(model, "training", False)  # its own alone: parts of the model may be in another mode
     try:
         with torch.no_grad(), _modes_kept(model):
             return torch.export.export(dense, args, kwargs, strict=False).run_decompositions(decompositions())
@@ -174,17 +173,26 @@ def _exported(name: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, An
 @contextlib.contextmanager
 def _modes_kept(model: Any) -> Iterator[None]:
     """Each module of the model is in training mode afterwards if it was before."""
-    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
-    modes = [m.training for m in modules]
+    modes = _modes(model)
     try:
         yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
+        for module, mode in zip(_modules(model), modes, strict=True):
             module.training = mode
 
 
-def _require_compiled(name: str, exported: Any, lowered: LoweredGraph) -> None:
-    """Raise UnsupportedError for a graph that is not a single program without effects."""
+def _modules(model: Any) -> list[Any]:
+    return list(model.modules()) if isinstance(model, torch.nn.Module) else []
+
+
+def _modes(model: Any) -> tuple[bool, ...]:
+    """Which modules of a model are in training mode; of a function, none."""
+    return tuple(m.training for m in _modules(model))
+
+
+def _require_compiled(name: str, exported: Any, lowered: LoweredGraph, *, training: bool) -> None:
+    """Raise UnsupportedError for a graph that is not a single program without effects; `training` says whether a part
+    of the model is in training mode, which may be why."""
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         written = ", ".join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()][:3])
@@ -201,8 +209,9 @@ def _require_compiled(name: str, exported: Any, lowered: LoweredGraph) -> None:
         at = source_of(node)
         where = f" at {at}" if at else ""
         if is_random(node.target):
+            advice = "call model.eval() first" if training else "draw them outside, and pass them as an argument"
             raise UnsupportedError(
-                f"{name} draws random numbers ({node.target}{where}), which are PyTorch's own: call model.eval() first"
+                f"{name} draws random numbers ({node.target}{where}), which are PyTorch's own: {advice}"
             )
         raise UnsupportedError(
             f"{name} has {node.target}{where}, and {reason}; torch.compile(model, backend='refxla') runs it in PyTorch"
