@@ -26,7 +26,7 @@ SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which
 MIN_PARTIAL = 1 << 14  # elements behind a partial result, at least
 MIN_PARTIAL_ROWS = 64  # rows behind a partial result of columns, at least: the result itself is as long as one row
 MAX_PARTIALS = 1024
-PANEL = 1 << 17  # elements of a panel of columns that a kernel reads more than once: half of a cache of 1 MB
+PANEL = 1 << 17  # elements of a panel of columns that a kernel reads more than once: of f32, half of a cache of 1 MB
 WIDE_PANEL = 512  # columns of a panel, where as many fit: shorter pieces of distant rows are read slowly
 NARROW_PANEL_BYTES = 5 << 18  # bytes of a panel of fewer columns, while the next one is prefetched
 MIN_PANEL, PANEL_STEP = 64, 32  # columns of such a panel, at least, and their divisor: whole cache lines
@@ -139,7 +139,7 @@ def columns_fit(dimensions: Sequence[int], kept: Sequence[int], element_bytes: i
 
 
 def _panel(reduced: int, columns: int, element_bytes: int) -> int:
-    """The columns of a panel: many in half of a cache, or else some in most of it; 0 if neither fits."""
+    """The columns of a panel: many within PANEL elements, else fewer within NARROW_PANEL_BYTES; 0 if none fit."""
     if _fits_wide_panel(reduced, columns):
         return min(columns, PANEL // max(reduced, 1))
     some = min(NARROW_PANEL_BYTES // (reduced * element_bytes), WIDE_PANEL) // PANEL_STEP * PANEL_STEP

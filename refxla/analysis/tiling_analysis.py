@@ -4,7 +4,7 @@ The instructions are cloned, with a leaf of its own for each use of a value from
 same thing are joined into classes: those of an elementwise operation with those of its operands, the batch and free
 dimensions of a dot with those of its result, the kept ones of a reduce, and so on. A class that no operation reduces,
 slices or mixes with another can be tiled: it is an axis. `TilingAnalysis.body` then gives the instructions the shapes
-of one tile. What they read from outside is a View, the part of a value that a tile takes: the address of its first
+of one tile. What they read from outside is a TileView, the part of a value that a tile takes: the address of its first
 element is linear in the start of the tile, and its elements have the strides of the whole value.
 """
 
@@ -52,7 +52,7 @@ class TileView:
 @dataclass
 class TileBody:
     """The instructions for one tile: `computation` has a parameter for each of `views`, and its results are the tiles
-    of the values `results`, each written to its View in `written`."""
+    of the values `results`, each written to its TileView in `written`."""
 
     axes: tuple[Axis, ...]
     computation: Computation
@@ -258,7 +258,7 @@ class TilingAnalysis:
         self, classes: Sequence[Dimension], axes: Sequence[Axis], results: Sequence[Instruction]
     ) -> TileBody | None:
         """The instructions for a tile, which writes `results`; None if a reduction order would change, or if what is
-        read or written is not a View. This consumes the clones: call it once."""
+        read or written is not a TileView. This consumes the clones: call it once."""
         index = {c: n for n, c in enumerate(classes)}
         of = {i: [index.get(self._class((i, d)), -1) for d in range(i.shape.rank)] for i in self.instructions}
         if not all(_same_order(i, of[i.operands[0]], axes) for i in self.instructions if i.opcode == "reduce"):

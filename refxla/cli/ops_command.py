@@ -19,7 +19,6 @@ from ..compiler.support import REFERENCE_ONLY, compiled_as
 from ..progress import waiting
 from .console import show, write
 
-DOORS = ("hlo", "numpy", "jax", "torch")
 TYPES = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
 _ELSEWHERE = (
     "StableHLO and TensorFlow are converted to HLO by jaxlib and by TensorFlow: what they convert is supported as the "

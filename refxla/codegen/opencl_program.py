@@ -234,7 +234,7 @@ class Builder:
         def own() -> str:
             return "\n".join([*bodies, *(d.text() for d in dispatchers)])
 
-        head = primitives(self.target) + prelude.functions(own(), self.target) + "\n"
+        head = primitives(self.target) + prelude.functions(own()) + "\n"
         digest = hashlib.sha256("\n".join([*build_options(self.target), head + own()]).encode()).hexdigest()
         for d in dispatchers:
             d.name = f"{d.name}_{digest[:16]}"

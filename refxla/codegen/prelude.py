@@ -32,8 +32,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ..device.description import Target
-
 _FOLDER = Path(__file__).with_name("prelude")
 
 _CL_TYPES = {
@@ -53,7 +51,7 @@ _FUNCTION = re.compile(r"^static inline [\w ]+?\b(rx_\w+)\(", re.MULTILINE)
 _CALL = re.compile(r"\brx_\w+")
 
 
-def functions(source: str, target: Target) -> str:
+def functions(source: str) -> str:
     """The text of the prelude functions that `source` calls, directly or through each other, in an order that compiles.
 
     Raises KeyError if the source names an rx_ function that neither it nor the prelude defines.

@@ -23,7 +23,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernels of a sort of one or several operands along one dimension."""
     rows = SortRows(fusion, target)
     found = keys_of(rows.hero.to_apply)
-    if found is not None and rows.items and target.kind == "cpu":
+    if found is not None and rows.items:
         keys = [
             radix_sort.Key(rows, number, key, compare.direction == "GT", is_total(compare.attributes))
             for number, key, compare in found

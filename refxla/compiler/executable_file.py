@@ -24,7 +24,6 @@ from . import serialization
 MARK = b"\x89refxla\r\n\x1a\n"  # no text, and damaged by whatever changes the ends of lines
 FORMAT = 1
 _HEAD = len(MARK) + 4 + 8 + 32
-SUFFIX = ".refxla"
 
 
 @serialization.register

@@ -271,7 +271,7 @@ def _rows() -> dict[str, Row]:
             gpu_emitter="gpu.scatter",
             fuses_operands=True,
             access=_scattering,
-            work=lambda i: i.operands[-1].shape.size,
+            work=_update_elements,
             in_place=lambda i: len(i.operands) // 2,
         ),
         _hero("sort", 20, "sort", gpu_emitter="gpu.sort", work=_operand_elements),

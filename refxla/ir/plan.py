@@ -24,7 +24,7 @@ PARAMETER = "parameter"  # an argument of the call, in the caller's memory: read
 RESULT = "result"  # memory that is handed to the caller
 CONSTANT = "constant"  # filled once, when the executable is made
 ARENA = "arena"  # one block for all temporaries, reused within a call
-WORKSPACE = "workspace"  # zeroed once; a kernel leaves it zeroed (counters of work groups that have finished)
+WORKSPACE = "workspace"  # zeroed once: counters of finished work groups, which a kernel resets, and partial results
 TILE = "tile"  # only while planning: one tile of another buffer (scheduling/tiled_fusion.py)
 
 

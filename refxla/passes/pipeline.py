@@ -1,8 +1,8 @@
 """The order of the passes, from a module as it was read to one that the scheduler takes.
 
-The first passes establish a form (calls inlined, tuples flat, operations without an emitter expanded) and always run.
-The others make the program faster without changing a bit of any result, and can be left out one at a time, which is how
-a faulty pass is found.
+The passes up to tuple-simplifier establish a form (calls inlined, tuples flat, operations without an emitter expanded)
+and always run, as does the last one, which removes what nobody reads. The others (OPTIONAL) make the program faster
+without changing a bit of any result, and can be left out one at a time, which is how a faulty pass is found.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ def optimize(
 ) -> Module:
     """A new module, the passes applied; the one given stays as it is.
 
-    `without` names passes of OPTIONAL to leave out; `after` names the pass behind which to stop. With `library_calls`,
+    `without` names passes of OPTIONAL to leave out; `after` names the last pass to apply. With `library_calls`,
     what a library computes is not expanded. Raises InputError for
     a name that is no such pass, Error for a pass that left a wrong shape, UnsupportedError for an operation that has
     neither emitter nor expansion.
     """
     without = (without,) if isinstance(without, str) else without
-    names = [*(name for name, _ in PASSES), *SCHEDULING]
-    for name in (*without, *([after] if after else [])):
-        if name not in names:
-            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(names)}")
+    names = [name for name, _ in PASSES]
+    for name, known in (*((name, [*names, *SCHEDULING]) for name in without), *([(after, names)] if after else [])):
+        if name not in known:
+            raise InputError(f"there is no pass {name!r}; the passes are {', '.join(known)}")
     wrong = [name for name in without if name not in OPTIONAL]
     if wrong:
         raise InputError(f"pass {wrong[0]!r} cannot be left out; those that can are {', '.join(OPTIONAL)}")
@@ -103,7 +103,7 @@ def optimize(
 
 
 def _apply(module: Module, without: Collection[str], after: str | None, library_calls: bool, each: bool) -> Module:
-    """A new module with the passes applied; with `each`, shapes are checked behind each of them."""
+    """A new module with the passes applied; with `each`, shapes are checked after each of them."""
     module = module.clone()
     for name, run in PASSES:
         if name not in without:

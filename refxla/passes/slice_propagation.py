@@ -52,7 +52,7 @@ class _Propagation:
                 for s, b in zip(slices, bounds, strict=True):
                     if _piece(i, b) is not None:
                         self.replaced[s] = self.part(i, b)
-            elif self.is_made_of_pieces(i, slices, bounds):
+            elif self.is_made_of_pieces(i, bounds):
                 for o in i.operands:
                     self.users[o] = [u for u in self.users[o] if u is not i]
                 for s in slices:
@@ -72,8 +72,9 @@ class _Propagation:
             i = self.replaced[i]
         return i
 
-    def is_made_of_pieces(self, i: Instruction, slices: list[Instruction], bounds: list[_Bounds]) -> bool:
-        """Whether an elementwise value, which only `slices` read, is made of a concatenate that they do not cut."""
+    def is_made_of_pieces(self, i: Instruction, bounds: list[_Bounds]) -> bool:
+        """Whether an elementwise value, of which only parts within `bounds` are read, is made of a concatenate whose
+        operands no such part crosses."""
         waiting, seen = [i], {i}
         while waiting:
             now = waiting.pop()

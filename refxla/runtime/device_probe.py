@@ -572,7 +572,7 @@ def _persistent(bench: Bench) -> dict[str, Any]:
     want = x[:5].copy()
     try:
         plain = replace(DEFAULT_CPU, fp64=False)
-        source = primitives(plain) + prelude.functions(_TEAM, plain) + _TEAM.replace("WORKERS", str(units))
+        source = primitives(plain) + prelude.functions(_TEAM) + _TEAM.replace("WORKERS", str(units))
         program = bench.build_bare(source)
         for _ in range(4):
             bench.run(program, "phases", [sync, x], units)

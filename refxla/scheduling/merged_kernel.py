@@ -20,7 +20,7 @@ COPY_ITEM = 1 << 16  # bytes that an item of it copies
 @dataclass(frozen=True)
 class MergedLaunch:
     """Kernels that share a launch, for `explain`: the sections, each a list of names; the trip count; the microseconds
-    that the cost model gives to the kernels and to the launches saved (of one iteration); and whether it is a
+    that the cost model gives to the kernels and to the launches saved, in all iterations; and whether it is a
     persistent kernel, whose phases the sections then are."""
 
     name: str

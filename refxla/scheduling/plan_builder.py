@@ -151,7 +151,7 @@ class PlanBuilder:
         return moved * self.costs.byte / 1e3
 
     def tell(self, kernel: p.Kernel, computation: Computation) -> None:
-        """Give away a kernel that no other launch will take."""
+        """Pass a kernel of the entry that no merged launch can take to `on_kernel`, which may compile it already."""
         if self.on_kernel is not None and kernel.items and computation is self.module.entry:
             if self.merging is None or self.merging.stands_alone(kernel):
                 self.on_kernel(kernel)

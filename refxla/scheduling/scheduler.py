@@ -24,7 +24,7 @@ from .tiled_fusion import TilingDecision
 
 @dataclass
 class PlanningResult:
-    """A plan, and what `explain` tells about how it came about. `tilings` says of each convolution whether it is
+    """A plan, and what `explain` tells about how it came about. `winograd` says of each convolution whether it is
     computed in tiles, where that was asked for."""
 
     plan: p.Plan

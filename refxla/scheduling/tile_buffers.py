@@ -1,7 +1,7 @@
 """The memory of a tiled fusion: what a tile reads and writes of outside values, and what each core has for itself.
 
-What a tile takes of an outside value is a part of that value's buffer (tiling_analysis.View). The buffers between its
-own steps are tile buffers: each core has one of each.
+What a tile takes of an outside value is a part of that value's buffer (tiling_analysis.TileView). The buffers between
+its own steps are tile buffers: each core has one of each.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class TilingDecision:
 
 @dataclass(frozen=True)
 class TiledFusion:
-    """Groups (their numbers) that are done in tiles of a Body."""
+    """Groups (their numbers) that are done in tiles: `body` is what is done for each tile."""
 
     groups: tuple[int, ...]
     body: TileBody

@@ -97,7 +97,7 @@ def test_other_versions_find_the_files_where_they_were(maker, device, tmp_path):
     part = one[1].parts[0]
     packed = disk_cache.cache().get(built_parts.key(device, part))
     other = dataclasses.replace(device, driver="OpenCL 3.0 PoCL 6.0")
-    assert program_files.restore(packed, tmp_path / "pocl", other, device.small, part) is None
+    assert program_files.restore(packed, tmp_path / "pocl", other, device.small) is None
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         found = {p.relative_to(tmp_path / "pocl").as_posix() for p in (tmp_path / "pocl").rglob("*") if p.is_file()}
         assert found == set(archive.namelist())

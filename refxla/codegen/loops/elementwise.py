@@ -47,7 +47,7 @@ CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be writt
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a fusion whose outputs all have the same dimensions."""
     body = Outputs(fusion)
-    return (_kernel(fusion, target, segments(fusion, body.dimensions, target.kind == "cpu"), body),)
+    return (_kernel(fusion, target, segments(fusion, body.dimensions, write_out=True), body),)
 
 
 def emit_update(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
@@ -69,7 +69,7 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     elements = ElementalIrEmitter(fusion, target, pointers)
     block = Block()
     # A little work is one item; each nest then runs in turn.
-    single = target.kind == "cpu" and sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
+    single = sum(n.segment.size * n.iterations for n in nests) <= chunk_of(fusion, target)
     items = _emit_rows(nests, elements, block) if _go_by_rows(nests) else 0
     for n, nest in enumerate(nests if not items else ()):
         if single:
@@ -147,7 +147,7 @@ class _Nest(IndexSpace):
 
     def __init__(self, fusion: Fusion, target: Target, segment: Segment, body: Body, written: int) -> None:
         self.target = target
-        super().__init__(fusion, segment, body, fast_path_math.applies, target.kind == "cpu")
+        super().__init__(fusion, segment, body, fast_path_math.applies, write_out=True)
         pattern = self.whole_pattern
         self.has_fast_path = bool(pattern.calls)
         self.chunk = max(1, chunk_of(fusion, target) // self.iterations)
@@ -157,10 +157,8 @@ class _Nest(IndexSpace):
         self.non_temporal = may_be_non_temporal and non_temporal_stores.applies(
             target, pattern.stores, written, inner, self.sizes[-1]
         )
-        self.by_rows = target.kind == "cpu" and self.transpose is None and self.sizes[-1] < self.chunk
-        if target.kind == "gpu":
-            self.items = segment.size
-        elif self.transpose is not None:
+        self.by_rows = self.transpose is None and self.sizes[-1] < self.chunk
+        if self.transpose is not None:
             self.items = self.transpose.items
         elif self.by_rows:
             self.items = -(-prod(self.sizes[:-1]) // self._rows_per_item())
@@ -187,9 +185,7 @@ class _Nest(IndexSpace):
         at = e.names.fresh("n")
         block.line(f"const int {at} = {item};")
         number = variable(at, 0, self.items - 1)
-        if self.target.kind == "gpu":
-            self.emit_body(e, block, delinearize(number, self.sizes))
-        elif self.transpose is not None:
+        if self.transpose is not None:
             self.transpose.emit(e, block, number)
         elif self.interleaved_copy is not None:
             self.interleaved_copy.emit(e, block, number)
@@ -397,8 +393,8 @@ class _Nest(IndexSpace):
         return max(1, self.chunk // self.sizes[-1])
 
     def _choose_cut(self, pattern: AccessPattern) -> Cut | None:
-        """How the loops fall into ranges: not on a GPU, where each element is an item, nor in tiles."""
-        if not pattern.tests or self.target.kind == "gpu" or self.transpose is not None:
+        """How the loops fall into ranges; tiles do not."""
+        if not pattern.tests or self.transpose is not None:
             return None
         if self.segment.size < CUT_FROM or len(self.fusion.instructions) > CUT_MEMBERS:
             return None
@@ -414,7 +410,7 @@ class _Nest(IndexSpace):
         if self.is_written_out:
             return None
         for n in reversed(range(inner)):
-            if self.target.kind == "cpu" and self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
-                transpose = TiledTranspose(self, n, self.accesses, self.chunk, self.target)
+            if self.sizes[n] >= 4 and across(self.accesses, f"g{inner}", f"g{n}"):
+                transpose = TiledTranspose(self, n, self.chunk, self.target)
                 return transpose if transpose.pays else None
         return None

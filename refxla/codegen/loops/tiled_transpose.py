@@ -88,7 +88,7 @@ class _Block(NamedTuple):
 class TiledTranspose:
     """The loops of `nest` whose reads run along group `columns` and across the innermost one."""
 
-    def __init__(self, nest: Nest, columns: int, accesses: Sequence[Access], chunk: int, target: Target) -> None:
+    def __init__(self, nest: Nest, columns: int, chunk: int, target: Target) -> None:
         self.nest, self.group, self.inner, self.target = nest, columns, len(nest.sizes) - 1, target
         self.rows, self.columns = nest.sizes[self.inner], nest.sizes[columns]
         pattern = nest.pattern([variable(f"g{n}", 0, size - 1) for n, size in enumerate(nest.sizes)])

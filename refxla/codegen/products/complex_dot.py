@@ -52,7 +52,7 @@ class ComplexRows(ContractionRows):
         super().__init__(fusion, target, numbers, PARTS[self.whole], 2 * numbers.k)
         self.cut(MAX_TERMS if numbers.m > LOCAL_ROWS else LOCAL_TERMS)
         g, m, k = (variable(c, 0, size - 1) for c, size in (("g", numbers.groups), ("m", numbers.m), ("k", numbers.k)))
-        access = direct_access(fusion, target, self.operand, numbers.left(g, m, k), self.whole)
+        access = direct_access(fusion, self.operand, numbers.left(g, m, k), self.whole)
         self.access = access if access is not None and access.position.factor("k") == 1 else None
 
     def copy(self) -> Argument:
@@ -75,6 +75,6 @@ class ComplexRows(ContractionRows):
         n = self.numbers
         if self.access is None:
             return (g * n.m + m) * self.terms + self.first
-        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, constant(0)), self.whole)
+        at = direct_access(self.fusion, self.operand, n.left(g, m, constant(0)), self.whole)
         assert at is not None  # as `access` is not
         return at.position * 2 + self.first

@@ -39,8 +39,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     hero = hero_of(fusion)
     numbers = ConvolutionDimensions(hero)
     name = accumulation_type(type_name(hero))
-    small = hero.shape.size * numbers.k <= max(TINY, 0) or 0 in numbers.lhs
-    if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
+    small = hero.shape.size * numbers.k <= TINY or 0 in numbers.lhs
+    if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     windows = WindowRows(fusion, target, numbers, name)
     if depthwise.applies(numbers, windows, name):

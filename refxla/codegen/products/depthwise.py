@@ -66,7 +66,7 @@ class _Depthwise:
         self.elements = [variable(f"e{d}", 0, size - 1) for d, size in enumerate(numbers.elements)]
         self.feature = variable("f", 0, numbers.features - 1)
         indices = self._right(self.elements, self.feature, variable("c", 0, numbers.groups - 1))
-        access = direct_access(fusion, target, self.right, indices, name)
+        access = direct_access(fusion, self.right, indices, name)
         self.access = access if access is not None and access.position.factor("c") == 1 else None
         self.prepacked = self.access is None and can_prepack(fusion, self.right, name)
 
@@ -191,7 +191,7 @@ class _Depthwise:
             strip = variable("strip", 0, n.groups - 1)
             if self.access is not None:
                 at = self._right(self.elements, self.feature, strip)
-                direct = direct_access(self.fusion, self.target, self.right, at, self.name)
+                direct = direct_access(self.fusion, self.right, at, self.name)
                 assert direct is not None  # as `access` is not
                 where = direct.position
             else:

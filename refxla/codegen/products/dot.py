@@ -42,8 +42,8 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     numbers = DotDimensions(hero)
     whole = type_name(hero)
     name = complex_dot.PARTS.get(whole) or accumulation_type(whole)
-    small = hero.shape.size * numbers.k <= max(TINY, 0) and (numbers.k <= CHAIN or hero.shape.size < FEW)
-    if name is None or small or target.kind != "cpu" or (name == "f64" and not target.fp64):
+    small = hero.shape.size * numbers.k <= TINY and (numbers.k <= CHAIN or hero.shape.size < FEW)
+    if name is None or small or (name == "f64" and not target.fp64):
         return elementwise.emit(fusion, target)
     if whole in complex_dot.PARTS:
         return kernels(complex_dot.product(fusion, target, numbers))

@@ -231,7 +231,7 @@ class _Main:
         following = f"part + 1 < {p.rows.blocks}"
         block.line(f"const int next_term = {following} ? {c_of(first)} + {terms} : {c_of(first)};")
         at = p.right(self.g, variable("next_term", 0, p.k - 1), variable("first_column", 0, p.n - 1))
-        access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
+        access = direct_access(p.fusion, p.right_operand, at, p.name)
         assert access is not None  # or rows would not be prefetched
         element, _ = VECTORS[p.name]
         pointer = f"(__global const {element}*){self.pointers[access.instruction]}"
@@ -257,7 +257,7 @@ class _Main:
         # The last panel begins early enough to end with the rows.
         block.line(f"const int n = {_least(f'first_column + j * {tile.columns}', str(p.n - tile.columns))};")
         at = p.right(self.g, first, variable("n", 0, p.n - 1))
-        access = direct_access(p.fusion, p.target, p.right_operand, at, p.name)
+        access = direct_access(p.fusion, p.right_operand, at, p.name)
         step = None if self.access is None else self.access.position.factor("k")
         assert access is not None and step is not None  # what is direct lies evenly
         self.right_step = step

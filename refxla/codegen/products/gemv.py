@@ -47,10 +47,10 @@ class MatrixVector:
     result: Callable[[Index, Index], Indices]
 
     def _matrix_position(self, g: Index, m: Index, k: Index) -> Access | None:
-        return direct_access(self.fusion, self.target, self.matrix_operand, self.matrix(g, m, k), self.name)
+        return direct_access(self.fusion, self.matrix_operand, self.matrix(g, m, k), self.name)
 
     def _vector_position(self, g: Index, k: Index) -> Access | None:
-        return direct_access(self.fusion, self.target, self.vector_operand, self.vector(g, k), self.name)
+        return direct_access(self.fusion, self.vector_operand, self.vector(g, k), self.name)
 
     def applies(self) -> bool:
         """Whether the matrix is read where it lies, along k, and there are rows enough for a vector; and the vector is

@@ -61,7 +61,7 @@ class WindowRows:
         n = self.numbers
         rank = len(n.lhs)
         labels = [variable(f"d{d}", 0, size - 1) for d, size in enumerate(n.lhs)]
-        self.access = direct_access(self.fusion, self.target, self.operand, labels, self.name)
+        self.access = direct_access(self.fusion, self.operand, labels, self.name)
         self.strides: dict[int, int] = {}
         if self.access is not None:
             position = self.access.position

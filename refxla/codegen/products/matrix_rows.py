@@ -49,9 +49,9 @@ class MatrixRows(ContractionRows):
         m, k = numbers.m, numbers.k
         super().__init__(fusion, target, numbers, name, k)
         indices = self._indices("g", "m", "k")
-        self.access = direct_access(fusion, target, self.operand, indices, name)
+        self.access = direct_access(fusion, self.operand, indices, name)
         self.plain = self.access
-        source = source_access(fusion, target, self.operand, indices)
+        source = source_access(fusion, self.operand, indices)
         along_m = source is not None and source.position.factor("m") == 1
         along_k = source is not None and source.position.factor("k") == 1
         step = None if self.access is None else self.access.position.factor("k")
@@ -76,7 +76,7 @@ class MatrixRows(ContractionRows):
         if n.m <= STREAMED_ROWS:
             g, k, column = (variable(c, 0, size - 1) for c, size in (("g", n.groups), ("k", n.k), ("n", n.n)))
             right = n.right(g, k, column)
-            if reads_as_vectors(direct_access(self.fusion, self.target, n.right_operand, right, self.name)):
+            if reads_as_vectors(direct_access(self.fusion, n.right_operand, right, self.name)):
                 return STREAMED_TERMS
         # An item that packs for itself should hold little at a time, and one that holds many sums, too.
         if is_deep(n.m, n.n, n.k):
@@ -117,7 +117,7 @@ class MatrixRows(ContractionRows):
         strips = -(-most // self.strip)
         g, m = variable("g", 0, n.groups - 1), variable("m", 0, n.m - 1)
         left = partial(n.left, g, m)
-        stride = distant_terms(self.fusion, self.target, self.operand, left, n.terms)
+        stride = distant_terms(self.fusion, self.operand, left, n.terms)
         if self.plain is not None:
             copy = ColumnsToStrips(self.name, self.strip, to_global=False)
             apart = self.plain.position.factor("k")
@@ -165,7 +165,7 @@ class MatrixRows(ContractionRows):
         n = self.numbers
         first, count, apart = terms
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
-        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, first), self.name)
+        at = direct_access(self.fusion, self.operand, n.left(g, m, first), self.name)
         assert at is not None  # as `plain` is not
         source = f"(__global const {self.element}*)({e.address(at.instruction, at.indices)})"
         most, there = strips * self.strip, f"{n.m} - first_row"
@@ -203,7 +203,7 @@ class MatrixRows(ContractionRows):
         n = self.numbers
         if self.access is None:
             return ((g * self.strips + m // self.strip) * n.k + self.first) * self.strip + m % self.strip
-        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, self.first), self.name)
+        at = direct_access(self.fusion, self.operand, n.left(g, m, self.first), self.name)
         assert at is not None  # as `access` is not
         return at.position
 
@@ -221,6 +221,6 @@ class MatrixRows(ContractionRows):
         row = self.access.position.factor("m")
         if row is None:
             return None
-        at = direct_access(self.fusion, self.target, self.operand, n.left(g, m, self.first), self.name)
+        at = direct_access(self.fusion, self.operand, n.left(g, m, self.first), self.name)
         assert at is not None  # as `access` is not
         return Lines(f"(__global const {self.element}*){source} + ({c_of(at.position)})", row)

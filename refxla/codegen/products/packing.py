@@ -16,7 +16,6 @@ from refxla_spec.types import ELEMENT_TYPES
 
 from ...analysis.access_patterns import Access, AccessPattern
 from ...analysis.index_expression import Index, variable
-from ...device.description import Target
 from ...ir.plan import Argument, Fusion
 from .. import scalar
 from ..c_block import Block
@@ -70,9 +69,7 @@ def from_accumulation(e: ElementalIrEmitter, result: str, name: str, value: str,
     return e.assign(result, text, block)
 
 
-def direct_access(
-    fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index], name: str
-) -> Access | None:
+def direct_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index], name: str) -> Access | None:
     """The Access that reads the operand's element, if that is a plain load of type `name`; else None.
 
     `name` is an accumulation type, a complex one or the operand's own.
@@ -86,7 +83,7 @@ def direct_access(
     return pattern.accesses[0]
 
 
-def source_access(fusion: Fusion, target: Target, operand: Instruction, indices: Sequence[Index]) -> Access | None:
+def source_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]) -> Access | None:
     """The Access of the only load behind the operand's element, whatever is done with what it loads; None where there
     are several, or one under a condition."""
     pattern = AccessPattern(fusion)
@@ -95,11 +92,7 @@ def source_access(fusion: Fusion, target: Target, operand: Instruction, indices:
 
 
 def distant_terms(
-    fusion: Fusion,
-    target: Target,
-    operand: Instruction,
-    indices: Callable[[Index], Sequence[Index]],
-    terms: Sequence[int],
+    fusion: Fusion, operand: Instruction, indices: Callable[[Index], Sequence[Index]], terms: Sequence[int]
 ) -> int:
     """The size of the last dimension that k counts, of sizes `terms`, where its elements lie so far apart in memory
     that a copy is better made along the others; else 1. `indices` gives those of the operand for k."""
@@ -107,7 +100,7 @@ def distant_terms(
     if inner == 1 or outer == 1:
         return 1
     k = variable("q", 0, outer - 1) * inner + variable("r", 0, inner - 1)
-    access = source_access(fusion, target, operand, indices(k))
+    access = source_access(fusion, operand, indices(k))
     apart = None if access is None else access.position.factor("r")
     return inner if apart is not None and abs(apart) >= DISTANT else 1
 

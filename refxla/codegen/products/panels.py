@@ -88,7 +88,7 @@ class Panels:
             g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)
             stride = 1
             if not (p.whole or p.words):
-                stride = distant_terms(p.fusion, p.target, p.right_operand, lambda k: p.right(g, k, n), p.terms)
+                stride = distant_terms(p.fusion, p.right_operand, lambda k: p.right(g, k, n), p.terms)
             if stride == 1 and (made := self._rows(block)):
                 return made
             with block.scope(f"for (int j0 = 0; j0 < {count}; j0 += {PANELS_AT_ONCE})"):
@@ -161,7 +161,7 @@ class Panels:
         unpacked; else None."""
         p = self.p
         name = p.name if self.packed == 1 and not p.words else type_name(p.right_operand)
-        return direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
+        return direct_access(p.fusion, p.right_operand, p.right(g, k, n), name)
 
     def _row(self, block: Block, column: Index, short: bool) -> None:
         """Emits the copy of row t of panel j; `short`: with zeros beyond the last column."""
@@ -221,9 +221,9 @@ class Panels:
         (panel, columns, most), (first, terms, most_terms) = self.panels, self.terms
         g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.k - 1), variable("n", 0, p.n - 1)
         name = p.name
-        everywhere = direct_access(p.fusion, p.target, p.right_operand, p.right(g, k, n), name)
+        everywhere = direct_access(p.fusion, p.right_operand, p.right(g, k, n), name)
         step = None if everywhere is None else everywhere.position.factor("k")
-        begin = direct_access(p.fusion, p.target, p.right_operand, p.right(g, first, panel * self.width), name)
+        begin = direct_access(p.fusion, p.right_operand, p.right(g, first, panel * self.width), name)
         if everywhere is None or begin is None or step is None or everywhere.position.factor("n") != 1:
             return ()
         pointer, position = self.place(variable("j", 0, max(1, most - 1)), variable("t", 0, most_terms - 1))

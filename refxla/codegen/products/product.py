@@ -176,4 +176,4 @@ class Product:
         if self.whole or self.words:
             return None
         g, k, n = variable("g", 0, self.groups - 1), variable("k", 0, self.k - 1), variable("n", 0, self.n - 1)
-        return direct_access(self.fusion, self.target, self.right_operand, self.right(g, k, n), self.name)
+        return direct_access(self.fusion, self.right_operand, self.right(g, k, n), self.name)

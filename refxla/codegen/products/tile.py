@@ -102,11 +102,6 @@ class Tile:
             return self.words.multiply_add(a, b, total, width)
         return f"rx_multiply_add_{width}_{self.name}({a}, {b}, {total})"
 
-    @property
-    def has_offsets(self) -> bool:
-        """Whether sums have to be rid of what an offset of the left side adds to them."""
-        return self.words is not None and self.words.is_offset
-
     def open_offsets(self, block: Block, right: str, terms: str) -> None:
         """Declares what the offset of the left side, where there is one, adds to the sums of each vector over `terms`
         terms; `right` is the C lvalue of vector {v} of the right side at term k."""

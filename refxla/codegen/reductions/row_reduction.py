@@ -59,7 +59,7 @@ class RowReduction(UnitEmitter):
             self._emit_second_pass(at)
 
     def bind_results(self, at: Position) -> None:
-        """(They are bound once for the whole row.)"""
+        """Nothing: the results are bound once for the whole row."""
 
     def cached_place(self, cached: CachedOperand, at: Position) -> str:
         if cached.output is None:

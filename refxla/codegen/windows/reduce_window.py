@@ -1,13 +1,13 @@
 """The kernel of kind "reduce-window": pooling and cumulative sums, with their producers and consumers.
 
-Pooling: a unit of work is a strip of lanes (see `lanes`) with an accumulator each; the elements of the window are gone
-through in row-major order, and each is combined into the lanes in one vectorised loop.
+Pooling: a unit of work is a strip of lanes (see window_lanes.py) with an accumulator each; a loop goes over the elements of
+the window in row-major order, and combines each into the lanes in one vectorised loop.
 
     acc[u] = init
     for each element of the window that lies inside:  for u:  acc[u] = to_apply(acc[u], operand[...])
     for u:  store what is computed from acc[u]
 
-A cumulative window (`elemental.cumulative`) ends at the same place for all placings: its accumulators go on from one
+A cumulative window (index_maps.cumulative) ends at the same place for all placings: its accumulators go on from one
 placing to the next, so that n results take n steps. That has the bits of the definition, as each result is
 init combined with the elements up to its own, one after the other.
 """
@@ -51,7 +51,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a reduce-window whose outputs are elementwise in it, or reshapes of what is."""
     hero = hero_of(fusion)
     window = hero.attributes.get("window", ())
-    if target.kind != "cpu" or not window or min(result_dimensions(hero)) == 0:
+    if not window or min(result_dimensions(hero)) == 0:
         return elementwise.emit(fusion, target)
     if cumulative(hero) is not None:
         return (Cumulative(fusion, target).kernel(),)

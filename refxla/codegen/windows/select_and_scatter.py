@@ -1,8 +1,8 @@
 """The kernel of kind "select-and-scatter": the gradient of max pooling.
 
-A unit of work owns a strip of lanes (see `lanes`) for all placings of the window in the other dimensions, so that no
-other item writes the same elements. It fills its part of the result with init_value, then walks the placings in
-row-major order:
+A unit of work owns a strip of lanes (see window_lanes.py) for all placings of the window in the other dimensions, so
+that no other item writes the same elements. It fills its part of the result with init_value, then walks the placings
+in row-major order:
 
     for each element k of the window that lies inside:
         for u:  if nothing is selected yet, or select(selected[u], operand[...]) is false: select this one, place[u] = k
@@ -36,7 +36,7 @@ LITTLE = 16384  # elements that are not worth a second item
 def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
     """The kernel of a select-and-scatter: its source and init_value may be computed in it."""
     hero = hero_of(fusion)
-    if target.kind != "cpu" or fusion.outputs != (hero,) or not hero.attributes.get("window", ()):
+    if fusion.outputs != (hero,) or not hero.attributes.get("window", ()):
         return elementwise.emit(fusion, target)
     kernel = _SelectAndScatter(fusion, target)
     return (kernel.kernel(),) if kernel.lanes.supported else elementwise.emit(fusion, target)

@@ -1,7 +1,7 @@
 """Householder's QR decomposition, and the product of its reflectors: a loop over columns.
 
-The formulas are those of the specification's `custom_calls.py`. Each column is first divided by its largest element, so
-that no square overflows. f16 and bf16 are computed in f32 and rounded once.
+The formulas are those of the specification's custom calls (`spec/custom_calls/`). Each column is first divided by its
+largest element, so that no square overflows. f16 and bf16 are computed in f32 and rounded once.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _opened(device: Device, part: ProgramPart, content: bytes, directory: Path) 
 
     raw = device.runner
     try:
-        program = program_files.restore(content, directory, device, raw, part)
+        program = program_files.restore(content, directory, device, raw)
     except cl.Error:
         return None
     if program is None:

@@ -79,7 +79,7 @@ def pack(directory: Directory, part: ProgramPart) -> bytes | None:
     return out.getvalue()
 
 
-def restore(content: bytes, directory: Path, device: Device, raw: Any, part: ProgramPart) -> Any | None:
+def restore(content: bytes, directory: Path, device: Device, raw: Any) -> Any | None:
     """The pyopencl program of a part, with its kernels as PoCL compiled them; None where it must be built from its
     source, which then takes little.
 
