@@ -58,7 +58,7 @@ def source(
         f"    size_t base = get_global_id(0) * {chunk};\n"
         f"    for (int i = 0; i < {chunk}; i++) {{\n        {body}\n    }}\n}}\n"
     )
-    return primitives(target) + prelude.functions(kernel, target) + kernel
+    return primitives(target) + prelude.functions(kernel) + kernel
 
 
 @cache

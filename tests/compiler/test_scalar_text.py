@@ -24,7 +24,7 @@ def values(name: str, texts: list[str]) -> np.ndarray:
     """What PoCL makes of literals, as they are stored."""
     stores = "\n".join(f"    r[{i}] = {scalar.store(name, text)};" for i, text in enumerate(texts))
     kernel = f"__kernel void k(__global {scalar.storage_type(name)}* r) {{\n{stores}\n}}\n"
-    program = primitives(DEFAULT_CPU) + prelude.functions(kernel, DEFAULT_CPU) + kernel
+    program = primitives(DEFAULT_CPU) + prelude.functions(kernel) + kernel
     result = np.zeros(len(texts) * 16, np.uint8)
     buffer = cl.Buffer(queue().context, cl.mem_flags.READ_WRITE, result.nbytes)
     cl.Program(queue().context, program).build(list(build_options(DEFAULT_CPU))).k(queue(), (1,), (1,), buffer)
@@ -67,25 +67,25 @@ def test_literal_text():
 
 
 def test_programs_hold_the_functions_that_they_call_and_no_others():
-    text = prelude.functions("float y = rx_tanh_f32(x);", DEFAULT_CPU)
+    text = prelude.functions("float y = rx_tanh_f32(x);")
     names = re.findall(r"^static inline \w+ (rx_\w+)\(", text, re.MULTILINE)
     assert names[-1] == "rx_tanh_f32" and "rx_exp_bounded_f32" in names
     assert len(names) == len(set(names)) < 8
     assert "double" not in text
-    assert prelude.functions("int rx;", DEFAULT_CPU) == ""
+    assert prelude.functions("int rx;") == ""
     for name in names:  # each is defined before it is called
         assert text.index(f" {name}(") == min(m.start() for m in re.finditer(rf"\s{name}\(", text))
 
 
 def test_unknown_function_is_an_error():
     with pytest.raises(KeyError, match="rx_no_such_thing"):
-        prelude.functions("rx_no_such_thing(x)", DEFAULT_CPU)
+        prelude.functions("rx_no_such_thing(x)")
 
 
 def test_whole_prelude_compiles_without_warnings():
     """But for those in vectors of 64 bytes, which not every processor has; products call them where it does."""
     names = sorted(name for name in prelude.names() if "_wide_" not in name)
-    text = prelude.functions(" ".join(f"{name}(" for name in names), DEFAULT_CPU)
+    text = prelude.functions(" ".join(f"{name}(" for name in names))
     program = primitives(DEFAULT_CPU) + text + "__kernel void k(__global float* x) {}\n"
     cl.Program(queue().context, program).build([*build_options(DEFAULT_CPU), "-Werror"])
 
@@ -162,7 +162,7 @@ def test_loops_vectorise():
     programs += [source((Case(opcode, name),), (name, name)) for name, opcode in VECTORISED_BINARY]
     kernels = ["__attribute__" + text.rpartition("__attribute__")[2] for text in programs]  # behind the functions
     body = "\n".join(text.replace("void k(", f"void k{i}(") for i, text in enumerate(kernels))
-    text = primitives(DEFAULT_CPU) + prelude.functions(body, DEFAULT_CPU) + body
+    text = primitives(DEFAULT_CPU) + prelude.functions(body) + body
     environment = os.environ | {"POCL_VECTORIZER_REMARKS": "1", "POCL_KERNEL_CACHE": "0"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """The kernel of kind "reduce-window": pooling and cumulative sums, with their producers and consumers.
 
-Pooling: a unit of work is a strip of lanes (see window_lanes.py) with an accumulator each; a loop goes over the elements of
-the window in row-major order, and combines each into the lanes in one vectorised loop.
+Pooling: a unit of work is a strip of lanes (see window_lanes.py) with an accumulator each; a loop goes over the
+elements of the window in row-major order, and combines each into the lanes in one vectorised loop.
 
     acc[u] = init
     for each element of the window that lies inside:  for u:  acc[u] = to_apply(acc[u], operand[...])
