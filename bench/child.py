@@ -202,7 +202,7 @@ def alone(
     _compile_sources()
     environment = {**os.environ, **({} if caches is None else dict.fromkeys(CACHES, caches) | KEEP_ALL)}
     environment.pop("POCL_CACHE_DIR", None)  # or kernels come from there
-    environment["REFXLA_FIGURES"] = "default"  # or the device is measured while the next framework has its turn
+    environment["REFXLA_CALIBRATION"] = "off"  # or the device is measured while the next framework has its turn
     root = str(Path(__file__).parents[1])
     code = f"import sys; sys.path.append({root!r}); from bench.child import _once; _once()"
     command = [sys.executable, "-c", code, framework, name, "small" if small else "full"]

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from refxla_spec.errors import InputError
-from refxla_spec.leniency import reading
+from refxla_spec.leniency import lenient_reading
 from refxla_spec.module import Module
 
 from ._core import array
@@ -166,7 +166,7 @@ def compile(
             raise InputError("an HLO program says its own shapes: compile it alone, then call the result with arrays")
         if static_argnums != () or static_argnames != ():
             raise InputError("an HLO program has arrays as its arguments, and none of them is static")
-        with reading(lenient):
+        with lenient_reading(lenient):
             module = (
                 source
                 if isinstance(source, Module)

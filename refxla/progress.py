@@ -1,7 +1,7 @@
 """What is being waited for, as a line on standard error if that is a terminal.
 
-with waiting("compiling step"):      # the line appears when it takes longer than a second, and goes away after it
-    stage("kernel 3 of 40")          # from wherever the work is done, in the same thread
+with show_progress("compiling step"):  # the line appears when it takes longer than a second, and goes away after it
+    stage("kernel 3 of 40")            # from wherever the work is done, in the same thread
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Line:
 
 
 @contextlib.contextmanager
-def waiting(what: str, after: float = LONG_S) -> Iterator[None]:
+def show_progress(what: str, after: float = LONG_S) -> Iterator[None]:
     """Show what is being waited for, when it takes longer than `after` seconds.
 
     Within another wait of the same thread, or where standard error is no terminal, nothing more is shown.

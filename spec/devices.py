@@ -23,7 +23,7 @@ from math import prod
 from typing import Any
 
 from .errors import EvaluationError, InputError, InvalidProgramError, in_file
-from .groups import described, device_pairs, member_groups, mode
+from .groups import device_pairs, devices_text, member_groups, mode
 from .module import Instruction, Module
 from .operation import Violation, operations
 from .types import Value
@@ -81,7 +81,7 @@ def misfit(module: Module, replicas: int, partitions: int) -> str | None:
                 check(i, replicas, partitions)
             except Violation as found:
                 checked.insert(0, checked.pop(n))  # what refuses one number is likely to refuse the next
-                return f"{i.name}: {i.opcode} does not fit {described(replicas, partitions)}: {found}"
+                return f"{i.name}: {i.opcode} does not fit {devices_text(replicas, partitions)}: {found}"
         return None
 
     found = problem(replicas, partitions)
@@ -91,7 +91,9 @@ def misfit(module: Module, replicas: int, partitions: int) -> str | None:
     if fits is None:
         return f"{found}; nor does the program fit any other number of devices up to {MOST_GUESSED}"
     swapped = fits[0] != fits[1] and problem(fits[1], fits[0]) is None
-    guess = f"{fits[0] * fits[1]} devices" if swapped else described(*fits)  # where replicas and partitions do as well
+    guess = (
+        f"{fits[0] * fits[1]} devices" if swapped else devices_text(*fits)
+    )  # where replicas and partitions do as well
     return f"{found}. The program seems to be written for {guess}"
 
 
@@ -127,7 +129,7 @@ def run_devices(
     for name, given in (("arguments", args_per_device), ("hosts", hosts)):
         if given is not None and len(given) != count:
             raise InputError(
-                f"{name} for {len(given)} device(s), and the program runs on {described(replicas, partitions)}"
+                f"{name} for {len(given)} device(s), and the program runs on {devices_text(replicas, partitions)}"
             )
     arguments = []
     for n, args in enumerate(args_per_device):
@@ -180,7 +182,7 @@ class Device:
     def alone(cls, module: Module | None = None, host: Host | None = None) -> Device:
         """The only device of a run. Raises InputError for a module that is written for several."""
         if module is not None and prod(counts := device_counts(module)) > 1:
-            raise InputError(f"{module.name} is a program for {described(*counts)}, not for one. {ADVICE}")
+            raise InputError(f"{module.name} is a program for {devices_text(*counts)}, not for one. {ADVICE}")
         return cls(World(module, 1, 1, Alone()), 0, host or Host())
 
     def group(self, instruction: Instruction) -> tuple[int, ...]:

@@ -308,7 +308,7 @@ def member_groups(instruction: Instruction, replicas: int, partitions: int) -> l
     if any(n >= here for n in named) or len(set(named)) < len(named):
         raise EvaluationError(
             f"{instruction.name}: replica_groups={instruction.replica_groups} name a {what} that is not there, or one "
-            f"twice; the program runs on {described(replicas, partitions)}. Run it on as many as it is written for"
+            f"twice; the program runs on {devices_text(replicas, partitions)}. Run it on as many as it is written for"
         )
     if kind == "cross_replica":
         return [tuple(r * partitions + p for r in g) for g in groups for p in range(partitions)]
@@ -329,14 +329,14 @@ def device_pairs(
     if outside:
         raise EvaluationError(
             f"{instruction.name}: the pairs {pairs} name {what} {outside[0]}, and the program runs on "
-            f"{described(replicas, partitions)}. Run it on as many as it is written for"
+            f"{devices_text(replicas, partitions)}. Run it on as many as it is written for"
         )
     if what == "partition":
         return [(r * partitions + s, r * partitions + t) for r in range(replicas) for s, t in pairs]
     return [(s * partitions + p, t * partitions + p) for s, t in pairs for p in range(partitions)]
 
 
-def described(replicas: int, partitions: int) -> str:
+def devices_text(replicas: int, partitions: int) -> str:
     """A count of devices, in words."""
     if replicas * partitions == 1:
         return "one device"

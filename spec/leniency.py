@@ -20,7 +20,7 @@ DEFAULTS = ("0", "false", '""', "{}", "[]")  # as texts write them
 
 
 @contextmanager
-def reading(lenient: bool) -> Iterator[None]:
+def lenient_reading(lenient: bool) -> Iterator[None]:
     """Read leniently, or not, whatever is read inside of this."""
     token = _lenient.set(lenient)
     try:

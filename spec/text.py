@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 from .errors import Error
-from .leniency import is_lenient, reading
+from .leniency import is_lenient, lenient_reading
 from .literals import format_value, parse_value
 from .module import Module
 from .parser import Parser
@@ -42,7 +42,7 @@ def parse(text: str, lenient: bool = False, *, elided: str | None = None) -> Mod
     for what the text already shows to break a rule or to be unknown here; InputError for another word as `elided`.
     `verify.verify` checks all other rules.
     """
-    with reading(lenient or is_lenient()):
+    with lenient_reading(lenient or is_lenient()):
         parser = Parser(text, elided)
         module = parser.module()
     if elided is not None and parser.made_up:

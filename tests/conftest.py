@@ -10,7 +10,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Oclgrind reads this when its first context is made. (Its plugin for uninitialised memory breaks vector kernels.)
 os.environ["OCLGRIND_DATA_RACES"] = "1"
-os.environ["REFXLA_FIGURES"] = "default"  # plans are the same on every machine, and nothing is measured
+os.environ["REFXLA_CALIBRATION"] = "off"  # plans are the same on every machine, and nothing is measured
 
 # What a shell starts in the background ignores Control-C, and so would the commands that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

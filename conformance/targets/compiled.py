@@ -15,7 +15,7 @@ import refxla
 from refxla.compiler.driver import Request, compile_request, plan_module
 from refxla.device.tile_configurations import SPACE, TileConfiguration, signature
 from refxla.ir.fingerprint import Source
-from refxla.passes.winograd_convolution import rewritten
+from refxla.passes.winograd_convolution import apply_winograd
 from refxla.runtime import devices
 
 from .base import Target, arrays, leaves
@@ -125,7 +125,7 @@ class Tiled(Compiled):
         self.name = "compiled-winograd"
 
     def meant(self, module: Module) -> Module:
-        tiled, decisions = rewritten(module, always=True)
+        tiled, decisions = apply_winograd(module, always=True)
         return tiled if any(d.done for d in decisions) else module
 
     def load(self, module: Module) -> Callable[[Sequence[Value]], list[np.ndarray]]:

@@ -22,7 +22,7 @@ from ..compiler.explanation import bytes_text
 from ..compiler.options import REFERENCE, Options
 from ..frontends.stablehlo import to_stablehlo
 from ..ir import proto
-from ..progress import waiting
+from ..progress import show_progress
 from ..runtime import calibration
 from ..runtime import devices as found
 from ..runtime.disk_cache import cache as disk
@@ -49,7 +49,7 @@ def build(flags: argparse.Namespace, module: Module) -> int:
     options = compiler_options(flags)
     if options.device == REFERENCE:
         raise InputError("the reference has no kernels to save; name an OpenCL device")
-    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
+    with nullcontext() if options.tune else show_progress(f"compiling {module.name}"):
         made = compile_module(module, options)
     assert isinstance(made, Compiled)
     data = pack(made.saved())
@@ -69,7 +69,7 @@ def compiler_options(flags: argparse.Namespace) -> Options:
 
 def planned(module: Module, options: Options) -> tuple[Module, PlanningResult, found.Device]:
     """driver.plan_program, with a line for who waits; tuning has a progress bar of its own."""
-    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):
+    with nullcontext() if options.tune else show_progress(f"compiling {module.name}"):
         return plan_program(module, options)
 
 
@@ -80,7 +80,7 @@ def show(flags: argparse.Namespace, module: Module) -> int:
         _, made, device = planned(module, options)
         text = program(made.plan.kernels, device.target).source if flags.opencl else str(made.plan)
     elif flags.optimized or flags.after:
-        with waiting(f"optimizing {module.name}"):
+        with show_progress(f"optimizing {module.name}"):
             text = str(optimized_module(module, options, flags.after))
     else:
         text = str(module)
@@ -90,7 +90,7 @@ def show(flags: argparse.Namespace, module: Module) -> int:
 
 def verify(options: argparse.Namespace, module: Module) -> int:
     """`refxla verify`: nothing but a line if all rules hold."""
-    with waiting(f"verifying {module.name}"):
+    with show_progress(f"verifying {module.name}"):
         check_rules(module)
     count = sum(1 for _ in module.instructions())
     computations = len(module.computations)
@@ -127,7 +127,7 @@ def devices(options: argparse.Namespace) -> int:
     for head in ("name", "kind", "device", "driver", "units", "findings"):
         table.add_column(head, justify="right" if head == "units" else "left")
     for device in listed:
-        with waiting(f"probing {device.name}"):
+        with show_progress(f"probing {device.name}"):
             findings = _findings(device)
         name = Text(device.name, "bold green" if device.name == chosen.name else "bold")
         driver = f"{device.platform}\n{device.driver}"
@@ -151,8 +151,8 @@ def _findings(device: found.Device) -> Text:
     ]
     if not p.rounded:
         parts.append("f32 division is not correctly rounded")
-    measured = calibration.measure(device)
-    parts.append("costs as usual: its speed is not measured" if measured is None else str(measured))
+    measured = calibration.calibrate(device)
+    parts.append("default cost model (not calibrated)" if measured is None else str(measured))
     if p.problem:
         parts.append(p.problem)
     return Text("\n".join(parts))

@@ -31,7 +31,7 @@ from ..analysis.cost_analysis import bytes_text
 from ..compiler.driver import Compiled, compile_module
 from ..compiler.options import Options
 from ..ir.library_calls import CHOICES
-from ..progress import waiting
+from ..progress import show_progress
 from ..runtime import devices as found
 from ..runtime import disk_cache, private_directories
 from ..runtime.cores import cores
@@ -47,7 +47,7 @@ _LITTLE_MEMORY = 1 << 30
 _LITTLE_DISK = 1 << 29
 VARIABLES = (
     "REFXLA_DEVICE", "REFXLA_DEVICES", "REFXLA_THREADS", "REFXLA_CACHE_DIR", "REFXLA_LINEAR_ALGEBRA",
-    "REFXLA_FIGURES", "REFXLA_TRACEBACK", "REFXLA_CHECKED", "REFXLA_BENCH_TRACEBACK",
+    "REFXLA_CALIBRATION", "REFXLA_TRACEBACK", "REFXLA_CHECKED", "REFXLA_BENCH_TRACEBACK",
 )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def doctor(options: argparse.Namespace) -> int:
     """The command; 1 if there is a fault, else 0."""
     findings: list[Finding] = []
     for check in CHECKS:
-        with waiting(f"checking {check.__name__}"):
+        with show_progress(f"checking {check.__name__}"):
             try:
                 findings += check()
             except Error as problem:
@@ -155,8 +155,8 @@ def _wrong(name: str, value: str) -> str:
     """What is wrong with a variable, for those that other checks say nothing of."""
     if name not in VARIABLES:
         return f": refxla knows no such variable{suggestion(name, VARIABLES)}"
-    if name == "REFXLA_FIGURES" and value not in ("", "default"):
-        return ": say default, or leave it unset"
+    if name == "REFXLA_CALIBRATION" and value not in ("", "off"):
+        return ": say off, or leave it unset"
     if name == "REFXLA_LINEAR_ALGEBRA" and value and value not in CHOICES:
         return f": say {' or '.join(CHOICES)}"
     if name == "REFXLA_DEVICES" and not (value.isdecimal() and 1 <= int(value) <= 1024):
@@ -239,7 +239,7 @@ def cache() -> Iterator[Finding]:
     """The cache on disk: where it is, how full, and whether it can be used."""
     store = disk_cache.cache()
     try:
-        os.close(private_directories.opened(store.directory, make=True))
+        os.close(private_directories.open_directory(store.directory, make=True))
     except OSError as problem:
         text = f"{store.directory} is not used, and programs are compiled anew in each process: {problem}"
         yield Finding(NOTE, "cache", text)

@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ..compiler.support import REFERENCE_ONLY, compiled_as
-from ..progress import waiting
+from ..progress import show_progress
 from .console import show, write
 
 TYPES = tuple(t.name for t in ELEMENT_TYPES.values() if t.is_array)
@@ -44,7 +44,7 @@ def ops(options: argparse.Namespace) -> int:
     for head in ("operation", "compiled as", "element types of operands"):
         table.add_column(head, overflow="fold")
     count = refused = 0
-    with waiting("looking through the tables"):
+    with show_progress("looking through the tables"):
         for opcode in chosen:
             types, how = accepted(opcode), compiled_as(opcode)
             if options.type is None or options.type in types:

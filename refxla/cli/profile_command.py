@@ -14,7 +14,7 @@ from rich.text import Text
 from ..compiler.driver import Compiled
 from ..compiler.kernel_profile import Profile, Timeline
 from ..compiler.options import REFERENCE
-from ..progress import waiting
+from ..progress import show_progress
 from .argument_files import from_npz, names, random_arguments, read_npz
 from .console import read_bytes, show, write_bytes
 from .run_command import compiled
@@ -33,7 +33,7 @@ def profile(options: argparse.Namespace, module: Module) -> int:
         arguments = from_npz(module, read_npz(read_bytes(options.inputs), source), source)
     else:
         arguments = random_arguments(module, options.random or 0) if names(module) else []
-    with waiting(f"measuring {module.name}"):
+    with show_progress(f"measuring {module.name}"):
         made = executable.profile(*arguments, seconds=options.seconds)
     if options.trace is not None:
         write_bytes(options.trace, json.dumps(made.trace()).encode())

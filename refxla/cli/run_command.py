@@ -19,8 +19,8 @@ from rich.text import Text
 
 from ..compiler import ahead_of_time, driver
 from ..compiler.options import REFERENCE
-from ..passes.winograd_convolution import rewritten
-from ..progress import waiting
+from ..passes.winograd_convolution import apply_winograd
+from ..progress import show_progress
 from . import feeds, run_on_devices
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .commands import compiler_options
@@ -55,9 +55,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
     executable = compiled(options, module)
     took = time.perf_counter() - start
     if arguments is None:
-        with waiting("making arguments at random"):
+        with show_progress("making arguments at random"):
             arguments = random_arguments(module, options.random)
-    with waiting(f"running {module.name}"):
+    with show_progress(f"running {module.name}"):
         left = _Left(executable, module, arguments) if options.check else None
         results, times = _timed(executable, arguments, options.repeat)
     if options.output is not None:
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
         show(_header(executable, took, times), "", results_table({f"out{n}": v for n, v in enumerate(results)}))
     if left is None:
         return 0
-    with waiting("running the reference, with the errors that the contract allows"):
+    with show_progress("running the reference, with the errors that the contract allows"):
         tiled = (options.winograd or (options.saved and options.saved.winograd)) and options.device != REFERENCE
-        report = check(rewritten(module)[0] if tiled else module, arguments, results)
+        report = check(apply_winograd(module)[0] if tiled else module, arguments, results)
     changed = left.changed()
     if options.output != "-":
         show("", *checked(report), *(Text(what, "bold red") for what in changed))
@@ -78,7 +78,9 @@ def run(options: argparse.Namespace, module: Module) -> int:
 
 def compiled(options: argparse.Namespace, module: Module) -> driver.Compiled | driver.Reference:
     """The same, with a line for who waits."""
-    with nullcontext() if options.tune else waiting(f"compiling {module.name}"):  # tuning has a progress bar of its own
+    with (
+        nullcontext() if options.tune else show_progress(f"compiling {module.name}")
+    ):  # tuning has a progress bar of its own
         return executable_of(options, module)
 
 

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from refxla_spec.devices import Host, device_counts, run_devices
 from refxla_spec.errors import InputError
-from refxla_spec.groups import described
+from refxla_spec.groups import devices_text
 from refxla_spec.module import Module
 from refxla_spec.verify import verify
 from rich.table import Table
 
 from ..compiler.driver import flatten, unflatten_all
 from ..compiler.options import REFERENCE
-from ..progress import waiting
+from ..progress import show_progress
 from . import feeds
 from .argument_files import from_npz, names, random_arguments, read_npz, write_npz
 from .console import read_bytes, show, write_bytes
@@ -45,7 +45,7 @@ def counts(options: argparse.Namespace, module: Module) -> tuple[int, int]:
 def run(options: argparse.Namespace, module: Module) -> int:
     """The command for several devices, or with infeeds or outfeeds; 0. Raises Error."""
     replicas, partitions = counts(options, module)
-    many, count = described(replicas, partitions), replicas * partitions
+    many, count = devices_text(replicas, partitions), replicas * partitions
     what = f"a program for {many}" if count > 1 else "a program with infeeds or outfeeds"
     if options.device != REFERENCE:
         raise InputError(f"{what} runs on the reference: add --device {REFERENCE}")
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, module: Module) -> int:
     shapes = [p.shape for p in module.entry.parameters]
     nested = [unflatten_all(a, shapes) for a in arguments]
     times = []
-    with waiting(f"running {module.name} on {many}"):
+    with show_progress(f"running {module.name} on {many}"):
         for _ in range(options.repeat):
             start = time.perf_counter()
             hosts = [Host(infeed) for infeed in infeeds]

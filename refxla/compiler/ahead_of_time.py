@@ -58,7 +58,7 @@ def executable(
         if made is not None:
             kernels = "its kernels are those" if saved.binaries else "its kernels were compiled from the OpenCL C"
             known = replace(found, why=f"{found.why}; {kernels} in {where}")
-            return driver.opened(Request(source, known, saved.without, target), made, saved.binaries)
+            return driver.restore_executable(Request(source, known, saved.without, target), made, saved.binaries)
         reason = f"refxla {saved.release} made it"
     here = replace(found, why=f"{found.why}; {where} was compiled here: {reason}")
     return driver.compile_request(Request(source, here, saved.without, target))

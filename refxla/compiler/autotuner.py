@@ -94,7 +94,7 @@ def products(fusions: Iterable[Fusion]) -> dict[str, Fusion]:
     return found
 
 
-def known(names: Iterable[str], device: Device) -> dict[str, TileConfiguration] | None:
+def load_configurations(names: Iterable[str], device: Device) -> dict[str, TileConfiguration] | None:
     """What `tune` gives for products of these signatures; None where it would have to search."""
     found: dict[str, TileConfiguration] = {}
     for name in names:

@@ -41,7 +41,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         raise UnsupportedError(f"{i.name}: {i.opcode}: {problem}") from None
 
 
-def located(problem: UnsupportedError, module: Module) -> Error:
+def with_source_location(problem: UnsupportedError, module: Module) -> Error:
     """The error with the file that the module was read from, and the line of the instruction that its message begins
     with, if one of that name, and no other, was parsed from a text."""
     name = str(problem).split(": ")[0]

@@ -15,8 +15,8 @@ import numpy as np
 from refxla_spec import interpreter
 from refxla_spec.devices import device_counts
 from refxla_spec.errors import DeviceError, InputError, UnsupportedError
-from refxla_spec.groups import described
-from refxla_spec.leniency import reading
+from refxla_spec.groups import devices_text
+from refxla_spec.leniency import lenient_reading
 from refxla_spec.module import Module
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
@@ -30,8 +30,8 @@ from ..ir.plan import HostCall, all_steps
 from ..ir.proto import to_proto
 from ..ir.trees import CallingConvention
 from ..passes.pipeline import LAUNCH_MERGING, optimize
-from ..passes.winograd_convolution import rewritten
-from ..progress import waiting
+from ..passes.winograd_convolution import apply_winograd
+from ..progress import show_progress
 from ..runtime import calibration, device_probe, processor
 from ..runtime.devices import Device, choose
 from ..runtime.executable import Executable
@@ -62,7 +62,8 @@ class Request:
     target: Target
 
     def key(self, what: str = "compilation") -> str | None:
-        """Under which the compilation, or what else is known of it, is kept on disk; None: it is not."""
+        """The key in the cache on disk of this request's compilation, or of another entry about it that `what` names;
+        None if the program has no fingerprint, and so is not kept."""
         if self.source.fingerprint is None:
             return None
         return compilation_cache.key(what, self.source.fingerprint, self.device, self.target, self.without)
@@ -80,17 +81,18 @@ class Compiled(Executable):
     def __init__(
         self,
         request: Request,
-        made: Compilation,
+        compilation: Compilation,
         planning: tuple[Module, PlanningResult] | None = None,
-        ahead: ParallelBuild | None = None,
-        known: Binaries | None = None,
+        build: ParallelBuild | None = None,
+        machine_code: Binaries | None = None,
     ) -> None:
-        """`planning` is what `plan_module` gave for the request, if it was asked; `ahead` what began to compile it;
-        `known` what the device's compiler made of it before."""
-        self._request, self._made = request, made
+        """`planning` is the result of `plan_module` for the request, if it is at hand; `build` the build of the kernels
+        that is under way; `machine_code` the kernels as the device's compiler made them before."""
+        self._request, self._compilation = request, compilation
         if planning is not None:
             self._planning = planning
-        super().__init__(made.plan, made.program, request.device, made.cost.operations, ahead, known)
+        cost = compilation.cost.operations
+        super().__init__(compilation.plan, compilation.program, request.device, cost, build, machine_code)
 
     @cached_property
     def _planning(self) -> tuple[Module, PlanningResult]:
@@ -138,7 +140,7 @@ class Compiled(Executable):
         target, device = self._request.target, self.device
         without = self._request.without
         try:
-            compilation = serialization.dumps(self._made)
+            compilation = serialization.dumps(self._compilation)
         except TypeError as problem:
             raise UnsupportedError(f"{self.plan.name} cannot be saved: {problem}") from None
         machine_code = binaries(device, self.program)
@@ -173,34 +175,34 @@ class Compiled(Executable):
         if any(kernel.calls for kernel in self.plan.kernels):
             without = self._request.without
             left_out = (without,) if isinstance(without, str) else tuple(without)
-            apart = compile_request(replace(self._request, without=(*left_out, LAUNCH_MERGING)))
-            kernels = kernel_profile.timeline(apart, apart.explain(), arguments, seconds / 2)
+            unmerged = compile_request(replace(self._request, without=(*left_out, LAUNCH_MERGING)))
+            kernels = kernel_profile.timeline(unmerged, unmerged.explain(), arguments, seconds / 2)
         return Profile(self.plan.name, self.device.label, launches, kernels)
 
     @property
     def arity(self) -> int:
         """How many parameters the program has."""
-        return self._made.arity
+        return self._compilation.arity
 
     @property
     def cost(self) -> Cost:
         """Bytes moved and operations done by one call, as the compiler counts them (a loop counts one iteration)."""
-        return self._made.cost
+        return self._compilation.cost
 
 
-class Resizing(Compiled):
-    """A Compiled of a program with dynamic shapes, such as f32[<=4]: it takes arrays of any size up to the bounds, and
-    gives results at the sizes that they have. `optimized_hlo` and `plan` are of its static form, which
-    passes/dynamic_padder makes."""
+class DynamicShapeExecutable(Compiled):
+    """A program with dynamic shapes, such as f32[<=4], compiled: it takes arrays of any size up to the bounds, and its
+    results have their dynamic sizes. `optimized_hlo` and `plan` are of its static form, which passes/dynamic_padder
+    makes."""
 
     @cached_property
     def sizes(self) -> Sizes:
-        """The bounds and marks of what it takes and gives."""
-        assert self._made.dynamic is not None  # or it were no Resizing
-        return Sizes(*self._made.dynamic)
+        """The bounds and the dynamic dimensions of its parameters and results."""
+        assert self._compilation.dynamic is not None
+        return Sizes(*self._compilation.dynamic)
 
     def profile(self, *arguments: Any, seconds: float = 1.0) -> Profile:
-        """As of any Compiled."""
+        """See `Compiled.profile`."""
         return super().profile(*self.sizes.arguments(arguments), seconds=seconds)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -236,8 +238,8 @@ class Reference:
         replicas, partitions = device_counts(hlo)
         if replicas * partitions > 1:
             raise UnsupportedError(
-                f"{hlo.name} is a program for {described(replicas, partitions)}, and this is called with the arguments "
-                "of one; call refxla_spec.devices.run_devices(module, arguments of each device), or "
+                f"{hlo.name} is a program for {devices_text(replicas, partitions)}, and this is called with the "
+                "arguments of one; call refxla_spec.devices.run_devices(module, arguments of each device), or "
                 "`refxla run FILE --device reference`"
             )
         self.hlo = hlo
@@ -259,7 +261,7 @@ class Reference:
 
 def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Compiled | Reference:
     """Compile an HLO program; see `refxla.compile` for the options and the errors."""
-    with reading(options.lenient):
+    with lenient_reading(options.lenient):
         source = program if isinstance(program, Source) else Source.of(program)
         if options.device == REFERENCE:
             verify(source.module)
@@ -277,7 +279,7 @@ def compile_module(program: Source | Module, options: Options = _DEFAULTS) -> Co
                 f"{chosen.name}` shows the code for it, and nothing can run"
             )
         request = Request(source, chosen, options.without, target)
-        return _tuned(request) if options.tune else compile_request(request)
+        return _autotune(request) if options.tune else compile_request(request)
 
 
 def uses_library(options: Options) -> bool:
@@ -294,50 +296,52 @@ def target_of(device: Device, options: Options = _DEFAULTS) -> Target:
 
 
 def compile_request(request: Request) -> Compiled:
-    """What is kept on disk for a request, or else built now. Raises as `refxla.compile` does."""
-    made = compilation_cache.load(request.key())
-    return _built(request) if made is None else _executable(request, made)
+    """The executable of a request, from the cache on disk or else built now. Raises as `refxla.compile` does."""
+    compilation = compilation_cache.load(request.key())
+    return _build(request) if compilation is None else _make_executable(request, compilation)
 
 
-def _tuned(request: Request) -> Compiled:
-    """A program with its products cut as is quickest on the device: measured now, or known from the cache on disk."""
+def _autotune(request: Request) -> Compiled:
+    """The executable with the tile configurations that are the fastest on the device: measured now, or in the cache on
+    disk."""
     source, device, without = request.source, request.device, request.without
     entry = request.key("products")
     names = compilation_cache.load_names(entry)
-    configurations = None if names is None else autotuner.known(names, device)
+    configurations = None if names is None else autotuner.load_configurations(names, device)
     if configurations is not None:
-        found = replace(request, target=replace(request.target, tile_configurations=configurations))
-        made = compilation_cache.load(found.key())
-        if made is not None:
-            return _executable(found, made)
+        tuned = replace(request, target=replace(request.target, tile_configurations=configurations))
+        compilation = compilation_cache.load(tuned.key())
+        if compilation is not None:
+            return _make_executable(tuned, compilation)
     verify(source.module)
     fusions = plan_module(source.module, request.target, without)[1].plan.fusions
     configurations = autotuner.tune(fusions, device)
     compilation_cache.save_names(entry, autotuner.products(fusions))
-    return _built(replace(request, target=replace(request.target, tile_configurations=configurations)))
+    return _build(replace(request, target=replace(request.target, tile_configurations=configurations)))
 
 
-def _built(request: Request) -> Compiled:
-    """A program verified, planned, built, and kept on disk. Its kernels are compiled while later ones are made."""
+def _build(request: Request) -> Compiled:
+    """Verify, plan and build the program, and keep it on disk. Its first kernels are compiled while later ones are
+    written."""
     source, device = request.source, request.device
-    with ParallelBuild(device) as ahead, _uncollected():
-        ahead.expect(source.size)
-        with waiting(f"compiling {source.module.name}"):
+    with ParallelBuild(device) as build, _gc_paused():
+        build.expect(source.size)
+        with show_progress(f"compiling {source.module.name}"):
             verify(source.module)
-            builder = Builder(request.target, part_size(device), ahead.take)
+            builder = Builder(request.target, part_size(device), build.take)
             planning = plan_module(source.module, request.target, request.without, builder.add)
             plan = planning[1].plan
-            made = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
-            compilation_cache.save(request.key(), made)  # while the last parts are compiled
-            executable = _executable(request, made, planning, ahead)
-    calibration.later(device)
+            compilation = Compilation.of(source.module, plan, builder.program(plan.kernels), cost_of(plan))
+            compilation_cache.save(request.key(), compilation)  # while the last parts are compiled
+            executable = _make_executable(request, compilation, planning, build)
+    calibration.calibrate_at_exit(device)
     return executable
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Python's collector waits: a compilation keeps nearly all that it makes, which the collector would walk again and
-    again, a tenth of the time."""
+def _gc_paused() -> Iterator[None]:
+    """Pause Python's garbage collector: a compilation keeps nearly all that it allocates, and to walk that again and
+    again would take a tenth of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -347,19 +351,20 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _executable(
+def _make_executable(
     request: Request,
-    made: Compilation,
+    compilation: Compilation,
     planning: tuple[Module, PlanningResult] | None = None,
-    ahead: ParallelBuild | None = None,
-    known: Binaries | None = None,
+    build: ParallelBuild | None = None,
+    machine_code: Binaries | None = None,
 ) -> Compiled:
-    return (Compiled if made.dynamic is None else Resizing)(request, made, planning, ahead, known)
+    executable = Compiled if compilation.dynamic is None else DynamicShapeExecutable
+    return executable(request, compilation, planning, build, machine_code)
 
 
-def opened(request: Request, made: Compilation, known: Binaries) -> Compiled:
-    """A program whose compilation, and what the device's compiler made of it, are known."""
-    return _executable(request, made, known=known)
+def restore_executable(request: Request, compilation: Compilation, machine_code: Binaries) -> Compiled:
+    """The executable of a compilation that was saved, with the kernels as the device's compiler made them."""
+    return _make_executable(request, compilation, machine_code=machine_code)
 
 
 def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, PlanningResult, Device]:
@@ -367,7 +372,7 @@ def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, 
     which need not be present. Raises as `refxla.compile` does, and InputError for the reference, which has no plan."""
     if options.device == REFERENCE:
         raise InputError("the reference has no plan and no kernels; name an OpenCL device")
-    with reading(options.lenient):
+    with lenient_reading(options.lenient):
         verify(module)
         device, _ = choose(options.device)
         target = target_of(device, options)
@@ -380,9 +385,9 @@ def plan_program(module: Module, options: Options = _DEFAULTS) -> tuple[Module, 
 def optimized_module(module: Module, options: Options = _DEFAULTS, after: str | None = None) -> Module:
     """The module as all passes leave it, or those up to `after`. It is the same for all devices but one: linear algebra
     stays whole where the options ask for a library, though a GPU calls none. Raises as `refxla.compile` does."""
-    with reading(options.lenient):
+    with lenient_reading(options.lenient):
         verify(module)
-        tiled = rewritten(module)[0] if options.winograd else module
+        tiled = apply_winograd(module)[0] if options.winograd else module
         library = is_asked_for(options.linear_algebra)
         return optimize(tiled, options.without, after=after, library_calls=library)
 

@@ -14,7 +14,7 @@ from ..passes import winograd_convolution as tiles
 from ..passes.pipeline import FUSION, LAUNCH_MERGING, TILED_FUSION, optimize
 from ..scheduling.kernel_deduplication import KernelDeduplicator
 from ..scheduling.scheduler import PlanningResult, make_plan
-from .diagnostics import check_values, emit, located
+from .diagnostics import check_values, emit, with_source_location
 
 
 def plan_module(
@@ -29,7 +29,7 @@ def plan_module(
     Raises UnsupportedError for what has no emitter, with the line of the text it was parsed from.
     """
     try:
-        tiled, tilings = tiles.rewritten(module) if target.winograd else (module, ())
+        tiled, tilings = tiles.apply_winograd(module) if target.winograd else (module, ())
         optimized = optimize(tiled, without, library_calls=target.library_calls)
         check_values(optimized)
         fuse = FUSION not in without
@@ -41,4 +41,4 @@ def plan_module(
         planned.winograd = tilings
         return optimized, planned
     except UnsupportedError as problem:
-        raise located(problem, module) from None
+        raise with_source_location(problem, module) from None

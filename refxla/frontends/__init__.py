@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refxla_spec.errors import Error, InputError, in_file
-from refxla_spec.leniency import is_lenient, reading
+from refxla_spec.leniency import is_lenient, lenient_reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
 
@@ -30,7 +30,7 @@ def load(source: str | bytes | Path, lenient: bool = False, *, elided: str | Non
     A string is text if it has a line break or the look of a module, else a path. Raises InputError for a file that
     cannot be read, or for StableHLO where jaxlib is not installed; ParseError for contents that are none of them.
     """
-    with reading(lenient or is_lenient()):
+    with lenient_reading(lenient or is_lenient()):
         return _load(source, elided)
 
 
@@ -64,7 +64,7 @@ def parse(source: str, lenient: bool = False, *, elided: str | None = None) -> M
     Raises ParseError with the line and column of what is wrong, InvalidProgramError for what contradicts itself,
     UnsupportedError for StableHLO that has no HLO, InputError if jaxlib is needed and not there.
     """
-    with reading(lenient or is_lenient()):
+    with lenient_reading(lenient or is_lenient()):
         return from_stablehlo(source) if is_stablehlo(source) else parse_hlo(source, elided=elided)
 
 

@@ -28,7 +28,7 @@ class Lowered:
     """One lowering of a function, compiled: called with the leaves of the arguments, gives what the function gives."""
 
     program: Compiled | Reference
-    shortened = False  # whether a shortcut to it was thought of
+    shortcut_tried = False  # whether `_shortcut` was asked for one; it may have had none
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         raise NotImplementedError
@@ -82,8 +82,8 @@ class TracedFunction(Caller):
         if found is None:
             found, leaves = self._compile(args, kwargs)
         self.executable = found
-        if not kwargs and not found.shortened:
-            found.shortened = True
+        if not kwargs and not found.shortcut_tried:
+            found.shortcut_tried = True
             shortcut = self._shortcut(args, found) if type(found.program) is Compiled else None
             if shortcut is not None:
                 self.remember(shortcut)

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from refxla_spec import grammar
 from refxla_spec.attributes import INT_LISTS, REQUIRED, Attribute
 from refxla_spec.errors import Error, InvalidProgramError, ParseError, UnsupportedError
-from refxla_spec.leniency import is_lenient, reading
+from refxla_spec.leniency import is_lenient, lenient_reading
 from refxla_spec.lexer import escape, suggestion, unescape
 from refxla_spec.module import Alias, Computation, Instruction, Metadata, Module, StackFrames, order_computations
 from refxla_spec.operation import operations
@@ -52,7 +52,7 @@ def from_proto(data: bytes, lenient: bool = False) -> Module:
     place for. The rules of HLO are not checked here: `refxla_spec.verify` does. A field that is not known here is an
     UnsupportedError; with `lenient` a warning, if it says nothing (`refxla_spec.leniency`).
     """
-    with reading(lenient or is_lenient()):
+    with lenient_reading(lenient or is_lenient()):
         message = _decode(data)
         check_known(message)
         return _read(message)

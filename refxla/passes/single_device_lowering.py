@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from refxla_spec.devices import device_counts, misfit
 from refxla_spec.errors import UnsupportedError
-from refxla_spec.groups import described
+from refxla_spec.groups import devices_text
 from refxla_spec.module import Computation, Instruction, Module
 
 from ..ir.builder import Build
@@ -28,8 +28,8 @@ def run(module: Module) -> int:
     replicas, partitions = device_counts(module)
     if replicas * partitions > 1:
         raise UnsupportedError(
-            f"{module.name} is a program for {described(replicas, partitions)}, and code is made for one; compile it "
-            f"for one device, or {ADVICE}"
+            f"{module.name} is a program for {devices_text(replicas, partitions)}, and code is made for one; compile "
+            f"it for one device, or {ADVICE}"
         )
     for i in module.instructions():
         if i.opcode in _HOST:

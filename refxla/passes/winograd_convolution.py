@@ -58,7 +58,7 @@ class Decision:
     reason: str
 
 
-def rewritten(module: Module, always: bool = False) -> tuple[Module, tuple[Decision, ...]]:
+def apply_winograd(module: Module, always: bool = False) -> tuple[Module, tuple[Decision, ...]]:
     """A new module, with convolutions rewritten where it pays (or, with `always`, where it can be done), and what was
     decided for each convolution; the module given stays as it is."""
     module, decisions = module.clone(), []

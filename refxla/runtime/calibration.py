@@ -6,8 +6,8 @@ decisions round from one measurement to the next. No bit of any result depends o
 
 Measuring takes a child process a second, and the cores to itself: so it begins when a process ends that compiled a
 program for a device of which nothing is known. What it finds is kept on disk for the programs of later processes; until
-then, and where it cannot be measured, the costs are as they are. `refxla devices` waits for it. REFXLA_FIGURES=default
-asks for the costs as they are, always. A process keeps to what was known when it first asked, so that what it compiles
+then, and where it cannot be measured, the default costs hold. `refxla devices` waits for it. REFXLA_CALIBRATION=off
+asks for the default costs, always. A process keeps to what was known when it first asked, so that what it compiles
 twice is the same.
 """
 
@@ -41,9 +41,10 @@ SHARE = 0.9  # of the cores that a measurement must have had to itself
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Gigabytes that a copy reads and writes in a second, billions of operations of multiply-adds in vectors of 32
-    bytes (two each), both of a core while all are at work, and the microseconds of a launch among many."""
+class MeasuredRates:
+    """What one core of a device reaches while all are at work: `bandwidth`, the gigabytes that a copy reads and writes
+    in a second; `arithmetic`, billions of operations in a second, of multiply-adds in vectors of 32 bytes (two
+    operations each); `launch`, the microseconds of one launch among many."""
 
     bandwidth: float
     arithmetic: float
@@ -61,7 +62,7 @@ class Figures:
         return f"{self.bandwidth:.1f} GB/s and {self.arithmetic:.0f} Gop/s a core, {self.launch:.1f} us a launch"
 
 
-REFERENCE = Figures(bandwidth=15.5, arithmetic=107.0, launch=2.8)  # of the machine that Costs was fitted to
+REFERENCE = MeasuredRates(bandwidth=15.5, arithmetic=107.0, launch=2.8)  # of the machine that Costs was fitted to
 
 
 def _step(ratio: float) -> float:
@@ -75,31 +76,31 @@ def costs(device: OpenClDevice) -> Costs:
         return Costs()
     entry = _entry(device)
     if entry not in _costs:
-        found = known(device)
+        found = load_rates(device)
         _costs[entry] = Costs() if found is None else found.costs()
     return _costs[entry]
 
 
-def known(device: OpenClDevice) -> Figures | None:
-    """The figures of a device that are kept on disk; None where there are none, or they are not asked for."""
+def load_rates(device: OpenClDevice) -> MeasuredRates | None:
+    """The rates of a device that are kept on disk; None where there are none, or calibration is off."""
     content = disk.cache().get(_entry(device)) if _is_asked() else None
     try:
-        return None if content is None else Figures(**json.loads(content))
+        return None if content is None else MeasuredRates(**json.loads(content))
     except (TypeError, ValueError):  # what another version kept
         return None
 
 
-def measure(device: OpenClDevice) -> Figures | None:
-    """The figures of a device, measured now in a child process if they are not known; None if that fails, as on a
+def calibrate(device: OpenClDevice) -> MeasuredRates | None:
+    """The rates of a device, measured now in a child process if they are not on disk; None if that fails, as on a
     machine that others keep busy."""
     if _is_wanted(device):
         child = _begin(device.name)
         if child is not None:
             child.wait()
-    return known(device)
+    return load_rates(device)
 
 
-def later(device: OpenClDevice) -> None:
+def calibrate_at_exit(device: OpenClDevice) -> None:
     """Let a child process measure a device of which nothing is known, when this process has ended."""
     if device.name not in _later and _is_wanted(device):
         if not _later:
@@ -108,7 +109,7 @@ def later(device: OpenClDevice) -> None:
 
 
 def _is_wanted(device: OpenClDevice) -> bool:
-    return _is_asked() and device.kind in ("cpu", "gpu") and known(device) is None
+    return _is_asked() and device.kind in ("cpu", "gpu") and load_rates(device) is None
 
 
 def _begin(name: str) -> subprocess.Popen[bytes] | None:
@@ -126,23 +127,23 @@ _later: list[str] = []  # the names of the devices that are measured when this p
 
 
 def _is_asked() -> bool:
-    """Whether rates are measured. Raises InputError for a REFXLA_FIGURES that says something else."""
-    said = os.environ.get("REFXLA_FIGURES", "")
-    if said not in ("", "default"):
-        raise InputError(f"REFXLA_FIGURES is {said!r}: say default, for the usual rates, or leave it unset")
+    """Whether rates are measured. Raises InputError if REFXLA_CALIBRATION is neither "off" nor unset."""
+    said = os.environ.get("REFXLA_CALIBRATION", "")
+    if said not in ("", "off"):
+        raise InputError(f"REFXLA_CALIBRATION is {said!r}: say off, for the default cost model, or leave it unset")
     return not said
 
 
 @cache
-def _self() -> str:
-    """What changes whenever other figures may come out on our side."""
+def _source_digest() -> str:
+    """The hash of this file: rates that another version of it measured are not taken for these."""
     with open(__file__, encoding="utf-8") as file:
         return disk.key(file.read())
 
 
 def _entry(device: OpenClDevice) -> str:
     units = str(device.compute_units)
-    return disk.key("figures", _self(), device.platform, device.label, device.driver, device.kind, units)
+    return disk.key("figures", _source_digest(), device.platform, device.label, device.driver, device.kind, units)
 
 
 # In the child --------------------------------------------------------------------------------------------------------
@@ -164,8 +165,8 @@ __kernel void nothing(__global const float8* restrict a, __global float8* restri
 """
 
 
-def found(bench: Bench) -> Figures | None:
-    """The figures, measured in this process; None where others used the cores meanwhile."""
+def measure_rates(bench: Bench) -> MeasuredRates | None:
+    """The rates, measured in this process; None where others used the cores meanwhile."""
     import numpy as np
     import pyopencl as cl
 
@@ -195,7 +196,7 @@ def found(bench: Bench) -> Figures | None:
     wall, used = time.perf_counter() - wall, time.process_time() - used
     if bench.device.kind == "cpu" and used < SHARE * units * wall:
         return None
-    return Figures(copied / units / 1e9, done / units / 1e9, best("nothing", units, LAUNCHES) / LAUNCHES * 1e6)
+    return MeasuredRates(copied / units / 1e9, done / units / 1e9, best("nothing", units, LAUNCHES) / LAUNCHES * 1e6)
 
 
 def _seconds(action: Callable[[], None]) -> float:
@@ -205,9 +206,9 @@ def _seconds(action: Callable[[], None]) -> float:
 
 
 def main(name: str) -> None:
-    """`python -m refxla.runtime.calibration DEVICE`: measure it and keep the figures."""
+    """`python -m refxla.runtime.calibration DEVICE`: measure the device and keep its rates on disk."""
     device = load()[name]
-    made = found(Bench(device))
+    made = measure_rates(Bench(device))
     if made is not None:
         disk.cache().put(_entry(device), json.dumps(asdict(made)).encode())
     print(made)

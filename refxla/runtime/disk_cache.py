@@ -159,7 +159,7 @@ class Cache:
 @contextlib.contextmanager
 def _descriptor(directory: Path, make: bool = False) -> Iterator[int]:
     """Of a directory of entries, which lies in that of the cache."""
-    descriptor = private_directories.opened(directory, 2, make)
+    descriptor = private_directories.open_directory(directory, 2, make)
     try:
         yield descriptor
     finally:

@@ -52,7 +52,7 @@ def check(path: Path, last: int = 1) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
 
 
-def opened(path: Path, last: int = 1, make: bool = False) -> int:
+def open_directory(path: Path, last: int = 1, make: bool = False) -> int:
     """A descriptor of the private directory at `path` (see `check`), which is made, with what is above it, where it is
     missing and `make` says so; nothing is made in one that is not private. Raises as `check` does, and OSError for one
     that cannot be made."""

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from refxla._core.fusion import schedule
-from refxla._core.graph import Graph
 from refxla_spec.text import parse
 
 import refxla
+from refxla._core.fusion import schedule
+from refxla._core.graph import Graph
 from refxla.analysis.access_patterns import AccessPattern
 from refxla.codegen.opencl_program import program
 from refxla.compiler.driver import plan_module

@@ -105,7 +105,7 @@ def test_saved_again_it_is_the_same_file(file, tmp_path):
 
 
 def test_without_machine_code_the_program_is_compiled(file, planned, monkeypatch):
-    monkeypatch.setattr(driver, "opened", None)  # by which the machine code is taken
+    monkeypatch.setattr(driver, "restore_executable", None)  # by which the machine code is taken
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(file.parent / "cache"))
     made = refxla.load(file, machine_code=False)
     assert planned and same(made(X), refxla.compile(PROGRAM)(X))

@@ -1,12 +1,12 @@
 """The fusion scheduler: what must be one kernel is one, and every schedule can run."""
 
 import pytest
-from refxla._core.fusion import schedule
-from refxla._core.graph import KIND_NAMES, Graph, NodeClass, Relation
 from refxla_conformance.fuzz.generate import generate
 from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
+from refxla._core.fusion import schedule
+from refxla._core.graph import KIND_NAMES, Graph, NodeClass, Relation
 from refxla.compiler.driver import plan_module
 from refxla.device.description import DEFAULT_CPU
 from refxla.passes.pipeline import optimize

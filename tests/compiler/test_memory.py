@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refxla._core.buffer_offsets import assign
 from refxla_conformance.fuzz import simulator as plan_simulator
 from refxla_conformance.fuzz.differ import cheap
 from refxla_conformance.fuzz.generate import generate
@@ -17,6 +16,7 @@ from refxla_spec.errors import UnsupportedError
 from refxla_spec.text import parse
 
 import refxla
+from refxla._core.buffer_offsets import assign
 from refxla.compiler.driver import flatten, unflatten_all
 from refxla.ir import plan as p
 

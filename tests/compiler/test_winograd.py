@@ -11,7 +11,7 @@ from refxla_spec.verify import verify
 
 import refxla
 from refxla.cli.main import main
-from refxla.passes.winograd_convolution import A, B, G, rewritten
+from refxla.passes.winograd_convolution import A, B, G, apply_winograd
 
 PLAIN = ((2, 7, 6, 5), (3, 3, 5, 4), (2, 7, 6, 4), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f")
 FORMS = [
@@ -43,7 +43,7 @@ def values(lhs, rhs, *_):
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f"{f[3]} {f[4]}")
 def test_it_keeps_its_bounds_and_the_convolutions_value(form):
     module = parse(text(*form))
-    tiled, (decision,) = rewritten(module, always=True)
+    tiled, (decision,) = apply_winograd(module, always=True)
     verify(tiled)
     assert decision.done and "convolution" not in {i.opcode for i in tiled.entry.instructions}
     given = values(*form)
@@ -70,7 +70,7 @@ def test_the_bound_that_is_stated():
     form = ((1, 8, 8, 64), (3, 3, 64, 8), (1, 6, 6, 8), "size=3x3", "b01f_01io->b01f")
     x, w = values(*form)
     x[0, 3, 3] *= 1e4  # one large element among small ones: what the bound is about
-    got = refxla.compile(rewritten(parse(text(*form)), always=True)[0])(x, w)
+    got = refxla.compile(apply_winograd(parse(text(*form)), always=True)[0])(x, w)
     exact = sum(
         np.einsum("bhwc,co->bhwo", x[:, r : r + 6, s : s + 6].astype(np.float64), w[r, s].astype(np.float64))
         for r in range(3)
@@ -99,7 +99,7 @@ def test_the_bound_that_is_stated():
 )
 def test_what_has_no_tiles_stays_as_it_is(form, reason):
     module = parse(text(*form))
-    tiled, (decision,) = rewritten(module, always=True)
+    tiled, (decision,) = apply_winograd(module, always=True)
     assert str(tiled) == str(module) and not decision.done and reason in decision.reason
 
 
@@ -107,7 +107,7 @@ def test_what_does_not_pay_stays_as_it_is():
     assert refxla.compile(text(*PLAIN), winograd=True).opencl == refxla.compile(text(*PLAIN)).opencl
     features_first = ((4, 256, 14, 14), (3, 3, 256, 256), (4, 256, 14, 14), "size=3x3 pad=1_1x1_1", "bf01_01io->bf01")
     for form, done in ((LARGE, True), (PLAIN, False), (features_first, False)):
-        assert [d.done for d in rewritten(parse(text(*form)))[1]] == [done]
+        assert [d.done for d in apply_winograd(parse(text(*form)))[1]] == [done]
 
 
 def test_it_is_asked_for_and_explained(tmp_path, capsys):

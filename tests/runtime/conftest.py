@@ -114,7 +114,6 @@ def executable(device):
 def execute(request, device):
     """plan -> Executor on PoCL, with each way of reaching memory."""
     from refxla._core.launch import Executor
-
     from refxla.runtime.program_build import build
 
     def make(plan: Plan) -> Executor:

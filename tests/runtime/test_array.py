@@ -7,10 +7,10 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from refxla._core.dlpack import array_of
 from refxla_spec.errors import InputError
 
 import refxla
+from refxla._core.dlpack import array_of
 from refxla.runtime.result_memory import usage
 
 ADD = """HloModule m

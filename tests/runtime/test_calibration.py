@@ -11,7 +11,7 @@ import refxla
 from refxla.compiler import compilation_cache
 from refxla.device.description import Costs
 from refxla.runtime import calibration, disk_cache
-from refxla.runtime.calibration import REFERENCE, Figures
+from refxla.runtime.calibration import REFERENCE, MeasuredRates
 from refxla.runtime.devices import choose
 
 TEXT = "HloModule m\nENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] add(x, x) }"
@@ -25,7 +25,7 @@ def numbers(costs):
 def asked(monkeypatch, tmp_path):
     """Figures are asked for, of which nothing is known yet."""
     monkeypatch.setenv("REFXLA_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("REFXLA_FIGURES")
+    monkeypatch.delenv("REFXLA_CALIBRATION")
     monkeypatch.setattr(calibration, "_costs", {})
     return choose(None)[0]
 
@@ -37,11 +37,11 @@ def keep(device, made):
 def test_costs_are_scaled_in_powers_of_two():
     assert numbers(REFERENCE.costs()) == numbers(Costs())
     usual = Costs()
-    half = Figures(REFERENCE.bandwidth / 2, REFERENCE.arithmetic * 4, REFERENCE.launch * 8)
+    half = MeasuredRates(REFERENCE.bandwidth / 2, REFERENCE.arithmetic * 4, REFERENCE.launch * 8)
     assert numbers(half.costs()) == (usual.byte * 2, usual.flop / 4, usual.launch * 8)
-    near = Figures(REFERENCE.bandwidth * 1.35, REFERENCE.arithmetic / 1.35, REFERENCE.launch * 0.75)
+    near = MeasuredRates(REFERENCE.bandwidth * 1.35, REFERENCE.arithmetic / 1.35, REFERENCE.launch * 0.75)
     assert numbers(near.costs()) == numbers(usual)
-    wild = Figures(REFERENCE.bandwidth * 1e9, REFERENCE.arithmetic, REFERENCE.launch)
+    wild = MeasuredRates(REFERENCE.bandwidth * 1e9, REFERENCE.arithmetic, REFERENCE.launch)
     assert wild.costs().byte == usual.byte / 16
 
 
@@ -49,7 +49,7 @@ def test_the_target_has_the_costs_and_so_has_the_key(asked):
     text = refxla.parse(TEXT)
     usual = asked.target
     assert usual.costs == Costs()
-    keep(asked, Figures(REFERENCE.bandwidth / 4, REFERENCE.arithmetic, REFERENCE.launch))
+    keep(asked, MeasuredRates(REFERENCE.bandwidth / 4, REFERENCE.arithmetic, REFERENCE.launch))
     assert asked.target == usual  # a process keeps to what it found first
     calibration._costs.clear()
     slow = asked.target
@@ -62,28 +62,30 @@ def test_the_target_has_the_costs_and_so_has_the_key(asked):
 
 def test_what_is_near_the_usual_keys_as_nothing_known(asked):
     usual = asked.target
-    keep(asked, Figures(REFERENCE.bandwidth * 1.2, REFERENCE.arithmetic * 0.8, REFERENCE.launch))
+    keep(asked, MeasuredRates(REFERENCE.bandwidth * 1.2, REFERENCE.arithmetic * 0.8, REFERENCE.launch))
     calibration._costs.clear()
     assert asked.target == usual
 
 
 def test_what_another_version_kept_is_nothing(asked):
     disk_cache.cache().put(calibration._entry(asked), b'{"speed": 3}')
-    assert calibration.known(asked) is None
+    assert calibration.load_rates(asked) is None
 
 
-def test_default_asks_for_nothing(asked, monkeypatch):
-    keep(asked, Figures(1.0, 1.0, 1.0))
-    monkeypatch.setenv("REFXLA_FIGURES", "default")
+def test_off_measures_nothing(asked, monkeypatch):
+    keep(asked, MeasuredRates(1.0, 1.0, 1.0))
+    monkeypatch.setenv("REFXLA_CALIBRATION", "off")
     monkeypatch.setattr(calibration, "_begin", lambda name: pytest.fail("a child begins"))
-    assert calibration.known(asked) is None and asked.target.costs == Costs() and calibration.measure(asked) is None
+    assert (
+        calibration.load_rates(asked) is None and asked.target.costs == Costs() and calibration.calibrate(asked) is None
+    )
 
 
 def test_another_word_is_an_error(asked, monkeypatch):
-    monkeypatch.setenv("REFXLA_FIGURES", "defualt")
-    with pytest.raises(InputError, match="REFXLA_FIGURES is 'defualt': say default"):
+    monkeypatch.setenv("REFXLA_CALIBRATION", "of")
+    with pytest.raises(InputError, match="REFXLA_CALIBRATION is 'of': say off"):
         _ = asked.target
-    monkeypatch.setenv("REFXLA_FIGURES", "")
+    monkeypatch.setenv("REFXLA_CALIBRATION", "")
     assert asked.target.costs == Costs()
 
 
@@ -92,7 +94,7 @@ def test_a_child_measures(asked, monkeypatch):
     children = []
     begin = calibration._begin
     monkeypatch.setattr(calibration, "_begin", lambda name: children.append(begin(name)) or children[-1])
-    made = calibration.measure(asked)
+    made = calibration.calibrate(asked)
     (child,) = children
     assert child.returncode == 0
     assert made is None or (made.bandwidth > 0.1 and made.arithmetic > 0.1 and made.launch > 0.01)

@@ -8,9 +8,9 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
-from refxla._core.launch import Executor
 from refxla_spec.errors import DeviceError, Error, InputError
 
+from refxla._core.launch import Executor
 from refxla.codegen.opencl_program import program
 from refxla.ir.plan import Branch, Copy, Loop, Repeat
 from refxla.runtime.program_build import build

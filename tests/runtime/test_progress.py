@@ -10,7 +10,7 @@ import time
 import pytest
 
 from refxla import progress
-from refxla.progress import stage, waiting
+from refxla.progress import show_progress, stage
 
 
 class Terminal:
@@ -42,28 +42,28 @@ def shown():
 
 
 def test_what_takes_long_is_shown_with_its_stage():
-    with Terminal() as terminal, waiting("compiling [x]", after=0.0):
+    with Terminal() as terminal, show_progress("compiling [x]", after=0.0):
         stage("kernel 3 of 40")
         shown()
     assert "compiling [x]: kernel 3 of 40" in terminal.text
 
 
 def test_what_is_done_soon_is_not_shown():
-    with Terminal() as terminal, waiting("compiling", after=1000.0):
+    with Terminal() as terminal, show_progress("compiling", after=1000.0):
         stage("kernel 1 of 1")
     assert terminal.text == ""
 
 
 def test_a_wait_within_a_wait_shows_nothing_of_its_own():
-    with Terminal() as terminal, waiting("outer", after=0.0):
-        with waiting("inner", after=0.0):
+    with Terminal() as terminal, show_progress("outer", after=0.0):
+        with show_progress("inner", after=0.0):
             shown()
     assert "outer" in terminal.text and "inner" not in terminal.text
 
 
 def test_the_line_goes_when_the_work_fails():
     with Terminal():
-        with pytest.raises(ValueError), waiting("failing", after=0.0):
+        with pytest.raises(ValueError), show_progress("failing", after=0.0):
             shown()
             raise ValueError
     for thread in threading.enumerate():
@@ -73,7 +73,7 @@ def test_the_line_goes_when_the_work_fails():
 
 
 def test_where_no_terminal_is_nothing_is_written(capfd):
-    with waiting("compiling", after=0.0):
+    with show_progress("compiling", after=0.0):
         stage("kernel 1 of 1")
         time.sleep(0.3)
     assert capfd.readouterr().err == ""

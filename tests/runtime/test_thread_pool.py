@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refxla._core.launch import Executor
 from refxla_spec.errors import DeviceError
 
+from refxla._core.launch import Executor
 from refxla.codegen.opencl_program import program
 from refxla.runtime.program_build import build
 

@@ -189,7 +189,7 @@ class NumpyFunction(TracedFunction):
                     module, structure = _traced(self.function, tracing, inputs, known)
                 except Exception as problem:  # for want of a value, perhaps: with it, the trace begins anew
                     if tracing.asked <= known:
-                        raise located(problem) from problem.__cause__
+                        raise with_python_location(problem) from problem.__cause__
                 else:
                     if tracing.asked <= known:
                         break
@@ -512,7 +512,7 @@ def _dataclasses(tree: Any) -> Iterator[Any]:
             yield from _dataclasses(element)
 
 
-def located(problem: Exception) -> Exception:
+def with_python_location(problem: Exception) -> Exception:
     """An error of a trace, whose message ends with the line of the user's that it came from."""
     reason = problem.__cause__ or problem.__context__
     if type(problem) in (ValueError, TypeError) and isinstance(reason, UnsupportedError):  # NumPy's words for it
