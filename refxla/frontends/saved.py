@@ -26,8 +26,8 @@ _NARROW = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
 
 
 def _error(kind: str, message: str) -> Exception:
-    """An error by the name of its class: one of Python's or of refxla's."""
-    found = getattr(errors, kind, None) or getattr(builtins, kind, None)
+    """An error by the name of its class: one of Python's, of NumPy's linear algebra's or of refxla's."""
+    found = getattr(errors, kind, None) or getattr(builtins, kind, None) or getattr(np.linalg, kind, None)
     known = isinstance(found, type) and issubclass(found, Exception)
     return found(message) if known else InputError(message)  # type: ignore[misc]
 

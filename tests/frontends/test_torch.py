@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch_agreement import check, close, compiled  # noqa: E402
 
 import refxla  # noqa: E402
 from refxla.frontends import torch as door  # noqa: E402
@@ -24,35 +25,6 @@ def fresh():
     torch.manual_seed(0)
     door.clear()
     yield
-
-
-def compiled(f, **options):
-    return torch.compile(f, backend="refxla", fullgraph=True, **options)
-
-
-def close(actual, expected, tolerance=1e-5):
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
-
-
-def check(f, *inputs, tolerance=1e-5, eager=()):
-    """A function of tensors gives what it gives in eager, with the same strides, and so do its gradients; nothing runs
-    in eager but the operations named."""
-    plain = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
-    given = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
-    expected, actual = f(*plain), compiled(f)(*given)
-    close(actual, expected, tolerance)
-    for a, e in zip(_tuple(actual), _tuple(expected), strict=True):
-        assert a.stride() == e.stride()
-    if any(x.requires_grad for x in inputs):
-        for outputs in (expected, actual):
-            sum((o * torch.linspace(0, 1, o.numel()).view(o.shape)).sum() for o in _tuple(outputs)).backward()
-        close([x.grad for x in given], [x.grad for x in plain], tolerance)
-    assert {e.operation for e in door.report()} == set(eager)
-    return actual
-
-
-def _tuple(value):
-    return value if isinstance(value, (tuple, list)) else (value,)
 
 
 def steps(model, f, batches, optimizer=None, loss=F.cross_entropy):
@@ -231,6 +203,16 @@ def test_arguments_are_changed_in_place():
     x2, y2 = x.clone(), y.clone()
     close(compiled(f)(x, y), f(x2, y2))
     close((x, y), (x2, y2))
+
+
+def test_rotations_by_complex_numbers():
+    """Rotary embeddings: pairs of real numbers are complex ones and back."""
+
+    def f(x, angles):
+        turns = torch.polar(torch.ones_like(angles), angles)
+        return torch.view_as_real(torch.view_as_complex(x.reshape(2, 3, 4, 2)) * turns).flatten(2)
+
+    check(f, torch.randn(2, 3, 8, requires_grad=True), torch.rand(3, 4, requires_grad=True))
 
 
 def test_indexing():

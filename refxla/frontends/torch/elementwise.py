@@ -447,6 +447,13 @@ def complex_(b: Lowering, x: I, y: I) -> I:
     return b.make("complex", *b.operands(x, y, of=part))
 
 
+@lowers("polar")
+def polar(b: Lowering, size: I, angle: I) -> I:
+    """Complex numbers by their absolute values and angles."""
+    size, angle = b.operands(size, angle, of=real_of(b.result.element_type))
+    return b.make("complex", b.multiply(size, b.cosine(angle)), b.multiply(size, b.sine(angle)))
+
+
 @lowers("real")
 def real(b: Lowering, x: I) -> I:
     return b.cast(x, b.result.element_type)
@@ -455,6 +462,19 @@ def real(b: Lowering, x: I) -> I:
 @lowers("imag")
 def imag(b: Lowering, x: I) -> I:
     return b.make("imag", x)
+
+
+@lowers("view_as_real", "view_as_real_copy")
+def view_as_real(b: Lowering, x: I) -> I:
+    """Real and imaginary parts along a last dimension of their own."""
+    dims = (*x.shape.dimensions, 1)
+    return b.concatenate([b.reshape(b.make(part, x), dims) for part in ("real", "imag")], x.shape.rank)
+
+
+@lowers("view_as_complex", "view_as_complex_copy")
+def view_as_complex(b: Lowering, x: I) -> I:
+    last, dims = x.shape.rank - 1, x.shape.dimensions[:-1]
+    return b.make("complex", *(b.reshape(b.cut(x, last, k, k + 1), dims) for k in range(2)))
 
 
 @lowers("angle")

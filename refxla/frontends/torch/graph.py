@@ -21,8 +21,17 @@ from refxla_spec.types import Shape
 
 from ...compiler.driver import Reference, compile_module
 from ...compiler.options import Options
-from . import elementwise, indexing, pooling, products, reductions, transforms, views  # noqa: F401 - they fill the table
-from .lowering import LOWERINGS, I, Lowering, NotLowered
+from . import (  # noqa: F401 - they fill the table
+    elementwise,
+    indexing,
+    linalg,
+    pooling,
+    products,
+    reductions,
+    transforms,
+    views,
+)
+from .lowering import LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
 _SMALL = 64  # elements of a constant tensor up to which it is part of the program
@@ -40,6 +49,10 @@ class IndexOutOfRange(InputError, IndexError):
 
 class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
     """A compiled graph divided an integer by zero."""
+
+
+class NoSolution(InputError, torch.linalg.LinAlgError):  # type: ignore[misc]
+    """A matrix of a compiled graph is singular, or not positive-definite, or its decomposition does not converge."""
 
 
 def is_tensor(value: Any) -> bool:
@@ -232,10 +245,10 @@ class LoweredGraph:
         for number, p in enumerate(parameters):
             p.name, p.attributes["number"] = f"arg{number}", number
         entry = Computation(f"{self.name}.entry", parameters + [i for i in order if i.opcode != "parameter"], root)
-        called = list(dict.fromkeys(c for i in order for c in i.called))
-        for number, computation in enumerate(called):
+        computations = order_computations([entry])
+        for number, computation in enumerate(computations[:-1]):  # reducers, and the bodies of loops
             computation.name = f"{computation.name}.{number}"
-        return Module(self.name, order_computations([*called, entry]), entry)
+        return Module(self.name, computations, entry)
 
     def compile(self, options: Options) -> CompiledGraph:
         """What runs it."""
@@ -253,7 +266,8 @@ class CompiledGraph:
     """Called with a graph's arguments, gives its results as a list.
 
     Arguments are read where they lie, and results are in memory of their own, with the strides that PyTorch's have.
-    Raises IndexOutOfRange and DivisionByZero as PyTorch would raise IndexError and ZeroDivisionError or RuntimeError.
+    Raises IndexOutOfRange, DivisionByZero and NoSolution as PyTorch would raise IndexError, ZeroDivisionError or
+    RuntimeError, and torch.linalg.LinAlgError.
     """
 
     def __init__(self, lowered: LoweredGraph, program: Any, sources: list[tuple[Any, Any]]) -> None:
@@ -269,7 +283,7 @@ class CompiledGraph:
     @property
     def checks(self) -> tuple[tuple[str, str], ...]:
         """What must hold at run time, which the program's last results say: the error that it is else, and its text."""
-        return tuple((_failure(message).__bases__[1].__name__, message) for message in self._messages)
+        return tuple((_failure(message).__bases__[1].__name__.lstrip("_"), message) for message in self._messages)
 
     @staticmethod
     def is_computed(result: Any) -> bool:
@@ -299,8 +313,10 @@ class CompiledGraph:
         return results
 
 
-def _failure(message: str) -> type[DivisionByZero | IndexOutOfRange]:
+def _failure(message: str) -> type[DivisionByZero | IndexOutOfRange | NoSolution]:
     """The error of a check."""
+    if message.startswith(LINEAR_ALGEBRA):
+        return NoSolution
     return DivisionByZero if "divided by 0" in message else IndexOutOfRange
 
 

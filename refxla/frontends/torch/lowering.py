@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from refxla_spec.module import Computation, Instruction, Metadata, PaddingDimension, SliceDimension
 from refxla_spec.types import ELEMENT_TYPES, F32, PRED, ElementType, Shape
+from torch._ops import HigherOrderOperator
 
 from ...ir.builder import Build
 
@@ -23,6 +24,7 @@ Operand = Any  # an Instruction, or a Python number
 Rule = Callable[..., Any]
 
 LOWERINGS: dict[Any, Rule] = {}  # of each overload
+LINEAR_ALGEBRA = "linalg."  # what the messages begin with of checks that raise a LinAlgError
 
 
 class NotLowered(Exception):
@@ -44,11 +46,13 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
 
 
 def overload_of(name: str) -> Any:
-    """The overload of ATen, or of another namespace as in "prims::exp2", by its name; None if there is none."""
+    """The overload of ATen, or of another namespace as in "prims::exp2", by its name; None if there is none. Operators
+    of a higher order ("higher_order::with_effects") have no overloads, and are themselves."""
     space, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
     try:
-        return getattr(getattr(getattr(torch.ops, space or "aten"), base), overload or "default")
+        found = getattr(getattr(torch.ops, space or "aten"), base)
+        return found if isinstance(found, HigherOrderOperator) else getattr(found, overload or "default")
     except AttributeError:
         return None
 
