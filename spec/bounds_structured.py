@@ -31,7 +31,7 @@ from .bounds_sums import (
 )
 from .compare import TINY, distance
 from .dynamic import meet
-from .module import Instruction
+from .module import Computation, Instruction
 from .numerics import component_type, total_order_key, type_of
 from .operation import operation
 from .sorting import sorted_order
@@ -181,7 +181,8 @@ def _reduce(self: Bounds, i: Instruction, values: list[Array], errors: list[Erro
     if not values[0].size:
         found = [_spread(e, r) for e, r in zip(errors[n:], results, strict=True)]
     elif any(
-        opcode is None or (is_rounded(r) and opcode not in _REDUCED) for opcode, r in zip(opcodes, results, strict=True)
+        opcode is None or opcode not in (_REDUCED if is_rounded(r) else _ORDERLESS)
+        for opcode, r in zip(opcodes, results, strict=True)
     ):
         return _reduce_in_pairs(self, i, values, errors, result)
     else:
@@ -254,6 +255,10 @@ _CHOOSING = frozenset(
 )
 
 
+# Operations of integers that a reducer is made of if it gives the same in any order, as far as opcodes tell.
+_ORDERLESS = _CHOOSING | {"add", "multiply"}
+
+
 Pairs = tuple[list[Array], list[Array]]  # values, and their errors
 
 
@@ -262,7 +267,7 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
     reducer, n = i.to_apply, len(values) // 2
     floats = any(type_of(v).is_float or type_of(v).is_complex for v in values)
     if exact(errors) and (not floats or all(j.opcode in _CHOOSING for j in reducer.instructions)):
-        return no_error(result)
+        return no_error(result) if is_orderless(reducer) else _where_orders_agree(self, i, values, result)
     axes = tuple(sorted(i.dimensions))
     kept = tuple(d for d in range(values[0].ndim) if d not in axes)
     sizes = tuple(values[0].shape[d] for d in kept)
@@ -296,6 +301,25 @@ def _reduce_in_pairs(self: Bounds, i: Instruction, values: list[Array], errors: 
     init_errors = [np.broadcast_to(filled(v, e), sizes) for v, e in zip(values[n:], errors[n:], strict=True)]
     _, error = combine((inits, init_errors), taken(current, 0))
     return tuple(error) if isinstance(result, tuple) else error[0]
+
+
+def is_orderless(reducer: Computation) -> bool:
+    """Whether a reducer that rounds nothing is sure to give the same in any order."""
+    return all(j.opcode in _ORDERLESS for j in reducer.instructions)
+
+
+def _where_orders_agree(self: Bounds, i: Instruction, values: list[Array], result: Value) -> Error:
+    """Of a reducer of integers that may give something else in another order, which is open (`subtract`): exact where
+    the elements in reverse, and in reverse from the last but one on, give the same; undecided elsewhere."""
+    n, axes = len(values) // 2, tuple(sorted(i.dimensions))
+    several = isinstance(result, tuple)
+    errors = [np.zeros(np.shape(r)) for r in (result if several else (result,))]
+    for shift in (0, 1):
+        moved = [np.roll(np.flip(v, axes), shift, axes) for v in values[:n]]
+        other = self.evaluate(i, [*moved, *values[n:]])
+        for error, r, o in zip(errors, result if several else (result,), other if several else (other,), strict=True):
+            error[...] = np.where(r == o, error, np.inf)
+    return tuple(errors) if several else errors[0]
 
 
 def _reduce_window(self: Bounds, i: Instruction, values: list[Array], errors: list[Error], result: Value) -> Error:

@@ -59,7 +59,7 @@ def device_counts(module: Module) -> tuple[int, int]:
     for name in ("replica_count", "num_partitions"):
         given = str(module.attributes.get(name, 1))
         if not re.fullmatch(r"0*[1-9]\d{0,8}", given):
-            said = f"the header of {module.name} says {name}={given[:40]!r}, and takes a whole number from 1 on"
+            said = f"the header of {module.name} says {name}={given[:40]!r}: it is a number from 1 to 999999999"
             raise in_file(InvalidProgramError(said), module.file)
         counts.append(int(given))
     return counts[0], counts[1]

@@ -158,6 +158,8 @@ HEADER_ATTRIBUTES = (
     "allow_spmd_sharding_propagation_to_output", "origin_recovery_table", "debug_attributes", "backend_config",
 )  # fmt: skip
 
+HEADER_FLAGS = ("is_scheduled", "alias_passthrough_params")  # those that are true or false
+
 # Attributes that XLA's parser wants to see even where they are empty.
 ALWAYS_WRITTEN = {
     "broadcast": ("dimensions",),

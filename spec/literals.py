@@ -38,6 +38,7 @@ _COMPLEX = re.compile(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)|({_NUMBER})")
 _INTEGER = re.compile(r"[-+]?\d+")
 _PRED = re.compile(r"true|false|0|1")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_LAST_COMMA = re.compile(r",(?=\s*\})")
 _PAYLOAD = re.compile(r"([-+]?)nan\(0x([0-9a-f]+)\)")
 
 
@@ -170,7 +171,8 @@ def filled(shape: Shape, how: str, seed: int = 0) -> Array:
 def parse_array(text: str, shape: Shape, elided: str | None = None) -> Array:
     """The value of a literal's text (`{ { 1, 2 }, { 3, 4 } }`, nested as the shape or all in one pair of braces).
 
-    An array of one element, or of zeros alone, may be written as that number. (XLA reads any number so, as the first
+    A comma may stand behind the last element, as XLA reads it. An array of one element, or of zeros alone, may be
+    written as that number. (XLA reads any number so, as the first
     element, with zeros behind it: whoever writes `f32[3] constant(1)` means something else, so it is refused.) `elided`
     says what takes the place of `{...}`: see `filled`.
 
@@ -204,6 +206,8 @@ def parse_array(text: str, shape: Shape, elided: str | None = None) -> Array:
             f"{shape.without_layout()} has {shape.size} elements, and the literal is one number: write all of them, or "
             "a broadcast of a scalar constant (XLA reads one number as the first element, and zeros behind it)"
         )
+    if _LAST_COMMA.search(body):
+        return parse_array(_LAST_COMMA.sub("", body), shape, elided)
     if len(values) != shape.size:
         raise _misfit(f"{shape.without_layout()} has {shape.size} element(s), and the literal {len(values)}")
     raise _misfit(f"the braces of the literal do not nest as {shape.without_layout()} needs")

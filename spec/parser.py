@@ -124,6 +124,8 @@ class Parser(Values):
         else:
             value = s.verbatim()
             if name in grammar.HEADER_ATTRIBUTES:
+                if name in grammar.HEADER_FLAGS and value not in ("true", "false"):
+                    raise s.error(f"{name} is true or false, not {value[:40]}", start)
                 module.attributes[name] = value
             else:
                 hint = suggestion(name, grammar.HEADER_ATTRIBUTES)
@@ -358,12 +360,13 @@ class Parser(Values):
         if again and again[1] in ELEMENT_TYPES:
             text = text.lstrip()[again.end() :]
         try:
-            self.made_up += self.elided is not None and "..." in text
-            return parse_value(text, shape, self.elided)
+            value = parse_value(text, shape, self.elided)
         except ParseError as problem:
             raise s.error(str(problem), start + 1) from None
         except InvalidProgramError as problem:
             raise InvalidProgramError(str(s.error(str(problem), start + 1)), problem.constraint) from None
+        self._note_elided(text, start)
+        return value
 
     def _operands(self, scope: Scope) -> list[Instruction]:
         s, names = self.scanner, scope.names

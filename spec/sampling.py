@@ -43,7 +43,7 @@ import numpy as np
 
 from .accuracy import max_ulp
 from .bounds import EXACT, Bounds, exact, no_error, of_errors, unit_roundoff
-from .bounds_structured import _CHOOSING, _convolution_terms, _dot_terms
+from .bounds_structured import _CHOOSING, _convolution_terms, _dot_terms, is_orderless
 from .bounds_sums import sum_of_errors
 from .collectives import started
 from .compare import bits_equal, distance, ulp
@@ -369,6 +369,8 @@ def _chooses(i: Instruction) -> bool:
     computations = [c for c in i.called if isinstance(c, Computation)]
     types = {p.shape.element_type for c in computations for p in c.parameters}
     rounds = any(t.is_float or t.is_complex for t in types)
+    if i.opcode == "reduce" and not is_orderless(i.to_apply):  # another order, which is allowed, may give another value
+        return False
     return not rounds or all(j.opcode in _CHOOSING for c in computations for j in c.instructions)
 
 

@@ -35,8 +35,8 @@ def parse(text: str, lenient: bool = False, *, elided: str | None = None) -> Mod
     An attribute that is not known here is an error; with `lenient` a warning, if its value is a default (leniency.py).
 
     Dumps shorten large constants to `{...}`: `elided` says what takes their place ("zeros" or "random", the same
-    numbers for the same shape at each reading), with a warning that says how many they are, or None that such a text is
-    refused.
+    numbers for the same shape at each reading), with a warning at each reading that says how many they are and in which
+    lines, or None that such a text is refused.
 
     Raises ParseError with line, column and a caret for what breaks the grammar, InvalidProgramError or UnsupportedError
     for what the text already shows to break a rule or to be unknown here; InputError for another word as `elided`.
@@ -46,8 +46,12 @@ def parse(text: str, lenient: bool = False, *, elided: str | None = None) -> Mod
         parser = Parser(text, elided)
         module = parser.module()
     if elided is not None and parser.made_up:
-        count = "a constant" if parser.made_up == 1 else f"{parser.made_up} constants"
-        warnings.warn(f"{module.name}: {count}, left out of the text as {{...}}: {MADE_UP[elided]}", stacklevel=3)
+        lines = sorted({parser.scanner.place(at).line for at in parser.made_up})
+        count = "a constant" if len(parser.made_up) == 1 else f"{len(parser.made_up)} constants"
+        shown = ", ".join([*map(str, lines[:5]), *(["..."] if len(lines) > 5 else [])])
+        message = f"{module.name}: {count}, left out of the text as {{...}} (line {shown}): {MADE_UP[elided]}"
+        # Without a registry, so that a second program with the same message is warned of, too.
+        warnings.warn_explicit(message, UserWarning, module.name, lines[0], module=__name__)
     return module
 
 

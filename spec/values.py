@@ -17,10 +17,10 @@ from .types import ELEMENT_TYPES, TUPLE, Layout, Shape
 
 _SCALAR = re.compile(r"[-+\w.]+")
 _BUFFER = re.compile(r"b\(")
-ARRAY = re.compile(r"([a-z]\w*)\s*\[([^\[\]{}()]*)\](\{(?=\s*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
+ARRAY = re.compile(r"([a-z]\w*)\s*\[([^\[\]{}()]*)\](\{(?=(?:\s|/\*.*?\*/)*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
 _DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
 _LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
-_LAYOUT_APART = re.compile(r"\{(?=\s*\d)[^{}\"=]*\}")  # behind blanks
+_LAYOUT_APART = re.compile(r"\{(?=(?:\s|/\*.*?\*/)*\d)[^{}\"=]*\}")  # behind blanks
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
 _WINDOW_FIELD = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=\s*([-\dx_]+)")
@@ -38,7 +38,7 @@ class Values:
             raise InputError(f"elided={elided!r} is not known: elided values become {' or '.join(map(repr, ELISIONS))}")
         self.scanner = Scanner(text)
         self.elided = elided
-        self.made_up = 0  # how many values stand in the place of elided ones
+        self.made_up: list[int] = []  # the offsets of values that stand in the place of elided ones
         self.shapes: dict[str, Shape] = {}  # array shapes already read, by their text
         self.literal_follows = False  # whether braces behind a shape are its value, and no layout
 
@@ -267,7 +267,13 @@ class Values:
         start = s.at
         text = s.balanced() if s.text.startswith(("{", "("), start) else s.need(_SCALAR, "a value")
         try:
-            self.made_up += self.elided is not None and "..." in text
-            return parse_value(text, shape, self.elided)
+            value = parse_value(text, shape, self.elided)
         except Error as problem:
             raise s.error(str(problem), start, type(problem)) from None
+        self._note_elided(text, start)
+        return value
+
+    def _note_elided(self, text: str, at: int) -> None:
+        """Note that a value was made up for a literal at this offset, if its text has dots."""
+        if self.elided is not None and "..." in text:
+            self.made_up.append(at)

@@ -138,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter
     warnings.showwarning = lambda message, *_, **__: complain("warning", str(message))
     try:
+        if sys.stdout is None:
+            return _fail("standard output is closed")
         options = parser().parse_args(arguments)
         if options.command is None:
             return _fail("name a command; `refxla --help` lists them: run, show, explain, ...")

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from refxla_spec.errors import Error, InputError, in_file
+from refxla_spec.errors import Error, InputError, ParseError, in_file
 from refxla_spec.leniency import is_lenient, lenient_reading
 from refxla_spec.module import Module
 from refxla_spec.text import parse as parse_hlo
@@ -81,13 +83,25 @@ def _decode(data: bytes, elided: str | None) -> Module:
     if data.startswith(BYTECODE):
         return from_stablehlo(data)
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        if _is_nearly_text(data):
+            line, column = data.count(b"\n", 0, problem.start) + 1, problem.start - data.rfind(b"\n", 0, problem.start)
+            raise ParseError(
+                f"line {line}, column {column}: byte 0x{data[problem.start]:02x} is no UTF-8; save the text as UTF-8",
+                line,
+                column,
+            ) from None
         return from_proto(data)
     # A proto begins with a field's tag and length; such control characters do not occur in text.
-    if any(ord(c) < 32 and c not in "\t\n\r\f" for c in text[:256]):
+    if any(ord(c) < 32 and c not in "\t\n\r\f" for c in text[:256]) and not _is_nearly_text(data):
         return from_proto(data)
     return parse(text, elided=elided)
+
+
+def _is_nearly_text(data: bytes) -> bool:
+    """Whether bytes that cannot be text were meant as such: in another encoding, or with a character of one."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or re.match(rb"\s*HloModule\s", data) is not None
 
 
 def compile_function(function: Any, arguments: tuple[Any, ...], static: dict[str, Any], options: Options) -> Any:

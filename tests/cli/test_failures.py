@@ -94,6 +94,9 @@ def test_closed_streams_are_no_fault(program):
     command = f"{sys.executable} -m refxla.cli.main verify {program()} >&- 2>&-; echo $?"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("0", "2")
+    command = f"{sys.executable} -m refxla.cli.main verify {program()} >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr == "refxla: error: standard output is closed\n"
     command = f"{sys.executable} -m refxla.cli.main verify - <&-; echo $?"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "2" and "standard input" in done.stderr and "Traceback" not in done.stderr

@@ -45,12 +45,12 @@ BROKEN = {
     "count of replicas": (
         entry(X).replace("HloModule m", "HloModule m, replica_count= =4"),
         rx.InvalidProgramError,
-        "header of m says replica_count='=4', and takes a whole number from 1 on",
+        "header of m says replica_count='=4': it is a number from 1",
     ),
     "count of partitions": (
         entry(X).replace("HloModule m", "HloModule m, num_partitions=0"),
         rx.InvalidProgramError,
-        "header of m says num_partitions='0', and takes a whole number from 1 on",
+        "header of m says num_partitions='0': it is a number from 1",
     ),
     "two entries": (entry(X) + "ENTRY g {\n  ROOT z = f32[] constant(1)\n}\n", rx.ParseError, "line 6.*a second ENTRY"),
     "calls itself": (entry(X, "ROOT y = f32[2] call(x), to_apply=e"), rx.InvalidProgramError, "calls itself"),

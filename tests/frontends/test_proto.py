@@ -9,6 +9,7 @@ from refxla_spec.errors import Error, InvalidProgramError, ParseError, Unsupport
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 
+from refxla.frontends import load
 from refxla.ir.hlo_schema import CLASSES, MESSAGES, HloModuleProto, HloProto
 from refxla.ir.proto import from_proto, is_proto, to_proto
 
@@ -236,6 +237,26 @@ def test_every_truncation_gives_one_clear_error():
             verify(from_proto(data[:length]))  # (cut between two fields, what is left may be a program)
         except Error as error:
             assert str(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            "HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }".encode("utf-16"),
+            "line 1, column 1: byte 0xff is no UTF-8",
+        ),
+        (b"HloModule m\n/* \xfc */ ENTRY e { ROOT x = f32[] parameter(0) }", "line 2, column 4: byte 0xfc is no UTF-8"),
+        (b"HloModule m\nENTRY e { ROOT x\0 = f32[] parameter(0) }", "line 2, column"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_no_proto(data, message):
+    with pytest.raises(ParseError, match=message):
+        load(data)
+
+
+def test_a_byte_order_mark_before_a_text_says_nothing():
+    assert load(b"\xef\xbb\xbfHloModule m\nENTRY e { ROOT x = f32[] parameter(0) }").name == "m"
 
 
 def test_random_bytes_and_mutated_protos_raise_only_the_family():

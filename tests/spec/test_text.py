@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from refxla_spec.equality import difference
+from refxla_spec.errors import ParseError
 from refxla_spec.module import (
     Alias,
     ConvolutionDimensions,
@@ -103,6 +104,11 @@ def test_header():
     (first, second), result = module.entry_layout
     assert first.layout == Layout((0, 1), "T(8,128)(2,1)S(1)") and second == Shape.tuple_of()
     assert [str(e) for e in result.elements] == ["f32[]", "s32[2]{0}"]
+
+
+def test_flags_of_the_header_are_true_or_false():
+    with pytest.raises(ParseError, match="line 1, column 14: is_scheduled is true or false, not maybe"):
+        parse("HloModule m, is_scheduled=maybe\nENTRY e { ROOT x = f32[] parameter(0) }")
 
 
 def test_stack_frames():

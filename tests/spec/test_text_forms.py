@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -56,6 +57,11 @@ def same(text: str, plain: str) -> None:
             "add.anon = f32[2] parameter(0)\nROOT y = f32[2] multiply(add(add.anon, add.anon), abs(add.anon))",
             "add.anon = f32[2] parameter(0)\nadd.anon.1 = f32[2] add(add.anon, add.anon)\n"
             "abs.anon = f32[2] abs(add.anon)\nROOT y = f32[2] multiply(add.anon.1, abs.anon)",
+        ),
+        (
+            "x = f32[2,2]{/*minor to major*/1,0} parameter(0)\nc = f32[2,2] constant({{1, 2,}, {3, 4},})\n"
+            "ROOT y = f32[2,2] add(x, c)",
+            "x = f32[2,2]{1,0} parameter(0)\nc = f32[2,2] constant({{1, 2}, {3, 4}})\nROOT y = f32[2,2] add(x, c)",
         ),
         ("ROOT y = f32[2] negate(f32[2] parameter(0))", "parameter.anon = f32[2] parameter(0)\nROOT y = f32[2] "
          "negate(parameter.anon)"),
@@ -174,10 +180,12 @@ def test_elided_constants_are_refused_or_filled():
     with pytest.raises(ParseError, match="elided") as error:
         parse(ELIDED)
     assert error.value.line == 3 and "--elided" in str(error.value)
-    with pytest.warns(UserWarning, match="2 constants, left out of the text"):
+    with pytest.warns(UserWarning, match=r"2 constants, left out of the text as {...} \(line 3, 4\)"):
         zeros = parse(ELIDED, elided="zeros")
-    with pytest.warns(UserWarning, match="random numbers are taken"):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")  # which says the same of one place once
         first, second = parse(ELIDED, elided="random"), parse(ELIDED, elided="random")
+    assert ["random numbers are taken" in str(w.message) for w in said] == [True, True]
     assert not any(np.any(i.literal) for i in zeros.entry.instructions)
     assert print_module(first) == print_module(second) != print_module(zeros)
     assert run(first, []).dtype == np.int8

@@ -191,6 +191,26 @@ def test_what_has_no_bound_is_undecided_and_named():
     assert report.unknown == {"no error bound of custom-call Eigh": 1}
 
 
+@pytest.mark.parametrize(("opcode", "decided"), [("subtract", False), ("remainder", True)])
+def test_an_order_that_is_open_decides_nothing(opcode, decided):
+    """The elements of a reduction may be combined in any order: where another one gives another integer, which one it
+    is says nothing. A sum modulo seven is made of an operation that might, and is the same in any order."""
+    steps = (
+        "d = s32[] subtract(p, q)"
+        if opcode == "subtract"
+        else "k = s32[] constant(7)\ns = s32[] add(p, q)\nd = s32[] remainder(s, k)"
+    )
+    module = parse(
+        f"HloModule m\nf {{ p = s32[] parameter(0)\nq = s32[] parameter(1)\n{steps}\nROOT r = s32[] copy(d) }}\n"
+        "ENTRY e { x = s32[64] parameter(0)\nc = s32[] constant(0)\n"
+        "ROOT y = s32[] reduce(x, c), dimensions={0}, to_apply=f }"
+    )
+    x = np.arange(64, dtype=np.int32) ** 2 % 11
+    report = verdicts(module, [x], [np.array(run(module, [x]) + 1)])
+    assert report.results[0].verdict is (Verdict.WRONG if decided else Verdict.UNDECIDED)
+    assert (report.unknown == {"no error bound of reduce": 1}) is not decided
+
+
 def test_a_decomposition_is_held_to_what_defines_it():
     """The eigenvectors of two matrices, which may have either sign; one of them is then wrong in one element."""
     call = 'custom-call(x), custom_call_target="Eigh", backend_config="1,1,100,1e-6"'
