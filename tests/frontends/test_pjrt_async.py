@@ -103,11 +103,11 @@ def test_an_error_comes_where_the_result_is_read():
         import signal
         loop = lambda c: lax.while_loop(lambda c: c[0] < c[2], lambda c: (c[0] + 1, jnp.sin(c[1]), c[2]), c)
         f = jax.jit(lambda n: loop((0, jnp.ones(99), n))[1])
-        f(30_000)  # long: the next call is deferred
-        print("ready", flush=True)
+        f(30_000)  # long: the next calls are deferred
         y = f(2_000_000_000)
         z = y + 1
         w = f(30_001)
+        print("ready", flush=True)
         try:
             y.block_until_ready()
         except KeyboardInterrupt:
