@@ -20,7 +20,7 @@ from refxla_spec.operation import Operation, operation, operations
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from . import Case, seeded
-from .building import array_types, edge, groups, shape
+from .building import array_types, edge, groups, random_values, shape
 from .values import all_values, edges, random_bits, spread, ties
 
 
@@ -32,6 +32,25 @@ def cases(thorough: bool) -> Iterator[Case]:
         elif is_elementwise(rule.opcode):
             for label, types in groups(thorough):
                 yield from _ordinary(rule, label, types, thorough)
+            yield from _medium(rule)
+
+
+MEDIUM = ((2053,), (3, 2, 5, 1, 7))  # more elements than a block or a work-group has, and five dimensions
+
+
+def _medium(rule: Operation) -> Iterator[Case]:
+    """An array of some thousand elements and one of five dimensions, of the first of a few types that is taken."""
+    for t in (ELEMENT_TYPES[name] for name in ("f32", "s32", "pred", "c64")):
+        result = result_type(rule, t)
+        if result is None:
+            continue
+        rng, inputs, lines = seeded(f"edge/{rule.opcode}/medium"), [], []
+        for dims in MEDIUM:
+            names = ", ".join(f"p{len(inputs) + n}" for n in range(rule.arity))
+            lines.append((shape(result, dims), f"{rule.opcode}({names})"))
+            inputs += [random_values(rng, t, dims) for _ in range(rule.arity)]
+        yield variants(rule.opcode, "medium", lines, *inputs)
+        return
 
 
 def _ordinary(rule: Operation, label: str, types: list[ElementType], thorough: bool) -> Iterator[Case]:

@@ -120,6 +120,21 @@ def _partly_outside(case: Case) -> np.ndarray:
     return touched
 
 
+def _read_with_a_sign(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Elements that are those of indices whose highest bit is a sign."""
+    i, given = site(case, leaf), operands(case, leaf)
+    at = len(given) // 2
+    signed = given[at].view(f"i{given[at].dtype.itemsize}")
+    more = {"run": Interpreter().run} if i.opcode == "scatter" else {}
+    return same_bits(got, operation(i.opcode).evaluate(i, *given[:at], signed, *given[at + 1 :], **more))
+
+
+def _indices_beyond_a_sign(case: Case) -> bool:
+    """Whether an index without a sign has its highest bit set."""
+    given = [np.asarray(x) for x in case.inputs]
+    return any(type_of(x).kind == "unsigned" and x.dtype.itemsize == 1 and bool((x > 127).any()) for x in given)
+
+
 def _cut(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements on which blocks lie that are partly outside, where they are what those parts give that lie inside: the
     scatter into an array with room on each side for a block."""
@@ -540,6 +555,16 @@ DIFFERENCES = (
         lambda case: case.opcode == "scatter" and _partly_outside(case).any(),
         _cut,
         "writes those elements of an update's block that lie inside; the reference skips the whole block, as XLA does",
+    ),
+    Difference(
+        "indices of u8",
+        STABLEHLO,
+        "reference",
+        "StableHLO, gather and scatter: start_indices and scatter_indices are tensors of an integer type, and those of "
+        "ui8 are from 0 to 255.",
+        lambda case: case.opcode in ("gather", "scatter") and _indices_beyond_a_sign(case),
+        _read_with_a_sign,
+        "reads the indices from 128 on as negative numbers",
     ),
     Difference(
         "slices of nothing",

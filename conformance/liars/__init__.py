@@ -6,8 +6,9 @@
 A liar is the reference with one short function in its way, which stands for a class of bugs; liar.py has the registry.
 The functions stand in results.py (lies about whole results), elementwise.py, movement.py, sums.py (reductions, windows,
 products), arrays.py (sorting, random numbers, linear algebra, devices), programs.py (control flow, several instructions
-together, several calls, the verifier), rare.py (what shows on rare operands alone) and forms.py (what shows in one form
-of a program, one result or one call). `trial.py` puts liars to the tools, `command.py` is the command, `caught.json`
+together, several calls, the verifier), rare.py (what shows on rare operands alone), forms.py (what shows in one form
+of a program, one result or one call) and middling.py (what shows in arrays of some thousand elements, or among more
+than two of a thing). `trial.py` puts liars to the tools, `command.py` is the command, `caught.json`
 keeps what came of it.
 """
 
@@ -17,7 +18,17 @@ from difflib import get_close_matches
 
 from refxla_spec.errors import InputError
 
-from . import arrays, elementwise, forms, movement, programs, rare, results, sums  # noqa: F401  (they enter their liars)
+from . import (  # noqa: F401  (they enter their liars)
+    arrays,
+    elementwise,
+    forms,
+    middling,
+    movement,
+    programs,
+    rare,
+    results,
+    sums,
+)
 from .liar import LIARS, Liar
 
 __all__ = ["LIARS", "Liar", "find"]

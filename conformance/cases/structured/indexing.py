@@ -14,6 +14,7 @@ from ..building import (
     braces,
     by_type,
     combiner,
+    comparator,
     not_finite,
     random_values,
     several,
@@ -179,6 +180,40 @@ def cases(thorough: bool) -> Iterator[Case]:
     yield from _scatters(thorough)
     yield from _dynamic(thorough)
     yield from _far()
+    yield from _leaving()
+    yield from _used_again()
+
+
+def _leaving() -> Iterator[Case]:
+    """Slices of several elements that leave the array: it is their starts that are clamped."""
+    rng = seeded("leaving")
+    x, y = random_values(rng, "f32", (10,)), random_values(rng, "f32", (5, 7))
+    at = np.array([-3, 0, 5, 6, 7, 8, 9, 10, 99, -1], np.int32)
+    both = np.stack([at, at[::-1]], axis=1)
+    lines = [
+        "_ gather(p0, p2), offset_dims={1}, start_index_map={0}, index_vector_dim=1, slice_sizes={4}",
+        "_ gather(p1, p3), offset_dims={1,2}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={2,3}",
+        "_ gather(p1, p2), offset_dims={1,2}, start_index_map={1}, index_vector_dim=1, slice_sizes={5,4}",
+    ]
+    yield several("gather", "leaving", lines, x, y, at[:, None].copy(), both)
+
+
+def _used_again() -> Iterator[Case]:
+    """What could be done in place of an operand that is no parameter, and that is needed afterwards."""
+    rng = seeded("used_again")
+    x, u = random_values(rng, "f32", (9,)), random_values(rng, "f32", (4,))
+    at = np.array([[7], [1], [1], [0]], np.int32)
+    before = combiner("op", "add", "f32") + comparator("before", "LT", "f32")
+    each = {
+        "scatter": "_ scatter(y, p2, p1), inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1, to_apply=op",
+        "sort": "_ sort(y), dimensions={0}, to_apply=before",
+        "reverse": "_ reverse(y), dimensions={0}",
+        "dynamic-update-slice": "_ dynamic-update-slice(y, p1, k)",
+    }
+    for opcode, line in each.items():
+        lines = f"k = s32[] constant(2)\ny = f32[9] negate(p0)\nz = {line}\nw = f32[9] add(y, z)\n"
+        yield structured(opcode, "used_again", f"{lines}ROOT r = _ tuple(w, y, z)", x, u, at, before=before)
 
 
 def _far() -> Iterator[Case]:
