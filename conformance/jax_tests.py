@@ -31,10 +31,11 @@ class Runner:
     """Runs tests of a checkout on a platform.
 
     `limit` is how many seconds a child may say nothing; `devices` how many devices refxla makes, and `cases` how many
-    cases JAX generates for each of its parametrized tests.
+    cases JAX generates for each of its parametrized tests. `posing` is the platform that the tests are told they run
+    on: many say for which platforms of JAX's own they are, and are skipped elsewhere.
     """
 
-    def __init__(self, checkout: Path, platform: str, limit: float, devices: int, cases: int) -> None:
+    def __init__(self, checkout: Path, platform: str, limit: float, devices: int, cases: int, posing: str = "") -> None:
         self.checkout, self.limit = checkout, limit
         self.environment = {
             **os.environ,
@@ -43,6 +44,7 @@ class Runner:
             "JAX_NUM_CPU_DEVICES": str(devices),
             "JAX_NUM_GENERATED_CASES": str(cases),
             "JAX_SKIP_SLOW_TESTS": "1",
+            "JAX_TEST_DUT": posing,  # "device under test"; "" is the platform itself
         }
 
     def collect(self, file: str, expression: str) -> tuple[list[str], str]:
@@ -130,10 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=1, help="cases of each generated test (1)")
     parser.add_argument("--limit", type=float, default=120, help="seconds of silence until a test hangs (120)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of each file only every N-th test")
+    parser.add_argument(
+        "--as-cpu",
+        action="store_true",
+        help="tell the tests that they run on JAX's CPU: those for it alone run, too",
+    )
     parser.add_argument("--report", type=Path, help="a file for the names of tests that did not pass")
     options = parser.parse_args(arguments)
     platforms = ("refxla,cpu", "cpu")  # all that tests need, so that refxla adds none to JAX's configuration
-    ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases) for p in platforms)
+    posing = "cpu" if options.as_cpu else ""
+    ours, cpu = (Runner(options.checkout, p, options.limit, options.devices, options.cases, posing) for p in platforms)
     total: Counter[str] = Counter()
     lines = []
     print(f"{'file':34}" + "".join(f"{o:>9}" for o in (*OUTCOMES, "cpu too")), flush=True)

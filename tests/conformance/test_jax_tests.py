@@ -23,7 +23,7 @@ def test_not():
     pass
 
 def test_last():
-    pass
+    assert os.environ["JAX_TEST_DUT"] == "cpu"
 """
 
 
@@ -33,13 +33,14 @@ def test_a_table(tmp_path, capsys, monkeypatch):
     environment()
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "some_test.py").write_text(TESTS)
-    status = jax_tests.main([str(tmp_path), "some", "nothing", "--report", str(tmp_path / "report.txt")])
+    report = tmp_path / "report.txt"
+    status = jax_tests.main([str(tmp_path), "some", "nothing", "--as-cpu", "--report", str(report)])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["file", "passed", "failed", "skipped", "crashed", "hung", "cpu", "too"]
     assert rows[1] == ["tests/some_test.py", "3", "1", "1", "1", "0", "2"]
     assert rows[2][:3] == ["tests/nothing_test.py", "not", "run:"]
     assert status == 1
-    assert (tmp_path / "report.txt").read_text() == (
+    assert report.read_text() == (
         "failed   (on the CPU, too) tests/some_test.py::test_wrong\n"
         "crashed  (on the CPU, too) tests/some_test.py::test_dies\n"
     )
