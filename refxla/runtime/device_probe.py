@@ -7,6 +7,7 @@ child goes on after it. The answers are kept in the cache on disk, for each devi
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import json
 import os
@@ -215,6 +216,8 @@ def _child(command: list[str], limit: float) -> tuple[str, list[str], str]:
             timer.cancel()
         reader.join(10)
     complaint = next((line.strip() for line in reversed(errors) if line.strip()), "")
+    if os.strerror(errno.ENOSPC) in complaint:
+        complaint += f" ({place} is full: free space there, or name another directory by TMPDIR)"
     ended = f"no answer within {limit:g} s" if late.is_set() else f"signal {-code}" if code < 0 else f"exit code {code}"
     return ended, lines, complaint
 

@@ -20,6 +20,7 @@ actions = dict(
     aborts=lambda: os.abort(),
     hangs=lambda: time.sleep(10_000),
     leaves=lambda: (print("a last word", file=sys.stderr), sys.exit(3)),
+    full=lambda: (print("IO failure: " + os.strerror(28), file=sys.stderr), os.abort()),
     raises=lambda: 1 // 0,
     vectors=lambda: {"max_vector": 8},
 )
@@ -52,6 +53,15 @@ def test_a_check_that_ends_the_child_is_recorded_and_the_rest_goes_on(command):
     }
     found = device_probe._conclude(answers)
     assert found.works and found.access == "svm" and found.max_vector == 8 and not found.clang
+
+
+def test_a_full_disk_is_named(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    answer = device_probe.run_checks("device", ["full"], command=command)["full"]
+    assert answer.endswith(
+        f"No space left on device ({tmp_path} is full: free space there, or name another directory by TMPDIR)"
+    )
 
 
 def test_a_check_that_hangs_is_ended(command):
