@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import prod
 
 LANES = 32
-STRIP = 1024  # columns that are accumulated side by side: long enough to read memory at full speed
+STRIP_COLUMNS = 1024  # columns that are accumulated side by side: long enough to read memory at full speed
 MAX_STRIP = 4096  # columns of a strip where that leaves MIN_UNITS units of work
 MIN_UNITS = 32  # units of work that should be left for the cores
 SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which on they are split into partial results
@@ -98,7 +98,7 @@ def reduction_order(dimensions: Sequence[int], reduced: Sequence[int]) -> Reduct
     if not any(g.reduced for g in groups):
         groups.insert(len(groups) - 1 if groups else 0, DimensionGroup((), 1, True))
     is_row, inner = groups[-1].reduced, groups[-1].size
-    strip = 1 if is_row else max(1, min(inner, STRIP))
+    strip = 1 if is_row else max(1, min(inner, STRIP_COLUMNS))
     lanes = min(LANES, 1 << (inner.bit_length() - 1)) if is_row and inner >= 8 else 1
     split = max((n for n, g in enumerate(groups) if g.reduced), key=lambda n: groups[n].size)
     whole = ReductionOrder(tuple(groups), lanes, strip, 1, split)

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from ..files import write_whole
 
-WIDE = 10_000  # columns of output that is no terminal: nothing is wrapped or cut
+UNBOUNDED_COLUMNS = 10_000  # columns of output that is no terminal: nothing is wrapped or cut
 
 
 class _Console(Console):
@@ -24,7 +24,12 @@ def _console(stderr: bool = False) -> Console:
     terminal = stream is not None and stream.isatty()
     # Names of instructions and shapes hold brackets and colons: they are never markup or emoji.
     return _Console(
-        stderr=stderr, width=None if terminal else WIDE, markup=False, emoji=False, highlight=False, soft_wrap=True
+        stderr=stderr,
+        width=None if terminal else UNBOUNDED_COLUMNS,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=True,
     )
 
 

@@ -274,7 +274,7 @@ class _Functions:
     def of(self, kernel: Kernel, inlining: _Inlining | None = None) -> str:
         """The name of a kernel's function, which is entered if there is no equal one."""
         private = {} if inlining is None else inlining.private
-        wide = kernel.registers if inlining is None else inlining.wide
+        wide = kernel.wide_vectors if inlining is None else inlining.wide
         called = self._called(kernel, private, wide)
         body = body_text(kernel, called, private)
         parameters = ", ".join(self._parameter(n, kernel, bool(called), inlining) for n in range(len(kernel.arguments)))

@@ -76,7 +76,7 @@ def primitives(target: Target) -> str:
         # A function that is called, so that it is compiled once; and what has others see what was written past
         # the caches.
         lines += [
-            "#define RX_APART __attribute__((noinline))",
+            "#define RX_NOINLINE __attribute__((noinline))",
             "#define RX_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)",
             "#define RX_IS_CONSTANT(a) __builtin_constant_p(a)",
             "#if defined(__F16C__) && __has_builtin(__builtin_load_halff)",

@@ -95,17 +95,17 @@ class Target:
 
     @property
     def registers(self) -> int:
-        """How many vector registers a kernel with `Kernel.registers` has."""
+        """How many vector registers a kernel with `Kernel.wide_vectors` has."""
         return 32 if "avx512vl" in self.features else 16
 
     @property
     def has_vnni(self) -> bool:
-        """Whether a kernel with `Kernel.registers` may multiply bytes and add products four at a time."""
+        """Whether a kernel with `Kernel.wide_vectors` may multiply bytes and add products four at a time."""
         return "avx512vnni" in self.features
 
     @property
     def widest(self) -> int:
-        """The bytes of a vector register in a kernel with `Kernel.registers`."""
+        """The bytes of a vector register in a kernel with `Kernel.wide_vectors`."""
         return 64 if "avx512f" in self.features else 32
 
 

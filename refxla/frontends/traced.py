@@ -43,7 +43,7 @@ class Lowered:
         raise UnsupportedError(f"{name} cannot be saved with its arguments: save its HLO, {name}.hlo, compiled alone")
 
 
-PATIENCE = 5  # compilations because of one argument, after which a warning says so
+WARN_COMPILATIONS = 5  # compilations because of one argument, after which a warning says so
 
 
 class RecompilationWarning(UserWarning):
@@ -145,12 +145,12 @@ class TracedFunction(Caller):
         changed = [n for n in parts if n in self._last and parts[n] != self._last[n]]
         for name in changed:
             self._changes[name] += 1
-            if self._changes[name] == PATIENCE:
+            if self._changes[name] == WARN_COMPILATIONS:
                 by_shape = len(parts[name]) == len(self._last[name]) == 2  # both are arrays
                 advice = "each shape is a program of its own; pad arrays to a few" if by_shape else self.value_advice
                 warnings.warn(
-                    f"{self.name} was compiled {PATIENCE} times anew because {name} changed, the last time from "
-                    f"{_shown(self._last[name])} to {_shown(parts[name])}: {advice}",
+                    f"{self.name} was compiled {WARN_COMPILATIONS} times anew because {name} changed, the last time "
+                    f"from {_shown(self._last[name])} to {_shown(parts[name])}: {advice}",
                     RecompilationWarning,
                     stacklevel=5,
                 )

@@ -82,8 +82,8 @@ class Kernel:
     one core, in microseconds (0: unknown). The items of a persistent kernel are workers that go through its phases
     together. There may be any number of them, which the body knows as `workers`; `persistent_us` is the estimate for
     `items` workers. `helpers` are C functions that the body calls, "void f(...) { ... }"; equal ones are emitted once.
-    `registers` asks for all vector registers of the device (Target.features): the sums of a matrix product need them,
-    and so do the constants of an exponential. `global_only` says that its text names the address space of its
+    `wide_vectors` asks for all vector registers of the device (Target.features): the sums of a matrix product need
+    them, and so do the constants of an exponential. `global_only` says that its text names the address space of its
     arguments, so that they cannot lie in another one.
 
     Of a kernel for GPUs whose items work together, `group` is the number of items in a work-group, of which `items` is
@@ -98,7 +98,7 @@ class Kernel:
     items: int
     calls: tuple[Kernel, ...] = ()
     us: float = 0.0
-    registers: bool = False
+    wide_vectors: bool = False
     persistent_us: float = 0.0
     helpers: tuple[str, ...] = ()
     global_only: bool = False

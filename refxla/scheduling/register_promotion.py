@@ -64,7 +64,7 @@ def with_frame(
         body=m.FrameBody(m.KernelCall(0, taken, parts), tuple(sorted(promoted.types))),
         arguments=tuple(outer.values()),
         calls=(replace(inner.kernel, arguments=tuple(typed)),),
-        registers=bool(promoted.types) and promoted.registers,
+        wide_vectors=bool(promoted.types) and promoted.wide_vectors,
     )
     return BoundKernel(kernel, tuple(outer))
 
@@ -75,7 +75,7 @@ class Promotable:
     them for; and whether one of these asks for all vector registers."""
 
     types: dict[int, str]
-    registers: bool
+    wide_vectors: bool
 
 
 def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
@@ -90,7 +90,7 @@ def promotable(kernel: p.Kernel, bytes: Sequence[int]) -> Promotable:
         total += bytes[number]
         if len(types) == 1 and 0 < bytes[number] <= MOST_BYTES and total <= MOST_BYTES_TOGETHER:
             promoted[number] = next(iter(types))
-    return Promotable(promoted if found.text <= MOST_TEXT else {}, found.registers)
+    return Promotable(promoted if found.text <= MOST_TEXT else {}, found.wide_vectors)
 
 
 @dataclass
@@ -101,14 +101,14 @@ class _Uses:
     types: dict[int, set[str]] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
     text: int = 0
-    registers: bool = False
+    wide_vectors: bool = False
 
     def walk(self, kernel: p.Kernel, numbers: Sequence[int | None]) -> None:
         """Note what a kernel does whose arguments are the arguments of these numbers; None: a part of one."""
         body = kernel.body
         if isinstance(body, str):
             self.text += len(body)
-            self.registers |= kernel.registers
+            self.wide_vectors |= kernel.wide_vectors
             for number, a in zip(numbers, kernel.arguments, strict=True):
                 if number is not None:
                     self.types.setdefault(number, set()).add(a.ctype)

@@ -566,7 +566,7 @@ def test_products_of_64_bits_ask_for_their_instruction():
     """AVX-512 has it: without, a product takes three and sums."""
     for name, wide in (("s64", True), ("u64", True), ("s32", False)):
         text = entry(f"a = {name}[100] parameter(0)\nROOT b = {name}[100] multiply(a, a)")
-        assert Compiled(fusion_of(parse(text))).kernels[0].registers == wide
+        assert Compiled(fusion_of(parse(text))).kernels[0].wide_vectors == wide
 
 
 def test_complex_numbers_move_by_their_parts():
@@ -576,7 +576,7 @@ def test_complex_numbers_move_by_their_parts():
         "d = c64[100] subtract(n, b)\nROOT m = c64[100] multiply(d, a)"
     )
     (kernel,) = Compiled(fusion_of(parse(text))).kernels
-    assert kernel.registers and kernel.body.count("RX_LOAD_PARTS(float2, ") == 2
+    assert kernel.wide_vectors and kernel.body.count("RX_LOAD_PARTS(float2, ") == 2
     assert "RX_STORE_PARTS(" in kernel.body and not re.search(r"v\d+ [+-] v\d+|-v\d+[^.]", kernel.body)
     parts = np.random.default_rng(0).integers(-9, 9, (2, 200)).astype(np.float32)  # so that nothing is rounded
     check(text, *parts.view(np.complex64))

@@ -118,7 +118,7 @@ def test_any_window(case, opcode, name):
     if opcode == "multiply":
         x = np.sign(x)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_lanes, "STRIP", 4)
+        patch.setattr(window_lanes, "STRIP_LANES", 4)
         patch.setattr(reduce_window, "CHUNK", 16)
         check(pooling(sizes, window, opcode, name), x)
 
@@ -293,7 +293,7 @@ def source_of(sizes, window):
 def test_any_scattering(case, select, scatter, name):
     sizes, window = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_lanes, "STRIP", 4)
+        patch.setattr(window_lanes, "STRIP_LANES", 4)
         patch.setattr(select_and_scatter, "LITTLE", 16)
         text = scattering(sizes, window, select, scatter, name)
         check(text, values(name, *sizes), values(name, *source_of(sizes, window), seed=1), kind="select-and-scatter")

@@ -168,7 +168,7 @@ CASES = [
 def test_a_loop_that_is_written_out_is_told(monkeypatch):
     from refxla.frontends.numpy import tracing
 
-    monkeypatch.setattr(tracing, "MANY", 50)
+    monkeypatch.setattr(tracing, "WARN_INSTRUCTIONS", 50)
 
     def repeated(x, n):
         for _ in range(n):

@@ -201,7 +201,7 @@ def test_parts_compiled_ahead(maker, device):
     before = kernels_made()
     (salted,) = (part for part in four.parts if part.functions == (four.entries[0][0],))  # which no other test has
     with ParallelBuild(device) as begun:
-        begun.expect(parallel_build.LARGE)
+        begun.expect(parallel_build.MULTI_PART_INSTRUCTIONS)
         assert len(begun._helpers) == 2
         begun.take(salted)
         begun.take(salted)
@@ -224,7 +224,7 @@ def test_what_was_begun_is_ended(maker, device, monkeypatch, tmp_path):
     never_done(monkeypatch, tmp_path)
     _, four = four_steps(maker, device, 8)
     with pytest.raises(KeyboardInterrupt), ParallelBuild(device) as begun:
-        begun.expect(parallel_build.LARGE)
+        begun.expect(parallel_build.MULTI_PART_INSTRUCTIONS)
         helper, thread = begun._helpers[0], begun._helpers[0]._thread
         begun.take(four.parts[0])
         raise KeyboardInterrupt
@@ -235,7 +235,7 @@ def test_where_no_helper_can_be_had_none_is_started(device, monkeypatch):
     monkeypatch.setattr(Helpers, "take", None)
     monkeypatch.setattr(parallel_build, "cores", lambda: Cores(1))
     with ParallelBuild(device) as begun:
-        begun.expect(parallel_build.LARGE)
+        begun.expect(parallel_build.MULTI_PART_INSTRUCTIONS)
         begun.take(ProgramPart("1", ()))
 
 

@@ -45,7 +45,7 @@ class _VectorStage(StageEmitter):
         """The kernel itself."""
         items = self._vectors() if self.stage.passes else self._numbers()
         text, helpers = self.block.text(), tuple(self.helpers)
-        return Kernel(self.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
+        return Kernel(self.name, text, tuple(self.arguments), items, wide_vectors=True, helpers=helpers)
 
     def _call(self, text: str, *arguments: object) -> None:
         """The statement that calls a function, of which this is the text."""

@@ -90,9 +90,9 @@ class LaneReduction(UnitEmitter):
         if self.dataflow.results:
             with self._by_one_item():
                 self.store_results(at)
-        if self.dataflow.second_pass_outputs:
+        if self.dataflow.epilogue_outputs:
             with self._live_items():
-                self._each_element(at, constant(0), self.store_second_pass_element)
+                self._each_element(at, constant(0), self.store_epilogue_element)
 
     def bind_results(self, at: Position) -> None:
         """(They are bound once for all elements.)"""

@@ -28,7 +28,7 @@ def by_levels(flow: Dataflow, emit_reduces: Emit, emit_loop: Emit) -> tuple[Kern
         kernels += emit_reduces(part)
         known += values
     for suffix, outputs in (
-        (".elements", (*flow.first_pass_outputs, *flow.second_pass_outputs)),
+        (".elements", (*flow.elementwise_outputs, *flow.epilogue_outputs)),
         (".results", flow.results),
     ):
         left = [o for o in outputs if o not in known]

@@ -26,7 +26,7 @@ from ..scatter import ScatterWalk
 from .merge_sort import MergeSort
 from .work_groups import group_size
 
-FEW = 32  # numbers that an item goes through one by one
+MAX_SERIAL_NUMBERS = 32  # numbers that an item goes through one by one
 _OUTSIDE = "0xffffffffu"  # the key of what lies outside
 _MOST_NUMBERS = 1 << 31
 
@@ -42,7 +42,7 @@ def _combining(fusion: Fusion, target: Target, walk: ScatterWalk, written: Seque
         return scatter.combining_kernel(fusion, target, walk, written)
     if walk.is_unique() or prod(walk.sizes[d] for d in walk.batch) == 1:
         return (_apart(fusion, target, walk, written),)
-    if prod(walk.sizes[d] for d in _numbered(walk)) <= FEW:
+    if prod(walk.sizes[d] for d in _numbered(walk)) <= MAX_SERIAL_NUMBERS:
         return scatter.combining_kernel(fusion, target, walk, written)
     return _sorted(fusion, target, walk, written)
 

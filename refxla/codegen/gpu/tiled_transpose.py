@@ -27,7 +27,7 @@ from .vector_access import size_of
 from .work_groups import BARRIER, LocalMemory, group_size
 
 TILE = 32
-LEAST = 8  # rows and columns from which on a tile is worth it
+MIN_TILED_DIMENSION = 8  # rows and columns from which on a tile is worth it
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TiledTranspose:
         """The tiles, if a read runs across memory and they fit into local memory."""
         inner = len(space.sizes) - 1
         for n in reversed(range(inner)):
-            if min(space.sizes[n], space.sizes[inner]) < LEAST or space.iterations > 1:
+            if min(space.sizes[n], space.sizes[inner]) < MIN_TILED_DIMENSION or space.iterations > 1:
                 continue
             found = across(space.accesses, f"g{inner}", f"g{n}")
             if found and sum(size_of(a.instruction) for a in found) * TILE * (TILE + 1) <= target.local_bytes - 64:

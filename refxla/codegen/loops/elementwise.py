@@ -91,7 +91,7 @@ def _kernel(fusion: Fusion, target: Target, segments: Sequence[Segment], body: B
     # code that has other constants is compiled for the processor's masks.
     wide = any(map(_gains_by_registers, fusion.instructions))
     called = {fast_path_math.helper(i): None for i in fusion.instructions if i in elements.fast_paths}
-    return Kernel(fusion.name, block.text(), tuple(arguments), items, registers=wide, helpers=tuple(called))
+    return Kernel(fusion.name, block.text(), tuple(arguments), items, wide_vectors=wide, helpers=tuple(called))
 
 
 def _gains_by_registers(i: Instruction) -> bool:
@@ -332,7 +332,7 @@ class _Nest(IndexSpace):
         def body(at: Index) -> None:
             self.emit_body(e, block, (*outer, at))
 
-        if self.non_temporal and high - low + 1 >= non_temporal_stores.SHORT:
+        if self.non_temporal and high - low + 1 >= non_temporal_stores.MIN_RANGE_ELEMENTS:
             self._emit_non_temporal(e, block, outer, strip.bounds(within), index)
         elif high - low + 1 < fast_path_math.FROM or not self.has_fast_path or not calls(index("i"), False):
             if self.is_written_out:

@@ -24,7 +24,7 @@ from ..index_printer import c_of
 
 PIECE = 256  # elements of a piece: its arrays stay in the innermost cache
 FROM = 32  # elements of a loop from which on it goes in pieces
-MOST = 8  # functions with an array
+MAX_FUNCTIONS = 8  # functions with an array
 
 
 def applies(instruction: Instruction) -> bool:
@@ -39,7 +39,7 @@ def pieces(calls: Sequence[FunctionCall], loop: str) -> list[FunctionCall]:
         used = set().union(*(x.variables for x in call.indices)) if call.indices else set()
         if not call.conditional and loop in used:
             found.setdefault((call.instruction, call.indices), call)
-    return list(found.values())[:MOST]
+    return list(found.values())[:MAX_FUNCTIONS]
 
 
 def helper(instruction: Instruction) -> str:

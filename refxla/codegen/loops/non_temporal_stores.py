@@ -35,7 +35,7 @@ PIECE = 1 << 10  # bytes of a piece of a result: while one is written, the next 
 JOINED = 1 << 11  # bytes of short rows that are gathered
 LEAST_RUN = 1 << 9  # bytes that must follow each other in memory for it to be worth pieces
 LEAST_APPENDED = 2 * LINE  # bytes of a row that is moved, so that there is a line in it wherever it begins
-SHORT = 64  # elements of a range of a loop, below which they are stored as ever
+MIN_RANGE_ELEMENTS = 64  # elements of a range of a loop, below which they are stored as ever
 MOST_RESULTS = 4
 _BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4}
 

@@ -25,7 +25,7 @@ static inline void rx_copy_non_temporal_I(const ulong to, const ulong from, cons
 
 // Writes `count` elements from the private address `from` to the address `to`, but for what does not fill the last line:
 // that is moved to where they began, behind which there is room for a line. Returns how many bytes it has.
-static inline RX_APART int rx_flush_lines_I(const ulong to, const ulong from, const int count) {
+static inline RX_NOINLINE int rx_flush_lines_I(const ulong to, const ulong from, const int count) {
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
     const int rest = (int)((to + count * sizeof(I)) % 64 / sizeof(I));
     rx_copy_non_temporal_I(to, from, count - rest);
@@ -40,7 +40,7 @@ static inline RX_APART int rx_flush_lines_I(const ulong to, const ulong from, co
 // `gathered` has room for a line and then `height` rows of each; the line is filled with what is `left` of the strip
 // before. What is no whole line is left for the next time, but written of the last strip, which has fewer `rows`. A line
 // of which others have a part comes from memory first: it is fetched with the block before.
-static inline RX_APART void rx_store_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
+static inline RX_NOINLINE void rx_store_lines_I(const ulong to, const long step, const ulong gathered, const ulong left,
                                        const int columns, const int rows, const int height, const int first) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
@@ -77,7 +77,7 @@ static inline RX_APART void rx_store_lines_I(const ulong to, const long step, co
 // Writes the `count` elements behind the line at the address `lines` to the address `to`, past the caches, after what was
 // left in that line, unless they are where it `starts`. What fills no line is left to what comes next in memory, at the end
 // of the line at the address `left`, unless it `ends`.
-static inline RX_APART void rx_store_strip_I(const ulong to, const ulong lines, const ulong left, const int count,
+static inline RX_NOINLINE void rx_store_strip_I(const ulong to, const ulong lines, const ulong left, const int count,
                                        const int starts, const int ends) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));
@@ -92,7 +92,7 @@ static inline RX_APART void rx_store_strip_I(const ulong to, const ulong lines, 
 //! I = u8
 
 // Copies `count` bytes, few of them, between addresses.
-static inline RX_APART void rx_copy_bytes(const ulong to, const ulong from, const int count) {
+static inline RX_NOINLINE void rx_copy_bytes(const ulong to, const ulong from, const int count) {
 #pragma clang loop vectorize(disable) unroll(disable)
     for (int i = 0; i < count; ++i) ((uchar*)to)[i] = ((const uchar*)from)[i];
 }
@@ -100,7 +100,7 @@ static inline RX_APART void rx_copy_bytes(const ulong to, const ulong from, cons
 // Writes the `count` bytes, two lines or more, from the address `from` to the address `to`, past the caches: behind those
 // before, of which the private `line` has what did not fill one, unless these are the first. It is left with what of
 // these fills none. There is room for a line before it and behind it.
-static inline RX_APART void rx_append_row(const ulong to, const ulong from, const int count, const ulong line,
+static inline RX_NOINLINE void rx_append_row(const ulong to, const ulong from, const int count, const ulong line,
                                       const int first) {
     typedef ulong4 block __attribute__((may_alias));
     typedef ulong4 loose __attribute__((aligned(1), may_alias));

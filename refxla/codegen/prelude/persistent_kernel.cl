@@ -63,7 +63,7 @@ static inline void rx_finish_I(
 
 // The next of `count` things to do in the phase that item `item` is in, or -1 once that phase is over. `at` is where the
 // item is: the phase, from how many items' shares it has taken all, how many things it did; it starts as {0, 0, 0}.
-static inline RX_APART int rx_next_I(
+static inline RX_NOINLINE int rx_next_I(
     __global long* sync, __private int* at, const int item, const int workers, const int count) {
     for (; at[1] < workers; ++at[1]) {
         const int next = rx_take_I(sync, at[0], (item + at[1]) % workers, workers, count);
@@ -89,7 +89,7 @@ static inline int rx_goes_I(__global long* sync, const int phase) {
 }
 
 // The end of a launch for one item; the last one leaves `sync` as it was.
-static inline RX_APART void rx_leave_I(__global long* sync, const int workers) {
+static inline RX_NOINLINE void rx_leave_I(__global long* sync, const int workers) {
     if (__atomic_fetch_add(sync + 16, 1L, __ATOMIC_ACQ_REL) != workers - 1) return;
     for (int n = 0; n < 4 + workers; ++n) __atomic_store_n(sync + 8 * n, 0L, __ATOMIC_RELAXED);
 }

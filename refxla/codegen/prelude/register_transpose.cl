@@ -10,7 +10,7 @@
 
 //! I = u8
 
-static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_NOINLINE void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong to, const long stride) {
     typedef uchar part __attribute__((ext_vector_type(16), aligned(1), may_alias));
     typedef uchar block __attribute__((ext_vector_type(32), aligned(1), may_alias));
@@ -51,7 +51,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
 
 //! I = u16
 
-static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_NOINLINE void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong to, const long stride) {
     typedef ushort part __attribute__((ext_vector_type(8), aligned(2), may_alias));
     typedef ushort block __attribute__((ext_vector_type(16), aligned(2), may_alias));
@@ -89,7 +89,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
 
 //! I = u32
 
-static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_NOINLINE void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong to, const long stride) {
     typedef uint part __attribute__((ext_vector_type(4), aligned(4), may_alias));
     typedef uint block __attribute__((ext_vector_type(8), aligned(4), may_alias));
@@ -125,7 +125,7 @@ static inline RX_APART void rx_transpose_I(const ulong from, const long step, co
 
 //! I = u64
 
-static inline RX_APART void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
+static inline RX_NOINLINE void rx_transpose_I(const ulong from, const long step, const int rows, const int columns,
                                         const int sign, const long ahead, const ulong to, const long stride) {
     typedef ulong part __attribute__((ext_vector_type(2), aligned(8), may_alias));
     typedef ulong block __attribute__((ext_vector_type(4), aligned(8), may_alias));

@@ -39,10 +39,12 @@ MULTIPLY_ADD = 1 / 55
 COPY_LEFT, COPY_RIGHT = 0.12, 0.06  # an element, from cache to cache
 # A byte, by the bytes read since it was last.
 RATES = ((1 << 19, 0.0), (1 << 23, 0.013), (1 << 24, 0.02), (1 << 25, 0.03), (1 << 62, 0.045))
-APART = 2.5  # times as much where memory itself is read in pieces of rows
+STRIDED_READ_PENALTY = 2.5  # times as much where memory itself is read in pieces of rows
 _MOST_BYTES = [most for most, _ in RATES]  # to be searched
-_RATES = [(rate, rate * APART if rate > RATES[1][1] else rate) for _, rate in RATES]  # read from end to end, in pieces
-ITEM = 1000.0  # to begin an item
+_RATES = [
+    (rate, rate * STRIDED_READ_PENALTY if rate > RATES[1][1] else rate) for _, rate in RATES
+]  # read from end to end, in pieces
+ITEM_START_NS = 1000.0  # to begin an item
 UNEVEN = 0.08  # of an item, by which cores come to their ends apart
 
 
@@ -171,8 +173,8 @@ class _Model:
         if panels == "local":
             cost += right / self.element * row_blocks * COPY_RIGHT
         elif panels == "packed" and not self.right_prepacked:
-            cost += right / self.element * COPY_RIGHT + 3 * right * _rates(3 * right)[0] + ITEM * self.cores
-        cost += items * ITEM
+            cost += right / self.element * COPY_RIGHT + 3 * right * _rates(3 * right)[0] + ITEM_START_NS * self.cores
+        cost += items * ITEM_START_NS
         return cost * -(-items // self.cores) / items * (1 + UNEVEN * self.cores / items)
 
 

@@ -69,7 +69,7 @@ class _Main:
         self.column_blocks = -(-p.n // b.columns)
         self.g = variable("g", 0, p.groups - 1)
         self.helpers: tuple[str, ...] = ()
-        self.apart = self._apart()
+        self.prefetch_stride = self._prefetch_stride()
         self.closes = False  # whether segments end between blocks of k, and not in a tile's loop
         self._name_arguments()
 
@@ -128,7 +128,7 @@ class _Main:
             with block.scope(head):
                 self._block("number")
         text, items, helpers = block.text(), -(-blocks // blocks_per_item), self.helpers
-        return Kernel(p.fusion.name, text, tuple(self.arguments), items, registers=True, helpers=helpers)
+        return Kernel(p.fusion.name, text, tuple(self.arguments), items, wide_vectors=True, helpers=helpers)
 
     def _block(self, number: str) -> None:
         """Emits block `number` (C) of the result: its place, the loop over k, and the epilogue."""
@@ -164,7 +164,7 @@ class _Main:
                 self._open_segment(first, terms)
             if b.panels == "local":
                 self._pack_local(first, terms, local_terms)
-            if self.apart is not None:
+            if self.prefetch_stride is not None:
                 self._fetch(first, terms)
             if p.rows.local:
                 self.helpers += p.rows.local.pack(block, self.e, b.rows, terms)
@@ -212,7 +212,7 @@ class _Main:
         panels, term_range = (panel0, "columns", self.item_panels), (first, terms, most)
         self.helpers += Panels(self.p, width, self.e, self.pointers, panels, term_range, place).copy(block)
 
-    def _apart(self) -> int | None:
+    def _prefetch_stride(self) -> int | None:
         """The distance between rows of the right side, in elements, if an item prefetches the next block of them while
         it computes; else None. An item that makes its own panels would otherwise wait for memory before it computes."""
         if self.b.panels != "local" or self.p.rows.blocks == 1 or self.p.rows.least_terms < SHARED_TERMS:
@@ -267,7 +267,7 @@ class _Main:
     def _loop(self) -> TermLoop:
         p, tile = self.p, self.tile
         spaces = ("" if p.rows.local else "__global ", self.space)
-        steps, fetches = (p.rows.step, self.right_step), self.apart is not None
+        steps, fetches = (p.rows.step, self.right_step), self.prefetch_stride is not None
         return TermLoop(tile, VECTORS[tile.name][0], p.rows.element, steps, spaces, fetches, p.segment > 0)
 
     def _tiles(self, lines: Lines, terms: str) -> None:
@@ -278,9 +278,9 @@ class _Main:
         several = p.rows.blocks > 1
         panel = f" + j * {b.rows * tile.vectors}" if several else ""
         rest = [f"before, shift, ends, {'open' if p.opens else 'sums'}{panel}"] if p.segment else []
-        if self.apart is not None:
+        if self.prefetch_stride is not None:
             start = f"j * {-(-b.rows // tile.rows) * p.rows.most_terms}"
-            rest.append(f"ahead, {self.apart}, {self._lines()}, {start}, {p.rows.most_terms}, fetched")
+            rest.append(f"ahead, {self.prefetch_stride}, {self._lines()}, {start}, {p.rows.most_terms}, fetched")
         fresh, (left, row, first) = "part == 0" if several else "1", (lines.left, lines.row, lines.first)
         self.block.line(tiles.call(left, row, first, "rows", "b", terms, fresh, f"sums{panel}", ", ".join(rest)))
 
@@ -314,10 +314,10 @@ class _Main:
             sums = "open" if p.opens else "sums"
             block.line(f"{tile.vector}* const open_tile = {sums} + {panel}i * {tile.vectors};")
         first = variable("first_row", 0, p.m - 1) + variable("i", 0, self.b.rows - 1)
-        if self.apart is not None:
+        if self.prefetch_stride is not None:
             number = f"(j * {-(-self.b.rows // tile.rows)} + i / {tile.rows})"
             block.line(f"const int begin = {number} * {p.rows.most_terms}, lines = {self._lines()};")
-            block.line(f"const int apart = begin < fetched ? {self.apart} : 0;")
+            block.line(f"const int apart = begin < fetched ? {self.prefetch_stride} : 0;")
         if not isinstance(runs, OneRun):
             self.helpers += (runs.text(),)
             p.rows.open_tile(block, self.left, first, tile.rows)

@@ -169,7 +169,7 @@ class MatrixVector:
             e.bind(hero_of(self.fusion), indices, value)
             store_outputs(self.fusion, e, indices, block)
         arguments = (*map(input_argument, read), *map(output_argument, self.fusion.outputs))
-        return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, registers=True)
+        return Kernel(self.fusion.name, block.text(), arguments, self.groups * parts, wide_vectors=True)
 
 
 def _found(access: Access | None) -> Access:

@@ -83,9 +83,9 @@ class ColumnReduction(UnitEmitter):
                 self.bind_results(position)
                 self.store_results(position)
         if self.schedule.non_temporal:
-            self._emit_buffered_second_pass(at)
-        elif self.dataflow.second_pass_outputs:
-            self._emit_second_pass(at)
+            self._emit_buffered_epilogue(at)
+        elif self.dataflow.epilogue_outputs:
+            self._emit_epilogue(at)
 
     def bind_results(self, at: Position) -> None:
         offset = self._strip.offset(at[self.schedule.inner])
@@ -271,7 +271,7 @@ class ColumnReduction(UnitEmitter):
         again, or else where the results are stored."""
         self._totals += totals
         self._initial |= {t.reduce: initial_values(self.body, t.reduce) for t in totals}
-        if not self.dataflow.second_pass_outputs and step is self.schedule.passes[-1]:
+        if not self.dataflow.epilogue_outputs and step is self.schedule.passes[-1]:
             return
         with self._each_column() as column:
             for t in totals:
@@ -282,17 +282,17 @@ class ColumnReduction(UnitEmitter):
                         self.block.line(f"{place} = {value};")
         self._initial = {}
 
-    # The second pass.
+    # The epilogue pass.
 
-    def _emit_second_pass(self, at: Position) -> None:
+    def _emit_epilogue(self, at: Position) -> None:
         with ExitStack() as scopes:
             position = dict(at)
             for n in self.schedule.groups(reduced=True):
                 position[n] = scopes.enter_context(self.body.loop(n))
             column = scopes.enter_context(self._each_stored_column())
-            self.store_second_pass_element({**position, self.schedule.inner: column})
+            self.store_epilogue_element({**position, self.schedule.inner: column})
 
-    def _emit_buffered_second_pass(self, at: Position) -> None:
+    def _emit_buffered_epilogue(self, at: Position) -> None:
         """A few rows at a time are computed in the buffers, then written."""
         (rows,), inner, fresh = self.schedule.groups(reduced=True), self.schedule.inner, self.body.fresh
         begin, end, name, size = fresh("b"), fresh("e"), fresh("r"), self.order.groups[rows].size
@@ -304,8 +304,8 @@ class ColumnReduction(UnitEmitter):
             each_row = f"for (int {name} = {begin}; {name} < {end}; ++{name})"
             with self.block.scope(each_row), self._each_stored_column() as column:
                 self._buffers.redirect(row, column - first)
-                self.store_second_pass_element({**at, rows: row, inner: column})
+                self.store_epilogue_element({**at, rows: row, inner: column})
             self._buffers.restore()
             with self.block.scope(each_row):
-                for store in self.second_pass_stores({**at, rows: row, inner: first}):
+                for store in self.epilogue_stores({**at, rows: row, inner: first}):
                     self._buffers.write(store, row, starts, ends)

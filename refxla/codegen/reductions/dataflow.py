@@ -30,8 +30,8 @@ class Dataflow:
 
     `dimensions` are those of the reduces' operands, `reduced` and `kept` the numbers of those that are reduced and not.
     `levels` gives for each member how many reduces, one after the other, come before its value; `reduces[n]` are those
-    of level n + 1. Outputs on the operand's space need no reduce (`first_pass_outputs`) or some
-    (`second_pass_outputs`); `results` are outputs with one element for each result of a reduce.
+    of level n + 1. Outputs on the operand's space need no reduce (`elementwise_outputs`) or some
+    (`epilogue_outputs`); `results` are outputs with one element for each result of a reduce.
     """
 
     fusion: Fusion
@@ -40,8 +40,8 @@ class Dataflow:
     kept: tuple[int, ...]
     levels: Mapping[Instruction, int]
     reduces: tuple[tuple[Instruction, ...], ...]
-    first_pass_outputs: tuple[Instruction, ...]
-    second_pass_outputs: tuple[Instruction, ...]
+    elementwise_outputs: tuple[Instruction, ...]
+    epilogue_outputs: tuple[Instruction, ...]
     results: tuple[Instruction, ...]
 
     @property
@@ -57,7 +57,7 @@ class Dataflow:
     @property
     def reads_operand_again(self) -> bool:
         """Whether the operand is read more than once."""
-        return len(self.reduces) > 1 or bool(self.second_pass_outputs)
+        return len(self.reduces) > 1 or bool(self.epilogue_outputs)
 
     @property
     def has_expensive_members(self) -> bool:
@@ -105,18 +105,18 @@ def dataflow(fusion: Fusion) -> Dataflow:
     levels = _levels(fusion)
     by_level = tuple(tuple(r for r in reduces if levels[r] == n) for n in range(1, 1 + max(levels[r] for r in reduces)))
     size, kept_size = prod(dimensions), prod(dimensions[d] for d in kept)
-    first_pass: list[Instruction] = []
-    second_pass: list[Instruction] = []
+    elementwise: list[Instruction] = []
+    epilogue: list[Instruction] = []
     results: list[Instruction] = []
     for o in fusion.outputs:
         if o.shape.size == kept_size and (levels[o] > 0 or kept_size != size):
             results.append(o)
         elif o.shape.size == size:
-            (second_pass if levels[o] else first_pass).append(o)
+            (epilogue if levels[o] else elementwise).append(o)
         else:
             raise UnsupportedError(f"{o.name} {o.shape} is neither as large as the reduce's operand nor its result")
     return Dataflow(
-        fusion, dimensions, reduced, kept, levels, by_level, tuple(first_pass), tuple(second_pass), tuple(results)
+        fusion, dimensions, reduced, kept, levels, by_level, tuple(elementwise), tuple(epilogue), tuple(results)
     )
 
 

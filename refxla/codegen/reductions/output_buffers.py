@@ -19,7 +19,7 @@ from .schedule import buffer_pitch
 
 
 class OutputBuffers:
-    """The buffers of all second-pass outputs; there are none unless the schedule asks for them."""
+    """The buffers of all epilogue outputs; there are none unless the schedule asks for them."""
 
     def __init__(self, body: KernelBody) -> None:
         self._body = body
@@ -31,7 +31,7 @@ class OutputBuffers:
     def declare(self) -> None:
         """Declares the buffers."""
         schedule = self._body.schedule
-        for o in schedule.dataflow.second_pass_outputs if schedule.non_temporal else ():
+        for o in schedule.dataflow.epilogue_outputs if schedule.non_temporal else ():
             name = self._names[o] = self._body.fresh("gathered")
             size = (schedule.order.reduced_size + 1) * buffer_pitch(schedule.order, o)
             c_type = non_temporal_stores.storage(o)

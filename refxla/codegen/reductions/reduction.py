@@ -27,7 +27,7 @@ def emit(fusion: Fusion, target: Target) -> tuple[Kernel, ...]:
         arguments.append(Argument("workspace", "uchar", bytes=workspace_bytes(s)))
     if s.units:
         _emit_units(body, _emitter(s)(body))
-    return (Kernel(fusion.name, body.block.text(), tuple(arguments), s.items, registers=s.wide_registers),)
+    return (Kernel(fusion.name, body.block.text(), tuple(arguments), s.items, wide_vectors=s.wide_registers),)
 
 
 def _emitter(s: Schedule) -> type[UnitEmitter]:

@@ -55,8 +55,8 @@ class RowReduction(UnitEmitter):
                 totals = self._accumulate_unit(step, at, partial)
             self.finish(step, totals, at)
         self.store_results(at)
-        if self.dataflow.second_pass_outputs:
-            self._emit_second_pass(at)
+        if self.dataflow.epilogue_outputs:
+            self._emit_epilogue(at)
 
     def bind_results(self, at: Position) -> None:
         """Nothing: the results are bound once for the whole row."""
@@ -141,7 +141,7 @@ class RowReduction(UnitEmitter):
             mask = f"{c_of(lane)} < {tail}" if masked else ""
             self.accumulate_element(step, totals, {**at, inner: lane + chunks * lanes}, lane, mask)
 
-    def _emit_second_pass(self, at: Position) -> None:
+    def _emit_epilogue(self, at: Position) -> None:
         inner = self.schedule.inner
         if not self.schedule.non_temporal:
             with ExitStack() as scopes:
@@ -151,10 +151,10 @@ class RowReduction(UnitEmitter):
                 if self.order.lanes == 1 and self.schedule.inner_size < WRITTEN_OUT:
                     for k in range(self.schedule.inner_size):  # so that what is cached is no array
                         with self.block.scope():
-                            self.store_second_pass_element({**position, inner: constant(k)})
+                            self.store_epilogue_element({**position, inner: constant(k)})
                     return
                 position[inner] = scopes.enter_context(self.body.loop(inner))
-                self.store_second_pass_element(position)
+                self.store_epilogue_element(position)
             return
 
         def at_column(name: str) -> Position:
@@ -165,11 +165,11 @@ class RowReduction(UnitEmitter):
             self.elements,
             self.block,
             bounds,
-            self.dataflow.second_pass_outputs,
-            lambda name: self.second_pass_stores(at_column(name)),
+            self.dataflow.epilogue_outputs,
+            lambda name: self.epilogue_stores(at_column(name)),
         )
         with pieces as name:
-            self.store_second_pass_element(at_column(name))
+            self.store_epilogue_element(at_column(name))
 
 
 def _only_lane() -> nullcontext[Index]:

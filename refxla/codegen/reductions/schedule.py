@@ -6,7 +6,7 @@ operand once for each level of reduces that depend on each other, and once more 
     pass 0          sum, sum of squares, ...: reduces of one level read their operands together
     pass 1          reduces that need the results of pass 0
     ...
-    second pass     outputs as large as the operand that need results (softmax, layer norm)
+    epilogue pass   outputs as large as the operand that need results (softmax, layer norm)
 
 Expensive values that a later pass needs again are cached. Where a sum is split into partial results, each work item
 leaves its own in the workspace and counts itself; the last one combines them in order and goes on alone, so that a sum
@@ -81,7 +81,7 @@ class Prefetch:
 @dataclass(frozen=True)
 class CachedOperand:
     """A member whose elements pass `computed_in` computes and later passes read again: from a private array as long as
-    a row, or from the memory of an `output` that the second pass overwrites."""
+    a row, or from the memory of an `output` that the epilogue pass overwrites."""
 
     instruction: Instruction
     computed_in: int
@@ -112,7 +112,7 @@ class Schedule:
     `unroll`: the number of elements that an accumulator takes in one iteration. `vector_columns`: the accumulators of a
     strip are padded to a multiple of it, and elements beyond the strip are masked; 1 if they are not.
     `interleaved_rows`: the number of rows that a unit accumulates alternately. `single_chunk`: a row has one full chunk
-    of lanes, whose elements become the accumulators. `non_temporal`: the second pass writes its outputs past the
+    of lanes, whose elements become the accumulators. `non_temporal`: the epilogue pass writes its outputs past the
     caches. `wide_registers`: the kernel is compiled for all vector registers. `inner_units`: units go by two loops, the
     inner one over so many of them, or by one (1); `column_row`: so do the columns of a strip.
     """
@@ -216,7 +216,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
 
     passes = []
     for number, reduces in enumerate(flow.reduces):
-        outputs = flow.first_pass_outputs if number == 0 else ()
+        outputs = flow.elementwise_outputs if number == 0 else ()
         writes = bool(outputs) or any(c.computed_in == number for c in cached)
         passes.append(
             Pass(
@@ -249,7 +249,7 @@ def schedule(fusion: Fusion, target: Target) -> Schedule:
 
 
 def buffer_pitch(order: ReductionOrder, output: Instruction) -> int:
-    """Elements from one row to the next in the buffer of a second-pass output of columns: whole lines, and one line
+    """Elements from one row to the next in the buffer of a epilogue output of columns: whole lines, and one line
     before them."""
     line = LINE // non_temporal_stores.size_of(output)
     return -(-order.strip // line) * line + line
@@ -415,7 +415,7 @@ def _cached_operands(flow: Dataflow, order: ReductionOrder, target: Target) -> t
     again = values_read_again(flow)
     if order.is_row and order.reduces_one_group and order.reduced_size <= CACHED_ROW:
         return tuple(CachedOperand(i, number) for i, number in again.items())
-    outputs = [o for o in flow.second_pass_outputs if o.shape.dimensions == flow.dimensions]
+    outputs = [o for o in flow.epilogue_outputs if o.shape.dimensions == flow.dimensions]
     cached = []
     for i, number in again.items():
         name = type_name(i)
@@ -432,11 +432,11 @@ def values_read_again(flow: Dataflow, also_inputs: bool = False) -> dict[Instruc
     """The expensive values on the operand's space, and the inputs if asked for, that several passes read, with the pass
     that computes them."""
     roots = [[o for r in reduces for o in inputs_and_initial_values(r)[0]] for reduces in flow.reduces]
-    roots[0] += flow.first_pass_outputs
+    roots[0] += flow.elementwise_outputs
     members = set(flow.fusion.instructions)
     computed: dict[Instruction, int] = {}
     again: dict[Instruction, int] = {}
-    for number, waiting in enumerate([*roots, list(flow.second_pass_outputs)]):
+    for number, waiting in enumerate([*roots, list(flow.epilogue_outputs)]):
         seen: set[Instruction] = set()
         while waiting:
             i = waiting.pop()
@@ -456,9 +456,9 @@ def values_read_again(flow: Dataflow, also_inputs: bool = False) -> dict[Instruc
 
 
 def _bypasses_caches(flow: Dataflow, order: ReductionOrder, target: Target) -> bool:
-    """Whether the second pass writes its outputs past the caches (loops/non_temporal_stores.py): a row in pieces, a
+    """Whether the epilogue pass writes its outputs past the caches (loops/non_temporal_stores.py): a row in pieces, a
     strip of columns by way of a buffer."""
-    outputs = flow.second_pass_outputs
+    outputs = flow.epilogue_outputs
     if target.kind != "cpu" or not target.clang or not 0 < len(outputs) <= non_temporal_stores.MOST_RESULTS:
         return False
     if not order.reduces_one_group or any(o.shape.dimensions != flow.dimensions for o in outputs):
@@ -486,7 +486,7 @@ def _prefetches(
 ) -> dict[int, tuple[Prefetch, ...]]:
     """What each pass brings into a cache before it is used.
 
-    The second pass over a row, which lies in a cache, prefetches from memory meanwhile: the next row of what is read,
+    The epilogue pass over a row, which lies in a cache, prefetches from memory meanwhile: the next row of what is read,
     and this row of what is then written; over a panel of columns, the next panel. Where rows are interleaved, the next
     piece of each is prefetched. Where a strip has whole, short rows, or some columns of long ones, so are rows further
     down: processors do not see far enough by themselves.
@@ -511,5 +511,5 @@ def _prefetches(
         return {0: ahead(prod(g.size for g in order.groups[-2:]))} if worthwhile else {}
     if order.partials > 1 or not order.reduces_one_group or order.reduced_size > CACHED_ROW:
         return {}
-    outputs = [o for o in flow.second_pass_outputs if o.shape.dimensions == flow.dimensions and not non_temporal]
+    outputs = [o for o in flow.epilogue_outputs if o.shape.dimensions == flow.dimensions and not non_temporal]
     return {1: (*ahead(order.reduced_size), *(Prefetch(o, 0, for_write=True) for o in outputs))}

@@ -83,16 +83,16 @@ class UnitEmitter(ABC):
                     for place, result in zip(own, new, strict=True):
                         block.line(f"{place} = {result};")
 
-    def store_second_pass_element(self, at: Position) -> None:
+    def store_epilogue_element(self, at: Position) -> None:
         """One element of each output on the operand's space that depends on results."""
         self._bind_cached(len(self.schedule.passes), at)
         self.bind_results(at)
-        self._store_whole(self.dataflow.second_pass_outputs, self.schedule.operand_indices(at))
+        self._store_whole(self.dataflow.epilogue_outputs, self.schedule.operand_indices(at))
 
-    def second_pass_stores(self, at: Position) -> list[Store]:
-        """Where the second pass stores an element, without its value."""
+    def epilogue_stores(self, at: Position) -> list[Store]:
+        """Where the epilogue pass stores an element, without its value."""
         position = linearize(self.schedule.operand_indices(at), self.dataflow.dimensions)
-        return [Store(o, position, "") for o in self.dataflow.second_pass_outputs]
+        return [Store(o, position, "") for o in self.dataflow.epilogue_outputs]
 
     def store_results(self, at: Position) -> None:
         """The outputs with one element for each result of a reduce."""

@@ -31,7 +31,7 @@ from ..elemental_rules import accumulator_types, binary_opcode, combine, convert
 from ..index_printer import c_of
 from ..kernel_arguments import hero_of, input_argument, inputs_of, output_argument
 from ..loops import elementwise, non_temporal_stores
-from .window_lanes import STRIP, Lanes, OpenWindow
+from .window_lanes import STRIP_LANES, Lanes, OpenWindow
 
 CHUNK = 32768  # elements that an item combines, about
 ROWS = 8  # cumulative rows that go side by side
@@ -235,7 +235,7 @@ class Cumulative(WindowKernel):
     def _strip(self, lanes: int, others: int, items: int) -> int:
         """How many lanes lie beside each other: as many as leave all cores so many items."""
         least, cores = -(-lanes // WIDEST), self.target.compute_units
-        strips = max(least, min(-(-lanes // STRIP), -(-items * cores // others)))
+        strips = max(least, min(-(-lanes // STRIP_LANES), -(-items * cores // others)))
         if strips * others < cores:
             strips = min(-(-lanes // NARROWEST), -(-cores // others))
         return min(lanes, -(-lanes // strips // 16) * 16)

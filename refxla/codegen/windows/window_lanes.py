@@ -19,7 +19,7 @@ from ..c_block import Block
 from ..elemental_ir_emitter import ElementalIrEmitter
 from ..index_printer import c_of
 
-STRIP = 512  # lanes that have accumulators at a time
+STRIP_LANES = 512  # lanes that have accumulators at a time
 
 
 def is_left_alone(w: WindowDimension) -> bool:
@@ -48,7 +48,7 @@ class Lanes:
         self.outer = tuple(range(first))
         self.length = prod(self.counts[d] for d in self.dims)
         self.supported = self.slides is None or window[self.slides].base_dilation == 1
-        self.strip = max(1, min(STRIP, self.length))
+        self.strip = max(1, min(STRIP_LANES, self.length))
         self.strips = -(-self.length // self.strip)
 
     def narrow(self, units: int) -> None:

@@ -27,8 +27,8 @@ from refxla_spec.types import BY_DTYPE
 from ..traced import TracedFunction
 from .location import LIBRARIES as _LIBRARIES
 
-MOST = 20_000  # places
-_LONG = 1000  # elements of a list that are compared as a text
+MAX_CAPTURED_VALUES = 20_000
+_LONG_LIST_ELEMENTS = 1000  # elements of a list that are compared as a text
 SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BOUND = (types.MethodType, types.BuiltinMethodType)
 _BUFFERS = (bytearray, memoryview, array.array, np.ndarray, np.generic)
@@ -70,7 +70,7 @@ class Captures:
     `caches` are places of functions that keep their results (lru_cache, cached_property), each with a function that
     does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements
     that they had. `kind` is equal where all but the contents of arrays is equal. `is_plain` says that `unchanged` sees
-    every change, and not only other objects. Raises UnsupportedError for more than MOST places.
+    every change, and not only other objects. Raises UnsupportedError for more than MAX_CAPTURED_VALUES.
     """
 
     def __init__(self, *roots: tuple[str, Any]) -> None:
@@ -125,10 +125,10 @@ class Captures:
             place = Place(name, get, set, root)
         except MISSING:  # an empty cell, a slot without a value
             return
-        if len(self.constants) + len(self.arrays) > MOST:
+        if len(self.constants) + len(self.arrays) > MAX_CAPTURED_VALUES:
             raise UnsupportedError(
-                f"the function reaches more than {MOST} values, {name} among them, and whether they changed would have "
-                "to be looked at before each call; pass what it needs as arguments, as arrays"
+                f"the function reaches more than {MAX_CAPTURED_VALUES} values, {name} among them, and whether they "
+                "changed would have to be looked at before each call; pass what it needs as arguments, as arrays"
             )
         value = place.value
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype in BY_DTYPE:
@@ -153,7 +153,11 @@ class Captures:
             same = (value.real.hex(), value.imag.hex()) if kind in (float, complex) else value
             self._kind.append((name, kind, same))
             return
-        if isinstance(value, (list, tuple)) and len(value) > _LONG and all(type(v) in _SCALARS for v in value):
+        if (
+            isinstance(value, (list, tuple))
+            and len(value) > _LONG_LIST_ELEMENTS
+            and all(type(v) in _SCALARS for v in value)
+        ):
             self.is_plain = False
             self._kind.append((name, kind, hashlib.sha256(repr(value).encode()).hexdigest()))
             return

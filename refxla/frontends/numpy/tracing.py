@@ -28,7 +28,7 @@ from ...ir.trees import NumberArray
 from .location import users_line
 
 Leaves = Sequence[Any]
-MANY = 20_000  # instructions, after which a warning says what makes fewer
+WARN_INSTRUCTIONS = 20_000  # instructions, after which a warning says what makes fewer
 _running = threading.local()
 
 
@@ -92,11 +92,12 @@ class Tracing(Build):
     def make(self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attributes: Any) -> Instruction:
         made = super().make(opcode, *operands, shape=shape, **attributes)
         self._homes[made] = self.region
-        if self.count >= MANY and not self._is_long:
+        if self.count >= WARN_INSTRUCTIONS and not self._is_long:
             self._is_long = True
             warnings.warn(
-                f"{self.name} has made {MANY} instructions, and goes on: a Python loop is written out, and takes long "
-                "to compile; refxla.fori_loop, refxla.while_loop and refxla.scan are loops of the program"
+                f"{self.name} has made {WARN_INSTRUCTIONS} instructions, and goes on: a Python loop is written out, "
+                "and takes long to compile; refxla.fori_loop, refxla.while_loop and refxla.scan are loops of the "
+                "program"
                 f"{users_line()}",
                 stacklevel=2,
             )

@@ -34,7 +34,7 @@ from . import (  # noqa: F401 - they fill the table
 from .lowering import LINEAR_ALGEBRA, LOWERINGS, I, Lowering, NotLowered
 from .tensors import inverse, memory_order, shape_of, to_array, to_tensor
 
-_SMALL = 64  # elements of a constant tensor up to which it is part of the program
+_INLINE_CONSTANT_ELEMENTS = 64  # elements of a constant tensor up to which it is part of the program
 _VIEWS = {
     f"aten.{name}"
     for name in ("view.default", "_unsafe_view.default", "permute.default", "t.default", "transpose.int",
@@ -131,7 +131,7 @@ class LoweredGraph:
         if not is_tensor(value):
             self.unsupported[node] = ""  # a graph that an operation calls, as torch.cond does: that is what is reported
             return
-        if value.numel() <= _SMALL and value.device.type == "cpu":
+        if value.numel() <= _INLINE_CONSTANT_ELEMENTS and value.device.type == "cpu":
             self._values[node] = self._b.constant(np.array(to_array(value, None)))
         else:
             self._values[node] = self._parameter(value, value)

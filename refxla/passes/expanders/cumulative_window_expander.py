@@ -26,7 +26,7 @@ from ...analysis.index_maps import cumulative
 from ...ir.builder import Build, reducer
 
 CHAINED = 1024  # results that may be computed one after the other
-LONG = 2048  # a dimension from here on is cut into blocks,
+LONG_DIMENSION = 2048  # a dimension from here on is cut into blocks,
 ROWS = 8  # if it is the innermost one of fewer rows: as many go side by side in vector registers
 BLOCKS = range(64, 129, 8)  # sizes of a block, the first that divides the dimension; or else the least, with padding
 
@@ -40,7 +40,7 @@ def _expand(i: Instruction) -> Instruction | None:
     kind = i.shape.element_type if not i.shape.is_tuple else None
     if kind is None or any(o.shape.element_type is not kind for o in i.operands):
         return None
-    if length < LONG or prod(others) >= ROWS or prod(x.shape.dimensions) != prod(others) * length:
+    if length < LONG_DIMENSION or prod(others) >= ROWS or prod(x.shape.dimensions) != prod(others) * length:
         return None
     wide = F32 if kind.is_float and kind.bits < F32.bits else kind
     start = identity(opcode, wide)

@@ -24,7 +24,7 @@ from ...ir.builder import Build, bigger
 from . import householder
 from .matrix_masks import compare_indices, diagonal, working_type
 
-MOST = 60  # sweeps
+MAX_SWEEPS = 60  # sweeps
 # What may be left off the diagonal, in units of eps as the root of a row's mean square: before the sweeps begin anew,
 # and in the end. The products of rounded columns are off by a sixth of a unit.
 FIRST, LAST = 4, 0.5
@@ -106,7 +106,7 @@ def _eigen_sweeps(b: Build, a: Instruction, units: float) -> list[Instruction]:
         on = b.reduce(sizes, 0, (a.shape.rank - 2, a.shape.rank - 1), bigger(sizes.shape.element_type))
         return _any_off(b, sizes, b.multiply(on, _unit(sizes, units)))
 
-    return b.repeat(MOST, sweep, [a, identity(b, a.shape)], more=more)
+    return b.repeat(MAX_SWEEPS, sweep, [a, identity(b, a.shape)], more=more)
 
 
 def _singular_sweeps(b: Build, a: Instruction, units: float) -> Instruction:
@@ -128,7 +128,7 @@ def _singular_sweeps(b: Build, a: Instruction, units: float) -> Instruction:
         safe = b.make("select", b.compare(longer, 0, direction="EQ"), b.full(1, longer.shape), longer)
         return _any_off(b, b.divide(sizes, safe), b.multiply(longest, _unit(lengths, units)))
 
-    return b.repeat(MOST, sweep, [a, v], more=more)[1]
+    return b.repeat(MAX_SWEEPS, sweep, [a, v], more=more)[1]
 
 
 def _unit(like: Instruction, units: float) -> float:

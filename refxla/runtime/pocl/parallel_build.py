@@ -21,8 +21,8 @@ from . import built_parts, builtins_library, platform
 from .compile_workers import WORKERS, CompileWorker, PartQueue, libraries
 from .kernels import compiled
 
-LARGE = 250  # instructions of a program that has several parts, most likely
-_MOST = 4  # processes at a time: few programs have more parts
+MULTI_PART_INSTRUCTIONS = 250  # instructions of a program that has several parts, most likely
+_MAX_PROCESSES = 4  # processes at a time: few programs have more parts
 _LOOK_S = 0.05  # between two looks at what a helper does
 _PATIENCE_S = 10.0  # a helper that has not used the processor for so long is lost
 
@@ -40,7 +40,7 @@ class ParallelBuild:
         directory = platform.directory() if device.platform == platform.NAME else None
         paths = libraries() if directory is not None else None
         if directory is not None and paths is not None and cores().count > 1:
-            self._most = min(cores().count, _MOST)
+            self._most = min(cores().count, _MAX_PROCESSES)
             self._paths = (paths[0], self._pocl(paths[1], directory), directory)
             self._number = self.raw.platform.get_devices().index(self.raw)
         self._parts = PartQueue()
@@ -56,7 +56,7 @@ class ParallelBuild:
 
     def expect(self, instructions: int) -> None:
         """A program of about so many instructions will come: helpers are made ready while it is planned."""
-        self._start(self._most if instructions >= LARGE else 1)
+        self._start(self._most if instructions >= MULTI_PART_INSTRUCTIONS else 1)
 
     def take(self, part: ProgramPart) -> None:
         """A part that is ready to be compiled."""
