@@ -26,7 +26,7 @@ import numpy as np
 
 from .frameworks import CACHES, KEEP_ALL, limit_threads, load
 from .models import ENTRIES, Entry
-from .tree import leaves
+from .parameter_trees import leaves
 
 WARM = 2  # calls after the first, before anything is measured
 LIMIT_S = 900.0  # an answer that takes longer is none, unless another limit is given

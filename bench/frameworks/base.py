@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tree import map_tree
+from ..parameter_trees import map_tree
 
 Array = Any
 Tree = Any

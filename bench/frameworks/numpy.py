@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..tree import map_tree
+from ..parameter_trees import map_tree
 from .base import Array, Framework, Tree
 
 

@@ -15,7 +15,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from ..tree import leaves, map_tree, rebuild
+from ..parameter_trees import leaves, map_tree, rebuild
 from .base import Array, Framework, Tree
 
 OPSET = 20

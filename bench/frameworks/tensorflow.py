@@ -11,7 +11,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import tensorflow as tf
 
-from ..tree import leaves, map_tree, rebuild
+from ..parameter_trees import leaves, map_tree, rebuild
 from .base import Array, Framework, Tree
 
 

@@ -18,7 +18,7 @@ pyopencl.get_platforms()  # pyopencl tells the bundled loader where PoCL is
 
 from tinygrad import Tensor, TinyJit, dtypes  # noqa: E402
 
-from ..tree import leaves, map_tree, rebuild  # noqa: E402
+from ..parameter_trees import leaves, map_tree, rebuild  # noqa: E402
 from .base import Array, Framework, Tree  # noqa: E402
 
 

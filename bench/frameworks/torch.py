@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ..tree import leaves, map_tree, named, rebuild
+from ..parameter_trees import leaves, map_tree, named_leaves, rebuild
 from .base import Array, Framework, Tree
 
 
@@ -29,7 +29,7 @@ class Torch(Framework):
 
     def place(self, tree: Tree) -> Tree:
         flat = []
-        for key, leaf in named(tree):
+        for key, leaf in named_leaves(tree):
             tensor = torch.from_numpy(np.array(leaf))
             if key == "filter":
                 tensor = tensor.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
@@ -37,7 +37,9 @@ class Torch(Framework):
         return rebuild(tree, iter(flat))
 
     def numpy(self, tree: Tree) -> Tree:
-        flat = [leaf.detach().permute(2, 3, 1, 0) if key == "filter" else leaf.detach() for key, leaf in named(tree)]
+        flat = [
+            leaf.detach().permute(2, 3, 1, 0) if key == "filter" else leaf.detach() for key, leaf in named_leaves(tree)
+        ]
         return rebuild(tree, iter([np.asarray(leaf) for leaf in flat]))
 
     def compile(self, function: Callable, trains: bool) -> Callable:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..frameworks.base import Array, Framework, Tree
-from ..tree import map_tree
+from ..parameter_trees import map_tree
 
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-7
 

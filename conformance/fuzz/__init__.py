@@ -3,8 +3,8 @@
     python -m refxla_conformance fuzz --count 1000
 
 docs/fuzzing.md is the manual. The reading order: generate.py and growth/ (the programs), runs.py and differ.py (what is
-compared), batch.py and command.py (many of them), cause.py, reduce.py and record.py (a divergence), planted.py (bugs on
-purpose, which the fuzzer has to find).
+compared), batch.py and command.py (many of them), cause.py, reduce.py and record.py (a divergence), known_bugs.py (bugs
+on purpose, which the fuzzer has to find).
 """
 
 from __future__ import annotations

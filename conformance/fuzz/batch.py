@@ -16,8 +16,8 @@ from refxla.ir.plan import Plan
 from . import xla
 from .differ import VARIANTS, Cheap, Divergence, Unsupported, attempt, cheap, named, of_target
 from .dynamic import generate_dynamic
-from .frame import SIZES, Skip
 from .generate import Sample, generate
+from .program_builder import SIZES, Skip
 from .runs import Arrays, Kernels, call, called_again, different_bits, expected
 
 NAMES = re.compile(r"%?\w[\w.]*\.\d+")  # of instructions, in what XLA says

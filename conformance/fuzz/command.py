@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="T", help="put programs to a target of the suite instead, such as xla-cpu")
     parser.add_argument("--invalid", action="store_true", help="programs made invalid instead: nothing may crash")
     parser.add_argument("--dynamic", action="store_true", help="programs with dynamic shapes (f32[<=4]) instead")
-    parser.add_argument("--planted", action="store_true", help="find the bugs of planted.py instead, one after another")
+    parser.add_argument(
+        "--planted", action="store_true", help="find the bugs of known_bugs.py instead, one after another"
+    )
     parser.add_argument("--keep", type=whole(0), default=10, metavar="N", help="divergences to reduce (default 10)")
     parser.add_argument("--out", type=Path, default=Path("fuzz"), metavar="DIR", help="where they go (default: fuzz/)")
     parser.add_argument("--results", type=Path, metavar="FILE", help="JSON of what came of it, written as it goes on")
@@ -63,7 +65,7 @@ def main(options: argparse.Namespace) -> int:
         if options.replay:
             return _replay(options, console)
         if options.planted:
-            from .planted import report
+            from .known_bugs import report
 
             return report(console)
         return Session(options, console).run()

@@ -19,9 +19,9 @@ from refxla_spec.operation import operation
 from refxla_spec.types import Shape, leaves
 from refxla_spec.verify import verify
 
-from .frame import Skip, flatten
 from .generate import Sample, generate
 from .prepared import prepared
+from .program_builder import Skip, flatten
 
 MARKED = 0.5  # of a parameter's dimensions
 ATTEMPTS = 20

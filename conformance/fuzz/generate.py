@@ -20,8 +20,8 @@ from refxla_spec.module import Module
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Layout, Shape
 
 from . import growth  # noqa: F401  (enters the rules)
-from .frame import SIZES, Frame, Program, module_of
 from .growth.large import large
+from .program_builder import SIZES, Program, ProgramBuilder, module_of
 
 EXACT = ("s32", "s32", "pred")
 COMMON = ("s32", "f32", "f32", "pred", "f32", "u32", "bf16", "f16", "f64", "s8", "u8", "s64", "c64")
@@ -55,7 +55,7 @@ def generate(
     """
     r = random.Random(f"refxla {seed}")
     program = Program(r, palette(r, types), bool(types), weights or {}, tuple(sizes))
-    entry = Frame(program, depth, entry=True)
+    entry = ProgramBuilder(program, depth, entry=True)
     for _ in range(r.randint(1, 2)):
         shapes = [Shape(r.choice(program.types), entry.dims()) for _ in range(2)]
         if r.random() < 0.85:
@@ -84,7 +84,7 @@ def palette(r: random.Random, types: Sequence[str]) -> tuple[ElementType, ...]:
     return tuple(ELEMENT_TYPES[name] for name in types)
 
 
-def _roots(r: random.Random, entry: Frame) -> list:
+def _roots(r: random.Random, entry: ProgramBuilder) -> list:
     """What the program returns: the last values that nobody reads, and perhaps some that are read."""
     read = {o for i in entry.instructions for o in i.operands}
     ends, wide = ([v for v in pool if v not in read and v.opcode != "parameter"] for pool in (entry.pool, entry.wide))

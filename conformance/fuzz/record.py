@@ -18,11 +18,11 @@ from pathlib import Path
 from refxla_spec.errors import DeviceError, Error, InputError
 from refxla_spec.text import format_literal, parse, parse_literal
 
-from .again import same_check
 from .cause import cause
 from .differ import TARGET, Divergence, Unsupported
 from .generate import Sample
 from .reduce import reduced
+from .replay import same_check
 from .runs import Kernels
 
 FIELDS = ("seed", "check", "raised", "differs", "cause")

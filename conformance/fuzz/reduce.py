@@ -24,8 +24,8 @@ from refxla_spec.text import parse
 from refxla_spec.types import Shape, Value, leaves
 from refxla_spec.verify import verify
 
-from .frame import flatten
 from .generate import Sample
+from .program_builder import flatten
 from .runs import nested
 
 Shows = Callable[[Sample], bool]

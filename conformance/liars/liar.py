@@ -23,7 +23,7 @@ from refxla_spec.module import Instruction, Module
 from refxla_spec.operation import operations
 from refxla_spec.types import Value
 
-from ..endless import bounded_while
+from ..bounded_loops import bounded_while
 from ..targets.base import Target
 from ..targets.reference import Reference
 

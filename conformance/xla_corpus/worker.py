@@ -21,7 +21,7 @@ from refxla_spec.text import parse, print_module
 from refxla_spec.types import Shape, leaves
 from refxla_spec.verify import verify
 
-from ..endless import EndlessLoop, bounded_loops
+from ..bounded_loops import EndlessLoop, bounded_loops
 from ..fuzz import xla
 from ..fuzz.generate import Sample
 from ..fuzz.runs import Expected, expected, nested

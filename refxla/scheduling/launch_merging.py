@@ -157,8 +157,10 @@ class LaunchMerger:
                 reads, writes = uses(step, self.kernels)
                 units.append(_Unit([], step), reads, writes)
             else:
-                self._place(units, part)
-        return self._persistent(units.found) if self.workspace else tuple(self._step(unit) for unit in units.found)
+                self._assign_unit(units, part)
+        return (
+            self._persistent_steps(units.found) if self.workspace else tuple(self._step(unit) for unit in units.found)
+        )
 
     def counted_loop(
         self,
@@ -245,14 +247,14 @@ class LaunchMerger:
         """A loop whose iterations several cores share, as phases of a persistent kernel where that can be."""
         both = self._phases((*step.condition, *step.body)) if step.condition and step.body else None
         n = len(step.condition)
-        return step if both is None else self._waiting(both[:n], step.predicate, both[n:])
+        return step if both is None else self._persistent_while_loop(both[:n], step.predicate, both[n:])
 
     def branch(
         self, index: int, of_pred: bool, branches: Sequence[Sequence[p.Step]], internal: Collection[int] = ()
     ) -> tuple[p.Step, ...]:
         """A conditional: one launch where each of its branches is small."""
         step = p.Branch(index, tuple(tuple(x) for x in branches))
-        sections = _all(self._section(x) for x in branches)
+        sections = _all_or_none(self._section(x) for x in branches)
         if sections is None or not any(section.parts for section in sections):
             return (step,)
 
@@ -309,7 +311,7 @@ class LaunchMerger:
 
     def _section(self, body: Sequence[p.Step]) -> Section | None:
         """Steps as one section, which one core runs; None if it cannot."""
-        parts = self._called_by_all(body)
+        parts = self._calls_of_steps(body)
         if parts is None or any(x.kernel.persistent for x in parts):
             return None
         for part in parts:
@@ -323,7 +325,7 @@ class LaunchMerger:
     def _shared_us(self, body: Sequence[p.Step]) -> float:
         """The microseconds of steps on all cores, with a start of each: of a launch, if they cannot be phases."""
         start = self.start_us if all(self._part(s, alone=True) for s in body) else self.launch_us
-        return sum(map(self._split, body)) + start * len(body)
+        return sum(map(self._parallel_us, body)) + start * len(body)
 
     def _note_serial_form(
         self,
@@ -343,16 +345,16 @@ class LaunchMerger:
         if trip_count * section.us <= MOST_SLOWER * shared and (steps := serial()):
             self.serial_forms[step] = SerialForm(steps, shared)
 
-    def _called(self, step: p.Step) -> list[Call] | None:
+    def _calls_of(self, step: p.Step) -> list[Call] | None:
         """A step as parts of a kernel of control flow, which calls what a merged launch calls, or what a kernel with a
         frame calls: it has a frame for both."""
         if step in self.serial_forms:
-            return self._called_by_all(self.serial_forms[step].steps)
+            return self._calls_of_steps(self.serial_forms[step].steps)
         launch = step.condition[0] if isinstance(step, p.Loop) and step.condition else step
         number = launch.kernel if isinstance(launch, p.Launch) else -1
         if number in self.sections:
-            return self._called_by_all(part.step for section in self.sections[number] for part in section.parts)
-        part = self._resumed(step) or self._part(step, alone=True)
+            return self._calls_of_steps(part.step for section in self.sections[number] for part in section.parts)
+        part = self._resumable_call(step) or self._part(step, alone=True)
         if part is None or number not in self.framed:
             return None if part is None else [part]
         inner = self.framed[number]
@@ -360,12 +362,12 @@ class LaunchMerger:
         reads, writes = part.reads.union(inner.buffers), part.writes.union(written)
         return [replace(part, kernel=inner.kernel, buffers=inner.buffers, reads=reads, writes=writes)]
 
-    def _called_by_all(self, steps: Iterable[p.Step]) -> list[Call] | None:
+    def _calls_of_steps(self, steps: Iterable[p.Step]) -> list[Call] | None:
         """Several steps as parts of a kernel of control flow."""
-        called = _all(map(self._called, steps))
+        called = _all_or_none(map(self._calls_of, steps))
         return None if called is None else [part for of_step in called for part in of_step]
 
-    def _resumed(self, step: p.Step) -> Call | None:
+    def _resumable_call(self, step: p.Step) -> Call | None:
         """The launch of a kernel that can be left, as a part of a kernel of the same kind around it."""
         match step:
             case p.Loop((p.Launch(number, buffers),), predicate, ()) if number in self.progress:
@@ -374,8 +376,8 @@ class LaunchMerger:
                 return Call(step, kernel, buffers, max(kernel.us, self.call_us), reads, writes, True, resumable)
         return None
 
-    def _split(self, step: p.Step) -> float:
-        """The microseconds of a step on all cores."""
+    def _parallel_us(self, step: p.Step) -> float:
+        """The estimated microseconds of a step that all cores share."""
         if step in self.serial_forms:
             return self.serial_forms[step].shared_us
         match step:
@@ -392,7 +394,7 @@ class LaunchMerger:
         return max(1, min(kernel.items, self.cores))
 
     def _part(self, step: p.Step, alone: bool = False) -> Call | None:
-        """A step as something that can share a launch; None if it cannot. `alone`: it may be as large as it wants."""
+        """A step as a call in a merged launch; None if it cannot be one. `alone`: its cost is not limited."""
         if isinstance(step, p.Copy) and (self.bytes_of(step.source) <= COPY_BYTES or (alone and self.workspace)):
             size = self.bytes_of(step.source)
             kernel, us = copy_kernel(size), self._copy_us(size)
@@ -412,22 +414,23 @@ class LaunchMerger:
         """Whether a kernel is sure to be launched by itself, unless it is in a loop."""
         return kernel.us > (LARGE_US if self.workspace else SMALL_US) * self.cores
 
-    def _place(self, units: _Units, part: Call) -> None:
-        """Let a part join the first unit that can have it, of the last ones, or make it one of its own."""
-        far = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
+    def _assign_unit(self, units: _Units, part: Call) -> None:
+        """Add a part to the first of the last units that can take it, or else to a new unit."""
+        moves_ahead = sum(self.bytes_of(b) for b in part.writes) <= FAR_BYTES
         count = len(units.found)
-        at = max(units.free_from(part), 0 if far else count - 1)
-        if at > 0 and self._follow(units.found[at - 1], part):
+        at = max(units.free_from(part), 0 if moves_ahead else count - 1)
+        if at > 0 and self._append_to_section(units.found[at - 1], part):
             return units.include(at - 1, part)
         for number in range(max(at, count - LAST_UNITS), count):
             if units.found[number].holds(part):
-                self._beside(units.found[number], part)
+                self._add_section(units.found[number], part)
                 return units.include(number, part)
         units.append(_Unit([Section([part])]), (), ())
         units.include(count, part)
 
-    def _follow(self, unit: _Unit, part: Call) -> bool:
-        """Put a part behind those in the unit that it needs, in the same item."""
+    def _append_to_section(self, unit: _Unit, part: Call) -> bool:
+        """Append a part to the section of the unit that it depends on, to run after it in the same item. Sections that
+        it depends on become one. False if this is not possible, or not worth it; the unit is then unchanged."""
         if not unit.holds(part) or not part.serial:
             return False
         met = [section for section in unit.sections if section.meets(part)]
@@ -442,8 +445,8 @@ class LaunchMerger:
         first.parts.append(part)
         return True
 
-    def _beside(self, unit: _Unit, part: Call) -> None:
-        """Put a part into a section of its own, or into one that is shorter than a start is worth."""
+    def _add_section(self, unit: _Unit, part: Call) -> None:
+        """Put a part into a section of its own or, if both are short, into a serial section of the unit."""
         if part.serial:
             for section in unit.sections:
                 if section.serial and section.us + part.us <= self.start_us:
@@ -453,18 +456,18 @@ class LaunchMerger:
 
     # -- persistent kernels -------------------------------------------------------------------------------------------
 
-    def _persistent(self, units: Sequence[_Unit]) -> tuple[p.Step, ...]:
-        """The steps of units, as few launches as persistent kernels make of them."""
+    def _persistent_steps(self, units: Sequence[_Unit]) -> tuple[p.Step, ...]:
+        """The steps of the units, in as few launches as persistent kernels allow."""
         steps: list[p.Step] = []
-        waiting: list[_Unit] = []
+        pending: list[_Unit] = []
         phases: list[Phase] = []
 
         def close() -> None:
-            if len(waiting) > 1 and shares_work(phases):
+            if len(pending) > 1 and shares_work(phases):
                 steps.append(self._persistent_launch(phases, 1))
             else:
-                steps.extend(self._step(unit) for unit in waiting)
-            waiting.clear()
+                steps.extend(self._step(unit) for unit in pending)
+            pending.clear()
             phases.clear()
 
         for unit in units:
@@ -477,7 +480,7 @@ class LaunchMerger:
                 continue
             if not self._fits([*phases, phase]):
                 close()
-            waiting.append(unit)
+            pending.append(unit)
             phases.append(phase)
         close()
         return tuple(steps)
@@ -489,7 +492,7 @@ class LaunchMerger:
 
     def _phases(self, steps: Sequence[p.Step]) -> list[Phase] | None:
         """Steps as phases of one persistent kernel; None if they are not, or one core may as well do them."""
-        phases = _all(map(self._phase, steps)) if self.workspace else None
+        phases = _all_or_none(map(self._phase, steps)) if self.workspace else None
         return None if phases is None or not shares_work(phases) or not self._fits(phases) else phases
 
     def _fits(self, phases: list[Phase]) -> bool:
@@ -531,8 +534,8 @@ class LaunchMerger:
             persistent.phase(phase)
         return self._enter_persistent(persistent, phases, trip_count, trip_count)
 
-    def _waiting(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
-        """A loop that ends by a predicate, many iterations in a launch of a persistent kernel."""
+    def _persistent_while_loop(self, test: list[Phase], predicate: int, body: list[Phase]) -> p.Step:
+        """A while loop as a persistent kernel, each launch of which runs many iterations."""
         persistent = self._new_persistent()
         us = sum(phase_us(x, self.cores, self.barrier_us) for x in (*test, *body))
         for phase in test:
@@ -598,8 +601,8 @@ class LaunchMerger:
 _T = TypeVar("_T")
 
 
-def _all(found: Iterable[_T | None]) -> list[_T] | None:
-    """What was found, or None where something was not."""
+def _all_or_none(found: Iterable[_T | None]) -> list[_T] | None:
+    """The elements as a list, or None if one of them is None."""
     whole = []
     for x in found:
         if x is None:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from dynamic_programs import MORE, PROGRAMS, arguments
+from dynamic_shape_oracle import listed, xla_sized
 from hypothesis import given
 from hypothesis import strategies as st
 from refxla_spec import interpreter
 from refxla_spec.text import parse
 from refxla_spec.verify import verify
 from search import examples
-from sized import listed, xla_sized
 
 import refxla
 

@@ -16,8 +16,8 @@ from refxla_conformance.arguments import positive, power_of_two, whole
 from refxla_conformance.cases import Case
 from refxla_conformance.check import Outcome, Verdict
 from refxla_conformance.fuzz import differ, record, runs
-from refxla_conformance.fuzz.again import same_check
 from refxla_conformance.fuzz.generate import generate
+from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.harnesses import command as harnesses
 from refxla_conformance.reproducer import script
 from refxla_conformance.sweep import functions

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refxla_conformance.fuzz import add_arguments, batch, invalid, main, values
-from refxla_conformance.fuzz.again import same_check
 from refxla_conformance.fuzz.differ import VARIANTS, Divergence, cheap
 from refxla_conformance.fuzz.dynamic import generate_dynamic, is_dynamic
-from refxla_conformance.fuzz.frame import RULES
 from refxla_conformance.fuzz.generate import EXACT, Sample, generate
-from refxla_conformance.fuzz.planted import BUGS, find, is_blamed
+from refxla_conformance.fuzz.known_bugs import BUGS, find, is_blamed
+from refxla_conformance.fuzz.program_builder import RULES
 from refxla_conformance.fuzz.record import investigate, read, replay
+from refxla_conformance.fuzz.replay import same_check
 from refxla_conformance.fuzz.runs import Kernels, expected
 from refxla_spec.errors import InputError
 from refxla_spec.text import parse

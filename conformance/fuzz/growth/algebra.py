@@ -7,22 +7,22 @@ from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from .. import values
-from ..frame import Dims, Frame, Skip, rule
+from ..program_builder import Dims, ProgramBuilder, Skip, rule
 
 MIXED = (("u8", "s8", "s32"), ("s8", "s8", "s32"), ("u8", "u8", "s32"), ("f32", "f32", "bf16"), ("bf16", "bf16", "f32"))
 
 
-def given(f: Frame, value: np.ndarray) -> Instruction:
+def given(f: ProgramBuilder, value: np.ndarray) -> Instruction:
     """An array as a parameter, or as a constant."""
     return f.parameter(Shape.of(value), value) if f.entry and f.flip(0.8) else f.constant(value)
 
 
-def fresh(f: Frame, t: ElementType, dims: Dims, mode: str = "normal") -> Instruction:
+def fresh(f: ProgramBuilder, t: ElementType, dims: Dims, mode: str = "normal") -> Instruction:
     """A new array, drawn in that mode."""
     return given(f, values.array(f.r, t, dims, mode))
 
 
-def field(f: Frame) -> ElementType:
+def field(f: ProgramBuilder) -> ElementType:
     """A type that matrices may have."""
     t = f.type("float", "complex")
     if t.bits < 16:
@@ -30,7 +30,7 @@ def field(f: Frame) -> ElementType:
     return t
 
 
-def matrices(f: Frame, t: ElementType, n: int, batch: Dims, hermitian: bool) -> Instruction:
+def matrices(f: ProgramBuilder, t: ElementType, n: int, batch: Dims, hermitian: bool) -> Instruction:
     """Well-conditioned ones; whether or not they are Hermitian, both triangles are filled."""
     rng = np.random.default_rng(f.r.getrandbits(32))
     drawn = rng.integers(-3, 4, (*batch, n, n)) + (1j * rng.integers(-3, 4, (*batch, n, n)) if t.is_complex else 0)
@@ -39,13 +39,13 @@ def matrices(f: Frame, t: ElementType, n: int, batch: Dims, hermitian: bool) -> 
 
 
 @rule(0.4)
-def cholesky(f: Frame) -> None:
+def cholesky(f: ProgramBuilder) -> None:
     t, batch = field(f), f.r.choice(((), (2,)))
     f.put("cholesky", matrices(f, t, f.r.randint(1, 4), batch, True), lower=f.flip())
 
 
 @rule(0.6)
-def triangular_solve(f: Frame) -> None:
+def triangular_solve(f: ProgramBuilder) -> None:
     t, n, batch = field(f), f.r.randint(1, 4), f.r.choice(((), (2,)))
     m, left = f.r.choice((n, n, 1, 3)), f.flip()
     b = fresh(f, t, (*batch, n, m) if left else (*batch, m, n))
@@ -55,7 +55,7 @@ def triangular_solve(f: Frame) -> None:
 
 
 @rule(0.4)
-def transform(f: Frame) -> None:
+def transform(f: ProgramBuilder) -> None:
     """Of one to three dimensions, of real and complex numbers."""
     f.type("float", "complex")  # or it is a program of integers alone
     length = tuple(f.r.choice((1, 2, 3, 4, 5, 8)) for _ in range(f.r.choice((1, 2, 2, 3))))
@@ -67,7 +67,7 @@ def transform(f: Frame) -> None:
 
 
 @rule(0.4)
-def batch_norm_grad(f: Frame) -> None:
+def batch_norm_grad(f: ProgramBuilder) -> None:
     t = f.type("float")
     dims = tuple(f.r.choice((2, 3, 5)) for _ in range(f.r.choice((2, 3))))
     axis = f.r.randrange(len(dims))
@@ -77,7 +77,7 @@ def batch_norm_grad(f: Frame) -> None:
 
 
 @rule(0.3)
-def top_k(f: Frame) -> None:
+def top_k(f: ProgramBuilder) -> None:
     """The largest elements as a custom call, which gives them and their places: of s32 two arrays of one type."""
     s32, n = ELEMENT_TYPES["s32"], f.r.choice((1, 3, 8))
     shape = Shape(s32, (2, f.r.randint(1, n)))
@@ -86,12 +86,12 @@ def top_k(f: Frame) -> None:
 
 
 @rule(0.4, control=True)
-def scan(f: Frame) -> None:
+def scan(f: ProgramBuilder) -> None:
     """A running sum, product or maximum along a dimension, from what is carried in."""
     x = f.any("signed", "unsigned", "float", least=1)
     t, d = x.shape.element_type, f.r.randrange(x.shape.rank)
     part = Shape(t, x.shape.dimensions[:d] + x.shape.dimensions[d + 1 :])
-    inner = Frame(f.program, f.depth - 1)
+    inner = ProgramBuilder(f.program, f.depth - 1)
     a, carried = inner.parameter(part), inner.parameter(part)
     made = inner.put(f.r.choice(("add", "multiply", "maximum", "subtract")), a, carried)
     root = inner.put("tuple", made, made)
@@ -101,7 +101,7 @@ def scan(f: Frame) -> None:
 
 
 @rule(1.5)
-def undone(f: Frame) -> None:
+def undone(f: ProgramBuilder) -> None:
     """(x / y) * y, (x * y) / y, (x + y) - y, sqrt(x * x), log(exp(x)), exp(log(x)), roundings of halves, and products
     that are added or subtracted."""
     t = f.type("float")
@@ -134,14 +134,14 @@ def undone(f: Frame) -> None:
 
 
 @rule(0.2)
-def many_parts(f: Frame) -> None:
+def many_parts(f: ProgramBuilder) -> None:
     """A concatenation of more operands than a tree of selects is deep."""
     t, n = f.type(), f.r.choice((1, 2, 3))
     f.put("concatenate", *(f.of(t, (n,)) for _ in range(f.r.randint(9, 12))), dimensions=(0,))
 
 
 @rule(0.7)
-def mixed_dot(f: Frame) -> None:
+def mixed_dot(f: ProgramBuilder) -> None:
     """Operands narrower or wider than the result, integers at the ends of their types."""
     kinds = {t.kind for t in f.program.types}
     mixtures = [[ELEMENT_TYPES[name] for name in names] for names in MIXED]
@@ -156,7 +156,7 @@ def mixed_dot(f: Frame) -> None:
 
 
 @rule(0.3)
-def ragged_dot(f: Frame) -> None:
+def ragged_dot(f: ProgramBuilder) -> None:
     """Rows in groups, each with a matrix of its own; the groups may hold fewer rows than there are, or none."""
     t = f.type("float", "signed", "unsigned")
     m, k, n, groups = (f.r.choice((1, 2, 3, 5)) for _ in range(4))
@@ -167,7 +167,7 @@ def ragged_dot(f: Frame) -> None:
 
 
 @rule(0.3)
-def scaled_dot(f: Frame) -> None:
+def scaled_dot(f: ProgramBuilder) -> None:
     """Numbers of few bits with a scale for some of them each, or one for all."""
     f.other_types()
     narrow, scales = ("f8e4m3fn", "f8e5m2", "f4e2m1fn", "bf16", "f32"), ("f8e8m0fnu", "f32", "bf16")

@@ -6,19 +6,19 @@ from refxla_spec.module import Computation, Instruction
 from refxla_spec.types import PRED, S32, Shape, Value
 
 from .. import values
-from ..frame import Frame, Program, Skip, rule
+from ..program_builder import Program, ProgramBuilder, Skip, rule
 
 
 def bare(shape: Shape) -> Shape:
     return shape.without_layout()
 
 
-def carried(f: Frame, least: int, most: int) -> list[Instruction]:
+def carried(f: ProgramBuilder, least: int, most: int) -> list[Instruction]:
     return [f.any() for _ in range(f.r.randint(least, most))]
 
 
 @rule(2, control=True)
-def while_(f: Frame) -> None:
+def while_(f: ProgramBuilder) -> None:
     """A loop that ends: it counts up or down to a constant, which may be part of its state. State may change places,
     stay as it is, be there twice, and be left as it was."""
     program, r = f.program, f.r
@@ -33,7 +33,7 @@ def while_(f: Frame) -> None:
     shapes = [bare(v.shape) for v in state]
     tuple_shape = Shape.tuple_of(*shapes)
 
-    body = Frame(program, f.depth - 1)
+    body = ProgramBuilder(program, f.depth - 1)
     parts = body.elements(body.parameter(tuple_shape))
     body.grow(r.randint(0, 5))
     if f.depth > 1 and f.flip(0.2):
@@ -49,7 +49,7 @@ def while_(f: Frame) -> None:
             roots.append(parts[n] if f.flip(0.25) else body.of(s.element_type, s.dimensions, 0.1))
     made_body = body.finish("body", roots, as_tuple=True)
 
-    test = Frame(program)
+    test = ProgramBuilder(program)
     parts = test.elements(test.parameter(tuple_shape))
     last = parts[-1] if carries_limit else test.number(S32, limit)
     direction = r.choice(("NE", "LT" if step > 0 else "GT"))
@@ -62,7 +62,7 @@ def while_(f: Frame) -> None:
 
 
 @rule(1, control=True)
-def conditional(f: Frame) -> None:
+def conditional(f: ProgramBuilder) -> None:
     """Of one to three branches, by an index that may be out of range or by a pred."""
     r = f.r
     count = r.randint(1, 3)
@@ -95,11 +95,11 @@ def conditional(f: Frame) -> None:
 
 
 @rule(0.8, control=True)
-def in_many_roles(f: Frame) -> None:
+def in_many_roles(f: ProgramBuilder) -> None:
     """One computation as the branches of a conditional, the body of a loop and its condition, called and applied to
     elements: x -> not x, alone or in tuples."""
     depth = f.r.choice((0, 0, 1, 2))
-    role = Frame(f.program, 0)
+    role = ProgramBuilder(f.program, 0)
     shape = Shape(PRED)
     for _ in range(depth):
         shape = Shape.tuple_of(shape)
@@ -131,7 +131,7 @@ def in_many_roles(f: Frame) -> None:
 
 
 @rule(0.6)
-def tuple_constant(f: Frame) -> None:
+def tuple_constant(f: ProgramBuilder) -> None:
     """Tuples of constants in one constant, in each other perhaps."""
     if f.scalar:
         raise Skip("scalars alone")
@@ -148,7 +148,7 @@ def _shape_of(value: Value) -> Shape:
 
 
 @rule(0.6)
-def drawn(f: Frame) -> None:
+def drawn(f: ProgramBuilder) -> None:
     """Random numbers, whose state goes through loops and branches in an order that the program fixes."""
     if f.scalar:
         raise Skip("applied to elements, in no order")
@@ -160,7 +160,7 @@ def drawn(f: Frame) -> None:
 
 
 @rule(1.5, control=True)
-def call(f: Frame) -> None:
+def call(f: ProgramBuilder) -> None:
     """A call, a composite, or a fusion as another compiler leaves it."""
     r = f.r
     given = carried(f, 1, 3)
@@ -177,7 +177,7 @@ def call(f: Frame) -> None:
 
 
 @rule(0.7, control=True)
-def map_(f: Frame) -> None:
+def map_(f: ProgramBuilder) -> None:
     x = f.any()
     given = [x, *(f.of(f.type(), x.shape.dimensions) for _ in range(f.r.randint(0, 2)))]
     inner = f.inner([Shape(v.shape.element_type) for v in given], f.r.randint(1, 4), scalar=True)
@@ -186,7 +186,9 @@ def map_(f: Frame) -> None:
     f.put("map", *given, dimensions=tuple(range(x.shape.rank)), to_apply=body)
 
 
-def splice(program: Program, computation: Computation, arguments: list[Instruction], frame: Frame) -> Instruction:
+def splice(
+    program: Program, computation: Computation, arguments: list[Instruction], builder: ProgramBuilder
+) -> Instruction:
     """Another module's computation put in line; those that it calls are kept beside. Its root there."""
     values: dict[Instruction, Instruction] = {}
     for i in computation.instructions:
@@ -194,7 +196,7 @@ def splice(program: Program, computation: Computation, arguments: list[Instructi
             values[i] = arguments[i.attributes["number"]]
             continue
         attributes = {k: _copied(program, v) for k, v in i.attributes.items()}
-        values[i] = frame.put(i.opcode, *(values[o] for o in i.operands), shape=bare(i.shape), **attributes)
+        values[i] = builder.put(i.opcode, *(values[o] for o in i.operands), shape=bare(i.shape), **attributes)
     return values[computation.root]
 
 

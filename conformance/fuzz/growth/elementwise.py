@@ -10,7 +10,7 @@ from refxla_spec.operation import Violation, operations
 from refxla_spec.types import PRED, Shape
 
 from .. import values
-from ..frame import Frame, Skip, rule
+from ..program_builder import ProgramBuilder, Skip, rule
 
 ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum", "divide", "and", "or", "xor", "negate", "abs")
 OTHERS = ("f32", "bf16", "f16", "f64", "s8", "s32", "u32", "s64")  # types that a program's own are converted to
@@ -32,7 +32,7 @@ def plain() -> tuple[tuple[str, int], ...]:
 
 
 @rule(10)
-def elementwise(f: Frame) -> None:
+def elementwise(f: ProgramBuilder) -> None:
     """A random operation on a random value; if its type is not taken, another operation."""
     x = f.any()
     table = plain()
@@ -52,7 +52,7 @@ def elementwise(f: Frame) -> None:
 
 
 @rule(3)
-def compare(f: Frame) -> None:
+def compare(f: ProgramBuilder) -> None:
     x = f.any()
     try:
         f.put("compare", x, f.like(x), direction=f.r.choice(DIRECTIONS))
@@ -61,28 +61,28 @@ def compare(f: Frame) -> None:
 
 
 @rule(3)
-def select(f: Frame) -> None:
+def select(f: ProgramBuilder) -> None:
     x = f.any()
     p = f.of(PRED, x.shape.dimensions if f.flip(0.8) else ())
     f.put("select", p, x, f.like(x))
 
 
 @rule(1)
-def clamp(f: Frame) -> None:
+def clamp(f: ProgramBuilder) -> None:
     x = f.any()
     low, high = (f.like(x) if f.flip() else f.of(x.shape.element_type, ()) for _ in range(2))
     f.put("clamp", low, x, high)
 
 
 @rule(3)
-def convert(f: Frame) -> None:
+def convert(f: ProgramBuilder) -> None:
     """To one of the program's types, or to another one that is common."""
     x = f.any()
     f.put("convert", x, shape=Shape(f.any_type(*OTHERS), x.shape.dimensions))
 
 
 @rule(0.7)
-def bitcast_convert(f: Frame) -> None:
+def bitcast_convert(f: ProgramBuilder) -> None:
     """To a type of as many bits, or to more or fewer elements of another width."""
     x = f.any()
     old, dims = x.shape.element_type, x.shape.dimensions
@@ -99,13 +99,13 @@ def bitcast_convert(f: Frame) -> None:
 
 
 @rule(0.4)
-def reduce_precision(f: Frame) -> None:
+def reduce_precision(f: ProgramBuilder) -> None:
     x = f.any("float")
     f.put("reduce-precision", x, exponent_bits=f.r.randrange(2, 9), mantissa_bits=f.r.randrange(1, 12))
 
 
 @rule(1)
-def complex_(f: Frame) -> None:
+def complex_(f: ProgramBuilder) -> None:
     """A complex number, and its parts, also of what squares of the parts overflow or vanish for."""
     x = f.any("float")
     parts = x, f.like(x)
@@ -118,5 +118,5 @@ def complex_(f: Frame) -> None:
 
 
 @rule(0.5)
-def copy(f: Frame) -> None:
+def copy(f: ProgramBuilder) -> None:
     f.put("copy", f.any())

@@ -11,7 +11,7 @@ from refxla_spec.text import parse, parse_literal
 from refxla_spec.types import leaves
 
 from .. import values
-from ..frame import LARGEST, Frame, Skip, rule
+from ..program_builder import LARGEST, ProgramBuilder, Skip, rule
 from .control import splice
 
 
@@ -35,7 +35,7 @@ def examples() -> dict[str, tuple[tuple[Module, tuple[np.ndarray, ...]], ...]]:
 
 
 @rule(2, control=True)
-def example(f: Frame) -> None:
+def example(f: ProgramBuilder) -> None:
     """With values of the program, with the example's inputs, or with random ones in their place."""
     module, inputs = f.r.choice(examples()[f.r.choice(list(examples()))])
     given = []

@@ -9,7 +9,7 @@ from refxla_spec.operation import Violation
 from refxla_spec.types import ELEMENT_TYPES, ElementType, Shape
 
 from .. import values
-from ..frame import Dims, Frame, Skip, rule
+from ..program_builder import Dims, ProgramBuilder, Skip, rule
 from .algebra import fresh, given
 from .elementwise import plain
 
@@ -19,13 +19,13 @@ WIDE = ("f64", "f64", "f32", "f32", "f16", "s64", "s32", "u32", "u64")  # what i
 FLOATS = tuple(t for t in ELEMENT_TYPES.values() if t.is_float)
 
 
-def row(f: Frame) -> Dims:
+def row(f: ProgramBuilder) -> Dims:
     """The dimensions of a row of operands."""
     return () if f.scalar else (f.r.choice((3, 5, 8, 17)),)
 
 
 @rule(3.5)
-def functions(f: Frame) -> None:
+def functions(f: ProgramBuilder) -> None:
     """Several functions of the same operands, out of the whole table of them; the elements of the two are often equal
     but for their signs."""
     t, dims = f.any_type(*COMMON), row(f)
@@ -48,7 +48,7 @@ def functions(f: Frame) -> None:
 
 
 @rule(2)
-def rounded(f: Frame) -> None:
+def rounded(f: ProgramBuilder) -> None:
     """Numbers halfway between two of fewer digits, or next to that, rounded to these."""
     f.other_types()
     source = f.any_type(*WIDE)
@@ -72,13 +72,13 @@ def rounded(f: Frame) -> None:
         f.put(opcode, fresh(f, source, row(f), "ties"))
 
 
-def halfway(f: Frame, t: ElementType, digits: int) -> Instruction:
+def halfway(f: ProgramBuilder, t: ElementType, digits: int) -> Instruction:
     """A new array of numbers halfway between two neighbours of so many digits, or next to that."""
     return given(f, values.ties(np.random.default_rng(f.r.getrandbits(32)), t, row(f), digits))
 
 
 @rule(0.4)
-def stochastic(f: Frame) -> None:
+def stochastic(f: ProgramBuilder) -> None:
     """Rounded to integers by random bits."""
     f.other_types()
     t = f.type("float")

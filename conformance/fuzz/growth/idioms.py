@@ -5,19 +5,19 @@ from __future__ import annotations
 from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import ELEMENT_TYPES, Shape
 
-from ..frame import Frame, Skip, rule
+from ..program_builder import ProgramBuilder, Skip, rule
 from ..values import digits_of
 
 REAL = ("signed", "unsigned", "float")
 
 
-def spread(f: Frame, x, number: float):
+def spread(f: ProgramBuilder, x, number: float):
     """A number in the shape of x."""
     return f.full(x.shape, f.number(x.shape.element_type, number))
 
 
 @rule(5)
-def with_constant(f: Frame) -> None:
+def with_constant(f: ProgramBuilder) -> None:
     """x + 0, x - 0, x * 0, x * 1, x / 1, 0 - x, 0 / x, max(x, inf), x / 4, power(x, 2), x << 40, x / 65537, ..."""
     x = f.any(*REAL)
     floating, unsigned = x.shape.element_type.is_float, x.shape.element_type.kind == "unsigned"
@@ -33,7 +33,7 @@ def with_constant(f: Frame) -> None:
 
 
 @rule(3)
-def with_itself(f: Frame) -> None:
+def with_itself(f: ProgramBuilder) -> None:
     """x - x, x / x, x == x, max(x, x), x xor x, select(p, x, x)"""
     x = f.any()
     kind = x.shape.element_type.kind
@@ -49,7 +49,7 @@ def with_itself(f: Frame) -> None:
 
 
 @rule(2)
-def back_and_forth(f: Frame) -> None:
+def back_and_forth(f: ProgramBuilder) -> None:
     """Negated, reversed, transposed or converted twice; padded and cut; a slice of a concatenate."""
     x = f.any(least=1, empty=False)
     rank, dims, t = x.shape.rank, x.shape.dimensions, x.shape.element_type
@@ -82,7 +82,7 @@ def back_and_forth(f: Frame) -> None:
 
 
 @rule(0.7)
-def shift_of_constant(f: Frame) -> None:
+def shift_of_constant(f: ProgramBuilder) -> None:
     """A shift that is known when the program is compiled."""
     t = f.type("signed", "unsigned")
     x, by = f.full(f.any().shape, f.number(t, f.r.choice((-4, 7)) if t.kind == "signed" else 7)), f.r.choice((0, 1, 3))
@@ -91,12 +91,12 @@ def shift_of_constant(f: Frame) -> None:
 
 
 @rule(0.7)
-def negated(f: Frame) -> None:
+def negated(f: ProgramBuilder) -> None:
     f.put("negate", f.any(*REAL))
 
 
 @rule(1.5)
-def composites(f: Frame) -> None:
+def composites(f: ProgramBuilder) -> None:
     """1 / (1 + exp(-x)), a softmax, a norm, log(1 + x), exp(x) - 1, sqrt of a sum of squares, relu."""
     x = f.any("float", least=1)
     t, axis = x.shape.element_type, x.shape.rank - 1
@@ -129,7 +129,7 @@ def composites(f: Frame) -> None:
 
 
 @rule(1.5)
-def unsigned_order(f: Frame) -> None:
+def unsigned_order(f: ProgramBuilder) -> None:
     """The order of numbers with the highest bit set, as unsigned and as signed ones."""
     x = f.any("unsigned", "signed")
     y = f.like(x)
@@ -145,7 +145,7 @@ def unsigned_order(f: Frame) -> None:
 
 
 @rule(1)
-def attributes_differ(f: Frame) -> None:
+def attributes_differ(f: ProgramBuilder) -> None:
     """Two instructions that are equal but for one attribute."""
     x = f.any(least=1, empty=False)
     dims = x.shape.dimensions

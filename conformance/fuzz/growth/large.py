@@ -11,13 +11,13 @@ from random import Random
 from refxla_spec.module import Instruction
 from refxla_spec.types import ELEMENT_TYPES, Shape
 
-from ..frame import Frame
+from ..program_builder import ProgramBuilder
 
 LEAST = 10**6
 TYPES = ("s32", "u32", "f32", "u8", "bf16", "s16", "f64")
 
 
-def large(f: Frame, r: Random) -> list[Instruction]:
+def large(f: ProgramBuilder, r: Random) -> list[Instruction]:
     """One result of at least LEAST elements, or one and what a reduction makes of it; none where nothing fits."""
     found = [v for v in f.pool if v.shape.element_type.name in TYPES and v.shape.size and v.shape.rank]
     if not found:
@@ -29,7 +29,7 @@ def large(f: Frame, r: Random) -> list[Instruction]:
         f.limit = known
 
 
-def _grown(f: Frame, r: Random, value: Instruction) -> list[Instruction]:
+def _grown(f: ProgramBuilder, r: Random, value: Instruction) -> list[Instruction]:
     t, n = value.shape.element_type, value.shape.size
     rows = LEAST // n + r.randrange(1, 20)
     flat = f.put("reshape", value, shape=Shape(t, (n,)))

@@ -8,11 +8,11 @@ import numpy as np
 from refxla_spec.module import PaddingDimension, SliceDimension
 from refxla_spec.types import S32, Shape
 
-from ..frame import Frame, Skip, rule
+from ..program_builder import ProgramBuilder, Skip, rule
 
 
 @rule(2)
-def broadcast(f: Frame) -> None:
+def broadcast(f: ProgramBuilder) -> None:
     x = f.any()
     if x.shape.rank == 4:
         raise Skip("rank enough")
@@ -23,7 +23,7 @@ def broadcast(f: Frame) -> None:
 
 
 @rule(2)
-def reshape(f: Frame) -> None:
+def reshape(f: ProgramBuilder) -> None:
     x = f.any()
     size, dims = x.shape.size, []
     while len(dims) < 3 and (size > 1 or f.flip(0.2)):
@@ -33,7 +33,7 @@ def reshape(f: Frame) -> None:
 
 
 @rule(2)
-def transpose(f: Frame) -> None:
+def transpose(f: ProgramBuilder) -> None:
     """Of a cube, which is as large in any order of its dimensions, now and then."""
     n = f.r.choice((2, 3))
     if f.flip(0.15) and not f.scalar:
@@ -46,7 +46,7 @@ def transpose(f: Frame) -> None:
 
 
 @rule(2)
-def slice_(f: Frame) -> None:
+def slice_(f: ProgramBuilder) -> None:
     x = f.any()
     parts = []
     for n in x.shape.dimensions:
@@ -56,13 +56,13 @@ def slice_(f: Frame) -> None:
 
 
 @rule(1)
-def reverse(f: Frame) -> None:
+def reverse(f: ProgramBuilder) -> None:
     x = f.any(least=1)
     f.put("reverse", x, dimensions=f.some(range(x.shape.rank)))
 
 
 @rule(2.5)
-def pad(f: Frame) -> None:
+def pad(f: ProgramBuilder) -> None:
     x = f.any(least=1)
     parts = [PaddingDimension(f.r.randint(-2, 2), f.r.randint(-2, 2), f.r.choice((0, 0, 1, 2))) for _ in
              x.shape.dimensions]  # fmt: skip
@@ -70,7 +70,7 @@ def pad(f: Frame) -> None:
 
 
 @rule(2)
-def concatenate(f: Frame) -> None:
+def concatenate(f: ProgramBuilder) -> None:
     x = f.any(least=1)
     axis = f.r.randrange(x.shape.rank)
     dims = x.shape.dimensions
@@ -84,7 +84,7 @@ def concatenate(f: Frame) -> None:
 
 
 @rule(2)
-def dynamic_slice(f: Frame) -> None:
+def dynamic_slice(f: ProgramBuilder) -> None:
     x = f.any()
     start = f.index()
     starts = [start if f.flip(0.3) else f.of(start.shape.element_type, ()) for _ in x.shape.dimensions]
@@ -92,7 +92,7 @@ def dynamic_slice(f: Frame) -> None:
 
 
 @rule(2)
-def dynamic_update_slice(f: Frame) -> None:
+def dynamic_update_slice(f: ProgramBuilder) -> None:
     x = f.any()
     for _ in range(f.r.choice((1, 1, 2))):
         start = f.index()
@@ -102,7 +102,7 @@ def dynamic_update_slice(f: Frame) -> None:
 
 
 @rule(2.5)
-def gather(f: Frame) -> None:
+def gather(f: ProgramBuilder) -> None:
     """Rows or windows; the index vectors in any dimension; some dimensions collapsed."""
     x = f.any(least=1)
     dims, rank = x.shape.dimensions, x.shape.rank
@@ -128,7 +128,7 @@ def gather(f: Frame) -> None:
 
 
 @rule(2)
-def scatter(f: Frame) -> None:
+def scatter(f: ProgramBuilder) -> None:
     """Windows added to, multiplied with, or (one alone) put into a copy of the operand."""
     x = f.any("signed", "unsigned", "float", least=1)
     dims, rank = x.shape.dimensions, x.shape.rank
@@ -152,13 +152,13 @@ def scatter(f: Frame) -> None:
 
 
 @rule(1)
-def iota(f: Frame) -> None:
+def iota(f: ProgramBuilder) -> None:
     dims = f.dims() or (3,)
     f.put("iota", shape=Shape(f.type("signed", "unsigned", "float"), dims), iota_dimension=f.r.randrange(len(dims)))
 
 
 @rule(0.5)
-def iota_indices(f: Frame) -> None:
+def iota_indices(f: ProgramBuilder) -> None:
     """A gather by counted numbers, which simplifiers know to be a slice."""
     x = f.any(least=1)
     n = x.shape.dimensions[0]
@@ -172,13 +172,13 @@ def iota_indices(f: Frame) -> None:
 
 
 @rule(0.6)
-def sizes(f: Frame) -> None:
+def sizes(f: ProgramBuilder) -> None:
     x = f.any(least=1)
     f.put("get-dimension-size", x, dimensions=(f.r.randrange(x.shape.rank),))
 
 
 @rule(0.7)
-def large_constant(f: Frame) -> None:
+def large_constant(f: ProgramBuilder) -> None:
     """A constant of more elements than the ones that are written into a kernel."""
     size = f.r.choice((33, 100, 255))
     dims = (size,) if f.flip() else (3, size // 3)

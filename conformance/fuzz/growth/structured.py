@@ -8,12 +8,12 @@ from refxla_spec.operation import make
 from refxla_spec.types import PRED, S32, U64, ElementType, Shape
 
 from .. import values
-from ..frame import Frame, Program, Skip, rule
+from ..program_builder import Program, ProgramBuilder, Skip, rule
 
 NUMBERS = ("signed", "unsigned", "float")
 
 
-def reducer(f: Frame, t: ElementType) -> Computation:
+def reducer(f: ProgramBuilder, t: ElementType) -> Computation:
     """A computation that combines two values of a type."""
     if t.is_integer and f.flip(0.2):
         return shifted(f.program, t)
@@ -36,13 +36,13 @@ def shifted(program: Program, t: ElementType) -> Computation:
     return program.reducers[key]
 
 
-def start(f: Frame, t: ElementType) -> Instruction:
+def start(f: ProgramBuilder, t: ElementType) -> Instruction:
     """Where a reduction starts: mostly 0, for the others are rarely what anybody writes."""
     return f.number(t, f.r.choice((0, 0, 0, 1))) if f.flip(0.7) else f.of(t, ())
 
 
 @rule(5)
-def reduce(f: Frame) -> None:
+def reduce(f: ProgramBuilder) -> None:
     """And, as in a softmax, back to where it came from."""
     x = f.any(least=1 if f.flip(0.9) else 0)
     t = x.shape.element_type
@@ -56,7 +56,7 @@ def reduce(f: Frame) -> None:
 
 
 @rule(0.8)
-def reduce_pairs(f: Frame) -> None:
+def reduce_pairs(f: ProgramBuilder) -> None:
     """The largest or smallest value with its index, of two operands at once."""
     x = f.any(*NUMBERS, least=1)
     t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
@@ -67,7 +67,7 @@ def reduce_pairs(f: Frame) -> None:
 
 
 @rule(0.6)
-def reduce_two(f: Frame) -> None:
+def reduce_two(f: ProgramBuilder) -> None:
     """Two sums at once, of integers, from any initial values."""
     x = f.any("signed", "unsigned", least=1)
     y = f.of(f.type("signed", "unsigned"), x.shape.dimensions)
@@ -116,7 +116,7 @@ def choose_pair(program: Program, t: ElementType, direction: str) -> Computation
     return program.reducers[key]
 
 
-def window_dimension(f: Frame, n: int, dilated: bool = True) -> WindowDimension:
+def window_dimension(f: ProgramBuilder, n: int, dilated: bool = True) -> WindowDimension:
     """One dimension of a window over n elements."""
     size = f.r.randint(1, max(1, min(n, 4)))
     if f.flip(0.4):
@@ -127,7 +127,7 @@ def window_dimension(f: Frame, n: int, dilated: bool = True) -> WindowDimension:
 
 
 @rule(3)
-def reduce_window(f: Frame) -> None:
+def reduce_window(f: ProgramBuilder) -> None:
     x = f.any(least=1)
     t = x.shape.element_type
     n = f.r.randrange(x.shape.rank)
@@ -144,7 +144,7 @@ def reduce_window(f: Frame) -> None:
 
 
 @rule(1.5)
-def select_and_scatter(f: Frame) -> None:
+def select_and_scatter(f: ProgramBuilder) -> None:
     """The gradient of a pooling; values tie often, which the comparison's direction decides."""
     x = f.any(*NUMBERS, least=1)
     t = x.shape.element_type
@@ -159,7 +159,7 @@ def select_and_scatter(f: Frame) -> None:
 
 
 @rule(4)
-def dot(f: Frame) -> None:
+def dot(f: ProgramBuilder) -> None:
     """Batch, contracting and free dimensions of both sides in any order; transposes before it, a bias behind."""
     x = f.any(*NUMBERS, "complex", least=1)
     t, rank = x.shape.element_type, x.shape.rank
@@ -196,7 +196,7 @@ def dot(f: Frame) -> None:
 
 
 @rule(2)
-def convolution(f: Frame) -> None:
+def convolution(f: ProgramBuilder) -> None:
     """One or two spatial dimensions in any layout; strides, padding, dilations, reversal, groups."""
     t = f.type("float", "signed")
     spatial = f.r.choice((1, 1, 2))
@@ -235,7 +235,7 @@ def placed(order: list[int], sizes: list[int]) -> tuple[int, ...]:
 
 
 @rule(1.5)
-def sort(f: Frame) -> None:
+def sort(f: ProgramBuilder) -> None:
     """One array, or keys with what goes along, up or down."""
     x = f.any("signed", "unsigned", "float", "pred", least=1)
     axis, t = f.r.randrange(x.shape.rank), x.shape.element_type
@@ -266,7 +266,7 @@ def order(program: Program, types: tuple[ElementType, ...], direction: str) -> C
 
 
 @rule(0.8)
-def topk(f: Frame) -> None:
+def topk(f: ProgramBuilder) -> None:
     x = f.any(*NUMBERS, least=1)
     if f.flip() and not f.scalar:
         drawn = values.array(f.r, f.any_type("f32", "bf16", "f16", "f64"), (f.r.choice((3, 8, 17)),))
@@ -276,14 +276,14 @@ def topk(f: Frame) -> None:
 
 
 @rule(0.3)
-def fft(f: Frame) -> None:
+def fft(f: ProgramBuilder) -> None:
     t = f.type("complex")
     n = f.r.choice((1, 2, 3, 4, 6, 8))
     f.put("fft", f.of(t, (*(f.dims()[:1]), n)), fft_type=f.r.choice(("FFT", "IFFT")), fft_length=(n,))
 
 
 @rule(0.5)
-def batch_norm(f: Frame) -> None:
+def batch_norm(f: ProgramBuilder) -> None:
     x = f.any("float", least=2)
     t, axis = x.shape.element_type, f.r.randrange(x.shape.rank)
     scale, offset, mean, variance = (f.of(t, (x.shape.dimensions[axis],)) for _ in range(4))
@@ -294,7 +294,7 @@ def batch_norm(f: Frame) -> None:
 
 
 @rule(0.4)
-def random_bits(f: Frame) -> None:
+def random_bits(f: ProgramBuilder) -> None:
     state = f.constant(np.array([f.r.getrandbits(63), f.r.getrandbits(63)], U64.dtype))
     t = f.type("unsigned")
     if t.bits < 8:
@@ -304,13 +304,13 @@ def random_bits(f: Frame) -> None:
 
 
 @rule(0.5)
-def barrier(f: Frame) -> None:
+def barrier(f: ProgramBuilder) -> None:
     x = f.any()
     f.elements(f.put("opt-barrier", f.put("tuple", x, f.any())))
 
 
 @rule(0.5)
-def truth(f: Frame) -> None:
+def truth(f: ProgramBuilder) -> None:
     """All or any of a comparison."""
     x = f.any(least=1)
     p = f.put("compare", x, f.like(x), direction=f.r.choice(("EQ", "NE")))

@@ -1,7 +1,7 @@
 """Dots, convolutions, reductions and transposes of sizes that fill vectors, panels and blocks, and leave tails of them.
 
-What they make is kept apart (`Frame.wide`), where only these rules find it: the others would take longer for it than
-they find out. A program has a few of them, of bounded work; where one ends small, the others go on with it.
+What they make is kept apart (`ProgramBuilder.wide`), where only these rules find it: the others would take longer for
+it than they find out. A program has a few of them, of bounded work; where one ends small, the others go on with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from refxla_spec.module import ConvolutionDimensions, Instruction, WindowDimensi
 from refxla_spec.types import ElementType, Shape
 
 from .. import values
-from ..frame import WIDEST, Frame, Skip, rule
+from ..program_builder import WIDEST, ProgramBuilder, Skip, rule
 from .structured import NUMBERS, placed, reducer, start
 
 WIDTHS = (8, 9, 12, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64)
@@ -21,12 +21,12 @@ BUDGET = 1 << 19  # of a program
 MODES = ("small", "small", "normal", "normal", "unit", "special")  # a sum with one NaN is NaN, whatever the others are
 
 
-def width(f: Frame, narrow: float = 0.2) -> int:
+def width(f: ProgramBuilder, narrow: float = 0.2) -> int:
     """The size of a dimension, with a chance of `narrow` one of few elements."""
     return f.r.choice((1, 2, 3, 5, 7)) if f.flip(narrow) else f.r.choice(WIDTHS)
 
 
-def array(f: Frame, t: ElementType, dims: tuple[int, ...]) -> Instruction:
+def array(f: ProgramBuilder, t: ElementType, dims: tuple[int, ...]) -> Instruction:
     """A value of these dimensions: one that is there, a parameter or a constant; or a transpose of one."""
     if prod(dims) > WIDEST:
         raise Skip("too large")
@@ -40,7 +40,7 @@ def array(f: Frame, t: ElementType, dims: tuple[int, ...]) -> Instruction:
     return f.parameter(Shape.of(drawn), drawn) if f.entry and f.flip(0.8) else f.constant(drawn)
 
 
-def spend(f: Frame, work: int) -> None:
+def spend(f: ProgramBuilder, work: int) -> None:
     """Raises Skip for a product of more multiply-adds than are left; computations within others may run many times."""
     limit = WORK if f.entry else WORK // 16
     if work > limit or f.program.work + work > BUDGET:
@@ -48,7 +48,7 @@ def spend(f: Frame, work: int) -> None:
     f.program.work += work
 
 
-def prepared(f: Frame, x: Instruction) -> Instruction:
+def prepared(f: ProgramBuilder, x: Instruction) -> Instruction:
     """What a product reads: the value, or something cheap of it, which may be computed where the value is packed."""
     t = x.shape.element_type
     if f.flip(0.7):
@@ -58,7 +58,7 @@ def prepared(f: Frame, x: Instruction) -> Instruction:
     return f.put("multiply", x, f.full(x.shape, f.number(t, 2)))
 
 
-def follow(f: Frame, x: Instruction) -> None:
+def follow(f: ProgramBuilder, x: Instruction) -> None:
     """What mostly comes behind a product, and then perhaps something small that other rules go on with."""
     t = x.shape.element_type
     if x.shape.rank and f.flip(0.4):
@@ -75,7 +75,7 @@ def follow(f: Frame, x: Instruction) -> None:
 
 
 @rule(1.6, wide=True)
-def wide_dot(f: Frame) -> None:
+def wide_dot(f: ProgramBuilder) -> None:
     """Each side in any order of its dimensions, mostly in one that is stored as it is read."""
     t = f.type(*NUMBERS, "complex")
     batch = [f.r.choice((1, 2, 3, 8))] if f.flip(0.25) else []
@@ -102,7 +102,7 @@ def wide_dot(f: Frame) -> None:
 
 
 @rule(1.6, wide=True)
-def wide_convolution(f: Frame) -> None:
+def wide_convolution(f: ProgramBuilder) -> None:
     """Of many features, as they are, by groups or one by one; also as gradients are: with a dilated input, a window
     that is reversed, the batch and the features in each other's places."""
     t = f.type("float", "signed")
@@ -138,7 +138,7 @@ def wide_convolution(f: Frame) -> None:
     follow(f, made)
 
 
-def any_wide(f: Frame) -> Instruction:
+def any_wide(f: ProgramBuilder) -> Instruction:
     """A wide value, one that is there or a new one."""
     if f.wide and f.flip(0.7):
         return f.r.choice(f.wide)
@@ -149,7 +149,7 @@ def any_wide(f: Frame) -> Instruction:
 
 
 @rule(1.6, wide=True)
-def wide_reduce(f: Frame) -> None:
+def wide_reduce(f: ProgramBuilder) -> None:
     """And, as in a softmax, back to where it came from."""
     x = any_wide(f)
     t, dims = x.shape.element_type, x.shape.dimensions
@@ -164,7 +164,7 @@ def wide_reduce(f: Frame) -> None:
 
 
 @rule(1.6, wide=True)
-def wide_transpose(f: Frame) -> None:
+def wide_transpose(f: ProgramBuilder) -> None:
     """Alone, or of what is computed; and what of it is read by the rows and by the columns at once."""
     x = any_wide(f)
     t, rank = x.shape.element_type, x.shape.rank

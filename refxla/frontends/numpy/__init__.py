@@ -33,7 +33,7 @@ from ..shared_memory import check_written
 from ..traced import Lowered, TracedFunction, static_parameters
 from . import tables  # noqa: F401 - it fills the tables of dispatch.py
 from .array import Storage, Traced
-from .captures import SOURCES, Captures, Place, Swapped
+from .captures import SOURCES, CapturedVariable, Captures, PatchedVariables
 from .creation import NumpyModule, replacement
 from .location import line_of
 from .number import Number
@@ -422,7 +422,7 @@ def _traced(
     kwargs = {k: rebuild(v, partial(argument, static=k in static)) for k, v in kwargs.items()}
     before = [(o, fields_of(o)) for o in _dataclasses((args, kwargs))]
     captures, first = inputs.captures, inputs.of_arguments
-    swaps: list[tuple[Place, Any]] = []
+    swaps: list[tuple[CapturedVariable, Any]] = []
     for n, place in enumerate(captures.arrays):
         if place.set is None:
             tracing.asked.add(first + n)
@@ -435,7 +435,7 @@ def _traced(
     swaps += captures.caches
     with ExitStack() as stack:
         stack.enter_context(refused(tracing.name))
-        stack.enter_context(Swapped(swaps, captures.sizes, _is_symbol))
+        stack.enter_context(PatchedVariables(swaps, captures.sizes, _is_symbol))
         stack.enter_context(tracing.runs())
         try:
             result = function(*args, **kwargs)

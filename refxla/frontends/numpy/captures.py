@@ -1,7 +1,7 @@
 """What a function reaches beside its arguments: globals, closures, defaults, attributes.
 
 A compiled function must give what the function would give now. So all that it can reach by the names in its code is
-listed as *places*, each of which can be read, and written for the time of a trace: those of arrays become parameters
+listed as *variables*, each of which can be read, and written for the time of a trace: those of arrays become parameters
 that are read at each call; those of other values decide, as they are, which program a call runs. Followed are functions
 that are called, containers, objects with their attributes, and the names that a module or a class is asked for.
 Python's own library, NumPy and other large packages are not looked into.
@@ -36,25 +36,25 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 MISSING = (KeyError, IndexError, ValueError, AttributeError)
 
 
-class Place:
-    """Where a value is: `get` reads it, `set` writes another one (None: it cannot be). `value` was there when the
-    place was found."""
+class CapturedVariable:
+    """A global, attribute or element that a function reaches: `get` reads it, `set` writes it (None: it cannot be
+    written). `value` is the value that it had when it was found."""
 
     __slots__ = ("name", "get", "set", "value", "root")
 
     def __init__(
-        self, name: str, get: Callable[[], Any], set: Callable[[Any], Any] | None, root: Place | None = None
+        self, name: str, get: Callable[[], Any], set: Callable[[Any], Any] | None, root: CapturedVariable | None = None
     ) -> None:
         self.name, self.get, self.set, self.value = name, get, set, get()
-        self.root = self if root is None else root  # what is written, of an element of a tuple the tuple's place
+        self.root = self if root is None else root  # what is written: for an element of a tuple, the tuple's variable
 
     def put(self, value: Any) -> None:
-        """Write another value into a place that can be written."""
+        """Write another value into a variable that can be written."""
         assert self.set is not None, self.name
         self.set(value)
 
-    def renewed(self) -> bool:
-        """Take the array that is there now for the value; whether it is like the one before."""
+    def refresh(self) -> bool:
+        """Read the array again into `value`, and say whether its type and shape are still the same."""
         old, self.value = self.value, self.get()
         return (
             isinstance(self.value, (np.ndarray, np.generic))
@@ -64,10 +64,10 @@ class Place:
 
 
 class Captures:
-    """The places that some roots reach: of `arrays`, of `sources` of random numbers, of the module numpy (`numpys`), of
-    other values that `constants` are.
+    """The variables that some roots reach: those of `arrays`, of `sources` of random numbers, of the module numpy
+    (`numpys`), and of all other values (`constants`).
 
-    `caches` are places of functions that keep their results (lru_cache, cached_property), each with a function that
+    `caches` are variables of functions that keep their results (lru_cache, cached_property), each with a function that
     does not, for a trace, whose results must not be kept. `sizes` are containers, by name, with the number of elements
     that they had. `kind` is equal where all but the contents of arrays is equal. `is_plain` says that `unchanged` sees
     every change, and not only other objects. Raises UnsupportedError for more than MAX_CAPTURED_VALUES.
@@ -78,11 +78,11 @@ class Captures:
         known = -1
         while len(self._names) != known:  # a name of one function may be an attribute in what another one reaches
             known = len(self._names)
-            self.arrays: list[Place] = []
-            self.sources: list[Place] = []
-            self.numpys: list[Place] = []
-            self.constants: list[Place] = []
-            self.caches: list[tuple[Place, Any]] = []
+            self.arrays: list[CapturedVariable] = []
+            self.sources: list[CapturedVariable] = []
+            self.numpys: list[CapturedVariable] = []
+            self.constants: list[CapturedVariable] = []
+            self.caches: list[tuple[CapturedVariable, Any]] = []
             self.sizes: list[tuple[str, Any, int]] = []
             self.is_plain = True
             self._kind: list[Hashable] = []
@@ -94,35 +94,35 @@ class Captures:
         del self._kind, self._seen, self._alive  # what it looked at may end
 
     def unchanged(self) -> bool:
-        """Whether all that is no array is the same object as it was: of arrays the places are."""
+        """Whether every value but the arrays is the same object as before."""
         try:
             return all(len(c) == n for _, c, n in self.sizes) and all(p.get() is p.value for p in self.constants)
         except MISSING:
             return False
 
     def like(self) -> bool:
-        """Whether `unchanged`, and the arrays have the types and shapes that they had; their places then know those
-        that are there now."""
+        """Whether `unchanged`, and the arrays have the same types and shapes as before. The variables then hold the
+        arrays of now."""
         try:
-            return self.unchanged() and all(map(Place.renewed, self.arrays))
+            return self.unchanged() and all(map(CapturedVariable.refresh, self.arrays))
         except MISSING:
             return False
 
     # -- the walk
-    def _place(
+    def _add(
         self,
         where: Hashable,
         name: str,
         get: Callable[[], Any],
         set: Callable[[Any], Any] | None,
-        root: Place | None = None,
+        root: CapturedVariable | None = None,
     ) -> None:
-        """Note a place, which is told from others by `where`, and what it leads to."""
+        """Add a variable, which `where` identifies, and what it leads to."""
         if where in self._seen:
             return
         self._seen[where] = len(self._seen)
         try:
-            place = Place(name, get, set, root)
+            variable = CapturedVariable(name, get, set, root)
         except MISSING:  # an empty cell, a slot without a value
             return
         if len(self.constants) + len(self.arrays) > MAX_CAPTURED_VALUES:
@@ -130,24 +130,24 @@ class Captures:
                 f"the function reaches more than {MAX_CAPTURED_VALUES} values, {name} among them, and whether they "
                 "changed would have to be looked at before each call; pass what it needs as arguments, as arrays"
             )
-        value = place.value
+        value = variable.value
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype in BY_DTYPE:
-            self.arrays.append(place)
+            self.arrays.append(variable)
             self._kind.append((name, "array", value.shape, value.dtype))
         elif isinstance(value.__self__ if isinstance(value, _BOUND) else value, SOURCES):
-            self.sources.append(place)
+            self.sources.append(variable)
             self._kind.append((name, "random"))
         elif isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
             if value is np:
-                self.numpys.append(place)
+                self.numpys.append(variable)
             return
         else:
-            self.constants.append(place)
-            if isinstance(value, functools._lru_cache_wrapper) and place.set is not None:
-                self.caches.append((place, value.__wrapped__))
-            self._visit(value, name, place)
+            self.constants.append(variable)
+            if isinstance(value, functools._lru_cache_wrapper) and variable.set is not None:
+                self.caches.append((variable, value.__wrapped__))
+            self._visit(value, name, variable)
 
-    def _visit(self, value: Any, name: str, place: Place | None) -> None:
+    def _visit(self, value: Any, name: str, variable: CapturedVariable | None) -> None:
         kind = type(value)
         if kind in _SCALARS:
             same = (value.real.hex(), value.imag.hex()) if kind in (float, complex) else value
@@ -162,7 +162,7 @@ class Captures:
             self._kind.append((name, kind, hashlib.sha256(repr(value).encode()).hexdigest()))
             return
         if isinstance(value, tuple):
-            self._tuple(value, name, place)
+            self._tuple(value, name, variable)
             return
         if id(value) in self._seen:
             self._kind.append((name, "again", self._seen[id(value)]))
@@ -183,14 +183,14 @@ class Captures:
             self._kind.append((name, kind, tuple(map(_key, value))))
             self.sizes.append((name, value, len(value)))
             for key in list(value):
-                self._place(
+                self._add(
                     (id(value), key), f"{name}[{key!r}]", functools.partial(getitem, value, key), _setter(value, key)
                 )
         elif isinstance(value, (list, collections.deque)):
             self._kind.append((name, kind, len(value)))
             self.sizes.append((name, value, len(value)))
             for n in range(len(value)):
-                self._place((id(value), n), f"{name}[{n}]", functools.partial(getitem, value, n), _setter(value, n))
+                self._add((id(value), n), f"{name}[{n}]", functools.partial(getitem, value, n), _setter(value, n))
         elif isinstance(value, (set, frozenset)):
             self._kind.append((name, kind, frozenset(map(_key, value))))
             self.sizes.append((name, value, len(value)))
@@ -212,15 +212,15 @@ class Captures:
         else:
             self._object(value, name)
 
-    def _tuple(self, value: tuple[Any, ...], name: str, place: Place | None) -> None:
+    def _tuple(self, value: tuple[Any, ...], name: str, variable: CapturedVariable | None) -> None:
         self._kind.append((name, type(value), len(value)))
         for n in range(len(value)):
             where = object(), n  # in each place it is another one
-            if place is None or place.set is None:
-                self._place(where, f"{name}[{n}]", functools.partial(getitem, value, n), None)
+            if variable is None or variable.set is None:
+                self._add(where, f"{name}[{n}]", functools.partial(getitem, value, n), None)
             else:
-                set = _tuple_setter(place, n)
-                self._place(where, f"{name}[{n}]", functools.partial(_element, place, n), set, place.root)
+                set = _tuple_setter(variable, n)
+                self._add(where, f"{name}[{n}]", functools.partial(_element, variable, n), set, variable.root)
 
     def _function(self, f: types.FunctionType, name: str) -> None:
         self._kind.append((name, "function", f.__code__))
@@ -228,17 +228,17 @@ class Captures:
             return
         for n, cell in enumerate(f.__closure__ or ()):
             contents = functools.partial(getattr, cell, "cell_contents")
-            self._place(id(cell), f.__code__.co_freevars[n], contents, _cell_setter(cell))
+            self._add(id(cell), f.__code__.co_freevars[n], contents, _cell_setter(cell))
         names, used_globals = _names_of(f.__code__)
         self._names |= names
         for used in used_globals:
             if used in f.__globals__:
                 get = functools.partial(getitem, f.__globals__, used)
-                self._place((id(f.__globals__), used), used, get, _setter(f.__globals__, used))
+                self._add((id(f.__globals__), used), used, get, _setter(f.__globals__, used))
         for attribute in ("__defaults__", "__kwdefaults__"):
             if getattr(f, attribute):
                 get, set = functools.partial(getattr, f, attribute), functools.partial(setattr, f, attribute)
-                self._place((id(f), attribute), f"{name}.{attribute}", get, set)
+                self._add((id(f), attribute), f"{name}.{attribute}", get, set)
 
     def _module(self, module: types.ModuleType, name: str) -> None:
         self._kind.append((name, "module", module.__name__))
@@ -247,7 +247,7 @@ class Captures:
         content = vars(module)
         for used in sorted(self._names & content.keys()):
             get = functools.partial(getitem, content, used)
-            self._place((id(content), used), f"{name}.{used}", get, _setter(content, used))
+            self._add((id(content), used), f"{name}.{used}", get, _setter(content, used))
 
     def _class(self, cls: type, name: str) -> None:
         """The attributes of a class that the code names, and what makes and calls its objects."""
@@ -268,12 +268,12 @@ class Captures:
                     if (id(base), used) not in self._seen:
                         self._seen[id(base), used] = len(self._seen)
                         get = functools.partial(getitem, content, used)
-                        place = Place(where, get, functools.partial(type.__setattr__, base, used))
-                        self.caches.append((place, _Uncached(member.func)))
+                        variable = CapturedVariable(where, get, functools.partial(type.__setattr__, base, used))
+                        self.caches.append((variable, _Uncached(member.func)))
                     self._visit(member.func, where, None)
                 else:
                     get = functools.partial(getitem, content, used)
-                    self._place((id(base), used), where, get, functools.partial(type.__setattr__, base, used))
+                    self._add((id(base), used), where, get, functools.partial(type.__setattr__, base, used))
 
     def _object(self, value: Any, name: str) -> None:
         cls = type(value)
@@ -287,10 +287,10 @@ class Captures:
             self.sizes.append((name, content, len(content)))
             for key in list(content):
                 get = functools.partial(getitem, content, key)
-                self._place((id(content), key), f"{name}.{key}", get, _setter(content, key))
+                self._add((id(content), key), f"{name}.{key}", get, _setter(content, key))
         for slot, member in slots:
             get = functools.partial(member.__get__, value)
-            self._place((id(value), slot), f"{name}.{slot}", get, functools.partial(member.__set__, value))
+            self._add((id(value), slot), f"{name}.{slot}", get, functools.partial(member.__set__, value))
         self._class(cls, name)
 
 
@@ -317,13 +317,13 @@ class _Uncached:
         return self if instance is None else self.function(instance)
 
 
-class Swapped:
-    """While it is entered, places have other values. What a function itself wrote into one of them is an error, and so
-    are elements for which `is_symbol` holds that it put into one of the `containers`, which are taken out again."""
+class PatchedVariables:
+    """While it is entered, variables have other values. What a function itself wrote into one of them is an error, and
+    so are elements for which `is_symbol` holds that it put into one of the `containers`, which are taken out again."""
 
     def __init__(
         self,
-        values: list[tuple[Place, Any]],
+        values: list[tuple[CapturedVariable, Any]],
         containers: list[tuple[str, Any, int]],
         is_symbol: Callable[[Any], bool],
     ) -> None:
@@ -332,14 +332,14 @@ class Swapped:
     def __enter__(self) -> None:
         self.originals = [(root, root.get()) for root in {id(p.root): p.root for p, _ in self.values}.values()]
         try:
-            for place, value in self.values:
-                place.put(value)
+            for variable, value in self.values:
+                variable.put(value)
         except BaseException:
             self._restore()
             raise
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        changed = [place.name for place, value in self.values if not _holds(place, value)]
+        changed = [variable.name for variable, value in self.values if not _holds(variable, value)]
         for name, container, size in self.containers:
             if len(container) > size and not isinstance(container, (set, frozenset)):
                 changed += self._take_out(name, container)
@@ -363,13 +363,13 @@ class Swapped:
             root.put(value)
 
 
-def _element(place: Place, n: int) -> Any:
-    return place.get()[n]
+def _element(variable: CapturedVariable, n: int) -> Any:
+    return variable.get()[n]
 
 
-def _holds(place: Place, value: Any) -> bool:
+def _holds(variable: CapturedVariable, value: Any) -> bool:
     try:
-        return place.get() is value
+        return variable.get() is value
     except MISSING:
         return False
 
@@ -382,13 +382,13 @@ def _cell_setter(cell: types.CellType) -> Callable[[Any], None]:
     return lambda value: setattr(cell, "cell_contents", value)
 
 
-def _tuple_setter(place: Place, n: int) -> Callable[[Any], None]:
+def _tuple_setter(variable: CapturedVariable, n: int) -> Callable[[Any], None]:
     """A tuple is written by putting another one in its place."""
 
     def write(value: Any) -> None:
-        old = place.get()
+        old = variable.get()
         new = [*old[:n], value, *old[n + 1 :]]
-        place.put(type(old)(*new) if hasattr(old, "_fields") else type(old)(new))
+        variable.put(type(old)(*new) if hasattr(old, "_fields") else type(old)(new))
 
     return write
 

@@ -16,7 +16,7 @@ from .arguments import packed
 from .function import TensorFlowFunction
 from .graph import read
 from .lowering import ByValue, LoweredFunction
-from .partition import Cluster, Part, Partition, blamed
+from .partition import CompiledSegment, Part, Partition, refused_nodes
 from .report import ClusteringWarning, Operation, Report
 from .support import can_be_compiled
 
@@ -75,7 +75,7 @@ class _ClusteredLowered(Lowered):
         captured = zip(values, traced.captures, strict=True)
         resources = {value: handle for value, handle in captured if value.type == tf.resource}
         part = Part(graph, graph.nodes, graph.inputs, graph.outputs, resources)
-        refused = {} if problem is None else blamed(problem, part)
+        refused = {} if problem is None else refused_nodes(problem, part)
         self.partition = Partition(name, part, options, refused)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -89,7 +89,7 @@ class _ClusteredLowered(Lowered):
         found = []
         clusters = 0
         for segment, reasons in self.partition.flat():
-            compiled = isinstance(segment, Cluster)
+            compiled = isinstance(segment, CompiledSegment)
             for node in segment.part.nodes:
                 if node.operation != "Const":
                     number, reason = (clusters, "") if compiled else (None, reasons.get(node, "no cluster needs it"))

@@ -45,9 +45,9 @@ class Partition:
         self.part = part
         found = {**refusals(part.nodes, part.graph.functions), **refused}
         levels, self.reasons = cluster(part.nodes, found, MINIMUM)
-        self.segments: list[ClusterSegment] = []
+        self.segments: list[Segment] = []
         for n, (level, segment) in enumerate(_parts(part, levels)):
-            kind = Cluster if levels.is_compiled(level) else Rest
+            kind = CompiledSegment if levels.is_compiled(level) else TensorFlowSegment
             self.segments.append(kind(f"{name}_{n}", segment, options))
         self.constants = {v: _constant(v.node) for v in part.outputs if v.node.operation == "Const"}
         self.last_uses = _last_uses(self.segments, part.outputs)
@@ -61,16 +61,16 @@ class Partition:
                 del values[value]
         return [values[v] for v in self.part.outputs]
 
-    def flat(self) -> Iterator[tuple[ClusterSegment, Mapping[Node, str]]]:
+    def flat(self) -> Iterator[tuple[Segment, Mapping[Node, str]]]:
         """The segments in order, those of a cluster that was cut again in its place, and why nodes are not compiled."""
         for segment in self.segments:
-            if isinstance(segment, Cluster) and segment.cut is not None:
+            if isinstance(segment, CompiledSegment) and segment.cut is not None:
                 yield from segment.cut.flat()
             else:
                 yield segment, self.reasons
 
 
-class ClusterSegment:
+class Segment:
     """A part of a graph as a Python function of tensors, which builds it in the graph of TensorFlow around the call."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -94,8 +94,8 @@ class ClusterSegment:
         raise NotImplementedError
 
 
-class Rest(ClusterSegment):
-    """What TensorFlow runs."""
+class TensorFlowSegment(Segment):
+    """A segment that TensorFlow runs."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
         import tensorflow as tf
@@ -108,8 +108,8 @@ class Rest(ClusterSegment):
         return results
 
 
-class Cluster(ClusterSegment):
-    """What is compiled; or, where that was refused, cut again."""
+class CompiledSegment(Segment):
+    """A segment that is compiled or, if that is refused, partitioned again (`cut`)."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
         super().__init__(name, part, options)
@@ -127,26 +127,26 @@ class Cluster(ClusterSegment):
                 results: Sequence[Any] = self.function(*tensors)
                 return results
             except UnsupportedError as problem:  # nothing has run
-                refused = blamed(problem, self.part)
+                refused = refused_nodes(problem, self.part)
                 self.cut = Partition(self.name, self.part, self.options, refused)
         given = {**dict(zip(self.inputs, tensors, strict=True)), **self.part.resources}
         return self.cut(*(given[v] for v in self.part.inputs))
 
 
-def blamed(problem: UnsupportedError, part: Part) -> dict[Node, str]:
-    """The nodes because of which a part was not compiled; all of them, where they cannot be told."""
+def refused_nodes(problem: UnsupportedError, part: Part) -> dict[Node, str]:
+    """The nodes because of which a part was not compiled, with the reason; all of them where they are not known."""
     names, reason = set(), str(problem)
     if isinstance(problem, NotLowered):
         names, reason = set(problem.nodes), problem.reason
     functions = part.graph.functions
-    found = {n: reason for n in part.nodes if n.name in names or _within(n.definition, names, functions)}
+    found = {n: reason for n in part.nodes if n.name in names or _calls_any_of(n.definition, names, functions)}
     return found or {n: reason for n in part.nodes if n.operation != "Const"}
 
 
-def _within(definition: Any, names: set[str], functions: Mapping[str, Any]) -> bool:
+def _calls_any_of(definition: Any, names: set[str], functions: Mapping[str, Any]) -> bool:
     """Whether one of the names is that of an operation in a function that this one calls."""
     called = [node for f in called_by(definition, functions) for node in functions[f].node_def]
-    return any(node.name in names or _within(node, names, functions) for node in called)
+    return any(node.name in names or _calls_any_of(node, names, functions) for node in called)
 
 
 def _parts(part: Part, levels: Levels) -> Iterator[tuple[int, Part]]:
@@ -208,7 +208,7 @@ def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Nod
     return found
 
 
-def _last_uses(segments: Sequence[ClusterSegment], kept: Iterable[Value]) -> list[list[Value]]:
+def _last_uses(segments: Sequence[Segment], kept: Iterable[Value]) -> list[list[Value]]:
     """The values that no segment takes after each."""
     last: dict[Value, int] = {}
     for n, segment in enumerate(segments):

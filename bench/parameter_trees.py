@@ -32,13 +32,13 @@ def rebuild(tree: Any, flat: Iterator[Any]) -> Any:
     return map_tree(lambda _: next(flat), tree)
 
 
-def named(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def named_leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """(the innermost dict's key, leaf) for each leaf, in the same order."""
     if isinstance(tree, dict):
         for name in sorted(tree):
-            yield from named(tree[name], name)
+            yield from named_leaves(tree[name], name)
     elif isinstance(tree, (list, tuple)):
         for item in tree:
-            yield from named(item, key)
+            yield from named_leaves(item, key)
     else:
         yield key, tree

@@ -1,7 +1,7 @@
 """A program while it grows: computations to which rules add instructions, each made by its operation's own `infer`.
 
-A rule (see growth/) takes a Frame, the computation that grows, picks operands with `any` and `of`, and adds what it
-makes with `put`. What breaks a constraint is not added: `Violation` ends the rule.
+A rule (see growth/) takes a ProgramBuilder, the computation that grows, picks operands with `any` and `of`, and adds
+what it makes with `put`. What breaks a constraint is not added: `Violation` ends the rule.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rule:
 
     name: str
     weight: float
-    grow: Callable[[Frame], None]
+    grow: Callable[[ProgramBuilder], None]
     control: bool = False
     wide: bool = False
 
@@ -48,10 +48,10 @@ RULES: list[Rule] = []
 
 def rule(
     weight: float = 1, control: bool = False, wide: bool = False
-) -> Callable[[Callable[[Frame], None]], Callable[[Frame], None]]:
+) -> Callable[[Callable[[ProgramBuilder], None]], Callable[[ProgramBuilder], None]]:
     """Enter a function into RULES."""
 
-    def enter(grow: Callable[[Frame], None]) -> Callable[[Frame], None]:
+    def enter(grow: Callable[[ProgramBuilder], None]) -> Callable[[ProgramBuilder], None]:
         RULES.append(Rule(grow.__name__.strip("_"), weight, grow, control, wide))
         return grow
 
@@ -97,7 +97,7 @@ class Program:
         return computation
 
 
-class Frame:
+class ProgramBuilder:
     """One computation that grows. `depth` is how deep other computations may still be nested in it."""
 
     def __init__(self, program: Program, depth: int = 0, entry: bool = False, scalar: bool = False) -> None:
@@ -270,9 +270,9 @@ class Frame:
             root = self.put("tuple", *roots)
         return self.program.keep(Computation(self.program.name(name), self.instructions, root))
 
-    def inner(self, shapes: list[Shape], steps: int, scalar: bool = False) -> Frame:
-        """A frame for a computation with parameters of these shapes, grown."""
-        made = Frame(self.program, self.depth - 1, scalar=scalar or self.scalar)
+    def inner(self, shapes: list[Shape], steps: int, scalar: bool = False) -> ProgramBuilder:
+        """A builder of a computation with parameters of these shapes, grown."""
+        made = ProgramBuilder(self.program, self.depth - 1, scalar=scalar or self.scalar)
         for shape in shapes:
             p = made.parameter(shape)
             if shape.is_tuple:

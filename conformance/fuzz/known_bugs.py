@@ -25,10 +25,10 @@ from refxla.passes import algebraic_simplifier, constant_folding, cse, pipeline
 from refxla.scheduling import computation_scheduler, plan_builder
 from refxla.scheduling.computation_scheduler import ComputationScheduler
 
-from .again import same_check
 from .cause import Cause, cause
 from .differ import Divergence, Unsupported, attempt, cheap
 from .generate import Sample, generate
+from .replay import same_check
 from .runs import Kernels, call
 
 Plant = Callable[[], contextlib.AbstractContextManager]
