@@ -2,7 +2,7 @@
 
 CHECKOUT is a checkout of JAX's repository at the version that is installed; nothing of it is kept. Tests run in child
 processes, some at a time, with JAX_PLATFORMS=refxla. A child that dies or takes too long costs the one test that it was
-at: the next child goes on behind it. The table says for each file how many tests passed, failed, were skipped by JAX,
+at: the next child goes on after it. The table says for each file how many tests passed, failed, were skipped by JAX,
 and crashed or hung; those that fail on JAX's own CPU, too, are counted beside it.
 """
 

@@ -9,7 +9,7 @@ RELEASE = "0.1.0"
 
 
 def commit() -> str:
-    """The commit of the git checkout that this package lies in, with "-dirty" behind it where tracked files differ.
+    """The commit of the git checkout that this package lies in, with "-dirty" after it where tracked files differ.
 
     "" for an installed package, which belongs to no checkout, and where git is missing.
     """

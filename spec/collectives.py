@@ -94,14 +94,14 @@ def check_arrays(operands: tuple[Shape, ...], label: str) -> None:
 
 
 def data_shapes(instruction: Instruction, operands: tuple[Shape, ...], arrays: str, root: str) -> tuple[Shape, ...]:
-    """The operands without the root that has_dynamic_root puts behind them; raises by these two labels."""
+    """The operands without the root that has_dynamic_root puts after them; raises by these two labels."""
     if not instruction.has_dynamic_root:
         check_arrays(operands, arrays)
         return operands
     check_arrays(operands[:-1], arrays)
     *data, last = operands
     fits = last.compatible(Shape(S32, (len(data),)))
-    require(fits, root, f"root is {last}, behind {len(data)} operand(s)")
+    require(fits, root, f"root is {last}, after {len(data)} operand(s)")
     return tuple(data)
 
 
@@ -160,7 +160,7 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 
 def contexts(instruction: Instruction, first: int, label: str) -> tuple[Shape, ...]:
-    """The shapes of what an implementation keeps in the tuple of a start, behind its `first` elements, as stated."""
+    """The shapes of what an implementation keeps in the tuple of a start, after its `first` elements, as stated."""
     found = instruction.shape.elements[first:]
     fits = all(s.is_scalar and s.element_type.is_integer for s in found)
     require(fits, label, f"the result is stated as {instruction.shape}")

@@ -79,7 +79,7 @@ def factors(before: Sequence[int], after: Sequence[int]) -> list[tuple[range, ra
     """The dimensions of two shapes of as many elements in groups that go together: (dimensions before, after).
 
     Each group holds as many elements on both sides, and the groups are as small as can be. Dimensions of size 1 belong
-    to the group behind which they stand, or to the first one. Where there are no elements, all is one group.
+    to the group after which they stand, or to the first one. Where there are no elements, all is one group.
     """
     if not prod(before) or not prod(after):
         return [(range(len(before)), range(len(after)))]
@@ -148,7 +148,7 @@ def taker_of(instruction: Instruction, before: range, after: range) -> int | Non
 
 
 def resized(array: Array, dimension: int, size: int) -> Array:
-    """The array with another size in one dimension: its first elements, and zeros behind them where it grows."""
+    """The array with another size in one dimension: its first elements, and zeros after them where it grows."""
     have = array.shape[dimension]
     if size <= have:
         return array[(slice(None),) * dimension + (slice(size),)]

@@ -38,7 +38,7 @@ STATED = frozenset(
 # What may be taken for the value of a constant that was shortened to {...}.
 ELISIONS = ("zeros", "random")
 
-# An asynchronous form of any operation is written as its opcode with one of these behind it.
+# An asynchronous form of any operation is written as its opcode with one of these after it.
 ASYNC_SUFFIXES = ("-start", "-update", "-done")
 
 # In the order in which XLA prints them.

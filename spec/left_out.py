@@ -43,7 +43,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(
         "`sparsity_config` and `block_scaling_config` of dot and convolution",
         "text",
-        "operands without their zeros, and with scales behind them, as some libraries for GPUs take them; no front end "
+        "operands without their zeros, and with scales after them, as some libraries for GPUs take them; no front end "
         "writes them, XLA's CPU does not compute them, and `scaled-dot` says the second in the open",
         """x = f32[4,8] parameter(0)
            y = f32[8,4] parameter(1)

@@ -88,7 +88,7 @@ class Scanner:
         return self.at == len(self.text)
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Match a pattern behind blanks and comments, and step over it; None (and no step over it) if it does not."""
+        """Match a pattern after blanks and comments, and step over it; None (and no step over it) if it does not."""
         self.skip()
         found = pattern.match(self.text, self.at)
         if found:

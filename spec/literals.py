@@ -139,7 +139,7 @@ def _elements(body: str, shape: Shape) -> tuple[Array, str]:
 
 
 def _written(dimensions: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions that a literal shows: those up to the first of size 0, behind which there is nothing to nest."""
+    """The dimensions that a literal shows: those up to the first of size 0, after which there is nothing to nest."""
     return dimensions[: dimensions.index(0)] if 0 in dimensions else dimensions
 
 
@@ -171,9 +171,9 @@ def filled(shape: Shape, how: str, seed: int = 0) -> Array:
 def parse_array(text: str, shape: Shape, elided: str | None = None) -> Array:
     """The value of a literal's text (`{ { 1, 2 }, { 3, 4 } }`, nested as the shape or all in one pair of braces).
 
-    A comma may stand behind the last element, as XLA reads it. An array of one element, or of zeros alone, may be
+    A comma may stand after the last element, as XLA reads it. An array of one element, or of zeros alone, may be
     written as that number. (XLA reads any number so, as the first
-    element, with zeros behind it: whoever writes `f32[3] constant(1)` means something else, so it is refused.) `elided`
+    element, with zeros after it: whoever writes `f32[3] constant(1)` means something else, so it is refused.) `elided`
     says what takes the place of `{...}`: see `filled`.
 
     Raises ParseError (without a place) when the text is no literal of the element type, or an elided one; and
@@ -204,7 +204,7 @@ def parse_array(text: str, shape: Shape, elided: str | None = None) -> Array:
     if len(values) == 1 and not rest and shape.size > 1:
         raise _misfit(
             f"{shape.without_layout()} has {shape.size} elements, and the literal is one number: write all of them, or "
-            "a broadcast of a scalar constant (XLA reads one number as the first element, and zeros behind it)"
+            "a broadcast of a scalar constant (XLA reads one number as the first element, and zeros after it)"
         )
     if _LAST_COMMA.search(body):
         return parse_array(_LAST_COMMA.sub("", body), shape, elided)

@@ -272,7 +272,8 @@ class Alias:
 
 @dataclass(frozen=True)
 class StackFrames:
-    """The tables behind `stack_frame_id=N` of metadata: the calls in the user's program that made an instruction.
+    """The tables that `stack_frame_id=N` in metadata refers to: the calls in the user's program that made an
+    instruction.
 
     All numbers in them count from 1, and 0 is none. A location holds what LOCATION names, a frame what FRAME names.
     """
@@ -297,7 +298,7 @@ class StackFrames:
 
 
 def order_computations(computations: list[Computation]) -> list[Computation]:
-    """The computations with each behind those it calls, otherwise in the order given.
+    """The computations with each after those it calls, otherwise in the order given.
 
     Raises InvalidProgramError when one calls itself, directly or through others, which HLO does not have.
     """

@@ -1,6 +1,6 @@
 """The registry: every file in `ops/` is one operation, and this is what such a file holds.
 
-A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` behind Python's keywords: `and_.py`) has
+A file `ops/<op>.py` (the opcode with `_` for `-`, and a `_` after Python's keywords: `and_.py`) has
 
     the docstring    its first line is the summary, the rest the semantics, in prose and formulas
     OPCODE           HLO's name; left out where it is the file's name with `-` for `_`
@@ -59,7 +59,7 @@ class Example:
     """A runnable example: an HLO module as text, inputs and expected results as text of literals.
 
     `hlo` is a whole module, or the lines of its ENTRY computation alone. `inputs` and `expected` are literals as HLO
-    writes them behind their shapes ("f32[2] {1, 2}"); `expected` is compared by the accuracy contract. Of a module for
+    writes them after their shapes ("f32[2] {1, 2}"); `expected` is compared by the accuracy contract. Of a module for
     several devices they are given device after device: all inputs of the first one, then all of the second, ...
     `infeed` is what the device is fed, and `outfed` what it gives to its host, in order.
     A value of a dynamic shape is a literal of the size that it has ("f32[2] {1, 2}" where the shape says f32[<=4]).
@@ -171,7 +171,7 @@ def make(
 ) -> Instruction:
     """A new instruction; its shape is inferred from the operands unless given.
 
-    The caller puts it into a computation behind its operands. Operations whose result does not follow from their
+    The caller puts it into a computation after its operands. Operations whose result does not follow from their
     operands (parameter, constant, iota, convert, broadcast, reshape, ...) need `shape`. Raises Violation for a broken
     constraint.
     """

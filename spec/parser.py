@@ -110,7 +110,7 @@ class Parser(Values):
         s.skip()
         start = s.at
         name = s.need(WORD, "the name of a header attribute")
-        s.expect("=", f"behind {name}")
+        s.expect("=", f"after {name}")
         if name in module.attributes or (name == "input_output_alias" and module.aliases):
             raise s.error(f"the header says {name} twice", start)
         if name == "input_output_alias":
@@ -216,7 +216,7 @@ class Parser(Values):
             s.skip()
             at = s.at
             attribute = s.need(WORD, "execution_thread or backend_config")
-            s.expect("=", f"behind {attribute}")
+            s.expect("=", f"after {attribute}")
             if attribute == "execution_thread":
                 computation.execution_thread = s.string()
             elif attribute == "backend_config":
@@ -279,7 +279,7 @@ class Parser(Values):
     # -- instructions
 
     def _instruction(self, name: str, at: int, scope: Scope) -> Instruction:
-        """What stands behind the name of an instruction and its `=`."""
+        """What stands after the name of an instruction and its `=`."""
         s = self.scanner
         self.defining = name
         first_call = len(self.calls)
@@ -448,7 +448,7 @@ class Parser(Values):
         if later:
             line = s.place(at + later.start() + 1).line
             return s.error(
-                f"{name} is used before it is defined (in line {line}); an instruction stands behind its operands, "
+                f"{name} is used before it is defined (in line {line}); an instruction stands after its operands, "
                 "and no value can depend on itself",
                 at,
             )
@@ -465,7 +465,7 @@ class Parser(Values):
         s.skip()
         start = s.at
         name = s.need(WORD, "the name of an attribute")
-        s.expect("=", f"behind {name}")
+        s.expect("=", f"after {name}")
         if name == "metadata":
             i.metadata = self._metadata()
         elif name == "sharding":

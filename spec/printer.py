@@ -107,7 +107,7 @@ def _padding(dims: tuple[PaddingDimension, ...]) -> str:
 
 
 def _literal(value: Value) -> str:
-    """A value behind its shape; with a layout, for XLA takes braces behind a shape without one for it."""
+    """A value after its shape; with a layout, for XLA takes braces after a shape without one for it."""
     if isinstance(value, tuple):
         return "( " + ", ".join(map(_literal, value)) + " )"
     shape = Shape.of(value)

@@ -25,7 +25,7 @@ class RandomState:
         self.counter = INITIAL
 
     def take(self, delta: int) -> Array:
-        """The counter as u64[2], its low 64 bits first; behind it the counter is larger by delta, modulo 2^128."""
+        """The counter as u64[2], its low 64 bits first; after it the counter is larger by delta, modulo 2^128."""
         before = self.counter
         self.counter = (before + delta) % 2**128
         return np.array([before & _MASK, before >> 64], np.uint64)

@@ -20,7 +20,7 @@ _BUFFER = re.compile(r"b\(")
 ARRAY = re.compile(r"([a-z]\w*)\s*\[([^\[\]{}()]*)\](\{(?=(?:\s|/\*.*?\*/)*[\d:}])[^{}\"]*(?:\{[^{}]*\}[^{}]*)*\})?")
 _DIMENSION = re.compile(r"\s*(<=)?\s*(\d{1,19})\s*")
 _LAYOUT = re.compile(r"\{\s*((?:\d+\s*,\s*)*\d+)?\s*(?::(.*))?\}", re.S)
-_LAYOUT_APART = re.compile(r"\{(?=(?:\s|/\*.*?\*/)*\d)[^{}\"=]*\}")  # behind blanks
+_LAYOUT_APART = re.compile(r"\{(?=(?:\s|/\*.*?\*/)*\d)[^{}\"=]*\}")  # after blanks
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _INTEGERS = re.compile(r"\{\s*((?:-?\d+\s*,\s*)*-?\d+)?\s*,?\s*\}")
 _WINDOW_FIELD = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=\s*([-\dx_]+)")
@@ -40,7 +40,7 @@ class Values:
         self.elided = elided
         self.made_up: list[int] = []  # the offsets of values that stand in the place of elided ones
         self.shapes: dict[str, Shape] = {}  # array shapes already read, by their text
-        self.literal_follows = False  # whether braces behind a shape are its value, and no layout
+        self.literal_follows = False  # whether braces after a shape are its value, and no layout
 
     def _integers(self) -> tuple[int, ...]:
         s = self.scanner
@@ -156,7 +156,7 @@ class Values:
         while not s.accept("}"):
             s.accept(",")
             name = s.need(WORD, "a field of metadata, or '}'")
-            s.expect("=", f"behind {name}")
+            s.expect("=", f"after {name}")
             if name in ("op_type", "op_name", "source_file"):
                 named[name] = s.string()
             elif name == "source_line":
@@ -176,7 +176,7 @@ class Values:
             s.skip()
             quoted = s.text.startswith('"', s.at)
             name = s.string() if quoted else s.need(WORD, "the name of a frontend attribute")
-            s.expect("=", f"behind {name}")
+            s.expect("=", f"after {name}")
             s.skip()
             value = s.string() if STRING.match(s.text, s.at) else s.verbatim()
             result.append((name, value))
@@ -251,7 +251,7 @@ class Values:
         return Layout(order, rest) if rank or rest else None
 
     def _shaped_literal(self) -> Any:
-        """A literal behind its shape, `s32[2]{0} {1, 2}`; of a tuple, one for each element in parentheses."""
+        """A literal after its shape, `s32[2]{0} {1, 2}`; of a tuple, one for each element in parentheses."""
         s = self.scanner
         if s.accept("("):
             elements: list[Any] = []

@@ -80,7 +80,7 @@ class _Verifier:
                 raise self.fail(f"two instructions of {computation.name} are called {i.name}", i.position, "S2")
             for o in (*i.operands, *i.control_predecessors):
                 if o not in before:
-                    what = "behind it" if o in computation.instructions else f"not in computation {computation.name}"
+                    what = "after it" if o in computation.instructions else f"not in computation {computation.name}"
                     raise self.fail(f"{i.name} depends on {o.name}, which is {what}", i.position, "S4")
             for called in i.called:
                 if called not in callable_:

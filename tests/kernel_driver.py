@@ -25,7 +25,7 @@ POCL, OCLGRIND = "Portable Computing Language", "Oclgrind"
 _OPTIONS = {POCL: ["-w"], OCLGRIND: ["-w", "-Drestrict="]}
 
 
-GUARD = 128  # elements before and behind a result, which nobody may write
+GUARD = 128  # elements before and after a result, which nobody may write
 _rng = np.random.default_rng(5)
 
 
@@ -169,7 +169,7 @@ def random_array(name: str, sizes: tuple[int, ...]) -> np.ndarray:
 def check_within(lines: str, *args: np.ndarray, offset: int = 0) -> str:
     """Runs the lines as one kernel, and compares with the interpreter, bit for bit; returns the kernel's C.
 
-    Results begin `offset` elements behind a cache line, and what lies around them must not change.
+    Results begin `offset` elements after a cache line, and what lies around them must not change.
     """
     module = parse(f"HloModule m\nENTRY main {{\n{lines}\n}}")
     compiled = Compiled(fusion_of(module), DEFAULT_CPU)

@@ -41,7 +41,7 @@ def difference(changed: str) -> tuple[int, int] | None:
     ("old", "new"),
     [
         ("total", "sum"),  # a variable
-        ("other", "bias"),  # one that is declared behind a comma
+        ("other", "bias"),  # one that is declared after a comma
         ("count", "length"),  # a parameter
         ("rx_sum", "rx_total"),  # a function
         ("RX_TWICE", "RX_DOUBLE"),  # a macro

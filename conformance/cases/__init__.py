@@ -55,7 +55,7 @@ class Case:
     then with `inputs`. It is the last call's result that is looked at, and that it changes no result before it.
 
     `infeed` is None for most; () or values for a program with infeeds or outfeeds, which get these values in their
-    order; what outfeeds gave follows in `expected` behind the result. `constraint` is "" for a value case,
+    order; what outfeeds gave follows in `expected` after the result. `constraint` is "" for a value case,
     and for a negative case the label of the rule that is broken, such as "add_c1" or "S4". `type` is the HLO name of
     the element type that the case is about; where it is "", see `element_type`.
     """

@@ -23,7 +23,7 @@ def _dynamic(*opcodes: str) -> Callable[[Case], bool]:
 
 
 def _behind(got: np.ndarray) -> np.ndarray:
-    """What the target puts behind an array: where it shows, memory there has been read."""
+    """What the target puts after an array: where it shows, memory there has been read."""
     return same_bits(got, filler(Shape.of(got)))
 
 
@@ -36,7 +36,7 @@ def _grown(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.n
 
 
 def _at_the_bound(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that were read behind an array, or not written since they lie behind it."""
+    """Elements that were read after an array, or not written since they lie after it."""
     (x, *_) = operands(case, leaf)
     kept = case.opcode == "dynamic-update-slice" and x.shape == got.shape
     return same_bits(got, x) if kept else _behind(got)
@@ -53,7 +53,7 @@ DIFFERENCES = (
         'the operand array."',
         _dynamic("gather", "dynamic-slice", "dynamic-update-slice"),
         _at_the_bound,
-        "clamps to the bound of a dynamic dimension, and reads or writes behind the array",
+        "clamps to the bound of a dynamic dimension, and reads or writes past the end of the array",
     ),
     Difference(
         "sizes of windows and parts",

@@ -2,8 +2,8 @@
 
 The pipeline is walked in its order, and the first part that does something wrong is named:
 
-    pass NAME       the module behind it, interpreted, does not give what the module before it gave: the same bits
-                    behind an optional pass, the contract's bounds behind one that expands
+    pass NAME       the module after it, interpreted, does not give what the module before it gave: the same bits
+                    after an optional pass, the contract's bounds after one that expands
     fusion          the simulated plan is wrong, and right with one kernel for each instruction
     planner         the simulated plan is wrong even so: memory, aliases, loops
     kernel NAME     the kernel's outputs, on the inputs that it has in this program, are not the interpreter's

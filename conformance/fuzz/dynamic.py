@@ -89,7 +89,7 @@ def at_bounds(sample: Sample) -> list[np.ndarray]:
 
 
 def at_sizes(module: Module, results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of the compiled program, each cut to the sizes that follow behind them."""
+    """The results of the compiled program, each cut to the sizes that follow after them."""
     stated = leaves(module.entry.root.shape)
     sizes = iter(results[len(stated) :])
     cut = []

@@ -57,7 +57,7 @@ class Target:
 
     def run_fed(self, module: Module, arguments: Sequence[Value], infeed: Sequence[Value]) -> list[np.ndarray]:
         """As `run`, of a program with a host: `infeed` are the values that its infeeds take, in their order. What its
-        outfeeds give follows behind the result, leaf by leaf. Raises UnsupportedError where there are no hosts."""
+        outfeeds give follows after the result, leaf by leaf. Raises UnsupportedError where there are no hosts."""
         raise UnsupportedError(f"{self.name} has no infeed and no outfeed")
 
     def verify(self, text: str) -> None:

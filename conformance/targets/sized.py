@@ -1,7 +1,7 @@
 """Programs with dynamic shapes (f32[<=4]) for XLA:CPU, which takes no dynamic arguments, and its results.
 
 A dynamic parameter becomes a static one at its bounds, filled with what must not matter, and its sizes, s32[], which
-set-dimension-size gives it. Behind the results come their sizes. XLA:CPU returns a dynamic array in a buffer of the
+set-dimension-size gives it. After the results come their sizes. XLA:CPU returns a dynamic array in a buffer of the
 bounds' length, which begins with the elements at their actual sizes, packed, in row-major order; the rest is arbitrary.
 """
 
@@ -23,7 +23,7 @@ def is_sized(module: Module) -> bool:
 
 
 def static_form(module: Module) -> Module:
-    """The program with static parameters, sizes behind them, and sizes behind its results, in a flat tuple."""
+    """The program with static parameters, sizes after them, and sizes after its results, in a flat tuple."""
     module = module.clone()
     entry = module.entry
     parameters = entry.parameters
@@ -59,7 +59,7 @@ def static_form(module: Module) -> Module:
 
 
 def _leaves(value: Instruction, made: list[Instruction]) -> list[Instruction]:
-    """The arrays of a value, by instructions that are put behind those made."""
+    """The arrays of a value, by instructions that are put after those made."""
     if not value.shape.is_tuple:
         return [value]
     elements = [

@@ -109,7 +109,7 @@ def _constant(x: np.ndarray) -> ir.Attribute:
 def _arguments(block: ir.Block, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Gives the block arguments of plain types, and the values that go with them."""
     given: list[np.ndarray] = []
-    imaginary: list[np.ndarray] = []  # the second parts of complex values are arguments behind all others
+    imaginary: list[np.ndarray] = []  # the second parts of complex values are arguments after all others
     for number, x in enumerate(inputs):
         if x.dtype in PLAIN:
             given.append(x)

@@ -13,7 +13,7 @@ two stages (Bailey's four steps, 1990): with n = a b, j = b j1 + j2 and k = k1 +
     X[k1 + a k2] = sum over j2 of t[k1][j2] * exp(-2 pi i j2 k2 / b)
 
 A real transform of n = 2 h elements is one of h complex numbers, z[j] = x[2 j] + i x[2 j + 1], and a pass that
-*separates* the transforms of its real and imaginary parts behind it; the inverse *joins* them first:
+*separates* the transforms of its real and imaginary parts after it; the inverse *joins* them first:
 
     X[k] = (Z[k] + conj(Z[h - k])) / 2 + exp(-2 pi i k / n) * (Z[k] - conj(Z[h - k])) / 2 i
 
@@ -35,7 +35,7 @@ LANES = {"f32": 8, "f64": 4}  # by type of a part: vectors of 32 bytes
 SHORTEST_SPLIT = 64  # elements of a transform that may become two stages
 LONGEST = 2048  # elements of one that is a single stage where it can be two: its lanes lie in a nearby cache
 OPERAND, RESULT = "operand", "result"  # places of arrays
-# Those in scratch memory: between the stages of long rows, behind the columns of an inverse, and of long real rows.
+# Those in scratch memory: between the stages of long rows, after the columns of an inverse, and of long real rows.
 BETWEEN, BEFORE_ROWS, JOINED, BEFORE_SEPARATION = "between", "before_rows", "joined", "before_separation"
 
 

@@ -309,7 +309,7 @@ def covering_placing(w: WindowDimension, x: Index, number: Index, count: int) ->
 def cumulative(i: Instruction) -> tuple[int, bool] | None:
     """(dimension, whether it runs backward) of a reduce-window that is a cumulative sum or the like, or None.
 
-    Its windows begin before the array and end at their own element, or begin at it and end behind the array. In both
+    Its windows begin before the array and end at their own element, or begin at it and end after the array. In both
     they are gone through from the array's end towards their own element, so that each result is the one before it
     combined with one element more: where the window runs backward, that is from its last element to its first.
     """

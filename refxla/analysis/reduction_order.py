@@ -22,9 +22,9 @@ LANES = 32
 STRIP_COLUMNS = 1024  # columns that are accumulated side by side: long enough to read memory at full speed
 MAX_STRIP = 4096  # columns of a strip where that leaves MIN_UNITS units of work
 MIN_UNITS = 32  # units of work that should be left for the cores
-SPLIT_FROM = 1 << 17  # elements behind one result (or strip of them) from which on they are split into partial results
-MIN_PARTIAL = 1 << 14  # elements behind a partial result, at least
-MIN_PARTIAL_ROWS = 64  # rows behind a partial result of columns, at least: the result itself is as long as one row
+SPLIT_FROM = 1 << 17  # elements of one result (or strip of them) from which on they are split into partial results
+MIN_PARTIAL = 1 << 14  # elements of a partial result, at least
+MIN_PARTIAL_ROWS = 64  # rows of a partial result of columns, at least: the result itself is as long as one row
 MAX_PARTIALS = 1024
 PANEL = 1 << 17  # elements of a panel of columns that a kernel reads more than once: of f32, half of a cache of 1 MB
 WIDE_PANEL = 512  # columns of a panel, where as many fit: shorter pieces of distant rows are read slowly
@@ -76,12 +76,12 @@ class ReductionOrder:
 
     @property
     def reduced_size(self) -> int:
-        """The number of elements behind one result."""
+        """The number of elements of one result."""
         return prod(g.size for g in self.groups if g.reduced)
 
     @property
     def reduces_one_group(self) -> bool:
-        """Whether all elements behind a result lie in one group."""
+        """Whether all elements of a result lie in one group."""
         return sum(g.reduced for g in self.groups) == 1
 
 

@@ -11,7 +11,7 @@ from .accumulation import binary_opcode
 
 
 def form(instruction: Instruction, members: Collection[Instruction]) -> str:
-    """The name under which scalar.py knows the operation of a member of a fusion: with "-below" behind the opcode where
+    """The name under which scalar.py knows the operation of a member of a fusion: with "-below" after the opcode where
     there is a form for an operand that is not above 0.
 
     Only what the members say counts: a fusion with equal members is the same kernel (kernel_deduplication.py).

@@ -17,7 +17,7 @@ import numpy as np
 Array = np.ndarray
 
 SPLIT = float(2**27 + 1)  # Veltkamp's: halves of 26 bits, whose products are exact
-# Pi / 2 in two numbers: 53 bits and the 53 behind them.
+# Pi / 2 in two numbers: 53 bits and the 53 after them.
 HALF_PI = (float.fromhex("0x1.921fb54442d18p+0"), float.fromhex("0x1.1a62633145c07p-54"))
 BLOCK = 8192  # numbers at a time, whose temporaries stay in a cache
 TERMS = 14  # of a Taylor series in x^2, up to x^27 / 27! < 2^-100 for x <= pi / 4

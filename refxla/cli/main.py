@@ -74,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
 
     show = command("show", "print a program: as it is, after passes, its plan, or its kernels")
     what = show.add_mutually_exclusive_group()
-    what.add_argument("--after", metavar="PASS", help="the program behind that pass")
-    what.add_argument("--optimized", action="store_true", help="the program behind all passes")
+    what.add_argument("--after", metavar="PASS", help="the program after that pass")
+    what.add_argument("--optimized", action="store_true", help="the program after all passes")
     what.add_argument("--plan", action="store_true", help="kernels, buffers and steps")
     what.add_argument("--opencl", action="store_true", help="the OpenCL C of the kernels")
 

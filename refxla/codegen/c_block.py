@@ -38,7 +38,7 @@ class Block:
 
     @contextmanager
     def scope(self, head: str = "") -> Iterator[None]:
-        """Statements inside braces behind `head`, such as "for (int i = 0; i < 4; ++i)", "if (x)" or "else"."""
+        """Statements inside braces after `head`, such as "for (int i = 0; i < 4; ++i)", "if (x)" or "else"."""
         self.line(f"{head} {{".lstrip())
         self._known.append({})
         condition = head.startswith(("if ", "else"))
@@ -62,5 +62,5 @@ class Block:
         return None
 
     def text(self) -> str:
-        """All statements, a newline behind each."""
+        """All statements, a newline after each."""
         return "".join(line + "\n" for line in self._lines)

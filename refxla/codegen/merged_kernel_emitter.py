@@ -64,7 +64,7 @@ class _Writer:
         self._position = 0  # of the last call that can be left
 
     def text(self) -> str:
-        """All statements, a newline behind each."""
+        """All statements, a newline after each."""
         match self.kernel.body:
             case CopyBody() as body:
                 self._copy(body)

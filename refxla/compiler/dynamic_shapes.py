@@ -17,8 +17,8 @@ from ..passes.dynamic_padder import sizes_of
 class Sizes:
     """How the arguments and results of a program, f32[<=4] among them, go with those of its static form.
 
-    `parameters` and `results` are the array shapes of the program, tuples opened. The static form takes behind the
-    arguments, and gives behind the results, the size of each dynamic dimension as an s32[].
+    `parameters` and `results` are the array shapes of the program, tuples opened. The static form takes after the
+    arguments, and gives after the results, the size of each dynamic dimension as an s32[].
     """
 
     def __init__(self, parameters: Sequence[Shape], results: Sequence[Shape], single: bool) -> None:
@@ -27,7 +27,7 @@ class Sizes:
         self._made = sizes_of(list(results))
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """The values at their bounds, with zeros behind those of dynamic shape, and their sizes.
+        """The values at their bounds, with zeros after those of dynamic shape, and their sizes.
 
         Raises InputError for an array of dynamic shape with another type or rank, or beyond its bounds.
         """

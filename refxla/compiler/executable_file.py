@@ -119,7 +119,7 @@ def unpack(data: bytes, name: str) -> SavedExecutable:
         )
     content = memoryview(data)[_HEAD:]
     if len(content) != size:
-        what = "is cut off" if len(content) < size else "has something behind its end"
+        what = "is cut off" if len(content) < size else "has something after its end"
         raise InputError(f"{name} {what}: {len(content):,} bytes instead of {size:,}; copy or build it again")
     if hashlib.sha256(content).digest() != data[place + 12 : _HEAD]:
         raise InputError(f"{name} is damaged: its checksum is wrong; copy or build it again")

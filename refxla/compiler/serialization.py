@@ -7,7 +7,7 @@ elsewhere is data. (Pickles, which would do the same, run what the file says.)
     8 bytes    the length of the JSON, little-endian
     JSON       {"classes": [[name, fields]], "objects": [[class, field, ...]],
                 "arrays": [[type, dimensions, place, bytes]], "bytes": [[place, bytes]], "value": ...}
-    blobs      arrays, dense and row-major, and strings of bytes, at their places behind the JSON
+    blobs      arrays, dense and row-major, and strings of bytes, at their places after the JSON
 
 In the JSON a list is a tuple. {"o": n} is object n, which comes after those that it holds, so that an object which is
 shared stays one; {"a": n} an array, {"b": n} bytes, {"e": name} an element type, {"c": [re, im]} a complex number,

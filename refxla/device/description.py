@@ -31,7 +31,7 @@ class Costs:
     # a byte that it touched last no more than so many bytes ago, and a byte that no cache has:
     far: float = 0.06
     # Of threads that work together:
-    phase: float = 500.0  # the barrier behind a phase of a persistent kernel
+    phase: float = 500.0  # the barrier after a phase of a persistent kernel
     wake: float = 5000.0  # to share out a call's work: those that wait busily take 1000, those that sleep some 20000
     handover: float = 1000.0  # each launch of such a call
 

@@ -84,7 +84,7 @@ class Build:
         return self.make("transpose", x, dimensions=(*range(rank - 2), rank - 1, rank - 2))
 
     def pad(self, x: Instruction, *more: int) -> Instruction:
-        """x with so many zeros behind it in each dimension."""
+        """x with so many zeros after it in each dimension."""
         zero = self.scalar(0, x.shape.element_type)
         return self.make("pad", x, zero, padding=tuple(PaddingDimension(0, n) for n in more)) if any(more) else x
 

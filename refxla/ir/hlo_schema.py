@@ -1,6 +1,6 @@
 """The messages of XLA's HloModuleProto, as a schema of our own, and the classes that read and write them.
 
-Each message is a table: the field's number, its type, its name; a `*` behind the type marks a repeated field. Types are
+Each message is a table: the field's number, its type, its name; a `*` after the type marks a repeated field. Types are
 those of Protocol Buffers or the name of another message here. An enumeration is an `enum`: an int32 on the wire, whose
 values' names stand in ENUMS where they occur in text. A map is a repeated entry of key and value. Repeated numbers of
 fixed width (float, double, and bool, which is one byte) are `packed`: the bytes of all of them, as they are on the

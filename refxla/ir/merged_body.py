@@ -217,7 +217,7 @@ class ConditionalBody:
 class FrameBody:
     """Makes one call, of a kernel of control flow, which may take more arguments than a launch can. While it runs those
     at the positions `promoted` lie in private memory: they are copied there before, and those that it writes back
-    behind it."""
+    after it."""
 
     call: KernelCall
     promoted: tuple[int, ...]

@@ -348,7 +348,7 @@ def without_tiles(buffers: Sequence[Buffer], steps: tuple[Step, ...]) -> tuple[t
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, and behind each loop and branch those within, each once."""
+    """The steps, and after each loop and branch those within, each once."""
     for step in steps:
         yield step
         match step:

@@ -12,7 +12,7 @@ from ..ir.builder import Build
 
 
 def contexts(i: Instruction, first: int) -> list[Instruction]:
-    """Zeros for what an implementation keeps in the tuple of a start, behind its `first` elements."""
+    """Zeros for what an implementation keeps in the tuple of a start, after its `first` elements."""
     b = Build(f"{i.name}.context")
     return [b.scalar(0, s.element_type) for s in i.shape.elements[first:]]
 
@@ -93,7 +93,7 @@ def _broadcast(i: Instruction) -> Instruction:
 
 
 def _ragged(i: Instruction) -> Instruction:
-    """For each offset: the rows of the output that lie behind it, as many as are sent, are rows of the operand."""
+    """For each offset: the rows of the output that lie after it, as many as are sent, are rows of the operand."""
     operand, result, *offsets = i.operands
     b = Build(i.name)
     rows, rest = result.shape.dimensions[0], operand.shape.dimensions[1:]

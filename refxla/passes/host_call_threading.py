@@ -76,7 +76,7 @@ def _as_tuple(i: Instruction) -> Instruction:
 
 
 def _replaced(i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:
-    """A call with side effects that takes and gives the state behind all else."""
+    """A call with side effects that takes and gives the state after all else."""
     b = Build(i.name)
     shapes = i.shape.elements if i.shape.is_tuple else (i.shape,)
     attributes = {k: v for k, v in i.attributes.items() if k not in ("operand_layout_constraints",)}

@@ -58,7 +58,7 @@ def _counter(b: Build, i: Instruction, state: Instruction) -> tuple[Instruction,
 
 
 def _random(b: Build, i: Instruction, state: Instruction) -> tuple[Instruction, Instruction]:
-    """The numbers of an rng, and the state behind it."""
+    """The numbers of an rng, and the state after it."""
     element_type, dimensions = i.shape.element_type, i.shape.dimensions
     each = 2 if i.distribution == "rng_normal" else 1
     count = prod(dimensions)

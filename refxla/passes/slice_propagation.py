@@ -21,7 +21,7 @@ from .._core.shapes import make
 from ..ir.op_table import ELEMENTWISE, ROWS
 from .dce import settle
 
-_Bounds = tuple[tuple[int, int], ...]  # the first element and the one behind the last, of each dimension
+_Bounds = tuple[tuple[int, int], ...]  # the first element and the one after the last, of each dimension
 
 
 def run(module: Module) -> int:

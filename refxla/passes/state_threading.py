@@ -1,7 +1,7 @@
 """A hidden state becomes a value: it enters each computation that uses it, and leaves it changed.
 
 The order in which instructions use the state is that of the instructions in the program as it came. A call and a fusion
-get the state as one more operand, and give a pair of their result and the state behind it; a loop's state and a
+get the state as one more operand, and give a pair of their result and the state after it; a loop's state and a
 branch's operand become pairs in the same way.
 """
 

@@ -230,7 +230,7 @@ class _Rewrite:
 
         try:
             called: dict[str, Any] = {"condition": computation(i.condition), "body": computation(i.body)}
-        except _Differs:  # what was whole before it is each device's own behind an iteration
+        except _Differs:  # what was whole before it is each device's own after an iteration
             return self.loop(i, self.each(lambda d: self.part(state, d)))
         made = self.add(make("while", self.add(make("tuple", *parts)), name=i.name, **called))
         return self.value_of(
@@ -383,7 +383,7 @@ class _Rewrite:
 
 
 class _Differs(Exception):
-    """A loop's state is whole before an iteration and each device's own behind it."""
+    """A loop's state is whole before an iteration and each device's own after it."""
 
 
 def _special(module: Module) -> set[Computation]:

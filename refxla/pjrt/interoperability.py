@@ -64,7 +64,7 @@ class _Jaxlib:
         if not copy and view.flags.c_contiguous and view.flags.aligned:
             return _import(capsule_of(view), device, None, None, *options)
         if copy is False:
-            raise ValueError("an array whose elements do not lie one behind the other is copied: leave out copy=False")
+            raise ValueError("an array whose elements do not lie one after the other is copied: leave out copy=False")
         return jax.device_put(view, device)
 
 

@@ -83,7 +83,7 @@ def is_persistent(sections: Phase) -> bool:
 
 
 def phase_us(sections: Phase, cores: int, barrier_us: float) -> float:
-    """The microseconds of a phase on so many cores, with the wait behind it."""
+    """The microseconds of a phase on so many cores, with the wait after it."""
     if is_persistent(sections):
         return sections[0].parts[0].kernel.persistent_us
     longest = max(section.us / section.items for section in sections)

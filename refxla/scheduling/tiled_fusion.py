@@ -231,7 +231,7 @@ class TilingSearch:
 
     @staticmethod
     def _axes(rows: TilingAnalysis, classes: list[Dimension]) -> Iterator[list[Axis]]:
-        """The ways to cut: one by one along the first axes, in tiles along the next, whole along those behind it."""
+        """The ways to cut: one by one along the first axes, in tiles along the next, whole along those after it."""
         for n, c in enumerate(classes):
             before = [Axis(rows.size(b), 1) for b in classes[:n]]
             size, least = rows.size(c), LEAST_ROWS if rows.is_row(c) else 1

@@ -1,4 +1,4 @@
-"""The operands of all devices of a group, one behind the other along one dimension: each member gets all of them.
+"""The operands of all devices of a group, one after the other along one dimension: each member gets all of them.
 
     results[n] = concatenate(operands[n] of each member of this device's group, in its order), along dimensions[0]
 

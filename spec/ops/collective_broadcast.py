@@ -16,7 +16,7 @@ from ..module import Instruction
 from ..operation import Example, require
 from ..types import Array, Shape, Value
 
-INPUTS = {"*operands": "arrays, and with has_dynamic_root behind them s32[n], n being how many they are"}
+INPUTS = {"*operands": "arrays, and with has_dynamic_root after them s32[n], n being how many they are"}
 ATTRIBUTES = {"replica_groups": REPLICA_GROUPS, "channel_id": CHANNEL_ID, "has_dynamic_root": DYNAMIC_ROOT}
 CONSTRAINTS = {
     "C1": "there is at least one operand, root not counted, and all are arrays",

@@ -32,7 +32,7 @@ from ..operation import Example
 from ..types import Array, Shape, Value
 from ..vectorize import Run
 
-INPUTS = {"*operands": "arrays, and with has_dynamic_root behind them s32[n], n being how many they are"}
+INPUTS = {"*operands": "arrays, and with has_dynamic_root after them s32[n], n being how many they are"}
 ATTRIBUTES = {
     **OF_REPLICAS,
     "has_dynamic_root": DYNAMIC_ROOT,

@@ -1,4 +1,4 @@
-"""The operands one behind the other along one dimension."""
+"""The operands one after the other along one dimension."""
 
 import numpy as np
 

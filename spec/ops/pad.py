@@ -1,7 +1,7 @@
 """The operand with a padding value around and between its elements.
 
 Along each dimension `interior` copies of the padding value come between neighbours, `low` before the first and
-`high` behind the last; negative low and high remove elements (after the interior padding). So
+`high` after the last; negative low and high remove elements (after the interior padding). So
 
     result[j] = operand[i] where j = low + i (interior + 1) for some i, padding_value elsewhere
 """
@@ -47,7 +47,7 @@ def evaluate(instruction: Instruction, operand: Array, padding_value: Array) -> 
     for p, n, size in zip(padding, operand.shape, sizes, strict=True):
         step = p.interior + 1
         first = max(0, -(p.low // step))  # the first i whose place low + i step is not negative
-        last = min(n, (size - p.low + step - 1) // step)  # behind the last i whose place is below size
+        last = min(n, (size - p.low + step - 1) // step)  # after the last i whose place is below size
         count = max(0, last - first)
         start = p.low + first * step
         source.append(slice(first, first + count))

@@ -4,7 +4,7 @@ The dimensions of operand and result fall into groups that go together: the firs
 with as many elements (by the bounds), and so on. A group of the operand that holds a dynamic dimension needs one in the
 result, which takes what the others of its group leave at run time: f32[<=4,3] goes into f32[<=12], f32[<=6] into
 f32[<=3,2] if its size is even. Where two of a group could take it, inferred_dimension says which does. The elements are
-those of the operand at its size, one behind the other; nothing of what its bound would allow lies between them.
+those of the operand at its size, one after the other; nothing of what its bound would allow lies between them.
 """
 
 from ..attributes import INT, Attribute

@@ -16,15 +16,15 @@ import refxla
 # Where XLA:CPU does something else, and why it is not to be believed.
 XLA_DIFFERS = {
     "slice": "a size below 0 where the operand ends before the slice begins",
-    "pad_crops": "a size below 0, and memory read behind the array",
+    "pad_crops": "a size below 0, and memory read past the array",
     "convolution": "not there for dynamic spatial dimensions",
     "convolution_strides": "not there for dynamic spatial dimensions",
     "reduce_window": "a size below 0 where the window does not fit",
     "reduce_window_pads": "padding does not count in the size, even where the size is the bound",
     "reduce_window_dilates": "padding and dilation do not count in the size",
     "cumulative_sum": "padding does not count in the size",
-    "dynamic_update_slice": "the start is clamped to the bound, and the update lands behind the array",
-    "gather_clamps": "indices are clamped to the bound, and read what lies behind the array",
+    "dynamic_update_slice": "the start is clamped to the bound, and the update lands past the array",
+    "gather_clamps": "indices are clamped to the bound, and read what lies past the array",
     "topk": "not there for dynamic shapes",
     "grow": "the new elements are what lies in memory",
     "pad_to_static": "not there on a CPU",

@@ -196,7 +196,7 @@ def test_an_example(tmp_path):
         (lambda d: d.replace(b"\r\n", b"\n"), "was changed on its way, as a text is"),
         (lambda d: d[:20], "is cut off after 20 bytes"),
         (lambda d: d[:-1], "is cut off: .* instead of"),
-        (lambda d: d + b"x", "has something behind its end"),
+        (lambda d: d + b"x", "has something after its end"),
         (lambda d: d[:-9] + bytes([d[-9] ^ 1]) + d[-8:], "is damaged: its checksum is wrong"),
         (
             lambda d: MARK + (FORMAT + 1).to_bytes(4, "little") + d[len(MARK) + 4 :],

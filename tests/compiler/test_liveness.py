@@ -104,7 +104,7 @@ def test_what_a_kernel_copies_back_has_its_memory_to_itself():
 
 
 def test_the_predicate_of_a_loop_outlives_the_launch():
-    """A kernel of several iterations ends behind a body, and the host then reads what the test before that found."""
+    """A kernel of several iterations ends after a body, and the host then reads what the test before that found."""
     body = m.WhileLoopBody((m.KernelCall(0, (0, 1)),), 1, (m.KernelCall(1, (0, 2)), m.KernelCall(2, (2, 0))), 3, 1, 9)
     ranges = live_ranges((p.Loop((p.Launch(0, (0, 1, 2, 3)),), 1, ()),), [kernel(body, 4, 3)])
     assert meet(ranges, 1, 2) and meet(ranges, 0, 2) and meet(ranges, 3, 2)

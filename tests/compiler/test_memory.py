@@ -290,7 +290,7 @@ def test_a_loop_and_a_conditional_inside_a_loop(without):
     check(NESTED, [np.array([1, -2, 3, 5], np.int32), np.array([7, 0, -9, 2], np.int32)], without)
 
 
-# The lines behind two parameters: x = s32[3], i = s32[3,1].
+# The lines after two parameters: x = s32[3], i = s32[3,1].
 AT = "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"
 ENTRIES = {
     "a scatter of a value into itself": """n = s32[3] negate(x)
@@ -392,7 +392,7 @@ def test_a_loop_updates_its_state_in_place():
 
 
 def test_a_predicate_outlives_the_body():
-    """A launch of many turns ends behind a body, and the predicate that it read in front of it says whether another
+    """A launch of many turns ends after a body, and the predicate that it read in front of it says whether another
     launch follows: a body whose temporary lay there ended loops whenever it left a byte of zeros."""
     n = 96
     text = f"""HloModule m

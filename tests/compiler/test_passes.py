@@ -437,7 +437,7 @@ def test_tuples_become_plain():
 
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_no_pass_changes_what_a_program_gives(first):
-    """Behind each pass the same bits, or where it expands an operation, what the contract allows."""
+    """After each pass the same bits, or where it expands an operation, what the contract allows."""
     for seed in range(first, first + 10):
         assert cause(generate(seed)) is None
 

@@ -160,7 +160,7 @@ def test_loops_vectorise():
     """PoCL's compiler says of every loop over one of them that it takes several elements of it at a time."""
     programs = [source((Case(opcode, "f32"),), ("f32",)) for opcode in VECTORISED]
     programs += [source((Case(opcode, name),), (name, name)) for name, opcode in VECTORISED_BINARY]
-    kernels = ["__attribute__" + text.rpartition("__attribute__")[2] for text in programs]  # behind the functions
+    kernels = ["__attribute__" + text.rpartition("__attribute__")[2] for text in programs]  # after the functions
     body = "\n".join(text.replace("void k(", f"void k{i}(") for i, text in enumerate(kernels))
     text = primitives(DEFAULT_CPU) + prelude.functions(body) + body
     environment = os.environ | {"POCL_VECTORIZER_REMARKS": "1", "POCL_KERNEL_CACHE": "0"}

@@ -199,7 +199,7 @@ def test_several_operands():
 
 
 def test_items_own_whole_blocks_where_parts_would_be_short():
-    """Several indexed dimensions, those in front of them and behind them; some indices lie outside."""
+    """Several indexed dimensions, those in front of them and after them; some indices lie outside."""
     attributes = {
         "update_window_dims": (0, 3),
         "inserted_window_dims": (1, 2),

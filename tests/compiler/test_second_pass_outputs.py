@@ -40,7 +40,7 @@ def softmax(sizes, axis, name="f32", outputs="q") -> str:
 
 
 def run(text: str, x: np.ndarray, target, offset: int) -> tuple[list[bytes], str]:
-    """The results' bits and the kernel's C. Results begin `offset` elements behind a line of a cache; what lies around
+    """The results' bits and the kernel's C. Results begin `offset` elements after a line of a cache; what lies around
     them must not change."""
     compiled = Compiled(fusion_of(parse(text), "reduction"), target)
     rooms, outputs = [], {}

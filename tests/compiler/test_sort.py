@@ -215,7 +215,7 @@ def ties(name: str, *sizes: int) -> np.ndarray:
         ("f32", 2, 300, 300),  # all of them
         ("bf16", 2, 2003, 6),
         ("f16", 2, 900, 12),
-        ("f64", 2, 1500, 4),  # no place for an index behind the key
+        ("f64", 2, 1500, 4),  # no place for an index after the key
         ("s32", 2, 1009, 8),  # the least integer is what fills a block
         ("s8", 3, 777, 3),
         ("s64", 1, 3001, 9),

@@ -41,7 +41,7 @@ def test_every_tool_catches_every_liar_that_it_can_meet():
 
 
 def kept_cases(name, tool):
-    """The case that the table names, and behind it those of the same operation, since examples are counted."""
+    """The case that the table names, and after it those of the same operation, since examples are counted."""
     kept = KEPT[name][tool]["caught"]
     opcode = kept.split("/")[1]
     others = [c for c in CASES.values() if c.opcode == opcode and c.name != kept and (tool == "suite" or runs(c))]

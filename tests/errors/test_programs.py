@@ -198,7 +198,7 @@ def test_names_that_no_text_can_hold_are_changed_when_a_proto_is_read():
     assert equality.difference(rx.parse(str(module)), module) is None
 
 
-FILES = {  # contents, the error, what it says behind the file's name
+FILES = {  # contents, the error, what it says after the file's name
     "a rule": (entry(X, "ROOT y = f32[3] add(x, x)"), rx.InvalidProgramError, "line 5, column .*add_c4"),
     "the grammar": (entry(X, "ROOT y = f32[2] add(x x)"), rx.ParseError, "line 5, column"),
     "the header": (entry(X).replace("m\n", "m, replica_count=0\n"), rx.InvalidProgramError, "the header of m"),

@@ -24,7 +24,7 @@ longer = jax.jit(lambda x: lax.fori_loop(0, 600, lambda _, x: x @ x / 300, x))
 longer(x)
 y = longer(x)
 assert in_flight() == 1
-z = small(y)  # behind the one that it needs
+z = small(y)  # after the one that it needs
 assert in_flight() == 2
 w = small(x)  # needs nothing that is in the queue
 assert in_flight() == 2 and np.asarray(w)[0] == 2 and in_flight() == 2

@@ -40,7 +40,7 @@ def field(number, value):
 
 
 def spliced(where, extra):
-    """The program as a proto with bytes behind one of its messages."""
+    """The program as a proto with bytes after one of its messages."""
     proto = HloModuleProto.FromString(to_proto(parse(TEXT)))
     message = where(proto)
     message.MergeFromString(extra)

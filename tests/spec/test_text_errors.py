@@ -127,7 +127,7 @@ def test_what_the_text_already_shows(text, kind, message):
 
 def test_every_truncation_is_a_parse_error():
     entry, end = TEXT.index("ENTRY"), TEXT.rindex("}")
-    whole = TEXT.rindex("}", 0, entry) + 1  # a module that ends behind another computation has that one as its entry
+    whole = TEXT.rindex("}", 0, entry) + 1  # a module that ends after another computation has that one as its entry
     for length in {*range(end)} - {*range(whole, entry + 1)}:
         fail(TEXT[:length])
     assert parse(TEXT[:whole]).entry.name == "add.1"

@@ -103,7 +103,7 @@ def test_modules_built_wrongly_by_a_program():
         return Module("m", **{"computations": [entry], "entry": entry} | fields)
 
     verify(made(x, y))
-    assert "behind it" in str(broken(made(y, x)))
+    assert "after it" in str(broken(made(y, x)))
     assert "not in computation e" in str(broken(made(y)))
     assert "two instructions of e are called x" in str(broken(made(x, Instruction("x", "negate", f32, [x]), y)))
     assert "none of its instructions" in str(broken(made(x)))

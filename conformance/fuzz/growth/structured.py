@@ -160,7 +160,7 @@ def select_and_scatter(f: ProgramBuilder) -> None:
 
 @rule(4)
 def dot(f: ProgramBuilder) -> None:
-    """Batch, contracting and free dimensions of both sides in any order; transposes before it, a bias behind."""
+    """Batch, contracting and free dimensions of both sides in any order; transposes before it, a bias after."""
     x = f.any(*NUMBERS, "complex", least=1)
     t, rank = x.shape.element_type, x.shape.rank
     order = list(range(rank))

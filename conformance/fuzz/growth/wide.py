@@ -59,7 +59,7 @@ def prepared(f: ProgramBuilder, x: Instruction) -> Instruction:
 
 
 def follow(f: ProgramBuilder, x: Instruction) -> None:
-    """What mostly comes behind a product, and then perhaps something small that other rules go on with."""
+    """What mostly comes after a product, and then perhaps something small that other rules go on with."""
     t = x.shape.element_type
     if x.shape.rank and f.flip(0.4):
         at = f.r.randrange(x.shape.rank)

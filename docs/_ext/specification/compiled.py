@@ -71,5 +71,5 @@ def _tried(opcode: str) -> str:
         for name, run in pipeline.PASSES:
             run(module)
             if not any(i.opcode == opcode for c in module.computations for i in c.instructions):
-                return f"It is gone behind the pass `{name}` (`{path_of(run)}`)."
+                return f"It is gone after the pass `{name}` (`{path_of(run)}`)."
     return "The compiler refuses it with an `UnsupportedError` that names it; the reference runs it."

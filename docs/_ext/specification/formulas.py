@@ -50,7 +50,7 @@ def to_mathml(text: str) -> str:
 
 
 class _Formula:
-    """Reads a formula from left to right; each method returns MathML and leaves the place behind what it read."""
+    """Reads a formula from left to right; each method returns MathML and leaves the place after what it read."""
 
     def __init__(self, text: str) -> None:
         self.tokens = [(m.lastgroup, m.group()) for m in _TOKEN.finditer(text)]

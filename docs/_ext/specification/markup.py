@@ -72,7 +72,7 @@ def prose(
 
 
 def _definitions(block: list[str]) -> list[list[str]]:
-    """Terms and what they mean, which stands behind two blanks and may go on in lines that are indented as far."""
+    """Terms and what they mean, which stands after two blanks and may go on in lines that are indented as far."""
     rows: list[list[str]] = []
     for line in block:
         term, _, meaning = line.strip().partition("  ")

@@ -72,7 +72,7 @@ class StageEmitter(ABC):
         return found
 
     def convolution_tables(self) -> tuple[str, str]:
-        """The C pointers of the factors before and behind a convolution, and of the transform of what it is with."""
+        """The C pointers of the factors before and after a convolution, and of the transform of what it is with."""
         n, size = self.stage.length, self.stage.convolution
         j = np.arange(n)
         chirp = self.table("chirp", rotation(j * j, 2 * n, -1))

@@ -62,7 +62,7 @@ class ComparatorSort:
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def _local(self, block: Block, memory: LocalMemory) -> list[str]:
-        """Declares, for each operand, two arrays of a block's elements, one behind the other."""
+        """Declares, for each operand, two arrays of a block's elements, one after the other."""
         found = zip(self.rows.storage, self.rows.operands, strict=True)
         return [
             memory.declare(block, f"x{k}", ctype, o.shape.element_type.bytes, 2 * self._block)

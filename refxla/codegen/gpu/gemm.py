@@ -169,7 +169,7 @@ class _Gemm:
                 block.line("sum[i][j] = 0;")
 
     def _multiply_block(self) -> None:
-        """Multiplies block t while the next one is fetched. (Behind the last one, it is fetched again.)"""
+        """Multiplies block t while the next one is fetched. (After the last one, it is fetched again.)"""
         block = self.block
         block.line(f"const int next = t + 1 < {self.blocks} ? t + 1 : t;")
         self._copy("next", fetch=True)

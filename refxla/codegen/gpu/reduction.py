@@ -27,7 +27,7 @@ from .partial_totals import PartialTotals, scratch_arguments
 from .reduction_levels import by_levels
 from .work_groups import group_size
 
-SHORT_COLUMN = 64  # elements behind a result, up to which columns that are read again are one kernel
+SHORT_COLUMN = 64  # elements of a result, up to which columns that are read again are one kernel
 CACHED_ELEMENTS = 32  # of a row that an item keeps for the next pass, at most: registers
 
 

@@ -62,7 +62,7 @@ class VectorAccesses:
 
     @contextmanager
     def loop(self, e: ElementalIrEmitter, block: Block, pattern: AccessPattern) -> Iterator[Index]:
-        """The loop over the elements, with the loads before it and the stores behind it; gives the index of one."""
+        """The loop over the elements, with the loads before it and the stores after it; gives the index of one."""
         loads = [(e.adopt(a, pattern, block), e.names.fresh("w")) for a in self.loads]
         stores = [(e.adopt(s, pattern, block), e.names.fresh("o")) for s in self.stores]
         for access, name in loads:

@@ -18,7 +18,7 @@ def group_size(target: Target) -> int:
 
 @dataclass
 class LocalMemory:
-    """Arrays in a kernel's local memory, one behind the other; `bytes` of it so far."""
+    """Arrays in a kernel's local memory, one after the other; `bytes` of it so far."""
 
     bytes: int = field(default=0)
 

@@ -39,7 +39,7 @@ EVEN_ITEMS = 64  # up to which it matters that all cores have as many
 ROWS_AHEAD = 12  # of those that are taken from anywhere, one is fetched
 FAR_BYTES = 1 << 20  # of what it takes them from, which is more than stays in a near cache
 WIDEST_SPAN = 4  # elements of a row for each that a gather takes of it, up to which all of the row is read ahead
-MOST_AHEAD = 1024  # bytes of it: behind them the processor sees where it goes
+MOST_AHEAD = 1024  # bytes of it: after them the processor sees where it goes
 CUT_FROM = 1024  # elements of a nest whose loops fall into ranges
 CUT_MEMBERS = 256  # instructions of a fusion, up to which its code may be written once for each range
 
@@ -267,7 +267,7 @@ class _Nest(IndexSpace):
             self.emit_body(e, block, (*delinearize(later, self.sizes[:-1]), constant(0)))
 
     def _emit_fetch_far(self, e: ElementalIrEmitter, block: Block, row: Index, rows: StripMinedLoop) -> None:
-        """Has what a later row takes from elsewhere than behind the one before, as in a transpose, read ahead."""
+        """Has what a later row takes from elsewhere than after the one before, as in a transpose, read ahead."""
         outer, run = self.sizes[:-1], self.sizes[-1]
 
         def accesses(at: Index) -> Sequence[Access]:

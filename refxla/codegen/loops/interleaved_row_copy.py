@@ -41,7 +41,7 @@ class Nest(Protocol):
 
 
 class InterleavedRowCopy:
-    """The loops of `nest`, whose rows lie behind each other by group `beside`."""
+    """The loops of `nest`, whose rows lie one after the other by group `beside`."""
 
     def __init__(self, nest: Nest, beside: int, step: int, element_bytes: int, target: Target) -> None:
         self.nest, self.beside, self.step = nest, beside, step

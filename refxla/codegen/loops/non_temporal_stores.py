@@ -39,7 +39,7 @@ MIN_RANGE_ELEMENTS = 64  # elements of a range of a loop, below which they are s
 MOST_RESULTS = 4
 _BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4}
 
-Bounds = tuple[str, str, str]  # C: the type of an index, its first value, the value behind its last
+Bounds = tuple[str, str, str]  # C: the type of an index, its first value, the value after its last
 
 
 def storage(i: Instruction) -> str:
@@ -200,7 +200,7 @@ def appended(e: ElementalIrEmitter, block: Block, store: Store, run: int) -> Ite
 
 
 def append(to: str, source: str, count: int, line: str, first: str) -> str:
-    """The statement that moves so many bytes to an address, behind those of which a part waits at `line`, where there
+    """The statement that moves so many bytes to an address, after those of which a part waits at `line`, where there
     is room for three lines (see rx_append_row in prelude/non_temporal_stores.cl)."""
     return f"rx_append_row({to}, (ulong)({source}), {count}, (ulong)({line} + {LINE}), {first});"
 

@@ -45,7 +45,7 @@ class StripMinedLoop:
             yield variable(name, low, high)
 
     def bounds(self, within: Range | None = None) -> tuple[str, str, str]:
-        """(C type of the index, its first value, the value behind its last), of those that lie in a range."""
+        """(C type of the index, its first value, the value after its last), of those that lie in a range."""
         first, last = self.first, self.last
         low, high = within or (0, self.limit - 1)
         if self.whole:

@@ -10,8 +10,8 @@ which it is read, its columns. A unit of work is a panel of columns, walked down
 
 What is only moved is transposed into where it belongs. Where the results are larger than caches, a block is gathered in
 a private array, and written past the caches in whole lines: these are then not read before, and what they would drive
-out of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements behind
-its last whole line until it is written again; those before its first line and behind its last one are stored one by
+out of the caches stays. The results' rows begin anywhere in a line, so each column of a panel keeps the elements after
+its last whole line until it is written again; those before its first line and after its last one are stored one by
 one, since other items have the rest of these lines.  Lines are written while others are read, so each block is small,
 and has what comes some blocks later read ahead. Panels are as wide as the processor remembers places of pages for.
 """
@@ -224,7 +224,7 @@ class TiledTranspose:
             block.line(lines_of(output, to, step, own, kept, b.columns, b.rows, self.height, first))
 
     def _strip(self, output: Instruction, lines: dict[Instruction, tuple[str, str]]) -> str:
-        """Where a block's elements begin among those that are gathered, behind a line for those before."""
+        """Where a block's elements begin among those that are gathered, after a line for those before."""
         return f"{lines[output][0]} + {_spare(output) * self._gathered(output) + LINE // size_of(output)}"
 
     def _emit_strip(
@@ -278,7 +278,7 @@ class TiledTranspose:
             block.line(f"({to})[{c} * {stride} + {r}] = ({source})[{r} * {step}l + {c} * {sign}];")
 
     def _ahead(self, b: _Block, access: Access) -> str:
-        """How many elements behind a block those lie that come some blocks later, in the same rows or in the next ones;
+        """How many elements after a block those lie that come some blocks later, in the same rows or in the next ones;
         0 where nothing is read ahead."""
         sign, step = access.position.stride(b.column), access.position.stride(b.row)
         if not self.non_temporal or abs(step) * size_of(access.instruction) <= LINE:  # the processor sees it

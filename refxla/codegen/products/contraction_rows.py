@@ -77,7 +77,7 @@ class ContractionRows(ABC):
 
     @abstractmethod
     def position(self, g: Index, m: Index) -> Index:
-        """Where the first term of the block that is open lies of row m, in elements behind the pointer."""
+        """Where the first term of the block that is open lies of row m, in elements after the pointer."""
 
     def open_tile(self, block: Block, source: str, first: Index, rows: int) -> None:
         """Declares pointers to the rows first, first + 1, ...; beyond the last row they are that one."""

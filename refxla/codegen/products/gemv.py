@@ -98,7 +98,7 @@ class MatrixVector:
         e = ElementalIrEmitter(self.fusion, self.target, {i: f"a{n}" for n, i in enumerate(values)})
         # The chains of several strips overlap: one alone would wait four cycles for each term. Rows that fall on the
         # same few sets of the first cache, as those a power of two apart do, would push each other out: there it is
-        # two strips, one some lines behind the other.
+        # two strips, one some lines after the other.
         enough = self.groups * self.m // (4 * self.target.compute_units * lanes)
         line = 2 * lanes  # the elements of a line of the cache: read at once, before other rows push it out
         alike = row_step * (32 // lanes) % 2048 == 0

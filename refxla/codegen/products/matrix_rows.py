@@ -208,7 +208,7 @@ class MatrixRows(ContractionRows):
         return at.position
 
     def lines(self, source: str) -> Lines | None:
-        """How the rows of the block that is open lie, if evenly, behind pointer `source`."""
+        """How the rows of the block that is open lie, if evenly, after pointer `source`."""
         n = self.numbers
         if self.local:
             return Lines(source, self._pitch, self.strip if self.strip > 1 else 0)

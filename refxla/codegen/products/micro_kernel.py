@@ -216,7 +216,7 @@ class Tiles:
                     place = f"m{i} / {self.strip}u * row + m{i} % {self.strip}u"
                 block.line(f"{loop.spaces[0]}const {loop.left}* const p{i} = left + {place};")
             if loop.fetches:
-                # Behind all that is to be fetched is no more than a tile's part, again and again. (A choice of `apart`,
+                # After all that is to be fetched is no more than a tile's part, again and again. (A choice of `apart`,
                 # or of where to begin, by whether there is something to fetch ends Intel's compiler.)
                 block.line(f"const int next = start + i / {t.rows} * most;")
                 block.line("const int begin = next < fetched ? next : fetched;")

@@ -84,8 +84,8 @@ def direct_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]
 
 
 def source_access(fusion: Fusion, operand: Instruction, indices: Sequence[Index]) -> Access | None:
-    """The Access of the only load behind the operand's element, whatever is done with what it loads; None where there
-    are several, or one under a condition."""
+    """The Access of the only load that the operand's element is computed from, whatever is done with what it loads;
+    None where there are several, or one under a condition."""
     pattern = AccessPattern(fusion)
     pattern.value(operand, indices)
     return pattern.accesses[0] if len(pattern.accesses) == 1 and not pattern.accesses[0].conditional else None

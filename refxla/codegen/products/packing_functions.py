@@ -60,7 +60,7 @@ class PackingCopy:
 @dataclass(frozen=True)
 class RowsToPanels(PackingCopy):
     """Panels of a matrix whose columns lie side by side in memory, rows `step` apart; panels begin `apart` from each
-    other. Behind the last of `columns` columns, a panel has zeros."""
+    other. After the last of `columns` columns, a panel has zeros."""
 
     @property
     def function(self) -> str:
@@ -152,7 +152,7 @@ class ColumnsToPanel(PackingCopy):
 @dataclass(frozen=True)
 class ColumnsToStrips(PackingCopy):
     """Strips of `width` rows of a matrix whose rows lie side by side in memory, terms `step` apart; strips begin
-    `apart` from each other. Of the last of `rows` rows, what is behind them in a strip is left as it is."""
+    `apart` from each other. Of the last of `rows` rows, what is after them in a strip is left as it is."""
 
     @property
     def function(self) -> str:

@@ -138,7 +138,7 @@ class Panels:
         return self.packed == 1 and inner % lanes == 0, step, inner
 
     def _words_along_k(self, words: Words) -> tuple[bool, int | None, int]:
-        """What `_along_k` says of words: those that lie in memory as they are, with nothing behind the last term, can
+        """What `_along_k` says of words: those that lie in memory as they are, with nothing after the last term, can
         be transposed."""
         p, own = self.p, type_name(self.p.right_operand)
         g, k, n = variable("g", 0, p.groups - 1), variable("k", 0, p.elements - 1), variable("n", 0, p.n - 1)
@@ -197,7 +197,7 @@ class Panels:
         block.line(f"{pointer}[{c_of(position)} + u] = {value};")
 
     def _word(self, words: Words, word: Index, block: Block) -> str:
-        """The C expression of the word of column n that has the terms of k from `count * word` on: zeros behind the
+        """The C expression of the word of column n that has the terms of k from `count * word` on: zeros after the
         last."""
         p, parts = self.p, []
         g, n = variable("g", 0, p.groups - 1), variable("n", 0, p.n - 1)

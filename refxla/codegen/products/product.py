@@ -142,7 +142,7 @@ class Product:
     right_matrix: Callable[[np.ndarray], np.ndarray]  # the right operand's value, as [group, k, n]
     shared: int = 1  # so many neighbouring groups have one right side
     whole: str = ""  # the complex type of which k and n count the parts (see complex_dot.py), if they do
-    lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie behind pointer `source`
+    lines: Callable[[str], Lines | None] = lambda source: None  # how the block's rows lie after pointer `source`
     words: Words | None = None  # in which several terms are (words.py): k counts words,
     elements: int = 0  # and this many elements are in them
 

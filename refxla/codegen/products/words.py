@@ -62,7 +62,7 @@ def _narrowest(fusion: Fusion, operand: Instruction) -> str | None:
             return narrow
         row = ROWS.get(operand.opcode)
         moves = row is not None and row.group == MOVEMENT and len(operand.operands) == 1
-        # a conversion from a wider type wraps around: what is behind it says nothing
+        # a conversion from a wider type wraps around: what is after it says nothing
         source = operand.operands[0] if operand.opcode == "convert" or moves else None
         if source is None or (narrow is not None and operand.opcode == "convert"):
             return narrow
@@ -105,7 +105,7 @@ class WordRows(ContractionRows):
         block.line(f"{place} = ({self.words.storage})({self.words.offset_left(value)});")
 
     def end_copy(self, block: Block, s: Index, to: str) -> None:
-        """Zeros behind the last term of a row."""
+        """Zeros after the last term of a row."""
         count = self.words.count
         for k in range(self.numbers.k, self.terms * count):
             block.line(f"((__global {self.words.storage}*){to})[{c_of(s * (self.terms * count) + k)}] = 0;")
@@ -114,7 +114,7 @@ class WordRows(ContractionRows):
         return (g * self.numbers.m + m) * self.terms + self.first
 
     def lines(self, source: str) -> Lines:
-        """How the rows of the block that is open lie behind pointer `source`."""
+        """How the rows of the block that is open lie after pointer `source`."""
         n = self.numbers
         g, m = variable("g", 0, n.groups - 1), variable("first_row", 0, n.m - 1)
         return Lines(f"{source} + ({c_of(self.position(g, m))})", self.terms)

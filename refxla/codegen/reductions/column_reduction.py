@@ -1,4 +1,4 @@
-"""Column reductions: the results follow each other in memory, the elements behind a result do not.
+"""Column reductions: the results follow each other in memory, the elements of a result do not.
 
 A unit of work is a strip of columns, each with an accumulator. It goes through the reduced indices in row-major order:
 

@@ -95,7 +95,7 @@ def add_partial(body: KernelBody, number: str, total: Accumulators, partial: Acc
 
 
 def _places(schedule: Schedule) -> tuple[dict[tuple[Instruction, int], int], int]:
-    """Where the partial results of each accumulator lie in the workspace, behind a counter for each unit; and its
+    """Where the partial results of each accumulator lie in the workspace, after a counter for each unit; and its
     size."""
     order = schedule.order
     places, end = {}, 4 * order.units

@@ -1,4 +1,4 @@
-"""Row reductions: the elements behind a result follow each other in memory.
+"""Row reductions: the elements of a result follow each other in memory.
 
 A unit of work is a row. Its lanes are accumulated side by side, and combined when the row has ended:
 

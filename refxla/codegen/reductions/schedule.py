@@ -71,7 +71,7 @@ UNSPECIFIED = Vector(0, 0)  # clang chooses
 
 @dataclass(frozen=True)
 class Prefetch:
-    """Brings into a cache what lies `distance` elements behind the element at hand of an input or output."""
+    """Brings into a cache what lies `distance` elements after the element at hand of an input or output."""
 
     instruction: Instruction
     distance: int

@@ -383,7 +383,7 @@ def _is_number(value: Any) -> bool:
 
 def _parameter_name(inputs: _Inputs, source: object, number: int, taken: Container[str]) -> str:
     """A parameter is called as the function calls it, `x` or `pair_0`, and arg0, arg1, ... where that is no name: other
-    instructions' names end in a number behind a dot."""
+    instructions' names end in a number after a dot."""
     path = inputs.names[source] if isinstance(source, int) and source < inputs.of_arguments else ""
     name = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
     return name if re.match(r"(?!arg\d)[A-Za-z]", name) and name not in taken else f"arg{number}"
@@ -492,7 +492,7 @@ def _traced(
 
 
 def _add_called(instructions: Iterable[Instruction], found: dict[Computation, None]) -> None:
-    """Add the computations that instructions call, each behind those that it calls itself."""
+    """Add the computations that instructions call, each after those that it calls itself."""
     for i in instructions:
         for computation in i.called:
             if computation not in found:

@@ -9,7 +9,7 @@ import numpy as np
 from refxla_spec.errors import UnsupportedError
 
 _SIZE_IS_A_VALUE = "the size of its result depends on values"
-# A function's name, as it is written behind `np.`, and why it has no compiled form or what has one in its place.
+# A function's name, as it is written after `np.`, and why it has no compiled form or what has one in its place.
 ADVICE = {
     "nonzero": f"{_SIZE_IS_A_VALUE}: np.where(mask, x, 0) keeps the shape, refxla.nonzero(x, size=n) has a size",
     "flatnonzero": f"{_SIZE_IS_A_VALUE}: refxla.nonzero(x.ravel(), size=n)[0] has a size",
@@ -48,7 +48,7 @@ ADVICE = {
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A function's name as a user of NumPy writes it behind `np.`."""
+    """A function's name as a user of NumPy writes it after `np.`."""
     module = (getattr(function, "__module__", None) or "").removeprefix("numpy").lstrip(".")
     inner = "" if not module or module.startswith("_") else f"{module}."
     return f"{inner}{getattr(function, '__name__', function)}"

@@ -35,7 +35,7 @@ def _is_number(x: Any) -> bool:
 
 
 def free_values(b: Tracing, region: Region, results: Sequence[I]) -> tuple[list[I], list[I]]:
-    """The instructions of a region that results need, each behind its operands, and what they take from outside."""
+    """The instructions of a region that results need, each after its operands, and what they take from outside."""
     order: list[I] = []
     free: dict[I, None] = {}
     seen: set[I] = set()
@@ -253,7 +253,7 @@ def _closed_while(
     condition: tuple[Region, list[I], I],
     body: tuple[Region, list[I], list[I]],
 ) -> list[I]:
-    """The values after a loop of regions. The checks of the body come behind those of `first`."""
+    """The values after a loop of regions. The checks of the body come after those of `first`."""
     asked, given_asked, goes_on = condition
     region, given, results = body
     with b.inside(asked):  # a loop ends where a check fails: it might not end at all

@@ -13,7 +13,7 @@ from .values import lift, normal_axis, wrap
 
 
 def _length(a: Traced, axis: int, n: int) -> Traced:
-    """The array with n elements along a dimension: the first ones, or zeros behind them."""
+    """The array with n elements along a dimension: the first ones, or zeros after them."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     own = a.shape[axis]

@@ -344,7 +344,7 @@ def _selection(a: Traced, key: Any) -> Selection | None:
     if at:
         mask.ask()
         raise UnsupportedError(
-            "a mask behind a slice has no compiled form, since the size of its result is a value: use np.where, or "
+            "a mask after a slice has no compiled form, since the size of its result is a value: use np.where, or "
             "y = np.moveaxis(x, axis, 0); y[mask] = 0 changes x, too"
         )
     if mask.shape != a.shape[: mask.ndim]:

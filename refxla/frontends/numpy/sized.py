@@ -60,7 +60,7 @@ def unique(
     return_counts: bool = False,
 ) -> Any:  # fmt: skip
     """np.unique with `size` elements: the elements of `a`, each once, in order, filled up with `fill_value` (None: with
-    the largest). Behind them, as they are asked for: where each is first (s64[size]), which of them each element of `a`
+    the largest). After them, as they are asked for: where each is first (s64[size]), which of them each element of `a`
     is (s64, a's shape), and how often each is there (s64[size], 0 for what is filled up).
 
     Raises InputError, at the call, if there are more than `size` of them.

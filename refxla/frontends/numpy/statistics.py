@@ -45,7 +45,7 @@ _CONTINUOUS = {
 
 
 def _places(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
-    """The two places between which a quantile lies, and how far behind the first one."""
+    """The two places between which a quantile lies, and how far after the first one."""
     if method in ("lower", "higher", "midpoint", "nearest"):
         at = (n - 1) * q
         low = np.floor(at)

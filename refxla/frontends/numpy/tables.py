@@ -34,7 +34,7 @@ def covered() -> tuple[list[str], list[str], list[str]]:
 
 
 def _name(function: Any) -> str:
-    """A function's name as a user of NumPy writes it, behind `np.`."""
+    """A function's name as a user of NumPy writes it, after `np.`."""
     if not hasattr(function, "__module__"):  # a method, np.ufunc.at
         return f"{function.__objclass__.__name__}.{function.__name__}"
     module = function.__module__.removeprefix("numpy").lstrip(".")

@@ -82,7 +82,7 @@ class LoweredGraph:
     def __init__(self, graph_module: Any, name: str) -> None:
         self.name, self.graph_module = name, graph_module
         self.unsupported: dict[Any, str] = {}
-        self.constants: list[Any] = []  # tensors of the graph's own that are parameters, behind the arguments
+        self.constants: list[Any] = []  # tensors of the graph's own that are parameters, after the arguments
         self._b = Lowering(name)
         self._values: dict[Any, Any] = {}
         self._parameters: list[I] = []

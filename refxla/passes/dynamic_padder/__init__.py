@@ -155,7 +155,7 @@ def _places(*each: list[Sized]) -> Places:
 
 
 def _carried(b: Build, values: list[Sized], places: Places) -> Instruction:
-    """A flat tuple of the arrays and, behind them, the sizes in these places."""
+    """A flat tuple of the arrays and, after them, the sizes in these places."""
     return b.make("tuple", *(v.array for v in values), *(number(b, values[n], d) for n, d in places))
 
 
@@ -181,7 +181,7 @@ def _entered(called: Computation, shapes: list[Shape], places: Places) -> tuple[
 
 
 def _left(b: Build, computation: Computation, result: Value, places: Places) -> None:
-    """Give a computation its root: a flat tuple with the sizes behind it."""
+    """Give a computation its root: a flat tuple with the sizes after it."""
     computation.root = _carried(b, _elements(result), places)
     sort(computation, computation.instructions)
 
@@ -222,5 +222,5 @@ def _conditional(b: Build, i: Instruction, index: Sized, taken: list[list[Sized]
 
 def sizes_of(shapes: list[Shape]) -> list[tuple[int, int]]:
     """Of array shapes the dynamic dimensions, as (number of the shape, dimension), in the order that their sizes have
-    behind the parameters, or the results, of a module that `run` has made static."""
+    after the parameters, or the results, of a module that `run` has made static."""
     return [(n, d) for n, s in enumerate(shapes) for d, mark in enumerate(s.marks) if mark]

@@ -102,7 +102,7 @@ def shifted(b: Build, x: Instruction, dimension: int, offset: Instruction) -> In
 
 
 def padded(b: Build, x: Instruction, low: dict[int, int], high: dict[int, int]) -> Instruction:
-    """x with zeros in front of and behind it."""
+    """x with zeros in front of and after it."""
     padding = tuple(PaddingDimension(low.get(d, 0), high.get(d, 0)) for d in range(x.shape.rank))
     return b.make("pad", x, b.scalar(0, x.shape.element_type), padding=padding)
 

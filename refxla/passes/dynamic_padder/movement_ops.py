@@ -119,7 +119,7 @@ def dynamic_reshape(b: Build, i: Instruction, x: Sized, *given: Sized) -> Sized:
 
 
 def _gathered(b: Build, x: Sized, shape: Shape, sizes: tuple[Size, ...]) -> Instruction:
-    """The elements of x within its sizes, one behind the other, in the dimensions of `shape` within `sizes`."""
+    """The elements of x within its sizes, one after the other, in the dimensions of `shape` within `sizes`."""
     dims, count = shape.dimensions, x.array.shape.size
     if not count:
         return b.reshape(x.array, dims)

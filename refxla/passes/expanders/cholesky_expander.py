@@ -40,7 +40,7 @@ def wrong_pivots(b: Build, factor: Instruction) -> Instruction:
 
 
 def factor_of(i: Instruction) -> Instruction:
-    """The factor in the type that is computed in, column by column. Behind a pivot that is not positive stands whatever
+    """The factor in the type that is computed in, column by column. After a pivot that is not positive stands whatever
     the arithmetic gives."""
     b, result = Build(i.name), i.shape
     a = b.convert(i.operands[0], working_type(result))

@@ -94,7 +94,7 @@ def _behind(rank: int) -> tuple[int, ...]:
 
 
 def _edges(b: Build, sizes: Instruction) -> tuple[Instruction, Instruction]:
-    """The first index of each group, and the one behind its last, as s64 of the dimensions of `sizes`."""
+    """The first index of each group, and the one after its last, as s64 of the dimensions of `sizes`."""
     counts = b.maximum(b.convert(sizes, S64), 0)
     *before, groups = counts.shape.dimensions
     wide = Shape(S64, (*before, groups, groups))

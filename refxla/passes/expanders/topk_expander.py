@@ -11,7 +11,7 @@ much less than the row, the row is sorted.
 
 All of it works on signed integers whose order is that of the elements, for floats IEEE 754's total order. The first few
 of a row are found one after the other, each the largest of those that come after the one before it: with its index
-behind it, an element is a number of 64 bits that occurs once.
+after it, an element is a number of 64 bits that occurs once.
 
     packed[i] = key[i] * 2^32 + (2^31 - 1 - index[i])
     first[n]  = max of packed[i] < first[n - 1]
