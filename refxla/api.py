@@ -155,7 +155,7 @@ def compile(
     what REFXLA_LINEAR_ALGEBRA says, or the library. Devices with memory of their own always have the kernels. The
     reference takes no notice of the three.
 
-    `lenient` passes over attributes, and fields of protos, that are not known here and say nothing, with a warning.
+    `lenient` ignores unknown attributes, and fields of protos, that have their default value, with a warning.
     `elided` ("zeros" or "random") says what takes the place of constants that a dump shortens to `{...}`.
 
     Raises ParseError, InvalidProgramError, UnsupportedError or DeviceError, each a refxla.Error.

@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if file:
             made.add_argument("file", metavar="FILE", help="HLO (text or proto), StableHLO, or - for stdin")
-            passed = "pass over attributes of a newer XLA that say nothing, with a warning"
+            passed = "ignore unknown attributes that have their default value, with a warning"
             made.add_argument("--lenient", action="store_true", help=passed)
             filled = "what to take for constants that a dump shortens to {...}; else they are refused"
             made.add_argument("--elided", choices=ELISIONS, help=filled)

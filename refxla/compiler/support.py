@@ -12,23 +12,23 @@ from ..ir import library_calls
 from ..ir.op_table import HERO, ROWS, row
 from ..passes import call_inliner, collective_lowering, expanders, pipeline
 
-REFERENCE_ONLY = "the reference alone"
+REFERENCE_ONLY = "reference only"
 
 
 @cache
 def compiled_as(opcode: str) -> str:
-    """What becomes of an operation: how kernels have it, or which pass takes it away; REFERENCE_ONLY for one that the
+    """What becomes of an operation: how kernels compute it, or that a pass inlines or lowers it; REFERENCE_ONLY for one that the
     compiler refuses."""
     library = "LAPACK, or " if opcode in library_calls.NAMES else ""
     known = ROWS.get(opcode)
     if opcode in call_inliner.INLINED:
-        return "put in its place"
+        return "inlined"
     if opcode in expanders.EXPANSIONS or opcode in collective_lowering.EXPANSIONS:
         if library or known is None:
             return f"{library}expanded"
     if known is not None:
         return f"a kernel of its own ({known.kind})" if known.group == HERO else known.group
-    return "taken away by a pass" if _compiles(opcode) else REFERENCE_ONLY
+    return "lowered by a pass" if _compiles(opcode) else REFERENCE_ONLY
 
 
 def _compiles(opcode: str) -> bool:

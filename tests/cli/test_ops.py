@@ -25,8 +25,8 @@ def test_every_operation_has_its_line(refxla):
         ("dot", "a kernel of its own (dot)"),
         ("cholesky", "LAPACK, or expanded"),
         ("batch-norm-training", "expanded"),
-        ("call", "put in its place"),
-        ("bitcast", "taken away by a pass"),
+        ("call", "inlined"),
+        ("bitcast", "lowered by a pass"),
         ("infeed", REFERENCE_ONLY),
     ],
 )
