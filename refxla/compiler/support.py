@@ -17,8 +17,8 @@ REFERENCE_ONLY = "reference only"
 
 @cache
 def compiled_as(opcode: str) -> str:
-    """What becomes of an operation: how kernels compute it, or that a pass inlines or lowers it; REFERENCE_ONLY for one that the
-    compiler refuses."""
+    """What becomes of an operation: how kernels compute it, or that a pass inlines or lowers it; REFERENCE_ONLY for one
+    that the compiler refuses."""
     library = "LAPACK, or " if opcode in library_calls.NAMES else ""
     known = ROWS.get(opcode)
     if opcode in call_inliner.INLINED:

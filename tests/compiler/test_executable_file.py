@@ -252,7 +252,7 @@ def test_nothing_is_written_outside_of_the_compilers_directory(tmp_path, file):
         archive.writestr("AB/CD/../../../../evil", "x")
     device = find()
     with pytest.raises(ValueError, match="lies outside"):
-        program_files.restore(content.read_bytes(), tmp_path / "pocl", device, device.runner, None)
+        program_files.restore(content.read_bytes(), tmp_path / "pocl", device, device.runner)
     assert not (tmp_path / "evil").exists()
 
 
