@@ -45,7 +45,7 @@ class Partition:
         self.part = part
         found = {**refusals(part.nodes, part.graph.functions), **refused}
         levels, self.reasons = cluster(part.nodes, found, MINIMUM)
-        self.segments: list[Segment] = []
+        self.segments: list[GraphSegment] = []
         for n, (level, segment) in enumerate(_parts(part, levels)):
             kind = CompiledSegment if levels.is_compiled(level) else TensorFlowSegment
             self.segments.append(kind(f"{name}_{n}", segment, options))
@@ -61,7 +61,7 @@ class Partition:
                 del values[value]
         return [values[v] for v in self.part.outputs]
 
-    def flat(self) -> Iterator[tuple[Segment, Mapping[Node, str]]]:
+    def flat(self) -> Iterator[tuple[GraphSegment, Mapping[Node, str]]]:
         """The segments in order, those of a cluster that was cut again in its place, and why nodes are not compiled."""
         for segment in self.segments:
             if isinstance(segment, CompiledSegment) and segment.cut is not None:
@@ -70,7 +70,7 @@ class Partition:
                 yield segment, self.reasons
 
 
-class Segment:
+class GraphSegment:
     """A part of a graph as a Python function of tensors, which builds it in the graph of TensorFlow around the call."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -94,7 +94,7 @@ class Segment:
         raise NotImplementedError
 
 
-class TensorFlowSegment(Segment):
+class TensorFlowSegment(GraphSegment):
     """A segment that TensorFlow runs."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -108,7 +108,7 @@ class TensorFlowSegment(Segment):
         return results
 
 
-class CompiledSegment(Segment):
+class CompiledSegment(GraphSegment):
     """A segment that is compiled or, if that is refused, partitioned again (`cut`)."""
 
     def __init__(self, name: str, part: Part, options: Options) -> None:
@@ -208,7 +208,7 @@ def _repeated_reads(nodes: Sequence[Node], levels: Levels) -> dict[int, list[Nod
     return found
 
 
-def _last_uses(segments: Sequence[Segment], kept: Iterable[Value]) -> list[list[Value]]:
+def _last_uses(segments: Sequence[GraphSegment], kept: Iterable[Value]) -> list[list[Value]]:
     """The values that no segment takes after each."""
     last: dict[Value, int] = {}
     for n, segment in enumerate(segments):
