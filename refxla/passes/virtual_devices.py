@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,7 +59,25 @@ def on_one_device(module: Module, count: int) -> Module:
 
 def result_shardings(module: Module) -> list[str | None]:
     """How each result of a program is cut: as the program says, else as what it is computed from element by element;
-    None: it is whole."""
+    None: it is whole. Along dimensions that a mark of the program does not cut into equal parts a result is whole, as
+    Shardy has it; JAX refuses arguments and stated results that are cut so."""
+    root = module.entry.root
+    shapes = root.shape.elements if root.shape.is_tuple else (root.shape,)
+    return [_even(s, shape, root) for s, shape in zip(_stated(module), shapes, strict=True)]
+
+
+def _even(sharding: str | None, shape: Shape, root: Instruction) -> str | None:
+    """A result's sharding, less the cuts into unequal parts."""
+    cut = WHOLE if shape.element_type.kind == "token" else tiling(sharding, shape.rank, root, 1)
+    if cut is WHOLE or not any(size % n for size, n in zip(shape.dimensions, cut.counts, strict=True)):
+        return sharding
+    counts = tuple(1 if size % n else n for size, n in zip(shape.dimensions, cut.counts, strict=True))
+    tiles = {d: tuple(k if n > 1 else 0 for k, n in zip(tile, counts, strict=True)) for d, tile in cut.tiles.items()}
+    return _text(replace(cut, counts=counts, tiles=tiles))
+
+
+def _stated(module: Module) -> list[str | None]:
+    """The shardings of a program's results, as it says or as follows from its values."""
     root = module.entry.root
     if root.sharding is not None:
         return _split(root.sharding, len(root.shape.elements)) if root.shape.is_tuple else [root.sharding]

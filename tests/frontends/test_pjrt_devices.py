@@ -33,6 +33,10 @@ def test_sharded_programs():
     same(x[2:6], n[2:6])  # whose start, an argument of its own, nobody has placed
     same(jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 2)))(x), 2 * np.sin(n) * np.cos(n))
     same(jax.device_put(x, NamedSharding(mesh, P("b", "a"))), n)
+    mark = lambda x, *along: lax.with_sharding_constraint(x, NamedSharding(mesh, P(*along)))
+    u, v = jax.jit(lambda x: (mark(x[:, :1], "a", "b"), mark(x[:3], "a", "b")))(x)  # whole along what is not divisible
+    same(u, n[:, :1]); same(v, n[:3]); same(u + 1, n[:, :1] + 1)
+    assert u.addressable_shards[3].data.shape == (4, 1) and v.addressable_shards[0].data.shape == (3, 2)
     w = jax.device_put(jnp.ones(3), jax.devices()[2]) + 1
     assert w.devices() == {jax.devices()[2]}
     jax.jit(lambda x: x + 1, donate_argnums=0)(z)
