@@ -120,21 +120,6 @@ def _partly_outside(case: Case) -> np.ndarray:
     return touched
 
 
-def _read_with_a_sign(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are those of indices whose highest bit is a sign."""
-    i, given = site(case, leaf), operands(case, leaf)
-    at = len(given) // 2
-    signed = given[at].view(f"i{given[at].dtype.itemsize}")
-    more = {"run": Interpreter().run} if i.opcode == "scatter" else {}
-    return same_bits(got, operation(i.opcode).evaluate(i, *given[:at], signed, *given[at + 1 :], **more))
-
-
-def _indices_beyond_a_sign(case: Case) -> bool:
-    """Whether an index without a sign has its highest bit set."""
-    given = [np.asarray(x) for x in case.inputs]
-    return any(type_of(x).kind == "unsigned" and x.dtype.itemsize == 1 and bool((x > 127).any()) for x in given)
-
-
 def _cut(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Elements on which blocks lie that are partly outside, where they are what those parts give that lie inside: the
     scatter into an array with room on each side for a block."""
@@ -212,18 +197,20 @@ def _padded_with_zeros(case: Case, leaf: int, got: np.ndarray, expected: np.ndar
 
 
 def _unsigned_starts(case: Case) -> bool:
-    return case.opcode in ("gather", "dynamic-slice", "dynamic-update-slice") and (
-        "limits_u" in case.name or "scalars_u" in case.name
+    return case.opcode in ("gather", "scatter", "dynamic-slice", "dynamic-update-slice") and any(
+        name in case.name for name in ("limits_u", "scalars_u", "medium_u")
     )
 
 
 def _as_signed(case: Case, leaf: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Elements that are right for indices of which those that are negative as signed numbers are 0."""
+    """Elements that are right for indices of which those that are negative as signed numbers are 0, or, of updates,
+    which are dropped then, outside."""
     indices = [i for i, p in enumerate(case.module.entry.parameters) if p.shape.element_type.kind == "unsigned"]
     inputs = list(case.inputs)
     for i in indices:
         x = np.asarray(inputs[i])
-        inputs[i] = np.where(x.view(f"i{x.dtype.itemsize}") < 0, np.zeros((), x.dtype), x)
+        other = np.iinfo(x.dtype).max if case.opcode == "scatter" else 0
+        inputs[i] = np.where(x.view(f"i{x.dtype.itemsize}") < 0, np.asarray(other, x.dtype), x)
     value = run(case.module, inputs)
     return same_bits(got, np.asarray(value[leaf] if isinstance(value, tuple) else value))
 
@@ -557,16 +544,6 @@ DIFFERENCES = (
         "writes those elements of an update's block that lie inside; the reference skips the whole block, as XLA does",
     ),
     Difference(
-        "indices of u8",
-        STABLEHLO,
-        "reference",
-        "StableHLO, gather and scatter: start_indices and scatter_indices are tensors of an integer type, and those of "
-        "ui8 are from 0 to 255.",
-        lambda case: case.opcode in ("gather", "scatter") and _indices_beyond_a_sign(case),
-        _read_with_a_sign,
-        "reads the indices from 128 on as negative numbers",
-    ),
-    Difference(
         "slices of nothing",
         STABLEHLO,
         "open",
@@ -583,7 +560,7 @@ DIFFERENCES = (
         STABLEHLO,
         "reference",
         "StableHLO, dynamic_slice: adjusted_start_indices = clamp(0, start_indices, shape(operand) - slice_sizes), of "
-        "the number that the index is, which for an unsigned one is not negative.",
+        "the number that the index is, which for an unsigned one is not negative; gather and scatter likewise.",
         _unsigned_starts,
         _as_signed,
         "reads large unsigned indices as negative ones",

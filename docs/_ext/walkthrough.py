@@ -101,7 +101,7 @@ def _kernel(name: str) -> Iterator[nodes.Node]:
 
 def _prelude(name: str) -> Iterator[nodes.Node]:
     """The functions of the prelude that the kernels call."""
-    text = prelude.functions("\n".join(k.body for k in _planned(name)[1].plan.kernels), DEFAULT_CPU)
+    text = prelude.functions("\n".join(k.body for k in _planned(name)[1].plan.kernels))
     yield _block(text, "c")
 
 
