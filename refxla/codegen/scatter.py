@@ -167,7 +167,7 @@ class ScatterWalk:
         self.items = 0 if empty else self.owners if self.owners > 1 else -(-self.width // self.part)
 
     def _count_owners(self, target: Target) -> int:
-        """Among how many items strips of the blocks are dealt out; 1 where each takes a part of every block."""
+        """The number of work items that own strips of the blocks; 1 where each item takes a part of every block."""
         hero, shape = self.hero, self.operands[0].shape
         indexed = sorted(hero.scatter_dims_to_operand_dims)
         if prod(self.sizes) <= LITTLE or self.is_unique() or not self.inner or not self.is_single():

@@ -129,7 +129,8 @@ _COMMUTATIVE = ((ANY, "add multiply maximum minimum"), (LOGIC, "and or xor"))
 
 
 def _first_half(access: str) -> Callable[[Instruction, int], str]:
-    """Of operations whose operands are values, then as many initial values."""
+    """The operand access of operations that take some values and then as many initial values: `access` for the values,
+    any index for the others."""
     return lambda i, number: access if number < len(i.operands) // 2 else ANY_INDEX
 
 
@@ -138,7 +139,7 @@ def _packed(i: Instruction, number: int) -> str:
 
 
 def _updating(i: Instruction, number: int) -> str:
-    """Of (operand, update, start indices ...)."""
+    """The operand access of a dynamic-update-slice, whose operands are (operand, update, start indices ...)."""
     return (IN_MEMORY, UPDATE)[number] if number < 2 else ANY_INDEX
 
 
@@ -146,8 +147,9 @@ _CONE = 12  # instructions of a cone that is evaluated in the place of a load
 
 
 def _scattering(i: Instruction, number: int) -> str:
-    """Of (operands .., indices, updates ..). A scatter is mostly the work of one item, so it evaluates only what takes
-    less time than a load; the rest is computed by all cores before it."""
+    """The operand access of a scatter, whose operands are (operands ..., indices, updates ...). A scatter is mostly the
+    work of one item, so it evaluates only what takes less time than a load; the rest is computed by all cores before
+    it."""
     if number < len(i.operands) // 2:
         return IN_MEMORY
     cone, found = [i.operands[number]], 0

@@ -206,9 +206,9 @@ class ComputationScheduler:
             self.values[i] = self.builder.constant(i.name, i.literal)
         return self.values[i]
 
-    def dies(self, i: Instruction, group: int) -> bool:
-        """Whether nobody reads a value after that group, and its memory is this computation's to use again."""
-        if self.base(i).opcode == "constant":  # it may have no block, if nobody reads it as it is
+    def is_last_use(self, i: Instruction, group: int) -> bool:
+        """Whether no later group reads a value, and its buffer is of this computation, so that it can be reused."""
+        if self.base(i).opcode == "constant":  # it may have no block, if no kernel reads it from memory
             return False
         return self.last_use[self.base(i)] <= group and self.block_of(i) in self.owned
 
@@ -277,7 +277,7 @@ class ComputationScheduler:
                 numbers.append(builder.number[block])
             us = builder.us_of(fusion, kernel, last=kernel is kernels[-1])
             builder.kernels.append(replace(kernel, us=us))
-            builder.tell(builder.kernels[-1], self.computation)
+            builder.report_kernel(builder.kernels[-1], self.computation)
             step = p.Launch(len(builder.kernels) - 1, tuple(numbers))
             shared = {a.scratch for a in kernel.arguments if a.role == "scratch"}
             preheader = None if kernel is kernels[-1] or shared & each_time else self.preheader
@@ -368,7 +368,7 @@ class ComputationScheduler:
         """
         if updated is not None:
             source = self.block_of(updated)
-            if self.dies(updated, n) and not read_too and i not in self.targets:
+            if self.is_last_use(updated, n) and not read_too and i not in self.targets:
                 return source
             target = self.new_block(i)
             if source is not target:
@@ -377,7 +377,7 @@ class ComputationScheduler:
         if i in self.targets or len(fusion.outputs) > 1:
             return self.new_block(i)
         for candidate in fusion.inputs:
-            if self.dies(candidate, n):
+            if self.is_last_use(candidate, n):
                 block, alike = self.block_of(candidate), candidate.shape.element_type is i.shape.element_type
                 if alike and block.bytes == i.shape.bytes and self.in_place(self.groups[n], candidate):
                     return block
@@ -405,7 +405,7 @@ class ComputationScheduler:
         inner = ComputationScheduler(builder, body.computation, values, set(), prod(a.count for a in body.axes))
         preheader = inner.preheader = _Preheader([], tile.shared)
         targets = [tile.part(v, b, i.shape) for v, b, i in zip(body.written, results, inner.roots, strict=True)]
-        inner.aim_fresh(targets)
+        inner.assign_new_output_buffers(targets)
         steps = inner.run()
         for leaf, target in zip(inner.roots, targets, strict=True):
             builder.copy(steps, inner.block_of(leaf), target)
@@ -443,7 +443,7 @@ class ComputationScheduler:
             if inside.get(k) is roots[k]:  # the same in every iteration
                 state.append(source)
                 continue
-            if self.dies(value, n) and given.count(source) == 1:
+            if self.is_last_use(value, n) and given.count(source) == 1:
                 block = source
             else:
                 block = builder.block(f"{i.name}.{k}", value.shape)
@@ -458,7 +458,7 @@ class ComputationScheduler:
             test_steps = builder.merge(test.run())
             predicate = builder.number[test.block_of(test.roots[0])]
         iteration = ComputationScheduler(builder, body, _bind(body, state), owned)
-        iteration.aim({k: (block, inside.get(k)) for k, block in enumerate(state)})
+        iteration.assign_output_buffers({k: (block, inside.get(k)) for k, block in enumerate(state)})
         iteration.preheader = around
         unmerged = iteration.run()
         self.write_back(iteration, unmerged, state)
@@ -492,9 +492,9 @@ class ComputationScheduler:
         """The get-tuple-element of index k, if anybody reads it."""
         return [g for g in self.graph.instructions[self.graph.node_of[i]][1:] if g.index == k]
 
-    def aim(self, wanted: Mapping[int, tuple[MemoryBlock, Instruction | None]]) -> None:
+    def assign_output_buffers(self, wanted: Mapping[int, tuple[MemoryBlock, Instruction | None]]) -> None:
         """Let kernels write results where their old values lie, if no later kernel reads these. `wanted` has, by the
-        number of a result, the block and its old value, or None if nobody reads that: the state of a loop, or a
+        number of a result, the block and its old value, or None if it is not read: the state of a loop, or a
         parameter that is donated."""
         outputs = ((i, n) for n, g in enumerate(self.groups) for m in g.outputs for i in self.graph.instructions[m])
         makers = {i: n for i, n in outputs if i not in self.aliases}
@@ -554,7 +554,7 @@ class ComputationScheduler:
             frame = ComputationScheduler(
                 builder, called, _bind(called, [self.block_of(o) for o in operand.operands]), set()
             )
-            frame.aim_fresh(results)
+            frame.assign_new_output_buffers(results)
             steps = frame.run()
             for leaf, target in zip(frame.roots, results, strict=True):
                 builder.copy(steps, frame.block_of(leaf), target)
@@ -589,8 +589,8 @@ class ComputationScheduler:
             for gte in self.elements(i, k):
                 self.values[gte] = block
 
-    def aim_fresh(self, results: Sequence[MemoryBlock]) -> None:
-        """Let a branch's kernels write the results' blocks."""
+    def assign_new_output_buffers(self, results: Sequence[MemoryBlock]) -> None:
+        """Let the kernels of a branch write into the blocks of the conditional's results."""
         made_here = {i for g in self.groups if g.kind not in ("control", "update", "scatter") for m in g.outputs
                      for i in self.graph.instructions[m]}  # fmt: skip
         for root, block in zip(self.roots, results, strict=True):

@@ -150,8 +150,9 @@ class PlanBuilder:
         moved = sum(a.instruction.shape.bytes if a.instruction is not None else a.bytes for a in kernel.arguments)
         return moved * self.costs.byte / 1e3
 
-    def tell(self, kernel: p.Kernel, computation: Computation) -> None:
-        """Pass a kernel of the entry that no merged launch can take to `on_kernel`, which may compile it already."""
+    def report_kernel(self, kernel: p.Kernel, computation: Computation) -> None:
+        """Pass a kernel that is certain to be launched alone to `on_kernel`, which may begin to compile it. Those of
+        loops and branches may still be merged, so only kernels of the entry computation are."""
         if self.on_kernel is not None and kernel.items and computation is self.module.entry:
             if self.merging is None or self.merging.stands_alone(kernel):
                 self.on_kernel(kernel)

@@ -67,7 +67,7 @@ def make_plan(
     if threaded:  # the last of them is there to be computed, and nobody wants it
         results = results[:-1]
         single = module.attributes[host_call_threading.STATE_RESULT] == "single"
-    scheduler.aim(
+    scheduler.assign_output_buffers(
         {
             result: (block, entry.parameters[block.index])
             for block, result in donated.items()

@@ -60,7 +60,7 @@ class MatrixProduct:
 
     @property
     def element_bytes(self) -> int:
-        """Of a sum."""
+        """The size of an accumulator, in bytes."""
         return 32 // VECTORS[self.name][1]
 
 

@@ -179,7 +179,8 @@ class _Model:
 
 
 def _rates(bytes: int) -> tuple[float, float]:
-    """Of a byte, with so many read since it was last: where rows are read from end to end, and in pieces."""
+    """The nanoseconds to read a byte if `bytes` others were read since it was last: where rows are read from end to
+    end, and where they are read in pieces."""
     return _RATES[bisect_left(_MOST_BYTES, bytes)]
 
 
